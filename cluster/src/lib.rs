@@ -1,0 +1,1 @@
+//! Gossip between Tidegate nodes.

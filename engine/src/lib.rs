@@ -1,0 +1,1 @@
+//! A rate limiter that decides in nanoseconds inside the process that asks.
