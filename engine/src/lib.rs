@@ -1,1 +1,33 @@
-//! A rate limiter that decides in nanoseconds inside the process that asks.
+//! A rate limiter that decides in nanoseconds inside the process that asks: no lock, no I/O and
+//! no allocation in a check, one 64-bit word of state a key.
+//!
+//! ```
+//! use tidegate_engine::{Limiter, Quota};
+//!
+//! let limiter = Limiter::builder(Quota::per_second(100).burst(20)).capacity(1_000_000).build()?;
+//! let decision = limiter.check("user:42");
+//! if !decision.is_allowed() {
+//!     println!("try again in {:?}", decision.retry_after());
+//! }
+//! # Ok::<(), tidegate_engine::BuildError>(())
+//! ```
+//!
+//! [`Limiter`] states what is guaranteed; [`Quota`] how limits are written down.
+#![warn(missing_docs)]
+
+mod builder;
+mod clock;
+mod decision;
+mod gcra;
+mod key;
+mod limiter;
+mod quota;
+mod sync;
+mod table;
+
+pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
+pub use clock::{Clock, ManualClock, Timestamp, TscClock};
+pub use decision::Decision;
+pub use key::{Key, KeyHash, KeyHasher};
+pub use limiter::Limiter;
+pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};

@@ -1,0 +1,113 @@
+//! Building a limiter.
+
+use core::fmt;
+
+use crate::clock::{Clock, TscClock};
+use crate::gcra::Gcra;
+use crate::key::KeyHasher;
+use crate::limiter::Limiter;
+use crate::quota::{Quota, QuotaError};
+use crate::table::Table;
+
+/// Keys that fit at once unless [`LimiterBuilder::capacity`] says otherwise.
+pub const DEFAULT_CAPACITY: usize = 1 << 20;
+
+/// The largest capacity, in keys: 2^36, a table of 1.25 TiB.
+pub const MAX_CAPACITY: usize = 1 << 36;
+
+/// What a limiter is to be made of; see [`Limiter::builder`].
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct LimiterBuilder<C = TscClock> {
+    quota: Quota,
+    capacity: usize,
+    hasher: Option<KeyHasher>,
+    clock: Source<C>,
+}
+
+#[derive(Debug)]
+enum Source<C> {
+    Made(fn() -> C),
+    Given(C),
+}
+
+impl LimiterBuilder {
+    pub(crate) fn new(quota: Quota) -> Self {
+        Self { quota, capacity: DEFAULT_CAPACITY, hasher: None, clock: Source::Made(TscClock::new) }
+    }
+}
+
+impl<C: Clock> LimiterBuilder<C> {
+    /// How many keys shall fit at once, from 1 to [`MAX_CAPACITY`]; [`DEFAULT_CAPACITY`] unless
+    /// set. A key takes 20 bytes at this fill; memory that no key has touched is only reserved.
+    /// Small tables are rounded up to 13 107 keys (256 KiB).
+    pub fn capacity(self, keys: usize) -> Self {
+        Self { capacity: keys, ..self }
+    }
+
+    /// How keys are hashed; rapidhash under a random seed unless set. Limiters that exchange
+    /// [`KeyHash`](crate::KeyHash)es need one hasher.
+    pub fn hasher(self, hasher: KeyHasher) -> Self {
+        Self { hasher: Some(hasher), ..self }
+    }
+
+    /// The clock to read; a new [`TscClock`] unless set.
+    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
+        LimiterBuilder {
+            quota: self.quota,
+            capacity: self.capacity,
+            hasher: self.hasher,
+            clock: Source::Given(clock),
+        }
+    }
+
+    /// Makes the limiter: the only step that allocates.
+    ///
+    /// # Errors
+    /// When the quota can not be enforced, the capacity is out of range, or the memory is not to
+    /// be had.
+    pub fn build(self) -> Result<Limiter<C>, BuildError> {
+        let gcra = Gcra::exact(&self.quota).map_err(BuildError::Quota)?;
+        if self.capacity == 0 || self.capacity > MAX_CAPACITY {
+            return Err(BuildError::Capacity);
+        }
+        let table = Table::new(self.capacity).ok_or(BuildError::OutOfMemory)?;
+        let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
+        let clock = match self.clock {
+            Source::Made(make) => make(),
+            Source::Given(clock) => clock,
+        };
+        Ok(Limiter::from_parts(self.quota, gcra, hasher, clock, table))
+    }
+}
+
+/// Why a limiter can not be built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The quota can not be enforced.
+    Quota(QuotaError),
+    /// The capacity is 0 or above [`MAX_CAPACITY`].
+    Capacity,
+    /// The table's memory could not be allocated.
+    OutOfMemory,
+}
+
+impl fmt::Display for BuildError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Quota(error) => write!(f, "quota: {error}"),
+            Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
+            Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
+        }
+    }
+}
+
+impl std::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Quota(error) => Some(error),
+            _ => None,
+        }
+    }
+}

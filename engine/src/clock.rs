@@ -1,0 +1,145 @@
+//! Where `now` comes from.
+
+use core::time::Duration;
+
+use crate::sync::{Arc, AtomicU64, Ordering};
+
+/// A point in time: nanoseconds since the origin of one clock.
+///
+/// Timestamps of different clocks must not be mixed on one limiter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The clock's origin.
+    pub const ORIGIN: Self = Self(0);
+
+    /// `nanos` nanoseconds after the origin.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This point plus `duration`, at most the last one that can be expressed.
+    #[inline]
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(duration)))
+    }
+
+    /// This point less `duration`, at least the origin.
+    #[inline]
+    #[must_use]
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(duration)))
+    }
+
+    /// The time since `earlier`; zero when `earlier` is later.
+    #[inline]
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A source of time.
+///
+/// A reading that is earlier than a previous one never mints tokens: a limiter only ever lets
+/// time move a key forward. It may deny what a steady clock would have allowed.
+pub trait Clock {
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock + ?Sized> Clock for &C {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// The processor's time-stamp counter, scaled to nanoseconds by `quanta`; the operating system's
+/// monotonic clock where the counter can not be trusted. The origin is the clock's creation, and
+/// a clone shares it.
+#[derive(Clone, Debug)]
+pub struct TscClock {
+    source: quanta::Clock,
+    origin: u64,
+}
+
+impl TscClock {
+    /// A clock whose origin is this moment. The first one in a process calibrates the counter,
+    /// which takes up to 200 ms; later ones cost a counter read.
+    #[must_use]
+    pub fn new() -> Self {
+        let source = quanta::Clock::new();
+        let origin = source.raw();
+        Self { source, origin }
+    }
+}
+
+impl Default for TscClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TscClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        Timestamp(self.source.delta_as_nanos(self.origin, self.source.raw()))
+    }
+}
+
+/// A clock that moves only when told to, for tests and simulations. Clones show the same time.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    nanos: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock that stands at its origin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the clock forward, at most to the last point that can be expressed.
+    pub fn advance(&self, duration: Duration) {
+        // Relaxed: the time guards no other memory.
+        let mut seen = self.nanos.load(Ordering::Relaxed);
+        loop {
+            let later = seen.saturating_add(saturating_nanos(duration));
+            match self.nanos.compare_exchange(seen, later, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Sets the clock to any point, also an earlier one.
+    pub fn set(&self, now: Timestamp) {
+        // Relaxed: the time guards no other memory.
+        self.nanos.store(now.0, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        // Relaxed: the time guards no other memory.
+        Timestamp(self.nanos.load(Ordering::Relaxed))
+    }
+}

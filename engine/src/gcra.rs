@@ -1,0 +1,201 @@
+//! The generic cell rate algorithm on one integer: the theoretical arrival time (TAT).
+//!
+//! ITU-T I.371 gives GCRA as a virtual scheduling algorithm. Here a key's state is its TAT in
+//! whole *units* since the clock's origin. A unit is chosen for each quota so that the emission
+//! interval T is a whole number of them: charging is exact, nothing accumulates, and only the
+//! clock is rounded, down to a whole unit. Where T is a whole number of nanoseconds the unit is
+//! one nanosecond and nothing is rounded at all; else it lies in [1, 2) ns, and is below 1.1 ns
+//! for rates up to 10^8 each second.
+//!
+//! Debt is `max(0, TAT - now)`. A cost `c` is admitted when `debt + c * T <= tau`, with the burst
+//! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
+
+/// Bits of a TAT.
+pub(crate) const TAT_BITS: u32 = 59;
+/// The largest TAT: 2^59 - 1 units, at least 18 years after the origin. Charging saturates here.
+pub(crate) const TAT_MAX: u64 = (1 << TAT_BITS) - 1;
+
+const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
+/// Time stands still here, at least 13.7 years after the origin: a full burst still fits below
+/// `TAT_MAX`, and an exhausted key stays denied, so saturation never mints tokens.
+const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
+
+/// How many units a nanosecond has, in both directions, as binary fractions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// Units a nanosecond times 2^63, rounded down; at most 2^63.
+    units: u64,
+    /// Nanoseconds a unit times 2^62, rounded up from `units`, so that waiting for a rounded
+    /// duration always covers the units it came from. Below 2^63.
+    nanos: u64,
+}
+
+impl Scale {
+    /// One unit is one nanosecond.
+    const NANOSECOND: Self = Self { units: 1 << 63, nanos: 1 << 62 };
+
+    /// The scale in which one emission interval, `period` ns / `count`, holds `units` units;
+    /// `units * count <= period`.
+    fn of_interval(units: u64, period: u64, count: u64) -> Self {
+        let numerator = u128::from(units) * u128::from(count);
+        if numerator == u128::from(period) {
+            return Self::NANOSECOND;
+        }
+        let units = ((numerator << 63) / u128::from(period)) as u64;
+        let nanos = (1_u128 << 125).div_ceil(u128::from(units)) as u64;
+        Self { units, nanos }
+    }
+
+    /// The instant in units, rounded down; never beyond `NOW_MAX`.
+    #[inline]
+    pub(crate) fn instant(self, now: Timestamp) -> u64 {
+        self.to_units(now.as_nanos()).min(NOW_MAX)
+    }
+
+    /// A duration in units, rounded down.
+    #[inline]
+    pub(crate) fn to_units(self, nanos: u64) -> u64 {
+        ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
+    }
+
+    /// A duration in nanoseconds, rounded up; `units` is a difference of two TATs.
+    #[inline]
+    pub(crate) fn to_nanos(self, units: u64) -> u64 {
+        ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
+    }
+}
+
+/// A quota in the units of one scale: everything a decision needs, computed once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gcra {
+    scale: Scale,
+    /// Emission interval T in units, at least 1.
+    interval: u64,
+    /// Burst tolerance in units: `burst * interval`.
+    tau: u64,
+    /// The burst, in cost units.
+    burst: u64,
+    /// `floor((2^64 - 1) / interval)`, for `tokens`.
+    reciprocal: u64,
+}
+
+impl Gcra {
+    /// The quota in a scale of its own, in which its emission interval is exact.
+    pub(crate) fn exact(quota: &Quota) -> Result<Self, QuotaError> {
+        let Some((period, count)) = enforceable(quota)? else {
+            return Ok(Self::blocked(Scale::NANOSECOND));
+        };
+        let units = period / count;
+        Self::new(Scale::of_interval(units, period, count), units, quota.burst_size())
+    }
+
+    /// The quota in a scale made for another one: T is rounded to the nearest unit.
+    pub(crate) fn in_scale(quota: &Quota, scale: Scale) -> Result<Self, QuotaError> {
+        let Some((period, count)) = enforceable(quota)? else {
+            return Ok(Self::blocked(scale));
+        };
+        // period * units <= 2^64 * 2^63. The rate is at most 1 a nanosecond and a unit below two,
+        // so the interval is at least 1 after rounding half up.
+        let interval = {
+            let period = u128::from(period) * u128::from(scale.units);
+            let divisor = u128::from(count) << 62;
+            (period / divisor).div_ceil(2) as u64
+        };
+        Self::new(scale, interval.max(1), quota.burst_size())
+    }
+
+    fn new(scale: Scale, interval: u64, burst: u64) -> Result<Self, QuotaError> {
+        let tau = interval.checked_mul(burst).filter(|tau| *tau <= TAU_MAX);
+        let tau = tau.ok_or(QuotaError::BurstTooLong)?;
+        Ok(Self { scale, interval, tau, burst, reciprocal: u64::MAX / interval })
+    }
+
+    /// Nothing fits: a burst of 0.
+    fn blocked(scale: Scale) -> Self {
+        Self { scale, interval: 1, tau: 0, burst: 0, reciprocal: u64::MAX }
+    }
+
+    #[inline]
+    pub(crate) const fn scale(&self) -> Scale {
+        self.scale
+    }
+
+    /// The TAT after admitting `cost` at `now` on a key with `tat`; `None` when it does not fit.
+    #[inline]
+    pub(crate) fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        // A cost above the burst can never fit, and could wrap the product.
+        if cost > self.burst {
+            return None;
+        }
+        let start = tat.max(now);
+        let charged = start + cost * self.interval;
+        (charged - now <= self.tau).then_some(charged)
+    }
+
+    /// The answer to a check of `cost` at `now` that found `tat` and was admitted.
+    #[inline]
+    pub(crate) fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        let debt = tat.saturating_sub(now) + cost * self.interval;
+        Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
+    }
+
+    /// The answer to a check of `cost` at `now` that found `tat` and left it so: a denial, or a look
+    /// at a key (cost 0).
+    #[inline]
+    pub(crate) fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        if cost == 0 && tat.saturating_sub(now) <= self.tau {
+            return self.allowed(tat, now, 0);
+        }
+        self.denied(tat, now, cost)
+    }
+
+    #[inline]
+    fn denied(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        let debt = tat.saturating_sub(now);
+        let remaining = self.tokens(debt);
+        let reset = self.scale.to_nanos(debt);
+        if cost > self.burst {
+            return Decision::never(self.burst, remaining, reset);
+        }
+        let missing = debt + cost * self.interval - self.tau;
+        Decision::denied(self.burst, remaining, self.scale.to_nanos(missing), reset)
+    }
+
+    /// Whole units of cost that fit beside `debt`.
+    #[inline]
+    fn tokens(&self, debt: u64) -> u64 {
+        let room = self.tau.saturating_sub(debt);
+        // floor(room / interval) by the rounded-down reciprocal: the estimate is at most one short,
+        // because room * (1 / interval - reciprocal / 2^64) < 2^57 * 2^-64 + 1 quotient step.
+        let estimate = ((u128::from(room) * u128::from(self.reciprocal)) >> 64) as u64;
+        if (estimate + 1) * self.interval <= room { estimate + 1 } else { estimate }
+    }
+}
+
+/// Period in nanoseconds and count of a quota that can be enforced; `None` for a blocked one.
+fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
+    if quota.period().is_zero() {
+        return Err(QuotaError::ZeroPeriod);
+    }
+    if quota.count() == 0 {
+        return Ok(None);
+    }
+    if quota.burst_size() == 0 {
+        return Err(QuotaError::ZeroBurst);
+    }
+    let period = u64::try_from(quota.period().as_nanos()).map_err(|_| QuotaError::PeriodTooLong)?;
+    if quota.count() > period {
+        return Err(QuotaError::RateTooHigh);
+    }
+    Ok(Some((period, quota.count())))
+}
+
+/// `TAT = max(TAT, at) + debt`, saturating: a charge that is not asked for but told.
+#[inline]
+pub(crate) fn charge(tat: u64, at: u64, debt: u64) -> u64 {
+    tat.max(at).saturating_add(debt).min(TAT_MAX)
+}

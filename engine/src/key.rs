@@ -1,0 +1,207 @@
+//! Who is limited: keys and how they are hashed.
+
+use core::fmt;
+
+use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
+use siphasher::sip128::{Hasher128, SipHasher13};
+
+/// Bits of a [`KeyHash`] that a table keeps as the key's tag.
+pub(crate) const TAG_BITS: u32 = 47;
+/// Bits of a [`KeyHash`] that are not in the tag and choose the home line.
+pub(crate) const HOME_BITS: u32 = 12;
+
+const HASH_MASK: u64 = (1 << (TAG_BITS + HOME_BITS)) - 1;
+const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+
+/// A key after hashing: 59 bits that stand for the key everywhere, in a table and on the wire.
+///
+/// Two keys with one `KeyHash` share one state. Among `n` live keys a given key meets such a twin
+/// with a probability of about `n / 2^59` (2 in 10^11 at ten million keys).
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KeyHash(u64);
+
+impl KeyHash {
+    /// Takes the low 59 bits of a well-mixed hash.
+    #[inline]
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        let bits = bits & HASH_MASK;
+        // A tag of 0 marks a slot that names no key.
+        Self(if bits & TAG_MASK == 0 { bits | 1 } else { bits })
+    }
+
+    /// The 59 bits; `from_bits(to_bits())` is the same hash.
+    #[inline]
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) const fn tag(self) -> u64 {
+        self.0 & TAG_MASK
+    }
+
+    #[inline]
+    pub(crate) const fn home(self) -> u64 {
+        self.0 >> TAG_BITS
+    }
+
+    #[inline]
+    pub(crate) const fn from_parts(home: u64, tag: u64) -> Self {
+        Self((home << TAG_BITS) | tag)
+    }
+}
+
+impl fmt::Debug for KeyHash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyHash({:#017x})", self.0)
+    }
+}
+
+/// Turns keys into [`KeyHash`]es. The output is fixed by the algorithm, the seed and the key's
+/// bytes alone: every process and platform with the same seed agrees.
+#[derive(Clone)]
+pub struct KeyHasher(Algorithm);
+
+#[derive(Clone)]
+enum Algorithm {
+    Rapid(RapidSecrets),
+    Sip(SipHasher13),
+}
+
+impl KeyHasher {
+    /// rapidhash V3 under a secret seed: about 1 ns for a short key.
+    ///
+    /// Adversary model: someone who can choose keys but sees neither the seed nor hashes can not
+    /// aim for collisions except by trying; it is not a cryptographic function, so where hostile
+    /// parties choose keys *and* can watch how keys influence each other, use
+    /// [`KeyHasher::siphash`].
+    #[must_use]
+    pub fn rapid(seed: u64) -> Self {
+        Self(Algorithm::Rapid(RapidSecrets::seed(seed)))
+    }
+
+    /// SipHash-1-3-128 under a 128-bit secret: about 13 ns for a short key, a keyed pseudo-random
+    /// function also against those who choose keys and watch.
+    #[must_use]
+    pub fn siphash(secret: [u8; 16]) -> Self {
+        Self(Algorithm::Sip(SipHasher13::new_with_key(&secret)))
+    }
+
+    /// rapidhash under a seed of the operating system's randomness, as std's hash maps draw it.
+    #[must_use]
+    pub fn random() -> Self {
+        use std::hash::{BuildHasher, RandomState};
+        Self::rapid(RandomState::new().hash_one(0_u64))
+    }
+
+    /// Hashes a key given as bytes. O(length).
+    #[inline]
+    #[must_use]
+    pub fn hash_bytes(&self, bytes: &[u8]) -> KeyHash {
+        KeyHash::from_bits(self.hash64(bytes))
+    }
+
+    /// Hashes an integer key, apart from every byte string.
+    #[inline]
+    #[must_use]
+    pub fn hash_u128(&self, value: u128) -> KeyHash {
+        KeyHash::from_bits(self.hash64(&value.to_le_bytes()).rotate_left(32))
+    }
+
+    /// Hashes an integer key, apart from every byte string. Equal to [`KeyHasher::hash_u128`] of
+    /// the same value is *not* promised.
+    #[inline]
+    #[must_use]
+    pub fn hash_u64(&self, value: u64) -> KeyHash {
+        KeyHash::from_bits(self.hash64(&value.to_le_bytes()).rotate_left(32))
+    }
+
+    #[inline]
+    fn hash64(&self, bytes: &[u8]) -> u64 {
+        match &self.0 {
+            Algorithm::Rapid(secrets) => rapidhash_v3_seeded(bytes, secrets),
+            Algorithm::Sip(keyed) => {
+                use core::hash::Hasher;
+                let mut hasher = *keyed;
+                hasher.write(bytes);
+                hasher.finish128().h1
+            }
+        }
+    }
+}
+
+impl fmt::Debug for KeyHasher {
+    /// Names the algorithm and keeps the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self.0 {
+            Algorithm::Rapid(_) => "KeyHasher(rapidhash-v3)",
+            Algorithm::Sip(_) => "KeyHasher(siphash-1-3-128)",
+        })
+    }
+}
+
+/// What can name who is limited: text, bytes, integers, or a hash made earlier.
+///
+/// Text and bytes with the same content are the same key. Integers of up to 64 bits with the
+/// same value are the same key, whatever their type (signed ones are sign-extended).
+pub trait Key {
+    /// The key's hash under `hasher`.
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash;
+}
+
+impl Key for KeyHash {
+    #[inline]
+    fn hash_with(&self, _: &KeyHasher) -> KeyHash {
+        *self
+    }
+}
+
+impl<K: Key + ?Sized> Key for &K {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        (**self).hash_with(hasher)
+    }
+}
+
+macro_rules! byte_keys {
+    ($($type:ty),*) => {$(
+        impl Key for $type {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                hasher.hash_bytes(self.as_ref())
+            }
+        }
+    )*};
+}
+
+byte_keys!(str, [u8], String, Vec<u8>);
+
+impl<const N: usize> Key for [u8; N] {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        hasher.hash_bytes(self)
+    }
+}
+
+macro_rules! integer_keys {
+    ($($type:ty => $wide:ty),*) => {$(
+        impl Key for $type {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                hasher.hash_u64(*self as $wide as u64)
+            }
+        }
+    )*};
+}
+
+integer_keys!(u8 => u64, u16 => u64, u32 => u64, u64 => u64, usize => u64);
+integer_keys!(i8 => i64, i16 => i64, i32 => i64, i64 => i64, isize => i64);
+
+impl Key for u128 {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        hasher.hash_u128(*self)
+    }
+}

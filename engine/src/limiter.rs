@@ -1,0 +1,222 @@
+//! The limiter: look the key up, update its word, answer.
+
+use core::time::Duration;
+
+use crate::builder::LimiterBuilder;
+use crate::clock::{Clock, Timestamp, TscClock};
+use crate::decision::Decision;
+use crate::gcra::{self, Gcra};
+use crate::key::{Key, KeyHash, KeyHasher};
+use crate::quota::{Quota, QuotaError};
+use crate::table::{Table, Update};
+
+/// A rate limiter for many keys, shared by reference between any number of threads.
+///
+/// State is one 64-bit word a key in a table of fixed size: a check neither locks nor allocates,
+/// and memory does not grow. Keys need no set-up and no clean-up: a key that has been idle until
+/// its debt drained is exactly as if it had never been seen.
+///
+/// # Guarantees
+/// * For each key and every interval `[s, t]`, the admitted cost is at most
+///   `burst + rate * (t - s)`, for any number of threads. Time is counted in units of 1 to 2 ns
+///   (exactly 1 ns where the emission interval is a whole number of nanoseconds), and one unit is
+///   the error of `t - s`.
+/// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
+/// * When more keys are live than fit, the key nearest to fresh among those that compete for a
+///   place is forgotten, and [`Limiter::evicted`] counts it.
+///
+/// ```
+/// use tidegate_engine::{Limiter, Quota};
+///
+/// let limiter = Limiter::builder(Quota::per_second(100).burst(2)).capacity(1_000).build()?;
+/// assert!(limiter.check("user:42").is_allowed());
+/// assert_eq!(limiter.check("user:42").remaining(), 0);
+/// let denied = limiter.check("user:42");
+/// assert!(!denied.is_allowed());
+/// assert!(denied.retry_after().is_some());
+/// # Ok::<(), tidegate_engine::BuildError>(())
+/// ```
+#[derive(Debug)]
+pub struct Limiter<C = TscClock> {
+    gcra: Gcra,
+    hasher: KeyHasher,
+    clock: C,
+    table: Table,
+    quota: Quota,
+}
+
+impl Limiter {
+    /// Starts building a limiter for `quota`, on the time-stamp counter unless told otherwise.
+    pub fn builder(quota: Quota) -> LimiterBuilder {
+        LimiterBuilder::new(quota)
+    }
+}
+
+impl<C: Clock> Limiter<C> {
+    pub(crate) fn from_parts(
+        quota: Quota,
+        gcra: Gcra,
+        hasher: KeyHasher,
+        clock: C,
+        table: Table,
+    ) -> Self {
+        Self { gcra, hasher, clock, table, quota }
+    }
+
+    /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.
+    #[inline]
+    pub fn check(&self, key: impl Key) -> Decision {
+        self.check_n(key, 1)
+    }
+
+    /// Asks for `cost` units and takes them when they fit, at the clock's present reading.
+    ///
+    /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
+    #[inline]
+    pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
+        let hash = self.hash(key);
+        self.decide(&self.gcra, hash, cost, self.clock.now(), || self.clock.now())
+    }
+
+    /// As [`Limiter::check_n`], at a time the caller gives: for a batch that shares one reading, or
+    /// a recorded sequence. `now` is on the scale of the limiter's clock.
+    ///
+    /// A `now` earlier than that of a previous check never mints tokens on a key that is still in
+    /// the table. Between concurrent callers whose `now`s differ by `d`, a key whose debt drained
+    /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee.
+    #[inline]
+    pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
+        let hash = self.hash(key);
+        self.decide(&self.gcra, hash, cost, now, || now)
+    }
+
+    /// As [`Limiter::check_n`], under a quota given with the call. The key's debt is kept as a
+    /// duration, so calls with different quotas share it.
+    ///
+    /// The emission interval is rounded to the nearest unit of this limiter, 1 to 2 ns; so the rate
+    /// is off by at most 0.1 % at 10^6 units a second, and 10 % at 10^8. A limiter
+    /// whose own quota has an emission interval of whole nanoseconds has a unit of 1 ns, which
+    /// halves that.
+    ///
+    /// # Errors
+    /// When the quota can not be enforced; nothing is charged.
+    #[inline]
+    pub fn check_with(
+        &self,
+        key: impl Key,
+        cost: u64,
+        quota: &Quota,
+    ) -> Result<Decision, QuotaError> {
+        let gcra = Gcra::in_scale(quota, self.gcra.scale())?;
+        let hash = self.hash(key);
+        Ok(self.decide(&gcra, hash, cost, self.clock.now(), || self.clock.now()))
+    }
+
+    /// What a check would find, without charging anything: `remaining` is what is left.
+    #[inline]
+    pub fn peek(&self, key: impl Key) -> Decision {
+        self.check_n(key, 0)
+    }
+
+    /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
+    /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
+    /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
+    pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
+        let scale = self.gcra.scale();
+        let debt = scale.to_units(saturating_nanos(debt));
+        let at = scale.instant(at);
+        self.force(key, |tat| gcra::charge(tat, at, debt));
+    }
+
+    /// Raises the key's debt to at least `debt` as of now. Idempotent.
+    pub fn raise_debt(&self, key: KeyHash, debt: Duration) {
+        let scale = self.gcra.scale();
+        let debt = scale.to_units(saturating_nanos(debt));
+        let now = scale.instant(self.clock.now());
+        self.force(key, |tat| tat.max(gcra::charge(0, now, debt)));
+    }
+
+    /// Every key that has debt now, with its debt, in no particular order. O(capacity).
+    ///
+    /// Not a snapshot: each key is read at its own moment while others go on checking.
+    pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
+        let scale = self.gcra.scale();
+        self.table.entries().filter_map(move |(key, tat)| {
+            let debt = tat.saturating_sub(scale.instant(self.clock.now()));
+            (debt > 0).then(|| (key, Duration::from_nanos(scale.to_nanos(debt))))
+        })
+    }
+
+    /// The key's hash under this limiter's hasher.
+    #[inline]
+    pub fn hash(&self, key: impl Key) -> KeyHash {
+        key.hash_with(&self.hasher)
+    }
+
+    /// The quota the limiter was built with.
+    #[must_use]
+    pub fn quota(&self) -> &Quota {
+        &self.quota
+    }
+
+    /// The clock that [`Limiter::check`] reads.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// How many keys can be live at once at the fill the table is sized for, at least what the
+    /// builder asked for.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.table.capacity()
+    }
+
+    /// Bytes reserved for the table. Pages no key has touched take no memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.table.memory_bytes()
+    }
+
+    /// How many live keys have been forgotten to make room, since the limiter was built.
+    #[must_use]
+    pub fn evicted(&self) -> u64 {
+        self.table.evicted()
+    }
+
+    #[inline]
+    fn decide(
+        &self,
+        gcra: &Gcra,
+        key: KeyHash,
+        cost: u64,
+        now: Timestamp,
+        reread: impl Fn() -> Timestamp,
+    ) -> Decision {
+        let scale = self.gcra.scale();
+        let update = self.table.update(
+            key,
+            scale.instant(now),
+            || scale.instant(reread()),
+            |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) },
+        );
+        match update {
+            Update::Written { before, now } => gcra.allowed(before, now, cost),
+            Update::Unchanged { found, now } => gcra.unchanged(found, now, cost),
+        }
+    }
+
+    /// Updates a key whether or not it has a place yet.
+    fn force(&self, key: KeyHash, raise: impl Fn(u64) -> u64) {
+        let now = || self.gcra.scale().instant(self.clock.now());
+        let _ = self.table.update(key, now(), now, |tat, now| {
+            let raised = raise(tat);
+            // A word that does not change, or that is not live, needs no place.
+            (raised > tat && raised > now).then_some(raised)
+        });
+    }
+}
+
+fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

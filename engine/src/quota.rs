@@ -1,0 +1,129 @@
+//! What a limit allows: so many units a period, and so many at once.
+
+use core::fmt;
+use core::time::Duration;
+
+/// A rate and a burst: `count` units each `period`, at most `burst` of them at once.
+///
+/// The constructors name the period; the burst equals the count until [`Quota::burst`] sets it.
+/// A quota is a plain value: whether it can be enforced is checked where it meets a limiter
+/// ([`LimiterBuilder::build`](crate::LimiterBuilder::build) and
+/// [`Limiter::check_with`](crate::Limiter::check_with)), see [`QuotaError`] for the ranges.
+///
+/// A count of 0 blocks: every cost above 0 is denied and can never fit.
+///
+/// ```
+/// use tidegate_engine::Quota;
+/// let quota = Quota::per_second(100).burst(20);
+/// assert_eq!(quota.debt_of(1), core::time::Duration::from_millis(10));
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Quota {
+    count: u64,
+    period: Duration,
+    burst: u64,
+}
+
+impl Quota {
+    /// `count` units each `period`, with a burst of `count`.
+    #[must_use]
+    pub const fn new(count: u64, period: Duration) -> Self {
+        Self { count, period, burst: count }
+    }
+
+    /// `count` units each second.
+    #[must_use]
+    pub const fn per_second(count: u64) -> Self {
+        Self::new(count, Duration::from_secs(1))
+    }
+
+    /// `count` units each minute.
+    #[must_use]
+    pub const fn per_minute(count: u64) -> Self {
+        Self::new(count, Duration::from_mins(1))
+    }
+
+    /// `count` units each hour.
+    #[must_use]
+    pub const fn per_hour(count: u64) -> Self {
+        Self::new(count, Duration::from_hours(1))
+    }
+
+    /// `count` units each day of 24 hours.
+    #[must_use]
+    pub const fn per_day(count: u64) -> Self {
+        Self::new(count, Duration::from_hours(24))
+    }
+
+    /// The same rate with room for `units` at once.
+    #[must_use]
+    pub const fn burst(self, units: u64) -> Self {
+        Self { burst: units, ..self }
+    }
+
+    /// Units granted each [`Quota::period`].
+    #[must_use]
+    pub const fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The time in which [`Quota::count`] units are granted.
+    #[must_use]
+    pub const fn period(&self) -> Duration {
+        self.period
+    }
+
+    /// Units that fit at once.
+    #[must_use]
+    pub const fn burst_size(&self) -> u64 {
+        self.burst
+    }
+
+    /// The debt that `cost` units consume: the time in which they are granted anew, rounded up to a
+    /// nanosecond and saturating. Zero when the count is 0.
+    #[must_use]
+    pub fn debt_of(&self, cost: u64) -> Duration {
+        if self.count == 0 {
+            return Duration::ZERO;
+        }
+        let nanos = self
+            .period
+            .as_nanos()
+            .saturating_mul(u128::from(cost))
+            .div_ceil(u128::from(self.count));
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+/// Why a quota can not be enforced. Nothing was changed; correct the quota.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum QuotaError {
+    /// The burst is 0 while the count is not: nothing could ever be admitted.
+    ZeroBurst,
+    /// The period is 0.
+    ZeroPeriod,
+    /// The period exceeds 2^64 ns, about 584 years.
+    PeriodTooLong,
+    /// More than one unit each nanosecond (10^9 units each second).
+    RateTooHigh,
+    /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
+    BurstTooLong,
+}
+
+/// The longest time a full burst may take to refill: 2^57 ns, about 4.5 years.
+pub const MAX_BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 57);
+
+impl fmt::Display for QuotaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::ZeroBurst => "burst must be at least 1",
+            Self::ZeroPeriod => "period must be longer than 0",
+            Self::PeriodTooLong => "period must be at most 2^64 nanoseconds",
+            Self::RateTooHigh => "rate must be at most 1000000000 units per second",
+            Self::BurstTooLong => "burst must refill within 1667 days (burst / rate is too long)",
+        })
+    }
+}
+
+impl std::error::Error for QuotaError {}

@@ -1,0 +1,131 @@
+//! What the two integers of a slot say.
+//!
+//! ```text
+//! word, settled   value (59)            | generation, low 4 bits | 0
+//! word, claimed   key tag (47) | 0 (2)  | generation (14)        | 1
+//! tag             key tag (47) | candidate (3) | generation (14)
+//! ```
+//!
+//! A *generation* counts how often the slot changed hands. A claimed word whose key tag is 0 names
+//! nobody: a claim was withdrawn and the slot is free.
+
+use crate::key::{KeyHash, TAG_BITS};
+
+const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
+const GENERATION_BITS: u32 = 14;
+const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
+const LOW_BITS: u32 = 4;
+const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
+const VALUE_SHIFT: u32 = 1 + LOW_BITS;
+const CLAIMED: u64 = 1;
+
+/// The largest value a settled word holds.
+pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
+/// How many lines a key may live in, at most.
+pub(crate) const CANDIDATES: usize = 8;
+
+const _: () = assert!(TAG_SHIFT == GENERATION_BITS + 3 && CANDIDATES == 1 << 3);
+const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
+
+/// How often a slot has changed hands, modulo 2^14.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Generation(u64);
+
+impl Generation {
+    pub(super) const fn next(self) -> Self {
+        Self((self.0 + 1) & GENERATION_MASK)
+    }
+
+    #[inline]
+    const fn low(self) -> u64 {
+        self.0 & LOW_MASK
+    }
+}
+
+/// A slot's word as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word(pub(super) u64);
+
+impl Word {
+    #[inline]
+    pub(super) const fn is_claimed(self) -> bool {
+        self.0 & CLAIMED != 0
+    }
+
+    /// The value of a settled word.
+    #[inline]
+    pub(super) const fn value(self) -> u64 {
+        self.0 >> VALUE_SHIFT
+    }
+
+    /// The settled word with another value, in the same generation.
+    #[inline]
+    pub(super) const fn with_value(self, value: u64) -> Self {
+        Self((value << VALUE_SHIFT) | (self.0 & (LOW_MASK << 1)))
+    }
+
+    /// The word of a slot that `key` is claiming.
+    pub(super) const fn intent(key: KeyHash, generation: Generation) -> Self {
+        Self((key.tag() << TAG_SHIFT) | (generation.0 << 1) | CLAIMED)
+    }
+
+    /// A claimed word with its claim withdrawn; never the word from before the claim.
+    pub(super) const fn withdrawn(self) -> Self {
+        Self(self.0 & ((GENERATION_MASK << 1) | CLAIMED))
+    }
+
+    /// A claimed word's claim come true.
+    pub(super) const fn settled(self, value: u64) -> Self {
+        Self((value << VALUE_SHIFT) | (self.generation().low() << 1))
+    }
+
+    /// The generation of a claimed word.
+    pub(super) const fn generation(self) -> Generation {
+        Generation((self.0 >> 1) & GENERATION_MASK)
+    }
+
+    pub(super) const fn is_free(self) -> bool {
+        self.is_claimed() && self.0 >> TAG_SHIFT == 0
+    }
+
+    /// Whether this is a claim for `key`.
+    pub(super) const fn is_intent_of(self, key: KeyHash) -> bool {
+        self.is_claimed() && self.0 >> TAG_SHIFT == key.tag()
+    }
+}
+
+/// A slot's tag as it was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tag(pub(super) u64);
+
+impl Tag {
+    /// The tag of a slot that belongs to `key` and lies in the `candidate`-th of its lines.
+    pub(super) const fn new(key: KeyHash, candidate: usize, generation: Generation) -> Self {
+        Self((key.tag() << TAG_SHIFT) | ((candidate as u64) << GENERATION_BITS) | generation.0)
+    }
+
+    #[inline]
+    pub(super) const fn names(self, key: KeyHash) -> bool {
+        self.0 >> TAG_SHIFT == key.tag()
+    }
+
+    /// Whether a settled word and this tag can be of one generation. A pair that is not was read
+    /// while the slot changed hands.
+    #[inline]
+    pub(super) const fn matches(self, word: Word) -> bool {
+        self.0 & LOW_MASK == (word.0 >> 1) & LOW_MASK
+    }
+
+    pub(super) const fn generation(self) -> Generation {
+        Generation(self.0 & GENERATION_MASK)
+    }
+
+    /// The key's tag; 0 when the slot has never had a key.
+    pub(super) const fn key_tag(self) -> u64 {
+        self.0 >> TAG_SHIFT
+    }
+
+    pub(super) const fn candidate(self) -> usize {
+        (self.0 >> GENERATION_BITS) as usize & (CANDIDATES - 1)
+    }
+}

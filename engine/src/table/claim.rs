@@ -1,0 +1,276 @@
+//! How a slot changes hands, without a lock.
+//!
+//! A key without a slot *claims* one: it replaces the word by an *intent* that names the key, looks
+//! through all places the key may live in for others doing the same (*resolve*), writes the tag
+//! (*label*), and replaces the intent by the value (*confirm*). Any thread that meets an intent
+//! of its own key carries it through, so nobody waits for anybody; an intent of another key is
+//! passed by, or taken over when no other place is left.
+//!
+//! Of two intents of one key the one in the earlier place survives, in the key's own order of
+//! lines and slots. A loser's word becomes free in the same generation, never what it was
+//! before. Each claim begins a new generation, which is part of the intent, the label and
+//! (its low bits) the settled word, so a delayed step of an earlier claim finds nothing it
+//! expects.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | C1 word, any scan | acquire | confirm (C6) | a settled duplicate looks like another key's: two live words |
+//! | C2 tag, any scan | acquire | label (C5) | only the generation is taken from it beyond what U3 needs |
+//! | C3 word, claim | relaxed | the fence (C4) orders it before the look at the other places | - |
+//! | C4 fence | sequentially consistent | the same fence of another claimer | both look before either has published: two live words |
+//! | C5 tag, label | release; its load acquire | U3, C2; and C6 of a helper that found the label written | a settled word whose label is not visible |
+//! | C6 word, confirm | release | U2, C1 | as C5 |
+//! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - |
+
+use crate::key::KeyHash;
+use crate::sync::{Ordering, fence};
+
+use super::bits::{Generation, Tag, Word};
+use super::lines::{Place, SLOTS, Slot};
+use super::{Table, Update};
+
+/// A slot as a scan met it, in the `candidate`-th line of the key.
+#[derive(Clone, Copy)]
+struct Met<'t> {
+    slot: &'t Slot,
+    candidate: usize,
+    word: Word,
+    /// The generation of the next claim; of the present one where an intent is joined.
+    generation: Generation,
+}
+
+/// What a scan of all places of a key found.
+enum Scan<'t> {
+    /// The key's own settled slot.
+    Found(&'t Slot),
+    /// No settled slot of the key.
+    Absent(Absent<'t>),
+    /// A slot changed hands under the scan.
+    Torn,
+}
+
+#[derive(Default)]
+struct Absent<'t> {
+    /// The earliest intent of this very key.
+    joinable: Option<Met<'t>>,
+    /// An expired or free slot: in the home line if it has one, else in the emptiest line.
+    vacant: Option<Met<'t>>,
+    /// An intent of another key.
+    foreign: Option<Met<'t>>,
+    /// The live slot nearest to fresh.
+    least: Option<Met<'t>>,
+}
+
+impl Table {
+    /// [`Table::update`] for a key that the first look at its home line did not find.
+    #[inline(never)]
+    pub(super) fn update_beyond_home(
+        &self,
+        key: KeyHash,
+        place: Place,
+        now: u64,
+        reread: &impl Fn() -> u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
+        let mut takeovers = 0;
+        loop {
+            let absent = match self.scan(key, place, now) {
+                Scan::Torn => continue,
+                Scan::Found(slot) => match slot.update(key, now, decide) {
+                    Some(update) => return update,
+                    None => continue,
+                },
+                Scan::Absent(absent) => absent,
+            };
+            // Fresh and refused, or only looked at: no place is needed.
+            if decide(0, now).is_none() {
+                return Update::Unchanged { found: 0, now };
+            }
+            let Some(claim) = self.claim(key, &absent, &mut takeovers) else { continue };
+            if let Some(update) = self.settle(key, place, claim, now, reread, decide) {
+                return update;
+            }
+        }
+    }
+
+    fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
+        let mut absent = Absent::default();
+        let mut most_vacant = 0;
+        for candidate in 0..self.lines.candidates() {
+            let (mut first_vacant, mut vacant) = (None, 0);
+            for slot in &self.lines.line(place, candidate).slots {
+                let word = Word(slot.word.load(Ordering::Acquire));
+                if word.is_claimed() {
+                    let next = word.generation().next();
+                    let met = Met { slot, candidate, word, generation: next };
+                    if word.is_free() {
+                        vacant += 1;
+                        first_vacant = first_vacant.or(Some(met));
+                    } else if word.is_intent_of(key) {
+                        let joined = Met { generation: word.generation(), ..met };
+                        absent.joinable = absent.joinable.or(Some(joined));
+                    } else {
+                        absent.foreign = absent.foreign.or(Some(met));
+                    }
+                    continue;
+                }
+                let tag = Tag(slot.tag.load(Ordering::Acquire));
+                if !tag.matches(word) {
+                    return Scan::Torn;
+                }
+                if tag.names(key) {
+                    return Scan::Found(slot);
+                }
+                let met = Met { slot, candidate, word, generation: tag.generation().next() };
+                if word.value() <= now {
+                    vacant += 1;
+                    first_vacant = first_vacant.or(Some(met));
+                } else if absent.least.is_none_or(|least| word.value() < least.word.value()) {
+                    absent.least = Some(met);
+                }
+            }
+            if vacant > most_vacant {
+                absent.vacant = first_vacant;
+                // Nothing beats the home line.
+                most_vacant = if candidate == 0 { SLOTS } else { vacant };
+            }
+        }
+        Scan::Absent(absent)
+    }
+
+    /// Publishes an intent in the best place, or joins the one that is there. `None`: the place
+    /// changed; look again.
+    fn claim<'t>(
+        &self,
+        key: KeyHash,
+        absent: &Absent<'t>,
+        takeovers: &mut usize,
+    ) -> Option<Met<'t>> {
+        if let Some(joined) = absent.joinable {
+            return Some(joined);
+        }
+        // A parked thread's intent must not cost a slot for ever, nor two threads take turns at
+        // each other's for ever.
+        let foreign = absent.foreign.filter(|_| *takeovers < self.lines.candidates() * SLOTS);
+        *takeovers += usize::from(absent.vacant.is_none() && foreign.is_some());
+        let evicts = absent.vacant.is_none() && foreign.is_none() && absent.least.is_some();
+        let met = absent.vacant.or(foreign).or(absent.least).or(absent.foreign)?;
+
+        let intent = Word::intent(key, met.generation);
+        met.slot
+            .word
+            .compare_exchange(met.word.0, intent.0, Ordering::Relaxed, Ordering::Relaxed)
+            .ok()?;
+        if evicts {
+            // Relaxed: a statistic.
+            self.evicted.fetch_add(1, Ordering::Relaxed);
+        }
+        Some(Met { word: intent, ..met })
+    }
+
+    /// Carries an intent through: resolve, label, confirm. `None`: the claim was lost, or the key
+    /// has another place; look again.
+    fn settle(
+        &self,
+        key: KeyHash,
+        place: Place,
+        claim: Met<'_>,
+        now: u64,
+        reread: &impl Fn() -> u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<Update> {
+        if !self.resolve(key, place, claim) {
+            claim.slot.withdraw(claim.word);
+            return None;
+        }
+        if !claim.slot.label(claim.word, Tag::new(key, claim.candidate, claim.generation)) {
+            return None;
+        }
+        let now = now.max(reread());
+        let Some(value) = decide(0, now) else {
+            claim.slot.withdraw(claim.word);
+            return Some(Update::Unchanged { found: 0, now });
+        };
+        claim
+            .slot
+            .word
+            .compare_exchange(
+                claim.word.0,
+                claim.word.settled(value).0,
+                Ordering::Release,
+                Ordering::Relaxed,
+            )
+            .ok()
+            .map(|_| Update::Written { before: 0, now })
+    }
+
+    /// Whether the claim may go on: the key is settled nowhere else and no earlier intent of it
+    /// stands. Withdraws later ones.
+    fn resolve(&self, key: KeyHash, place: Place, claim: Met<'_>) -> bool {
+        fence(Ordering::SeqCst);
+        let mut earlier = true;
+        for candidate in 0..self.lines.candidates() {
+            for slot in &self.lines.line(place, candidate).slots {
+                if std::ptr::eq(slot, claim.slot) {
+                    earlier = false;
+                } else if slot.rivals(key, earlier) {
+                    return false;
+                }
+            }
+        }
+        true
+    }
+}
+
+impl Slot {
+    /// Whether this slot ends another claim of `key`: it is settled for the key, or holds an
+    /// intent of it that is earlier. A later intent is withdrawn.
+    fn rivals(&self, key: KeyHash, earlier: bool) -> bool {
+        loop {
+            let word = Word(self.word.load(Ordering::Acquire));
+            if word.is_claimed() {
+                if !word.is_intent_of(key) {
+                    return false;
+                }
+                if earlier {
+                    return true;
+                }
+                if self.withdraw(word) {
+                    return false;
+                }
+            } else {
+                let tag = Tag(self.tag.load(Ordering::Acquire));
+                if tag.matches(word) {
+                    return tag.names(key);
+                }
+            }
+        }
+    }
+
+    /// Frees the slot if it still holds this intent.
+    fn withdraw(&self, intent: Word) -> bool {
+        let free = intent.withdrawn();
+        self.word.compare_exchange(intent.0, free.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+
+    /// Writes the tag; `false` when the intent is gone.
+    fn label(&self, intent: Word, label: Tag) -> bool {
+        loop {
+            let seen = self.tag.load(Ordering::Acquire);
+            // The tag is read first: if the intent still stands after it, `seen` is not newer than
+            // the claim, and replacing it can not undo a later label.
+            if self.word.load(Ordering::Relaxed) != intent.0 {
+                return false;
+            }
+            if seen == label.0
+                || self
+                    .tag
+                    .compare_exchange(seen, label.0, Ordering::Release, Ordering::Relaxed)
+                    .is_ok()
+            {
+                return true;
+            }
+        }
+    }
+}

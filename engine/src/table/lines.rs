@@ -1,0 +1,115 @@
+//! The table's memory: cache lines of slots, and the lines a key may live in.
+
+use crate::key::{HOME_BITS, KeyHash, TAG_BITS};
+use crate::sync::AtomicU64;
+
+use super::bits::CANDIDATES;
+
+/// Slots a line: four pairs of integers fill 64 bytes. Two under loom, so that every claim order
+/// over two lines stays within what it can explore.
+pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+
+/// At least so many lines unless a test asks for fewer: with them a slot's position gives back
+/// the bits of its key that the tag does not hold.
+pub(super) const MIN_LINES: usize = 1 << HOME_BITS;
+
+/// Odd multipliers (from the golden ratio and the square root of 2) that spread tags over lines.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const STRIDE: u64 = 0xb504_f333_f9de_6485;
+
+/// Low bits of a 64-bit position below the home bits of a key.
+const POSITION_LOW: u32 = u64::BITS - HOME_BITS;
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    pub(super) tag: AtomicU64,
+    pub(super) word: AtomicU64,
+}
+
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub(super) struct Line {
+    pub(super) slots: [Slot; SLOTS],
+}
+
+/// The lines of one key: `home`, then `stride` further each time, wrapping around.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) home: usize,
+    stride: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Lines {
+    memory: super::memory::Memory,
+}
+
+impl Lines {
+    /// `count` zeroed lines, at least one; `None` when the memory is not to be had.
+    pub(super) fn new(count: usize) -> Option<Self> {
+        Some(Self { memory: super::memory::Memory::zeroed(count)? })
+    }
+
+    #[inline]
+    pub(super) fn all(&self) -> &[Line] {
+        self.memory.lines()
+    }
+
+    /// How many lines a key may live in.
+    pub(super) fn candidates(&self) -> usize {
+        self.all().len().min(CANDIDATES)
+    }
+
+    #[inline]
+    pub(super) fn place(&self, key: KeyHash) -> Place {
+        let lines = self.all().len();
+        let home = scale(position(key.home(), key.tag()), lines);
+        Place { home, stride: stride(key.tag(), lines) }
+    }
+
+    /// The `candidate`-th line of a key; the first is its home.
+    #[inline]
+    pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
+        let lines = self.all().len();
+        // Strides are at most lines / CANDIDATES, so the sum wraps at most once and all candidates
+        // differ.
+        let index = place.home + candidate * place.stride;
+        &self.all()[if index >= lines { index - lines } else { index }]
+    }
+
+    /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
+    ///
+    /// With fewer than `MIN_LINES` lines several keys fit; they share one place and so one state.
+    pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
+        let lines = self.all().len();
+        let home = (index + lines - candidate * stride(tag, lines) % lines) % lines;
+        let first = ((home as u128) << u64::BITS).div_ceil(lines as u128);
+        let low = u128::from(position(0, tag));
+        let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
+        let key = KeyHash::from_parts(home_bits, tag);
+        (home_bits < 1 << HOME_BITS && self.place(key).home == home).then_some(key)
+    }
+}
+
+/// Where a key lies in the whole table, as a 64-bit fraction. The high bits are the key's home
+/// bits, so they can be told from a line and a tag.
+#[inline]
+const fn position(home_bits: u64, tag: u64) -> u64 {
+    (home_bits << POSITION_LOW) | (tag.wrapping_mul(SPREAD) >> HOME_BITS)
+}
+
+#[inline]
+const fn stride(tag: u64, lines: usize) -> usize {
+    if lines < 2 * CANDIDATES {
+        return 1;
+    }
+    1 + scale(tag.wrapping_mul(STRIDE), lines / CANDIDATES)
+}
+
+/// `fraction / 2^64 * below`, rounded down.
+#[inline]
+const fn scale(fraction: u64, below: usize) -> usize {
+    ((fraction as u128 * below as u128) >> u64::BITS) as usize
+}
+
+const _: () = assert!(TAG_BITS + HOME_BITS <= u64::BITS);

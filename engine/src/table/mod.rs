@@ -1,0 +1,157 @@
+//! The table: one word a key in cache lines of slots, shared without a lock.
+//!
+//! A key lives in at most one slot of at most [`CANDIDATES`](bits::CANDIDATES) lines. A value is
+//! *live* while it lies in the future of `now`; a slot whose value is not live may be taken by
+//! another key, because an expired word is exactly a fresh key. The table knows nothing else
+//! about values: what they mean is the caller's `decide`.
+//!
+//! This file holds the path of a key that has its slot; `claim.rs` how a slot changes hands.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - |
+//! | U2 word | acquire | confirm (C6) | an older label than the word's: a charge to the previous key |
+//! | U3 tag | acquire | label (C5) | U4 may miss the hand-over that wrote the tag |
+//! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
+//! | U5 word, charge | relaxed | none: a read-modify-write continues the release sequence of C6 | - |
+
+mod bits;
+mod claim;
+mod lines;
+mod memory;
+
+use crate::key::KeyHash;
+use crate::sync::{AtomicU64, Ordering};
+
+use bits::{Tag, Word};
+use lines::{Lines, MIN_LINES, SLOTS, Slot};
+
+/// The share of slots that may be live before keys compete for places, as a fraction.
+const FILL: (usize, usize) = (4, 5);
+
+#[derive(Debug)]
+pub(crate) struct Table {
+    lines: Lines,
+    evicted: AtomicU64,
+}
+
+/// What [`Table::update`] did, with the `now` it decided at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Update {
+    /// The key's value was `before` (0: no live word) and has been replaced.
+    Written { before: u64, now: u64 },
+    /// The key's value was `found` (0: none) and was left so.
+    Unchanged { found: u64, now: u64 },
+}
+
+impl Table {
+    /// A table in which `keys` live keys fit at the intended fill; `None` when the memory is not
+    /// to be had.
+    pub(crate) fn new(keys: usize) -> Option<Self> {
+        let slots = keys.checked_mul(FILL.1)?.div_ceil(FILL.0);
+        Self::with_lines(slots.div_ceil(SLOTS).max(MIN_LINES))
+    }
+
+    /// A table of exactly `count` lines, however few.
+    pub(crate) fn with_lines(count: usize) -> Option<Self> {
+        Some(Self { lines: Lines::new(count)?, evicted: AtomicU64::new(0) })
+    }
+
+    /// Replaces the key's value by what `decide(value, now)` returns, in one atomic step; `None`
+    /// leaves it. A key without a live word has the value 0. `decide` may be called several
+    /// times; the last call is the one that counts.
+    ///
+    /// A key that has no slot yet is decided at the later of `now` and `reread()`, so that a
+    /// thread that was delayed can not treat a key as fresh at a time when it was not.
+    #[inline]
+    pub(crate) fn update(
+        &self,
+        key: KeyHash,
+        now: u64,
+        reread: impl Fn() -> u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
+        let place = self.lines.place(key);
+        for slot in &self.lines.line(place, 0).slots {
+            if Tag(slot.tag.load(Ordering::Relaxed)).names(key)
+                && let Some(update) = slot.update(key, now, &decide)
+            {
+                return update;
+            }
+        }
+        self.update_beyond_home(key, place, now, &reread, &decide)
+    }
+
+    /// Every settled slot's key and value, each read at its own moment.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyHash, u64)> + '_ {
+        self.lines.all().iter().enumerate().flat_map(move |(index, line)| {
+            line.slots.iter().filter_map(move |slot| {
+                let (tag, value) = slot.settled()?;
+                let key = self.lines.key_at(index, tag.key_tag(), tag.candidate())?;
+                Some((key, value))
+            })
+        })
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.lines.all().len() * SLOTS / FILL.1 * FILL.0
+    }
+
+    pub(crate) fn memory_bytes(&self) -> usize {
+        std::mem::size_of_val(self.lines.all())
+    }
+
+    pub(crate) fn evicted(&self) -> u64 {
+        self.evicted.load(Ordering::Relaxed)
+    }
+}
+
+impl Slot {
+    /// Updates the slot if it is settled and belongs to `key`; `None` if not.
+    #[inline]
+    fn update(
+        &self,
+        key: KeyHash,
+        now: u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<Update> {
+        loop {
+            let word = Word(self.word.load(Ordering::Acquire));
+            if word.is_claimed() {
+                return None;
+            }
+            let tag = Tag(self.tag.load(Ordering::Acquire));
+            if !tag.names(key) || !tag.matches(word) {
+                return None;
+            }
+            let before = word.value();
+            let Some(value) = decide(before, now) else {
+                // An unchanged word is proof that the tag was its own.
+                if self.word.load(Ordering::Relaxed) == word.0 {
+                    return Some(Update::Unchanged { found: before, now });
+                }
+                continue;
+            };
+            let new = word.with_value(value);
+            if self
+                .word
+                .compare_exchange(word.0, new.0, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+            {
+                return Some(Update::Written { before, now });
+            }
+        }
+    }
+
+    /// The tag and value of a slot that is settled and names a key.
+    fn settled(&self) -> Option<(Tag, u64)> {
+        let word = Word(self.word.load(Ordering::Acquire));
+        let tag = Tag(self.tag.load(Ordering::Acquire));
+        let whole = !word.is_claimed()
+            && tag.key_tag() != 0
+            && tag.matches(word)
+            && self.word.load(Ordering::Relaxed) == word.0;
+        whole.then(|| (tag, word.value()))
+    }
+}
