@@ -150,10 +150,6 @@ impl<W: Write> Report<W> {
             "Rates: million checks a second by all threads together, median (slowest-fastest)."
         )?;
         writeln!(self.out, "Ratio: ours / peer's; less is better for memory, more elsewhere.")?;
-        writeln!(
-            self.out,
-            "Our table is built for twice the live keys, so that none of them is evicted."
-        )?;
         if self.losses.is_empty() {
             writeln!(self.out, "We lose nowhere in this run.")?;
         }

@@ -8,7 +8,7 @@ use crate::decision::Decision;
 use crate::gcra::{self, Gcra};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::quota::{Quota, QuotaError};
-use crate::table::{Table, Update};
+use crate::table::{Home, Table, Update};
 
 /// A rate limiter for many keys, shared by reference between any number of threads.
 ///
@@ -74,8 +74,8 @@ impl<C: Clock> Limiter<C> {
     /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
     #[inline]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        let hash = self.hash(key);
-        self.decide(&self.gcra, hash, cost, self.clock.now(), || self.clock.now())
+        let home = self.table.home(self.hash(key));
+        self.decide(&self.gcra, home, cost, self.clock.now(), || self.clock.now())
     }
 
     /// As [`Limiter::check_n`], at a time the caller gives: for a batch that shares one reading, or
@@ -86,8 +86,8 @@ impl<C: Clock> Limiter<C> {
     /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        let hash = self.hash(key);
-        self.decide(&self.gcra, hash, cost, now, || now)
+        let home = self.table.home(self.hash(key));
+        self.decide(&self.gcra, home, cost, now, || now)
     }
 
     /// As [`Limiter::check_n`], under a quota given with the call. The key's debt is kept as a
@@ -107,9 +107,9 @@ impl<C: Clock> Limiter<C> {
         cost: u64,
         quota: &Quota,
     ) -> Result<Decision, QuotaError> {
+        let home = self.table.home(self.hash(key));
         let gcra = Gcra::in_scale(quota, self.gcra.scale())?;
-        let hash = self.hash(key);
-        Ok(self.decide(&gcra, hash, cost, self.clock.now(), || self.clock.now()))
+        Ok(self.decide(&gcra, home, cost, self.clock.now(), || self.clock.now()))
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -188,14 +188,13 @@ impl<C: Clock> Limiter<C> {
     fn decide(
         &self,
         gcra: &Gcra,
-        key: KeyHash,
+        home: Home<'_>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
         let scale = self.gcra.scale();
-        let update = self.table.update(
-            key,
+        let update = home.update(
             scale.instant(now),
             || scale.instant(reread()),
             |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) },
@@ -209,7 +208,7 @@ impl<C: Clock> Limiter<C> {
     /// Updates a key whether or not it has a place yet.
     fn force(&self, key: KeyHash, raise: impl Fn(u64) -> u64) {
         let now = || self.gcra.scale().instant(self.clock.now());
-        let _ = self.table.update(key, now(), now, |tat, now| {
+        let _ = self.table.home(key).update(now(), now, |tat, now| {
             let raised = raise(tat);
             // A word that does not change, or that is not live, needs no place.
             (raised > tat && raised > now).then_some(raised)

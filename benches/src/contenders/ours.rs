@@ -14,18 +14,13 @@ use crate::workloads::Plan;
 #[derive(Debug)]
 pub struct Precise(Limiter);
 
-/// How many keys we make room for, for each key that is to be live. At 1, four fifths of the table
-/// are live and about one key in 10^4 finds no place and evicts another; at 2, fewer than one in
-/// 10^9 does.
-const ROOM: usize = 2;
-
 impl Contender for Precise {
     const NAME: &'static str = "ours";
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
         Limiter::builder(quota)
-            .capacity(plan.keys * ROOM)
+            .capacity(plan.keys)
             .build()
             .map(Self)
             .map_err(|error| Failure::SetUp(format!("{}: {error}", Self::NAME)))

@@ -28,8 +28,12 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{Place, SLOTS, Slot};
+use super::lines::{PAIR, Place, SLOTS, Slot};
 use super::{Table, Update};
+
+/// A key goes into its home pair while so many slots there are vacant. More would send keys away
+/// from home for nothing; with fewer, full pairs become so frequent that insertions find no room.
+const HOME_VACANCIES: usize = 3;
 
 /// A slot as a scan met it, in the `candidate`-th line of the key.
 #[derive(Clone, Copy)]
@@ -53,7 +57,8 @@ pub(super) enum Scan<'t> {
 pub(super) struct Absent<'t> {
     /// The earliest intent of this very key.
     joinable: Option<Met<'t>>,
-    /// An expired or free slot: in the home line if it has one, else in the emptiest line.
+    /// An expired or free slot: in the home pair unless that is nearly full, else in the emptiest
+    /// pair.
     vacant: Option<Met<'t>>,
     /// An intent of another key.
     foreign: Option<Met<'t>>,
@@ -62,7 +67,8 @@ pub(super) struct Absent<'t> {
 }
 
 impl Table {
-    /// [`Table::update`] for a key that the first look at its home line did not find.
+    /// [`Home::update`](super::Home::update) for a key that the first look at its home line did not
+    /// find.
     #[inline(never)]
     pub(super) fn update_beyond_home(
         &self,
@@ -72,6 +78,11 @@ impl Table {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
+        for candidate in 1..self.lines.candidates() {
+            if let Some(update) = self.lines.line(place, candidate).update(key, now, decide) {
+                return update;
+            }
+        }
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {
@@ -94,9 +105,11 @@ impl Table {
 
     pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
         let mut absent = Absent::default();
-        let mut most_vacant = 0;
+        let (mut first_vacant, mut vacant, mut most_vacant) = (None, 0, 0);
         for candidate in 0..self.lines.candidates() {
-            let (mut first_vacant, mut vacant) = (None, 0);
+            if candidate % PAIR == 0 {
+                (first_vacant, vacant) = (None, 0);
+            }
             for slot in &self.lines.line(place, candidate).slots {
                 let word = Word(slot.word.load(Ordering::Acquire));
                 if word.is_claimed() {
@@ -127,8 +140,8 @@ impl Table {
             }
             if vacant > most_vacant {
                 absent.vacant = first_vacant;
-                // Nothing beats the home line.
-                most_vacant = if candidate == 0 { SLOTS } else { vacant };
+                let home_has_room = candidate < PAIR && vacant >= HOME_VACANCIES;
+                most_vacant = if home_has_room { usize::MAX } else { vacant };
             }
         }
         Scan::Absent(absent)

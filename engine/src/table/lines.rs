@@ -32,7 +32,11 @@ pub(super) struct Line {
     pub(super) slots: [Slot; SLOTS],
 }
 
-/// The lines of one key: its home, then `stride` further each time, wrapping around.
+/// Neighbouring lines that are filled as one: processors fetch them together.
+pub(super) const PAIR: usize = 2;
+
+/// The lines of one key: a pair whose nearer line is its home, then pairs `stride` further each
+/// time, wrapping around.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     home: usize,
@@ -45,8 +49,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// `count` zeroed lines, at least one; `None` when the memory is not to be had.
+    /// `count` zeroed lines, one or whole pairs; `None` when the memory is not to be had.
     pub(super) fn new(count: usize) -> Option<Self> {
+        debug_assert!(count == 1 || count.is_multiple_of(PAIR));
         Some(Self { memory: super::memory::Memory::zeroed(count)? })
     }
 
@@ -67,7 +72,28 @@ impl Lines {
     }
 
     pub(super) fn place(&self, key: KeyHash) -> Place {
-        Place { home: self.home_index(key), stride: stride(key.tag(), self.all().len()) }
+        Place { home: self.home_index(key), stride: stride(key.tag(), self.pairs()) }
+    }
+
+    /// The `candidate`-th line of a key; the first is its home.
+    pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
+        // Strides are at most a quarter of the pairs, so all candidates differ.
+        let pair = (place.home / PAIR + candidate / PAIR * place.stride) % self.pairs();
+        &self.all()[index_in(pair, place.home ^ candidate)]
+    }
+
+    /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
+    ///
+    /// With fewer than `MIN_LINES` lines several keys fit; they share one place and so one state.
+    pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
+        let (lines, pairs) = (self.all().len(), self.pairs());
+        let before = candidate / PAIR * stride(tag, pairs) % pairs;
+        let home = index_in((index / PAIR + pairs - before) % pairs, index ^ candidate);
+        let first = ((home as u128) << u64::BITS).div_ceil(lines as u128);
+        let low = u128::from(position(0, tag));
+        let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
+        let key = KeyHash::from_parts(home_bits, tag);
+        (home_bits < 1 << HOME_BITS && self.home_index(key) == home).then_some(key)
     }
 
     #[inline]
@@ -75,27 +101,28 @@ impl Lines {
         scale(position(key.home(), key.tag()), self.all().len())
     }
 
-    /// The `candidate`-th line of a key; the first is its home.
-    pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
-        let lines = self.all().len();
-        // Strides are at most lines / CANDIDATES, so the sum wraps at most once and all candidates
-        // differ.
-        let index = place.home + candidate * place.stride;
-        &self.all()[if index >= lines { index - lines } else { index }]
+    /// Pairs of lines; a table of one line counts as one.
+    fn pairs(&self) -> usize {
+        self.all().len().div_ceil(PAIR)
     }
+}
 
-    /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
-    ///
-    /// With fewer than `MIN_LINES` lines several keys fit; they share one place and so one state.
-    pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
-        let lines = self.all().len();
-        let home = (index + lines - candidate * stride(tag, lines) % lines) % lines;
-        let first = ((home as u128) << u64::BITS).div_ceil(lines as u128);
-        let low = u128::from(position(0, tag));
-        let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
-        let key = KeyHash::from_parts(home_bits, tag);
-        (home_bits < 1 << HOME_BITS && self.home_index(key) == home).then_some(key)
+/// The line of `pair` on the side that the lowest bit of `side` says.
+const fn index_in(pair: usize, side: usize) -> usize {
+    pair * PAIR + side % PAIR
+}
+
+/// Brings a line nearer while something else is done.
+#[inline]
+pub(super) fn prefetch(line: &Line) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: SSE is part of every x86-64; a prefetch reads nothing that a program can see.
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) };
     }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 /// Where a key lies in the whole table, as a 64-bit fraction. The high bits are the key's home
@@ -105,12 +132,10 @@ const fn position(home_bits: u64, tag: u64) -> u64 {
     (home_bits << POSITION_LOW) | (tag.wrapping_mul(SPREAD) >> HOME_BITS)
 }
 
-#[inline]
-const fn stride(tag: u64, lines: usize) -> usize {
-    if lines < 2 * CANDIDATES {
-        return 1;
-    }
-    1 + scale(tag.wrapping_mul(STRIDE), lines / CANDIDATES)
+/// How many pairs the next candidates of a key are apart.
+const fn stride(tag: u64, pairs: usize) -> usize {
+    const PAIRS: usize = CANDIDATES / PAIR;
+    if pairs < 2 * PAIRS { 1 } else { 1 + scale(tag.wrapping_mul(STRIDE), pairs / PAIRS - 1) }
 }
 
 /// `fraction / 2^64 * below`, rounded down.

@@ -29,7 +29,7 @@ use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use bits::{Tag, Word};
-use lines::{Lines, MIN_LINES, SLOTS, Slot};
+use lines::{Line, Lines, MIN_LINES, PAIR, SLOTS, Slot};
 
 /// The share of slots that may be live before keys compete for places, as a fraction.
 const FILL: (usize, usize) = (4, 5);
@@ -40,7 +40,7 @@ pub(crate) struct Table {
     evicted: AtomicU64,
 }
 
-/// What [`Table::update`] did, with the `now` it decided at.
+/// What [`Home::update`] did, with the `now` it decided at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Update {
     /// The key's value was `before` (0: no live word) and has been replaced.
@@ -54,36 +54,20 @@ impl Table {
     /// to be had.
     pub(crate) fn new(keys: usize) -> Option<Self> {
         let slots = keys.checked_mul(FILL.1)?.div_ceil(FILL.0);
-        Self::with_lines(slots.div_ceil(SLOTS).max(MIN_LINES))
+        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(PAIR).max(MIN_LINES))
     }
 
-    /// A table of exactly `count` lines, however few.
+    /// A table of exactly `count` lines: one, or an even number.
     pub(crate) fn with_lines(count: usize) -> Option<Self> {
         Some(Self { lines: Lines::new(count)?, evicted: AtomicU64::new(0) })
     }
 
-    /// Replaces the key's value by what `decide(value, now)` returns, in one atomic step; `None`
-    /// leaves it. A key without a live word has the value 0. `decide` may be called several
-    /// times; the last call is the one that counts.
-    ///
-    /// A key that has no slot yet is decided at the later of `now` and `reread()`, so that a
-    /// thread that was delayed can not treat a key as fresh at a time when it was not.
+    /// Where to begin with a key; its home line is on its way from memory when this returns.
     #[inline]
-    pub(crate) fn update(
-        &self,
-        key: KeyHash,
-        now: u64,
-        reread: impl Fn() -> u64,
-        decide: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Update {
-        for slot in &self.lines.home(key).slots {
-            if Tag(slot.tag.load(Ordering::Relaxed)).names(key)
-                && let Some(update) = slot.update(key, now, &decide)
-            {
-                return update;
-            }
-        }
-        self.update_beyond_home(key, now, &reread, &decide)
+    pub(crate) fn home(&self, key: KeyHash) -> Home<'_> {
+        let line = self.lines.home(key);
+        lines::prefetch(line);
+        Home { table: self, key, line }
     }
 
     /// Every settled slot's key and value, each read at its own moment.
@@ -107,6 +91,55 @@ impl Table {
 
     pub(crate) fn evicted(&self) -> u64 {
         self.evicted.load(Ordering::Relaxed)
+    }
+}
+
+/// A key in a table, not looked at yet.
+#[derive(Clone, Copy)]
+pub(crate) struct Home<'t> {
+    table: &'t Table,
+    key: KeyHash,
+    line: &'t Line,
+}
+
+impl Home<'_> {
+    /// Replaces the key's value by what `decide(value, now)` returns, in one atomic step; `None`
+    /// leaves it. A key without a live word has the value 0. `decide` may be called several
+    /// times; the last call is the one that counts.
+    ///
+    /// A key that has no slot yet is decided at the later of `now` and `reread()`, so that a
+    /// thread that was delayed can not treat a key as fresh at a time when it was not.
+    #[inline]
+    pub(crate) fn update(
+        self,
+        now: u64,
+        reread: impl Fn() -> u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
+        if let Some(update) = self.line.update(self.key, now, &decide) {
+            return update;
+        }
+        self.table.update_beyond_home(self.key, now, &reread, &decide)
+    }
+}
+
+impl Line {
+    /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
+    #[inline]
+    fn update(
+        &self,
+        key: KeyHash,
+        now: u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<Update> {
+        for slot in &self.slots {
+            if Tag(slot.tag.load(Ordering::Relaxed)).names(key)
+                && let Some(update) = slot.update(key, now, decide)
+            {
+                return Some(update);
+            }
+        }
+        None
     }
 }
 

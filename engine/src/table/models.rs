@@ -41,8 +41,7 @@ fn table(lines: usize) -> Arc<Table> {
 }
 
 fn check_at(table: &Table, key: KeyHash, burst: u64, now: u64, reread: u64) -> bool {
-    let update = table.update(
-        key,
+    let update = table.home(key).update(
         now,
         || reread,
         |value, now| {
@@ -59,7 +58,7 @@ fn check(table: &Table, key: KeyHash, burst: u64) -> bool {
 
 /// Sets a key's value, whatever it was.
 fn set(table: &Table, key: KeyHash, value: u64) {
-    table.update(key, 0, || 0, |_, _| Some(value));
+    table.home(key).update(0, || 0, |_, _| Some(value));
 }
 
 /// The live values of a key, one for each slot that has one.
@@ -294,7 +293,7 @@ fn looking_changes_nothing() {
         let table = table(1);
         let key = key(0, 1);
         let looker = spawn(&table, move |t| {
-            matches!(t.update(key, NOW, || NOW, |_, _| None), Update::Written { .. })
+            matches!(t.home(key).update(NOW, || NOW, |_, _| None), Update::Written { .. })
         });
         let checker = spawn(&table, move |t| check(t, key, 1));
         assert!(!looker.join().unwrap() && checker.join().unwrap());
