@@ -76,7 +76,7 @@ const MAX_ORIGINS: usize = 512;
 pub struct LinkId(u64);
 
 /// One of a link's two streams. Their order matters within, not between them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Channel {
     /// Greetings, frames and acknowledgements.
     Main,
@@ -85,7 +85,7 @@ pub enum Channel {
 }
 
 /// What the caller is to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// Open a link; answer with [`Core::connected`] or [`Core::closed`].
     Dial {
