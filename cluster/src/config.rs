@@ -67,7 +67,10 @@ impl fmt::Display for StartError {
         match self {
             Self::Bind { addr, source } => write!(f, "can not bind {addr}: {source}"),
             Self::Unspecified { addr } => {
-                write!(f, "can not bind {addr}: peers are told this address, so name one they reach")
+                write!(
+                    f,
+                    "can not bind {addr}: peers are told this address, so name one they reach"
+                )
             }
             Self::Certificate(error) => write!(f, "can not make a certificate: {error}"),
         }

@@ -16,6 +16,9 @@ use super::wire::PacketCodec;
 use super::{MAX_MEMBERS, MAX_PACKET_BYTES, Nanos};
 use crate::member::{Member, MemberState};
 
+/// How long a member may stay suspect: twice what foca grants it.
+const MAX_SUSPICION: Nanos = 6_000_000_000;
+
 pub(super) struct Membership {
     foca: Foca<NodeId, PacketCodec, ChaCha8Rng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<NodeId>,
@@ -26,6 +29,8 @@ pub(super) struct Membership {
     events: VecDeque<MemberEvent>,
     /// The lives that said goodbye, by address. Bounded by `MAX_MEMBERS`.
     left: BTreeMap<SocketAddr, u64>,
+    /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
+    suspects: BTreeMap<NodeId, Nanos>,
 }
 
 /// What changed.
@@ -48,6 +53,7 @@ impl Membership {
             packets: VecDeque::new(),
             events: VecDeque::new(),
             left: BTreeMap::new(),
+            suspects: BTreeMap::new(),
         }
     }
 
@@ -109,6 +115,31 @@ impl Membership {
             // A timer of a state that is over, or that comes late, is refused and changes nothing.
             let _ = self.foca.handle_timer(entry.remove(), &mut self.runtime);
             self.collect(now);
+        }
+        self.end_suspicion(now);
+    }
+
+    /// Declares down who has been suspect for too long.
+    ///
+    /// When this node renews its identity foca drops its timers, also those of suspects. Probes then
+    /// succeed again, but only a suspect that hears of the suspicion clears itself, and nobody
+    /// speaks of it any more. Once it is declared down it is told so, and rejoins.
+    fn end_suspicion(&mut self, now: Nanos) {
+        let suspects: Vec<foca::Member<NodeId>> = self
+            .foca
+            .iter_members()
+            .filter(|member| member.state() == foca::State::Suspect)
+            .cloned()
+            .collect();
+        self.suspects.retain(|id, _| suspects.iter().any(|member| member.id() == id));
+        for suspect in suspects {
+            let since = *self.suspects.entry(*suspect.id()).or_insert(now);
+            if now.saturating_sub(since) >= MAX_SUSPICION {
+                let down =
+                    foca::Member::new(*suspect.id(), suspect.incarnation(), foca::State::Down);
+                let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
+                self.collect(now);
+            }
         }
     }
 

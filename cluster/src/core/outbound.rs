@@ -253,9 +253,9 @@ impl<H: Host> Core<H> {
                 }
                 Ok(())
             }
-            Message::StateBusy
-            | Message::State { .. }
-            | Message::StateChunk { .. } => self.on_state(now, link, transit, message),
+            Message::StateBusy | Message::State { .. } | Message::StateChunk { .. } => {
+                self.on_state(now, link, transit, message)
+            }
             _ => Err(Violation),
         }
     }
@@ -303,13 +303,7 @@ impl<H: Host> Core<H> {
     }
 
     /// The peer says where it stands; frames flow from there once this node has joined.
-    fn resume(
-        &mut self,
-        now: Nanos,
-        addr: SocketAddr,
-        position: Option<Position>,
-        fresh: bool,
-    ) {
+    fn resume(&mut self, now: Nanos, addr: SocketAddr, position: Option<Position>, fresh: bool) {
         let joined = self.joined;
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
@@ -342,9 +336,7 @@ impl<H: Host> Core<H> {
         fresh: bool,
     ) {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
-        let descends = |generation| {
-            self.applied.contains_key(&super::Origin { addr, generation })
-        };
+        let descends = |generation| self.applied.contains_key(&super::Origin { addr, generation });
         let stranger = position.is_none() && fresh && !peer.generation.is_some_and(descends);
         let base = match position {
             None => 0,
@@ -394,4 +386,3 @@ impl<H: Host> Core<H> {
         }
     }
 }
-

@@ -38,7 +38,7 @@ pub(super) struct Queue {
 struct Sealed {
     seq: u64,
     through: Option<u64>,
-    sealed_at: Nanos,
+    at: Nanos,
     body: Vec<u8>,
 }
 
@@ -159,7 +159,7 @@ impl Queue {
         }
         self.split = !self.pending.is_empty();
         let through = (!self.split).then_some(self.merged);
-        let frame = Sealed { seq: self.next_seq, through, sealed_at: now, body: encode(&deltas)? };
+        let frame = Sealed { seq: self.next_seq, through, at: now, body: encode(&deltas)? };
         self.next_seq += 1;
         let message = frame.message(now);
         self.in_flight.push_back(frame);
@@ -185,7 +185,7 @@ impl Sealed {
         Message::Frame {
             seq: self.seq,
             through: self.through,
-            age: now.saturating_sub(self.sealed_at),
+            age: now.saturating_sub(self.at),
             body: self.body.clone(),
         }
     }
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn only_the_last_part_of_a_large_set_says_what_it_completes() {
         let mut queue = Queue::new(0);
-        let debts: Vec<_> = (0..MAX_FRAME_DELTAS as u64 + 1).map(|key| (key, 1)).collect();
+        let debts: Vec<_> = (0..=MAX_FRAME_DELTAS as u64).map(|key| (key, 1)).collect();
         queue.merge(&batch(1, 0, &debts), SECOND);
         let through = |message: Option<Message>| match message {
             Some(Message::Frame { through, .. }) => through,

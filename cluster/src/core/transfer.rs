@@ -220,7 +220,8 @@ impl<H: Host> Core<H> {
         let me = self.me().addr;
         for (origin, position) in &pull.vector {
             let asked = *origin == pull.from;
-            if origin.addr == me || (!asked && self.flows_from(*origin)) || !self.room_for(*origin) {
+            if origin.addr == me || (!asked && self.flows_from(*origin)) || !self.room_for(*origin)
+            {
                 continue;
             }
             let position = Position { seq: 0, ..*position };
@@ -232,9 +233,8 @@ impl<H: Host> Core<H> {
 
     pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, force: bool) {
         self.served.remove(&link);
-        let split = |(origin, applied): (&Origin, &Applied)| {
-            applied.split && self.flows_from(*origin)
-        };
+        let split =
+            |(origin, applied): (&Origin, &Applied)| applied.split && self.flows_from(*origin);
         let torn = self.applied.iter().any(split);
         if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
             self.send(link, Channel::State, &Message::StateBusy);

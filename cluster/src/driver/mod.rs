@@ -9,6 +9,9 @@ mod recorder;
 mod shared;
 mod tls;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -23,8 +26,8 @@ use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
 use crate::limits::Limits;
 use limiters::Limiters;
 use link::{Event, Link};
-pub(crate) use shared::Shared;
 use shared::Phase;
+pub(crate) use shared::Shared;
 
 /// Events of all links that wait for the core, at most; beyond that links are not read.
 const MAX_EVENTS: usize = 256;
@@ -62,8 +65,8 @@ pub(crate) fn start(
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
     let addr = socket.local_addr().map_err(bound)?;
     let runtime = Arc::new(TokioRuntime);
-    let mut endpoint = Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime)
-        .map_err(bound)?;
+    let mut endpoint =
+        Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime).map_err(bound)?;
     endpoint.set_default_client_config(client);
 
     let started = Instant::now();
@@ -79,7 +82,7 @@ pub(crate) fn start(
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
     tokio::spawn(accept_all(endpoint.clone(), events.clone()));
-    let driver = Driver {
+    let mut driver = Driver {
         core,
         shared: Arc::clone(&shared),
         endpoint,
@@ -92,6 +95,9 @@ pub(crate) fn start(
         publish_at: None,
         leave: None,
     };
+    // Handles see the node itself, and whether it joins, from the first moment.
+    driver.act();
+    driver.publish();
     tokio::spawn(driver.run(inbox, commanded));
     Ok((shared, commands))
 }
@@ -141,7 +147,6 @@ impl Driver {
         mut inbox: mpsc::Receiver<Event>,
         mut commands: mpsc::Receiver<Command>,
     ) {
-        self.publish();
         loop {
             self.act();
             if let Some((deadline, done)) = self.leave.take() {

@@ -82,8 +82,7 @@ impl Recorder {
         // Relaxed: see `record`.
         self.filled.store(false, Ordering::Relaxed);
         for shard in &self.shards {
-            let taken =
-                std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
+            let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
             into.extend(taken.into_iter().map(|((limit, key), debt)| Delta { limit, key, debt }));
         }
         into.sort_unstable_by_key(|delta| (delta.limit, delta.key));

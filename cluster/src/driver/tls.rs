@@ -11,8 +11,8 @@ use std::time::Duration;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
-    KeyPair, KeyUsagePurpose, PKCS_ED25519,
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
@@ -39,32 +39,36 @@ const STREAM_BYTES: u32 = 1 << 20;
 
 /// How to accept and how to dial.
 pub(super) fn configs(secret: &Secret) -> Result<(ServerConfig, ClientConfig), Failure> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let Identity { roots, chain, key } = issue(secret)?;
-    let roots = Arc::new(roots);
+    let identity = issue(secret)?;
+    Ok((server(&identity)?, client(&identity)?))
+}
 
+fn server(identity: &Identity) -> Result<ServerConfig, Failure> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let roots = Arc::clone(&identity.roots);
     let verifier =
-        WebPkiClientVerifier::builder_with_provider(Arc::clone(&roots), Arc::clone(&provider))
-            .build()?;
-    let mut server = rustls::ServerConfig::builder_with_provider(Arc::clone(&provider))
+        WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
-        .with_single_cert(chain.clone(), key.clone_key())?;
-    server.alpn_protocols = vec![ALPN.to_vec()];
+        .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport()));
+    config.migration(false);
+    Ok(config)
+}
 
-    let mut client = rustls::ClientConfig::builder_with_provider(provider)
+fn client(identity: &Identity) -> Result<ClientConfig, Failure> {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(roots)
-        .with_client_auth_cert(chain, key)?;
-    client.alpn_protocols = vec![ALPN.to_vec()];
-
-    let transport = Arc::new(transport());
-    let mut server = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(server)?));
-    server.transport_config(Arc::clone(&transport));
-    server.migration(false);
-    let mut client = ClientConfig::new(Arc::new(QuicClientConfig::try_from(client)?));
-    client.transport_config(transport);
-    Ok((server, client))
+        .with_root_certificates(Arc::clone(&identity.roots))
+        .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?;
+    tls.alpn_protocols = vec![ALPN.to_vec()];
+    let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
+    config.transport_config(Arc::new(transport()));
+    Ok(config)
 }
 
 fn transport() -> TransportConfig {
@@ -82,7 +86,7 @@ fn transport() -> TransportConfig {
 }
 
 struct Identity {
-    roots: RootCertStore,
+    roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
 }
@@ -101,7 +105,7 @@ fn issue(secret: &Secret) -> Result<Identity, Failure> {
         vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
     let leaf = params.signed_by(&key, &issuer)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    Ok(Identity { roots, chain: vec![leaf.der().clone()], key })
+    Ok(Identity { roots: Arc::new(roots), chain: vec![leaf.der().clone()], key })
 }
 
 /// The authority: every node derives the same key and name.
@@ -114,4 +118,15 @@ fn authority(secret: &Secret) -> Result<(Certificate, Issuer<'static, KeyPair>),
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
     let root = params.self_signed(&key)?;
     Ok((root, Issuer::new(params, key)))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A dialler that trusts the nodes of one secret and holds a certificate of another.
+    pub(in super::super) fn impostor(trusted: &Secret, held: &Secret) -> ClientConfig {
+        let roots = issue(trusted).unwrap().roots;
+        client(&Identity { roots, ..issue(held).unwrap() }).unwrap()
+    }
 }

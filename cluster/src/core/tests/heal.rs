@@ -90,7 +90,10 @@ fn a_down_member_is_known_within_ten_seconds_and_kept_for_a_minute() {
         members.iter().find(|member| member.addr == addr(2)).map(|member| member.state)
     };
     world.run(crashed + 10 * SECOND);
-    assert_eq!((state(&world, 0), state(&world, 1)), (Some(MemberState::Down), Some(MemberState::Down)));
+    assert_eq!(
+        (state(&world, 0), state(&world, 1)),
+        (Some(MemberState::Down), Some(MemberState::Down))
+    );
     world.run(crashed + 70 * SECOND);
     assert_eq!(state(&world, 0), Some(MemberState::Down));
 }

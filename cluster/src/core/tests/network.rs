@@ -15,26 +15,38 @@ pub(super) const MS: Nanos = 1_000_000;
 #[derive(Debug)]
 pub(super) enum Arrival {
     /// The link it dialled is open, or not.
-    Dialled { link: LinkId, to: usize, open: bool },
-    Message { link: LinkId, sent_at: Nanos, bytes: Bytes },
-    Datagram { bytes: Bytes },
-    Closed { link: LinkId },
+    Dialled {
+        link: LinkId,
+        to: usize,
+        open: bool,
+    },
+    Message {
+        link: LinkId,
+        sent_at: Nanos,
+        bytes: Bytes,
+    },
+    Datagram {
+        bytes: Bytes,
+    },
+    Closed {
+        link: LinkId,
+    },
 }
 
 /// One end of a link: the node's number, how often it was started, and its name of the link.
 pub(super) type End = (usize, u32, LinkId);
 
 pub(super) struct Network {
-    pub(super) rng: ChaCha8Rng,
+    rng: ChaCha8Rng,
     /// By time, ties in the order of sending.
     arrivals: BTreeMap<(Nanos, u64), (usize, u32, Arrival)>,
     sent: u64,
     /// Both directions of each link, with when the last message on a channel arrives.
     links: BTreeMap<End, (End, [Nanos; 2])>,
     partitions: BTreeSet<(usize, usize)>,
-    pub(super) loss: f64,
-    pub(super) doubled: f64,
-    pub(super) slowest: Nanos,
+    loss: f64,
+    doubled: f64,
+    slowest: Nanos,
 }
 
 impl Network {
@@ -143,6 +155,11 @@ impl Network {
 
     pub(super) fn isolate(&mut self, now: Nanos, node: usize) {
         self.cut_between(now, |x, y| x == node || y == node);
+    }
+
+    /// From now on datagrams arrive, once.
+    pub(super) fn lose_nothing(&mut self) {
+        (self.loss, self.doubled) = (0.0, 0.0);
     }
 
     pub(super) fn heal(&mut self) {
