@@ -150,7 +150,7 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
 }
 
 #[tokio::test]
-async fn an_address_that_can_not_be_bound_is_named() {
+async fn what_can_not_work_is_named_at_the_start() {
     let a = Node::start(SECRET, &[]).await;
     let taken = a.cluster.local_addr();
     let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
@@ -161,4 +161,11 @@ async fn an_address_that_can_not_be_bound_is_named() {
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config, Limits::new()).await.unwrap_err();
     assert!(matches!(error, StartError::Unspecified { .. }));
+
+    let mut limits = Limits::new();
+    let limiter = Limiter::builder(Quota::per_second(1)).capacity(1).build().unwrap();
+    limits.add(LimitId::named("test"), Arc::new(limiter));
+    let config = Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    let error = Cluster::start(config, limits).await.unwrap_err();
+    assert!(matches!(error, StartError::Hasher { .. }));
 }

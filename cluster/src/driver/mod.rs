@@ -57,6 +57,9 @@ pub(crate) fn start(
     if config.bind.ip().is_unspecified() {
         return Err(StartError::Unspecified { addr: config.bind });
     }
+    if let Some(limit) = limits.with_other_hasher(&config.secret.key_hasher()) {
+        return Err(StartError::Hasher { limit });
+    }
     let (server, client) = tls::configs(&config.secret).map_err(StartError::Certificate)?;
     let mut seed = [0; 8];
     SystemRandom::new()

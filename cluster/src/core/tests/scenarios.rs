@@ -116,7 +116,7 @@ impl Run {
         // Where lives end untold, only what one origin admits can be compared.
         let limits = if self.plan.crashes { vec![life] } else { vec![life, SHARED] };
         for limit in limits {
-            for _ in 0..self.plan.keys / 20 {
+            for _ in 0..(self.plan.keys / 20).min(60) {
                 let key = self.world.rng.random_range(0..self.plan.keys);
                 let debt = self.world.rng.random_range(1..1_000_000);
                 self.world.admit(place, limit, key, debt);
