@@ -26,7 +26,7 @@ impl Node {
     async fn start_at(bind: &str, secret: &[u8], join: &[&Node]) -> Self {
         let secret = Secret::from_bytes(secret).unwrap();
         let limiter = Limiter::builder(Quota::per_hour(100))
-            .capacity(1_000)
+            .capacity(100_000)
             .hasher(secret.key_hasher())
             .build()
             .unwrap();
@@ -101,6 +101,22 @@ async fn what_one_node_admits_the_others_know() {
     eventually("a knows what d admitted", || a.remaining("other") == 90).await;
     assert!(a.limit.check_n("other", 10).is_allowed());
     eventually("d knows what a admitted", || d.remaining("other") == 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_joiner_takes_over_many_keys() {
+    const KEYS: u64 = 30_000;
+    let a = Node::start(SECRET, &[]).await;
+    for key in 0..KEYS {
+        assert!(a.limit.check_n(key, 1 + key % 50).is_allowed());
+    }
+    let b = Node::start(SECRET, &[&a]).await;
+    eventually("b joined", || !b.cluster.is_joining()).await;
+    let limiter = b.limit.limiter();
+    let known = (0..KEYS).filter(|key| limiter.peek(*key).remaining() == 99 - key % 50).count();
+    assert_eq!(known as u64, KEYS - a.limit.limiter().evicted() - limiter.evicted());
+    // A founder that nobody told anything has nothing to tell twice.
+    assert_eq!(b.cluster.stats().gaps + a.cluster.stats().gaps, 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
