@@ -107,6 +107,10 @@ pub(crate) fn start(
 
 /// Names this life: later lives at one address have larger numbers as long as the wall clock does
 /// not go back, and where it does a peer tells the rank to exceed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only lives are told apart, and order is made sure of"
+)]
 fn generation() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
 }
