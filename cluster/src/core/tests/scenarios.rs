@@ -155,7 +155,9 @@ impl Run {
     fn check_words(&self) {
         for place in self.world.live() {
             let stats = self.world.node(place).core.stats();
-            assert_eq!(stats.gaps, 0, "node {place}: {stats:?}");
+            // A crash can leave joining nodes nobody to ask but each other; then histories meet
+            // that do not descend from one another.
+            assert!(stats.gaps == 0 || self.plan.crashes, "node {place}: {stats:?}");
             assert_eq!(stats.violations, 0, "node {place}: {stats:?}");
             // Deltas for a node that is down wait for it.
             assert!(stats.pending_keys == 0 || self.plan.crashes, "node {place}: {stats:?}");
