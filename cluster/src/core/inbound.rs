@@ -111,7 +111,7 @@ impl<H: Host> Core<H> {
         }
         let rank_floor = self.membership.rank_floor(id);
         self.send(link, Channel::Main, &Message::Welcome { id: self.me(), rank_floor });
-        self.meet(now, id.addr);
+        self.heard_from(now, id);
         if self.joined {
             self.let_flow(link);
         }

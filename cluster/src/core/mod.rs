@@ -24,6 +24,7 @@ mod log;
 mod membership;
 mod options;
 mod outbound;
+mod peer;
 mod queue;
 mod stats;
 mod transfer;
@@ -48,7 +49,7 @@ use crate::member::Member;
 use inbound::{Applied, Inbound};
 use log::Log;
 use membership::{MemberEvent, Membership};
-use outbound::Peer;
+use peer::Peer;
 use transfer::{Pull, Served};
 use wire::Message;
 

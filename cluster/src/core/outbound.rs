@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use rand::RngExt;
 
 use super::id::NodeId;
+use super::peer::{Dial, Peer};
 use super::queue::Queue;
 use super::wire::{Message, Position, VERSION};
 use super::{Action, Channel, Core, Host, LinkId, MAX_PEERS, Nanos, Violation};
@@ -15,85 +16,6 @@ const BACKOFF_MIN: Nanos = 100_000_000;
 const BACKOFF_MAX: Nanos = 5_000_000_000;
 /// How often a connected node that is no active member is told of this one.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
-
-/// A node that is dialled.
-#[derive(Debug)]
-pub(super) struct Peer {
-    seed: bool,
-    dial: Dial,
-    attempts: u32,
-    /// Its life, once it has said so.
-    generation: Option<u64>,
-    queue: Option<Queue>,
-    /// Where the peer wants to continue, kept until this node has joined.
-    resume: Option<(Option<Position>, bool)>,
-    down_since: Option<Nanos>,
-    announce_at: Nanos,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Dial {
-    Waiting { until: Nanos },
-    Dialling { link: LinkId },
-    Open { link: LinkId, welcomed: bool, flowing: bool },
-}
-
-impl Peer {
-    pub(super) fn seed(now: Nanos) -> Self {
-        Self { seed: true, ..Self::met(now) }
-    }
-
-    fn met(now: Nanos) -> Self {
-        Self {
-            seed: false,
-            dial: Dial::Waiting { until: now },
-            attempts: 0,
-            generation: None,
-            queue: None,
-            resume: None,
-            down_since: None,
-            announce_at: 0,
-        }
-    }
-
-    pub(super) fn queue(&self) -> Option<&Queue> {
-        self.queue.as_ref()
-    }
-
-    pub(super) fn queue_mut(&mut self) -> Option<&mut Queue> {
-        self.queue.as_mut()
-    }
-
-    pub(super) fn open_link(&self) -> Option<LinkId> {
-        match self.dial {
-            Dial::Open { link, .. } => Some(link),
-            _ => None,
-        }
-    }
-
-    /// The link on which the peer has told who it is.
-    pub(super) fn welcomed_link(&self) -> Option<LinkId> {
-        match self.dial {
-            Dial::Open { link, welcomed: true, .. } => Some(link),
-            _ => None,
-        }
-    }
-
-    pub(super) fn generation(&self) -> Option<u64> {
-        self.generation
-    }
-
-    pub(super) fn is_acknowledged(&self) -> bool {
-        self.open_link().is_none() || self.queue.as_ref().is_none_or(Queue::is_empty)
-    }
-
-    fn link(&self) -> Option<LinkId> {
-        match self.dial {
-            Dial::Dialling { link } | Dial::Open { link, .. } => Some(link),
-            Dial::Waiting { .. } => None,
-        }
-    }
-}
 
 impl<H: Host> Core<H> {
     /// Makes sure that `addr` is dialled.
@@ -114,6 +36,22 @@ impl<H: Host> Core<H> {
     pub(super) fn member_down(&mut self, now: Nanos, id: NodeId) {
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since.get_or_insert(now);
+        }
+    }
+
+    /// The node has opened a link to this one, so it can be reached: it is dialled at once, also
+    /// where a link to an earlier life has not been found dead yet.
+    pub(super) fn heard_from(&mut self, now: Nanos, id: NodeId) {
+        self.meet(now, id.addr);
+        let Some(peer) = self.peers.get_mut(&id.addr) else { return };
+        let reborn = peer.generation.is_some_and(|known| known < id.generation);
+        match peer.dial {
+            Dial::Open { link, .. } if reborn => {
+                self.close(now, link);
+                self.heard_from(now, NodeId { generation: 0, ..id });
+            }
+            Dial::Waiting { .. } => peer.dial = Dial::Waiting { until: now },
+            Dial::Open { .. } | Dial::Dialling { .. } => {}
         }
     }
 

@@ -110,3 +110,15 @@ fn a_life_whose_clock_went_back_still_wins_its_address() {
         assert!(members.iter().all(|member| member.state == MemberState::Alive), "{members:?}");
     }
 }
+
+#[test]
+fn a_new_life_is_told_at_once_though_links_to_the_old_one_look_alive() {
+    let mut world = world(2);
+    world.vanish(1);
+    world.start(1, &[0]);
+    world.run(world.now() + SECOND);
+    world.admit(0, LIMIT, 1, 600 * SECOND);
+    world.run(world.now() + SECOND);
+    let expected = debt(&world, 0, 1);
+    assert!(debt(&world, 1, 1).abs_diff(expected) < 100 * MS, "{} {expected}", debt(&world, 1, 1));
+}

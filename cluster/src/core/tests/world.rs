@@ -91,6 +91,11 @@ impl World {
         self.net.isolate(self.now(), place);
     }
 
+    /// A crash that nobody notices: links to the node stay open, and swallow everything.
+    pub(super) fn vanish(&mut self, place: usize) {
+        self.nodes[place] = None;
+    }
+
     pub(super) fn live(&self) -> Vec<usize> {
         (0..self.nodes.len()).filter(|place| self.nodes[*place].is_some()).collect()
     }
