@@ -93,3 +93,6 @@ impl Recorder {
         self.dropped.load(Ordering::Relaxed)
     }
 }
+
+#[cfg(test)]
+mod tests;
