@@ -207,7 +207,7 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let help = "Live keys forgotten because a table was full";
+        let help = "Live keys forgotten because a table was full.";
         let mut evicted =
             encoder.encode_descriptor("evicted_keys", help, None, MetricType::Counter)?;
         for (name, limiter) in &self.limits {
@@ -215,7 +215,7 @@ impl Collector for Scrape {
             ConstCounter::new(limiter.evicted()).encode(evicted.encode_family(&labels)?)?;
         }
         let Some(view) = self.gossip.view() else { return Ok(()) };
-        let help = "Members of the cluster by state, this node included";
+        let help = "Members of the cluster by state, this node included.";
         let mut members =
             encoder.encode_descriptor("cluster_members", help, None, MetricType::Gauge)?;
         for state in MemberState::ALL {
@@ -224,7 +224,7 @@ impl Collector for Scrape {
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             ConstGauge::new(count).encode(members.encode_family(&labels)?)?;
         }
-        let help = "1 until the state of the cluster has been received";
+        let help = "1 until the state of the cluster has been received.";
         let joining =
             encoder.encode_descriptor("cluster_joining", help, None, MetricType::Gauge)?;
         ConstGauge::new(i64::from(view.joining)).encode(joining)

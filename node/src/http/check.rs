@@ -49,6 +49,10 @@ async fn body(body: Incoming) -> Result<Bytes, Answer> {
 }
 
 fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
+    // Its fields in an array would be read as well.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err("expected a JSON object".to_owned());
+    }
     let request: CheckRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let key = request.key.as_bytes();
     let (name, quota, decision) = match request.rule()? {
