@@ -110,7 +110,7 @@ pub struct ConfigError {
 impl ConfigError {
     fn at(text: &str, offset: usize, problem: String) -> Self {
         let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
-        let line = 1 + before.iter().filter(|byte| **byte == b'\n').count();
+        let line = 1 + memchr::memchr_iter(b'\n', before).count();
         Self { line, problem }
     }
 }

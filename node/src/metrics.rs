@@ -156,8 +156,8 @@ impl Metrics {
     }
 
     /// Adds what a connection of the Redis protocol decided under inline limits.
-    pub fn settle_resp(&self, tally: Tally) {
-        self.resp_inline.add(&tally);
+    pub fn settle_resp(&self, tally: &Tally) {
+        self.resp_inline.add(tally);
     }
 
     /// Decisions through the Redis protocol: allowed, denied.

@@ -39,20 +39,36 @@ pub async fn bind(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAd
     Ok((listener, bound))
 }
 
-/// Accepts until `drain` is cancelled. Connections are tasks of `tasks`.
-pub async fn accept(
-    listener: TcpListener,
-    front_end: Arc<impl FrontEnd>,
-    metrics: ConnectionMetrics,
+/// The connections of all front-ends.
+#[derive(Clone, Debug, Default)]
+pub struct Connections {
     tasks: TaskTracker,
     drain: CancellationToken,
+}
+
+impl Connections {
+    /// Asks all connections to end, and waits until they have, at most for `within`.
+    pub async fn drain(&self, within: Duration) {
+        self.drain.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(within, self.tasks.wait()).await;
+    }
+}
+
+/// Accepts clients for a front-end until `stop` is cancelled, and then closes the listener.
+pub async fn accept(
+    listener: TcpListener,
+    front_end: impl FrontEnd,
+    metrics: ConnectionMetrics,
+    Connections { tasks, drain }: Connections,
+    stop: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
     loop {
         let accepted = tokio::select! {
             biased;
-            () = drain.cancelled() => return,
+            () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
         let Ok((stream, _)) = accepted else {

@@ -9,7 +9,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_engine::KeyHasher;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
@@ -17,7 +16,7 @@ use crate::config::{self, LimitConfig};
 use crate::gossip::Gossip;
 use crate::http::HttpFrontEnd;
 use crate::metrics::FrontEndName;
-use crate::net;
+use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
 use crate::service::{Limiters, Service};
 
@@ -54,31 +53,32 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let service = Arc::new(Service::new(limiters, gossip));
 
     let draining = Arc::new(AtomicBool::new(false));
-    let (drain, tasks) = (CancellationToken::new(), TaskTracker::new());
+    let (stop_accepting, connections) = (CancellationToken::new(), Connections::default());
     let metrics = service.metrics();
-    tasks.spawn(net::accept(
+    let resp_clients = tokio::spawn(net::accept(
         resp_listener,
-        Arc::new(RespFrontEnd::new(Arc::clone(&service), resp)),
+        RespFrontEnd::new(Arc::clone(&service), resp),
         metrics.connections(FrontEndName::Resp).clone(),
-        tasks.clone(),
-        drain.clone(),
+        connections.clone(),
+        stop_accepting.clone(),
     ));
-    tasks.spawn(net::accept(
+    let http_clients = tokio::spawn(net::accept(
         http_listener,
-        Arc::new(HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining))),
+        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining)),
         metrics.connections(FrontEndName::Http).clone(),
-        tasks.clone(),
-        drain.clone(),
+        connections.clone(),
+        stop_accepting.clone(),
     ));
     announce(&bound, limits);
 
     stop.wait().await;
     // Relaxed: the flag guards nothing else.
     draining.store(true, Ordering::Relaxed);
-    drain.cancel();
-    tasks.close();
+    // Nobody connects any more by the time the first connection is closed.
+    stop_accepting.cancel();
+    let _ = tokio::join!(resp_clients, http_clients);
     // What is not done by then is cut off when the process ends.
-    let _ = tokio::time::timeout(DRAIN_TIMEOUT, tasks.wait()).await;
+    connections.drain(DRAIN_TIMEOUT).await;
     service.gossip().leave(LEAVE_TIMEOUT).await;
     Ok(())
 }

@@ -16,7 +16,7 @@ use crate::net::FrontEnd;
 use crate::service::Service;
 
 /// How long a client may take to send the head of a request, or to begin the next one.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(60);
+const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
 /// The largest head of a request, in bytes; also the most that is read ahead.
 const MAX_HEAD_BYTES: usize = 16 * 1024;
 

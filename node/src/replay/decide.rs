@@ -8,7 +8,7 @@ use tidegate_engine::{BuildError, Limiter, ManualClock, Quota, Timestamp};
 use super::log::{Log, Request};
 
 /// The limiter's time must end before this: the engine's clock stands still a little later.
-const MAX_TIME: Duration = Duration::from_secs(13 * 365 * 86_400);
+const MAX_TIME: Duration = Duration::from_hours(13 * 365 * 24);
 
 /// What was decided for one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -41,14 +41,11 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
     while read_line(&mut input, &mut line)? {
         log.lines += 1;
         let Some((key, time)) = parse(&line) else { continue };
-        let key = match places.get(key) {
-            Some(place) => *place,
-            None => {
-                log.keys.push(key.to_owned());
-                places.insert(key.to_owned(), log.keys.len() - 1);
-                log.keys.len() - 1
-            }
-        };
+        let key = places.get(key).copied().unwrap_or_else(|| {
+            log.keys.push(key.to_owned());
+            places.insert(key.to_owned(), log.keys.len() - 1);
+            log.keys.len() - 1
+        });
         log.requests.push(Request { time, key });
         log.reordered += u64::from(time < latest);
         latest = latest.max(time);

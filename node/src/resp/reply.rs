@@ -51,6 +51,11 @@ impl Reply<'_> {
         self.line(b':', itoa::Buffer::new().format(value).as_bytes());
     }
 
+    /// A number of things.
+    pub fn count(&mut self, value: usize) {
+        self.length(b':', value);
+    }
+
     /// An array of integers.
     pub fn integers<const N: usize>(&mut self, values: [i64; N]) {
         self.array(N);

@@ -212,7 +212,7 @@ pub fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     if command.len() == 1 {
         describe_all(reply);
     } else if is("count") {
-        reply.integer(commands::TABLE.len() as i64);
+        reply.count(commands::TABLE.len());
     } else if is("docs") {
         // Nothing is documented here: clients fall back to what they know.
         reply.map(0);

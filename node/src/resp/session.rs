@@ -77,7 +77,7 @@ impl Session {
     /// Adds what was counted since the last call to the node's figures, which all connections
     /// write: once for a batch of commands rather than for each.
     pub fn settle(&mut self) {
-        self.service.metrics().settle_resp(std::mem::take(&mut self.tally));
+        self.service.metrics().settle_resp(&std::mem::take(&mut self.tally));
         self.server.count_commands(std::mem::take(&mut self.commands));
     }
 
