@@ -58,6 +58,10 @@ impl MemberState {
 }
 
 impl Gossip {
+    pub const fn alone() -> Self {
+        Self
+    }
+
     pub const fn is_alone(&self) -> bool {
         true
     }

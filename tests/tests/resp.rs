@@ -246,6 +246,22 @@ fn what_is_not_the_protocol_ends_the_connection() {
 }
 
 #[test]
+fn a_browser_is_hung_up_on() {
+    let node = Node::start(&[]);
+    for head in ["POST / HTTP/1.1\r\n", "PING\r\nhost: x\r\n"] {
+        let mut raw = Raw::connect(node.resp);
+        raw.send(format!("{head}\r\nCL.THROTTLE k 1 1 86400\r\n").as_bytes());
+        if head.starts_with("PING") {
+            raw.expect("+PONG\r\n");
+        }
+        raw.expect_end();
+    }
+    let mut raw = Raw::connect(node.resp);
+    raw.send(b"CL.THROTTLE k 1 1 86400 0\r\n");
+    raw.expect("*5\r\n:0\r\n:2\r\n:2\r\n");
+}
+
+#[test]
 fn as_much_as_is_promised_is_taken() {
     let node = Node::start(&[]);
     let mut raw = Raw::connect(node.resp);

@@ -51,6 +51,7 @@ impl Session {
         }
         self.commands += 1;
         match commands::find(command.arg(0)) {
+            None if is_http(command.arg(0)) => self.closing = true,
             None => unknown(command, &mut reply),
             Some(spec) if !(spec.least..=spec.most).contains(&command.len()) => {
                 wrong_arity(spec.name, None, &mut reply);
@@ -102,6 +103,12 @@ pub fn unknown_subcommand(subcommand: &[u8], reply: &mut Reply<'_>) {
     reply.error(&text);
 }
 
+/// Whether this is a line of an HTTP request. A web page can make a browser send one here, with
+/// commands in its body: whoever does is hung up on.
+fn is_http(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
+}
+
 fn unknown(command: &Command<'_>, reply: &mut Reply<'_>) {
     let mut text = b"ERR unknown command '".to_vec();
     text.extend_from_slice(shortened(command.arg(0)));
@@ -121,3 +128,7 @@ fn unknown(command: &Command<'_>, reply: &mut Reply<'_>) {
 fn shortened(text: &[u8]) -> &[u8] {
     &text[..text.len().min(MAX_ECHO_BYTES)]
 }
+
+#[cfg(test)]
+#[path = "session_tests.rs"]
+mod tests;
