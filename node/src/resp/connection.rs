@@ -241,9 +241,8 @@ async fn linger(stream: &mut TcpStream) {
     }
     let discard = async {
         let mut left = LINGER_BYTES;
-        let mut ignored = [0; 4096];
         while left > 0 && stream.readable().await.is_ok() {
-            match stream.try_read(&mut ignored) {
+            match BUFFERS.with_borrow_mut(|buffers| stream.try_read(&mut buffers.input)) {
                 Ok(0) => break,
                 Ok(count) => left = left.saturating_sub(count),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
