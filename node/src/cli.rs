@@ -27,7 +27,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Limits to enforce, as TOML: [[limit]] name, rate, burst.
+    /// Limits to enforce: TOML tables `[[limit]]` with name, rate and burst.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where to serve the Redis protocol; port 0 picks a free one.

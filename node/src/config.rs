@@ -157,7 +157,7 @@ impl<'a> Entry<'a> {
             .parse()
             .map_err(|error| self.error("rate", format!("limit.rate: {error}")))?;
         let burst = self.integer("burst")?;
-        let quota = rate.with_burst(burst).map_err(|error| {
+        let quota = rate.enforceable(burst).map_err(|error| {
             let key = match error {
                 QuotaError::ZeroBurst | QuotaError::BurstTooLong => "burst",
                 _ => "rate",

@@ -24,15 +24,21 @@ enum Period {
 }
 
 impl Rate {
-    /// The quota of this rate and `burst` units at once, if it can be enforced.
-    pub fn with_burst(self, burst: u64) -> Result<Quota, QuotaError> {
+    /// The quota of this rate and `burst` units at once, which may be one that no limiter enforces.
+    pub const fn quota(self, burst: u64) -> Quota {
         let quota = match self.period {
             Period::Second => Quota::per_second(self.count),
             Period::Minute => Quota::per_minute(self.count),
             Period::Hour => Quota::per_hour(self.count),
             Period::Day => Quota::per_day(self.count),
         };
-        let quota = quota.burst(burst);
+        quota.burst(burst)
+    }
+
+    /// As [`Rate::quota`], if it can be enforced. Takes the making of a small limiter: for what is
+    /// read once.
+    pub fn enforceable(self, burst: u64) -> Result<Quota, QuotaError> {
+        let quota = self.quota(burst);
         enforceable(&quota).map(|()| quota)
     }
 }

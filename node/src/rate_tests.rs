@@ -12,7 +12,7 @@ fn each_period_has_a_letter() {
         ("100/d", Quota::per_day(100)),
     ] {
         let rate: Rate = text.parse().unwrap();
-        assert_eq!(rate.with_burst(7), Ok(quota.burst(7)));
+        assert_eq!(rate.enforceable(7), Ok(quota.burst(7)));
         assert_eq!(rate.to_string(), text);
     }
 }
@@ -36,9 +36,9 @@ fn anything_else_is_not_a_rate() {
 #[test]
 fn a_quota_that_can_not_be_enforced_is_an_error() {
     let day: Rate = "1/d".parse().unwrap();
-    assert_eq!(day.with_burst(0), Err(QuotaError::ZeroBurst));
-    assert_eq!(day.with_burst(1_000_000), Err(QuotaError::BurstTooLong));
-    assert_eq!(day.with_burst(u64::MAX), Err(QuotaError::BurstTooLong));
+    assert_eq!(day.enforceable(0), Err(QuotaError::ZeroBurst));
+    assert_eq!(day.enforceable(1_000_000), Err(QuotaError::BurstTooLong));
+    assert_eq!(day.enforceable(u64::MAX), Err(QuotaError::BurstTooLong));
 }
 
 proptest! {

@@ -245,6 +245,16 @@ fn what_is_not_the_protocol_ends_the_connection() {
     }
 }
 
+/// Hanging up with bytes unread would reset the connection, and the error might never be seen.
+#[test]
+fn the_last_error_reaches_a_client_that_goes_on_sending() {
+    let node = Node::start(&[]);
+    let mut raw = Raw::connect(node.resp);
+    raw.send(&[b"*x\r\n".as_slice(), &vec![b'x'; 900 * 1024]].concat());
+    assert_eq!(raw.line(), "-ERR Protocol error: invalid multibulk length");
+    raw.expect_end();
+}
+
 #[test]
 fn a_browser_is_hung_up_on() {
     let node = Node::start(&[]);

@@ -105,9 +105,7 @@ impl CheckRequest {
     fn rule(&self) -> Result<Rule, String> {
         match (&self.limit, self.rate, self.burst) {
             (Some(name), None, None) => Ok(Rule::Named(name.clone())),
-            (None, Some(rate), Some(burst)) => {
-                rate.with_burst(burst).map(Rule::Inline).map_err(|error| error.to_string())
-            }
+            (None, Some(rate), Some(burst)) => Ok(Rule::Inline(rate.quota(burst))),
             (None, Some(_), None) => Err("burst: missing beside rate".to_owned()),
             (None, None, Some(_)) => Err("rate: missing beside burst".to_owned()),
             (None, None, None) => Err("give either limit, or rate and burst".to_owned()),

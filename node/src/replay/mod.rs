@@ -18,7 +18,7 @@ use crate::cli::ReplayArgs;
 /// # Errors
 /// One line that names the flag or the file.
 pub fn run(args: &ReplayArgs) -> Result<(), String> {
-    let quota = args.rate.with_burst(args.burst);
+    let quota = args.rate.enforceable(args.burst);
     let quota =
         quota.map_err(|error| format!("--rate {} --burst {}: {error}", args.rate, args.burst))?;
     let name = args.log.display();
