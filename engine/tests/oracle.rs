@@ -62,9 +62,10 @@ impl Oracle {
         Answer {
             allowed,
             remaining: u64::try_from((self.tau - debt).max(0) / self.interval).unwrap(),
-            retry_after: match allowed {
-                true => Some(Duration::ZERO),
-                false => (cost <= self.burst).then(|| nanos(missing)),
+            retry_after: if allowed {
+                Some(Duration::ZERO)
+            } else {
+                (cost <= self.burst).then(|| nanos(missing))
             },
             reset_after: nanos(debt),
         }

@@ -109,13 +109,6 @@ impl Tag {
         self.0 >> TAG_SHIFT == key.tag()
     }
 
-    /// Whether a settled word and this tag can be of one generation. A pair that is not was read
-    /// while the slot changed hands.
-    #[inline]
-    pub(super) const fn matches(self, word: Word) -> bool {
-        self.0 & LOW_MASK == (word.0 >> 1) & LOW_MASK
-    }
-
     pub(super) const fn generation(self) -> Generation {
         Generation(self.0 & GENERATION_MASK)
     }

@@ -10,17 +10,18 @@
 //! lines and slots. A loser's word becomes free in the same generation, never what it was
 //! before. Each claim begins a new generation, which is part of the intent, the label and
 //! (its low bits) the settled word, so a delayed step of an earlier claim finds nothing it
-//! expects.
+//! expects. A tag that is newer than the word read before it does no harm: every step ends in a
+//! compare-and-swap or a second look at the word, and both fail.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | C1 word, any scan | acquire | confirm (C6) | a settled duplicate looks like another key's: two live words |
-//! | C2 tag, any scan | acquire | label (C5) | only the generation is taken from it beyond what U3 needs |
+//! | C1 word, any scan | acquire | confirm (C6) | a word is taken with an older tag: a key evicts or overlooks its own |
+//! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - |
 //! | C3 word, claim | relaxed | the fence (C4) orders it before the look at the other places | - |
-//! | C4 fence | sequentially consistent | the same fence of another claimer | both look before either has published: two live words |
-//! | C5 tag, label | release; its load acquire | U3, C2; and C6 of a helper that found the label written | a settled word whose label is not visible |
-//! | C6 word, confirm | release | U2, C1 | as C5 |
+//! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both look before either has published: two live words |
+//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim that was taken over labels the next owner's slot |
+//! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - |
 
 use crate::key::KeyHash;
@@ -32,7 +33,7 @@ use super::{Table, Update};
 
 /// A slot as a scan met it, in the `candidate`-th line of the key.
 #[derive(Clone, Copy)]
-struct Met<'t> {
+pub(super) struct Met<'t> {
     slot: &'t Slot,
     candidate: usize,
     word: Word,
@@ -41,17 +42,15 @@ struct Met<'t> {
 }
 
 /// What a scan of all places of a key found.
-enum Scan<'t> {
+pub(super) enum Scan<'t> {
     /// The key's own settled slot.
     Found(&'t Slot),
     /// No settled slot of the key.
     Absent(Absent<'t>),
-    /// A slot changed hands under the scan.
-    Torn,
 }
 
 #[derive(Default)]
-struct Absent<'t> {
+pub(super) struct Absent<'t> {
     /// The earliest intent of this very key.
     joinable: Option<Met<'t>>,
     /// An expired or free slot: in the home line if it has one, else in the emptiest line.
@@ -76,7 +75,6 @@ impl Table {
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {
-                Scan::Torn => continue,
                 Scan::Found(slot) => match slot.update(key, now, decide) {
                     Some(update) => return update,
                     None => continue,
@@ -94,7 +92,7 @@ impl Table {
         }
     }
 
-    fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
+    pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
         let mut absent = Absent::default();
         let mut most_vacant = 0;
         for candidate in 0..self.lines.candidates() {
@@ -115,10 +113,7 @@ impl Table {
                     }
                     continue;
                 }
-                let tag = Tag(slot.tag.load(Ordering::Acquire));
-                if !tag.matches(word) {
-                    return Scan::Torn;
-                }
+                let tag = Tag(slot.tag.load(Ordering::Relaxed));
                 if tag.names(key) {
                     return Scan::Found(slot);
                 }
@@ -141,7 +136,7 @@ impl Table {
 
     /// Publishes an intent in the best place, or joins the one that is there. `None`: the place
     /// changed; look again.
-    fn claim<'t>(
+    pub(super) fn claim<'t>(
         &self,
         key: KeyHash,
         absent: &Absent<'t>,
@@ -240,10 +235,7 @@ impl Slot {
                     return false;
                 }
             } else {
-                let tag = Tag(self.tag.load(Ordering::Acquire));
-                if tag.matches(word) {
-                    return tag.names(key);
-                }
+                return Tag(self.tag.load(Ordering::Relaxed)).names(key);
             }
         }
     }
@@ -266,7 +258,7 @@ impl Slot {
             if seen == label.0
                 || self
                     .tag
-                    .compare_exchange(seen, label.0, Ordering::Release, Ordering::Relaxed)
+                    .compare_exchange(seen, label.0, Ordering::Relaxed, Ordering::Relaxed)
                     .is_ok()
             {
                 return true;

@@ -12,7 +12,7 @@
 //! |---|---|---|---|
 //! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - |
 //! | U2 word | acquire | confirm (C6) | an older label than the word's: a charge to the previous key |
-//! | U3 tag | acquire | label (C5) | U4 may miss the hand-over that wrote the tag |
+//! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
 //! | U5 word, charge | relaxed | none: a read-modify-write continues the release sequence of C6 | - |
 
@@ -20,6 +20,10 @@ mod bits;
 mod claim;
 mod lines;
 mod memory;
+#[cfg(all(test, loom))]
+mod models;
+#[cfg(all(test, not(loom)))]
+mod tests;
 
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
@@ -122,7 +126,7 @@ impl Slot {
                 return None;
             }
             let tag = Tag(self.tag.load(Ordering::Acquire));
-            if !tag.names(key) || !tag.matches(word) {
+            if !tag.names(key) {
                 return None;
             }
             let before = word.value();
@@ -148,10 +152,8 @@ impl Slot {
     fn settled(&self) -> Option<(Tag, u64)> {
         let word = Word(self.word.load(Ordering::Acquire));
         let tag = Tag(self.tag.load(Ordering::Acquire));
-        let whole = !word.is_claimed()
-            && tag.key_tag() != 0
-            && tag.matches(word)
-            && self.word.load(Ordering::Relaxed) == word.0;
+        let whole =
+            !word.is_claimed() && tag.key_tag() != 0 && self.word.load(Ordering::Relaxed) == word.0;
         whole.then(|| (tag, word.value()))
     }
 }

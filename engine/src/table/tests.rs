@@ -1,0 +1,160 @@
+//! Single-threaded and real-thread tests of the table.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Barrier;
+
+use crate::key::{KeyHash, KeyHasher};
+
+use super::bits::CANDIDATES;
+use super::{Table, Update};
+
+const NOW: u64 = 1_000;
+
+fn keys(count: u64) -> impl Iterator<Item = KeyHash> {
+    let hasher = KeyHasher::rapid(7);
+    (0..count).map(move |key| hasher.hash_u64(key))
+}
+
+fn set(table: &Table, key: KeyHash, value: u64) -> Update {
+    table.update(key, NOW, || NOW, |_, _| Some(value))
+}
+
+fn get(table: &Table, key: KeyHash) -> u64 {
+    match table.update(key, NOW, || NOW, |_, _| None) {
+        Update::Unchanged { found, .. } => found,
+        Update::Written { .. } => unreachable!("nothing was written"),
+    }
+}
+
+#[test]
+fn a_keys_lines_all_differ() {
+    for lines in [1, 2, 5, 7, 8, 9, 15, 16, 17, 100, 4_096, 5_001] {
+        let table = Table::with_lines(lines).unwrap();
+        for key in keys(500) {
+            let place = table.lines.place(key);
+            let addresses: HashSet<_> = (0..table.lines.candidates())
+                .map(|candidate| std::ptr::from_ref(table.lines.line(place, candidate)))
+                .collect();
+            assert_eq!(addresses.len(), lines.min(CANDIDATES));
+        }
+    }
+}
+
+#[test]
+fn entries_give_back_whole_keys() {
+    for lines in [4_096, 4_097, 6_000, 65_536, 100_003] {
+        let table = Table::with_lines(lines).unwrap();
+        let count = (table.capacity() as u64 / 2).min(20_000);
+        for (index, key) in keys(count).enumerate() {
+            set(&table, key, NOW + 1 + index as u64);
+        }
+        let entries: HashMap<_, _> = table.entries().collect();
+        assert_eq!(entries.len() as u64, count);
+        for (index, key) in keys(count).enumerate() {
+            assert_eq!(entries.get(&key), Some(&(NOW + 1 + index as u64)), "{lines} lines");
+        }
+    }
+}
+
+#[test]
+fn a_table_filled_to_its_capacity_rarely_evicts() {
+    let table = Table::new(400_000).unwrap();
+    let count = table.capacity() as u64;
+    for key in keys(count) {
+        set(&table, key, NOW + 1);
+    }
+    assert!(table.evicted() * 10_000 <= count, "{} of {count}", table.evicted());
+}
+
+#[test]
+fn an_expired_key_makes_room_and_a_live_one_does_not() {
+    let table = Table::with_lines(8).unwrap();
+    let all: Vec<_> = keys(32).collect();
+    for key in &all {
+        set(&table, *key, NOW);
+    }
+    assert_eq!(table.evicted(), 0);
+    for key in keys(64).skip(32) {
+        set(&table, key, NOW + 1);
+    }
+    assert_eq!(table.evicted(), 0, "expired keys gave way");
+    assert!(all.iter().all(|key| get(&table, *key) == 0));
+}
+
+#[test]
+fn the_key_nearest_to_fresh_gives_way() {
+    let table = Table::with_lines(1).unwrap();
+    let all: Vec<_> = keys(5).collect();
+    for (key, debt) in all.iter().zip([40, 10, 30, 20]) {
+        set(&table, *key, NOW + debt);
+    }
+    set(&table, all[4], NOW + 25);
+    assert_eq!(table.evicted(), 1);
+    let left: Vec<_> = all.iter().map(|key| get(&table, *key)).collect();
+    assert_eq!(left, [NOW + 40, 0, NOW + 30, NOW + 20, NOW + 25]);
+}
+
+#[test]
+fn looking_and_refusing_take_no_place() {
+    let table = Table::with_lines(1).unwrap();
+    for key in keys(1_000) {
+        assert_eq!(get(&table, key), 0);
+    }
+    assert_eq!(table.entries().count(), 0);
+}
+
+/// Threads hand the slots of a tiny table on as fast as they can while a ledger adds up what was
+/// written to each key. Time moves on its own, one unit a turn, so words expire all the while.
+#[test]
+fn slots_that_change_hands_lose_and_invent_nothing() {
+    const THREADS: u64 = 4;
+    const TURNS: u64 = 250_000;
+    const KEYS: u64 = 12;
+    const BURST: u64 = 3;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    let table = Table::with_lines(2).unwrap();
+    let time = AtomicU64::new(1);
+    let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
+    let all: Vec<_> = keys(KEYS).collect();
+    let start = Barrier::new(THREADS as usize);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (table, time, admitted, all, start) = (&table, &time, &admitted, &all, &start);
+            scope.spawn(move || {
+                start.wait();
+                let mut random = thread + 1;
+                for _ in 0..TURNS {
+                    random ^= random << 13;
+                    random ^= random >> 7;
+                    random ^= random << 17;
+                    let key = (random % KEYS) as usize;
+                    let clock = || time.load(Ordering::SeqCst);
+                    if random.is_multiple_of(32) {
+                        time.fetch_add(1, Ordering::SeqCst);
+                    }
+                    let update = table.update(all[key], clock(), clock, |value, now| {
+                        let charged = value.max(now) + 1;
+                        (charged - now <= BURST).then_some(charged)
+                    });
+                    if matches!(update, Update::Written { .. }) {
+                        admitted[key].fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            });
+        }
+    });
+    let elapsed = time.into_inner();
+    // Keys that live ones never compete with can not be evicted, so only then is the bound exact.
+    let forgotten = table.evicted() * BURST;
+    for (key, admitted) in admitted.iter().enumerate() {
+        let admitted = admitted.load(Ordering::Relaxed);
+        assert!(admitted <= BURST + elapsed + forgotten, "key {key}: {admitted} in {elapsed}");
+    }
+    let live = table.entries().filter(|(_, value)| *value > elapsed);
+    let mut seen = HashSet::new();
+    for (key, value) in live {
+        assert!(seen.insert(key), "{key:?} has two live words");
+        assert!(value <= elapsed + BURST, "{key:?} was charged for another");
+    }
+}
