@@ -1,0 +1,31 @@
+//! What the core asks of its surroundings: where deltas come from and where debt lands.
+
+use bincode::{Decode, Encode};
+
+use super::Nanos;
+
+/// Debt on one key of one limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub struct Delta {
+    /// The limit, as a [`LimitId`](crate::LimitId)'s bits.
+    pub limit: u64,
+    /// The key, as a [`KeyHash`](tidegate_engine::KeyHash)'s bits.
+    pub key: u64,
+    /// The debt, in nanoseconds.
+    pub debt: Nanos,
+}
+
+/// The limiters of this node, seen from the core.
+pub trait Host {
+    /// Hands over every delta recorded since the last call, each key at most once.
+    fn take_recorded(&mut self, into: &mut Vec<Delta>);
+
+    /// `TAT = max(TAT, now - age) + debt`. False when the limit is not known here.
+    fn charge(&mut self, delta: Delta, age: Nanos) -> bool;
+
+    /// `TAT = max(TAT, now + debt)`. False when the limit is not known here.
+    fn raise(&mut self, delta: Delta) -> bool;
+
+    /// Every key that has debt now.
+    fn live(&mut self) -> Vec<Delta>;
+}

@@ -1,0 +1,86 @@
+//! What this node has admitted lately, batch by batch.
+//!
+//! A batch is what one flush took from the limiters; batches are numbered from 1 within a
+//! generation, for all peers alike. That makes "everything up to batch n" mean the same to every
+//! node, so a state transfer can say what it contains and the origin can continue from there.
+
+use std::collections::VecDeque;
+
+use super::Nanos;
+use super::host::Delta;
+
+/// The most deltas a log keeps, about 6 MiB.
+const MAX_LOG_DELTAS: usize = 1 << 18;
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    batches: VecDeque<Batch>,
+    /// Number of the last batch, 0 before the first.
+    last: u64,
+    deltas: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Batch {
+    pub number: u64,
+    pub at: Nanos,
+    pub deltas: Vec<Delta>,
+}
+
+impl Log {
+    pub(super) fn last(&self) -> u64 {
+        self.last
+    }
+
+    pub(super) fn push(&mut self, at: Nanos, deltas: Vec<Delta>) -> &Batch {
+        self.last += 1;
+        self.deltas += deltas.len();
+        self.batches.push_back(Batch { number: self.last, at, deltas });
+        while self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1 {
+            self.drop_oldest();
+        }
+        &self.batches[self.batches.len() - 1]
+    }
+
+    /// Drops the batches older than `horizon`.
+    pub(super) fn trim(&mut self, horizon: Nanos) {
+        while self.batches.front().is_some_and(|batch| batch.at < horizon) {
+            self.drop_oldest();
+        }
+    }
+
+    fn drop_oldest(&mut self) {
+        if let Some(batch) = self.batches.pop_front() {
+            self.deltas -= batch.deltas.len();
+        }
+    }
+
+    /// The batches behind `number`; `None` when some of them are no longer kept or do not exist.
+    pub(super) fn since(&self, number: u64) -> Option<impl Iterator<Item = &Batch>> {
+        let first = self.last - self.batches.len() as u64;
+        (first..=self.last).contains(&number).then(|| self.kept_since(number))
+    }
+
+    /// Those of the batches behind `number` that are kept.
+    pub(super) fn kept_since(&self, number: u64) -> impl Iterator<Item = &Batch> {
+        self.batches.iter().filter(move |batch| batch.number > number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trimmed_log_knows_what_it_lacks() {
+        let mut log = Log::default();
+        for at in 1..=4 {
+            log.push(at, vec![Delta { limit: 0, key: at, debt: 1 }]);
+        }
+        log.trim(3);
+        assert!(log.since(1).is_none());
+        assert_eq!(log.since(2).unwrap().count(), 2);
+        assert_eq!(log.since(4).unwrap().count(), 0);
+        assert!(log.since(5).is_none());
+    }
+}

@@ -1,0 +1,388 @@
+//! The links this node dials, and what it tells on them.
+
+use std::net::SocketAddr;
+
+use rand::RngExt;
+
+use super::id::NodeId;
+use super::queue::Queue;
+use super::wire::{Message, Position, VERSION};
+use super::{Action, Channel, Core, Host, LinkId, MAX_PEERS, Nanos, Violation};
+
+/// The shortest wait before dialling again.
+const BACKOFF_MIN: Nanos = 100_000_000;
+/// The longest wait before dialling again.
+const BACKOFF_MAX: Nanos = 5_000_000_000;
+/// How often a connected node that is no active member is told of this one.
+const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
+
+/// A node that is dialled.
+#[derive(Debug)]
+pub(super) struct Peer {
+    seed: bool,
+    dial: Dial,
+    attempts: u32,
+    /// Its life, once it has said so.
+    generation: Option<u64>,
+    queue: Option<Queue>,
+    /// Where the peer wants to continue, kept until this node has joined.
+    resume: Option<(Option<Position>, bool)>,
+    down_since: Option<Nanos>,
+    announce_at: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Dial {
+    Waiting { until: Nanos },
+    Dialling { link: LinkId },
+    Open { link: LinkId, welcomed: bool, flowing: bool },
+}
+
+impl Peer {
+    pub(super) fn seed(now: Nanos) -> Self {
+        Self { seed: true, ..Self::met(now) }
+    }
+
+    fn met(now: Nanos) -> Self {
+        Self {
+            seed: false,
+            dial: Dial::Waiting { until: now },
+            attempts: 0,
+            generation: None,
+            queue: None,
+            resume: None,
+            down_since: None,
+            announce_at: 0,
+        }
+    }
+
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        self.queue.as_ref()
+    }
+
+    pub(super) fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.queue.as_mut()
+    }
+
+    pub(super) fn open_link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Open { link, .. } => Some(link),
+            _ => None,
+        }
+    }
+
+    /// The link on which the peer has told who it is.
+    pub(super) fn welcomed_link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Open { link, welcomed: true, .. } => Some(link),
+            _ => None,
+        }
+    }
+
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+
+    pub(super) fn is_acknowledged(&self) -> bool {
+        self.open_link().is_none() || self.queue.as_ref().is_none_or(Queue::is_empty)
+    }
+
+    fn link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Dialling { link } | Dial::Open { link, .. } => Some(link),
+            Dial::Waiting { .. } => None,
+        }
+    }
+}
+
+impl<H: Host> Core<H> {
+    /// Makes sure that `addr` is dialled.
+    pub(super) fn meet(&mut self, now: Nanos, addr: SocketAddr) {
+        if addr == self.me().addr || self.peers.len() >= MAX_PEERS {
+            return;
+        }
+        self.peers.entry(addr).or_insert_with(|| Peer::met(now));
+    }
+
+    pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
+        self.meet(now, id.addr);
+        if let Some(peer) = self.peers.get_mut(&id.addr) {
+            peer.down_since = None;
+        }
+    }
+
+    pub(super) fn member_down(&mut self, now: Nanos, id: NodeId) {
+        if let Some(peer) = self.peers.get_mut(&id.addr) {
+            peer.down_since.get_or_insert(now);
+        }
+    }
+
+    /// The node at `addr` will not come back in this life: nothing more has to be kept for it.
+    pub(super) fn peer_left(&mut self, now: Nanos, addr: SocketAddr) {
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let link = peer.link();
+        if peer.seed {
+            let reset = Peer::seed(now.saturating_add(BACKOFF_MAX));
+            self.peers.insert(addr, reset);
+        } else {
+            self.peers.remove(&addr);
+        }
+        if let Some(link) = link {
+            self.close(now, link);
+        }
+    }
+
+    pub(super) fn open_links(&self) -> Vec<LinkId> {
+        self.peers.values().filter_map(Peer::open_link).collect()
+    }
+
+    pub(super) fn on_connected(&mut self, link: LinkId) {
+        let hello = Message::Hello { version: VERSION, id: self.me() };
+        let Some(peer) = self.peers.values_mut().find(|p| p.dial == Dial::Dialling { link }) else {
+            self.actions.push_back(Action::Close { link });
+            return;
+        };
+        peer.dial = Dial::Open { link, welcomed: false, flowing: false };
+        self.send(link, Channel::Main, &hello);
+    }
+
+    pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId) {
+        let wait = self.rng.random_range(50..=100_u64);
+        let Some(peer) = self.peers.values_mut().find(|p| p.link() == Some(link)) else { return };
+        peer.attempts = peer.attempts.saturating_add(1);
+        let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
+        peer.dial = Dial::Waiting { until: now.saturating_add(backoff / 100 * wait) };
+        peer.resume = None;
+    }
+
+    pub(super) fn dial_due(&mut self, now: Nanos) {
+        if self.leaving {
+            return;
+        }
+        for (addr, peer) in &mut self.peers {
+            if matches!(peer.dial, Dial::Waiting { until } if until <= now) {
+                let link = LinkId(self.next_link);
+                self.next_link += 1;
+                peer.dial = Dial::Dialling { link };
+                self.actions.push_back(Action::Dial { link, addr: *addr });
+            }
+        }
+    }
+
+    pub(super) fn peers_deadline(&self) -> Option<Nanos> {
+        if self.leaving {
+            return None;
+        }
+        let me = &self.membership;
+        self.peers
+            .iter()
+            .filter_map(|(addr, peer)| match peer.dial {
+                Dial::Waiting { until } => Some(until),
+                Dial::Open { welcomed: true, .. } if !me.is_active(*addr) => Some(peer.announce_at),
+                _ => None,
+            })
+            .min()
+    }
+
+    pub(super) fn tick_peers(&mut self, now: Nanos) {
+        if self.leaving {
+            return;
+        }
+        let due: Vec<SocketAddr> = self
+            .peers
+            .iter()
+            .filter(|(addr, peer)| {
+                peer.welcomed_link().is_some()
+                    && peer.announce_at <= now
+                    && !self.membership.is_active(**addr)
+            })
+            .map(|(addr, _)| *addr)
+            .collect();
+        for addr in due {
+            self.announce(now, addr);
+        }
+        let horizon = now.saturating_sub(self.options.forget_down_after);
+        let forgotten: Vec<SocketAddr> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.down_since.is_some_and(|since| since < horizon))
+            .map(|(addr, _)| *addr)
+            .collect();
+        for addr in forgotten {
+            self.peer_left(now, addr);
+        }
+    }
+
+    pub(super) fn announce_everywhere(&mut self, now: Nanos) {
+        let connected = self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
+        let addrs: Vec<SocketAddr> = connected.map(|(addr, _)| *addr).collect();
+        for addr in addrs {
+            self.announce(now, addr);
+        }
+    }
+
+    fn announce(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.leaving {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(&addr) {
+            peer.announce_at = now.saturating_add(ANNOUNCE_EVERY);
+        }
+        self.membership.announce(now, addr);
+    }
+
+    /// A message on a link this node dialled.
+    pub(super) fn on_outbound(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        transit: Nanos,
+        message: Message,
+    ) -> Result<(), Violation> {
+        // A link that was given up may still deliver; that is not its peer's fault.
+        let Some(addr) = self.addr_of(link) else { return Ok(()) };
+        match message {
+            Message::Welcome { id, rank_floor } => self.on_welcome(now, link, addr, id, rank_floor),
+            Message::Resume { position, fresh } => {
+                self.resume(now, addr, position, fresh);
+                Ok(())
+            }
+            Message::Ack { seq } => {
+                if let Some(queue) = self.peers.get_mut(&addr).and_then(Peer::queue_mut) {
+                    queue.ack(seq);
+                }
+                Ok(())
+            }
+            Message::StateBusy | Message::State { .. } | Message::StateChunk { .. } => {
+                self.on_state(now, link, transit, message)
+            }
+            _ => Err(Violation),
+        }
+    }
+
+    fn addr_of(&self, link: LinkId) -> Option<SocketAddr> {
+        let mut peers = self.peers.iter();
+        peers.find(|(_, peer)| peer.open_link() == Some(link)).map(|(addr, _)| *addr)
+    }
+
+    fn on_welcome(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        addr: SocketAddr,
+        id: NodeId,
+        rank_floor: u64,
+    ) -> Result<(), Violation> {
+        if id.addr != addr {
+            // Known elsewhere by another address: that one counts.
+            self.meet(now, id.addr);
+            return Err(Violation);
+        }
+        self.retire_older(id);
+        if let Some(peer) = self.peers.get_mut(&addr) {
+            peer.generation = Some(id.generation);
+            peer.dial = Dial::Open { link, welcomed: true, flowing: false };
+            peer.attempts = 0;
+        }
+        self.membership.outrank(now, rank_floor);
+        self.announce(now, addr);
+        Ok(())
+    }
+
+    /// Forgets what belongs to earlier lives of the node.
+    pub(super) fn retire_older(&mut self, id: NodeId) {
+        let addr = id.addr;
+        self.applied.retain(|origin, _| origin.addr != addr || origin.generation >= id.generation);
+        if let Some(peer) = self.peers.get_mut(&addr)
+            && peer.generation.is_some_and(|known| known != id.generation)
+        {
+            peer.queue = None;
+            peer.resume = None;
+            peer.generation = Some(id.generation);
+        }
+    }
+
+    /// The peer says where it stands; frames flow from there once this node has joined.
+    fn resume(&mut self, now: Nanos, addr: SocketAddr, position: Option<Position>, fresh: bool) {
+        let joined = self.joined;
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
+        if !joined {
+            peer.resume = Some((position, fresh));
+            return;
+        }
+        if let (Some(queue), Some(position)) = (&mut peer.queue, position)
+            && queue.resume(position)
+        {
+            peer.dial = Dial::Open { link, welcomed: true, flowing: true };
+            let again: Vec<Message> = queue.resend(now).collect();
+            self.stats.frames_resent += again.len() as u64;
+            for frame in again {
+                self.send(link, Channel::Main, &frame);
+            }
+            return;
+        }
+        self.begin_queue(addr, link, position, fresh);
+    }
+
+    /// Begins a queue behind what the peer has by way of state transfers, or says that this is not
+    /// possible. A peer that has never heard of this node needs all its batches; a fresh one needs
+    /// its whole state besides, unless that descends from the peer's own.
+    fn begin_queue(
+        &mut self,
+        addr: SocketAddr,
+        link: LinkId,
+        position: Option<Position>,
+        fresh: bool,
+    ) {
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let descends = |generation| self.applied.contains_key(&super::Origin { addr, generation });
+        let stranger = position.is_none() && fresh && !peer.generation.is_some_and(descends);
+        let base = match position {
+            None => 0,
+            Some(position) if position.seq == 0 => position.through,
+            // It has applied frames of a queue that is no longer kept.
+            Some(_) => u64::MAX,
+        };
+        let grace = self.options.grace;
+        peer.queue = (!stranger).then(|| self.log.since(base)).flatten().map(|batches| {
+            let mut queue = Queue::new(base);
+            batches.for_each(|batch| queue.merge(batch, grace));
+            queue
+        });
+        let flowing = peer.queue.is_some();
+        peer.dial = Dial::Open { link, welcomed: true, flowing };
+        if !flowing {
+            self.send(link, Channel::Main, &Message::Gap);
+        }
+    }
+
+    /// Takes up what peers have asked for while this node was joining.
+    pub(super) fn resume_waiting(&mut self, now: Nanos) {
+        let waiting: Vec<_> = self
+            .peers
+            .iter_mut()
+            .filter_map(|(addr, peer)| peer.resume.take().map(|resume| (*addr, resume)))
+            .collect();
+        for (addr, (position, fresh)) in waiting {
+            self.resume(now, addr, position, fresh);
+        }
+    }
+
+    /// Seals and sends what can be sent.
+    pub(super) fn pump(&mut self, now: Nanos) {
+        let grace = self.options.grace;
+        let mut frames = Vec::new();
+        for peer in self.peers.values_mut() {
+            let Dial::Open { link, flowing: true, .. } = peer.dial else { continue };
+            let Some(queue) = &mut peer.queue else { continue };
+            while let Ok(Some(frame)) = queue.seal(now, grace) {
+                frames.push((link, frame));
+            }
+        }
+        self.stats.frames_sent += frames.len() as u64;
+        for (link, frame) in frames {
+            self.send(link, Channel::Main, &frame);
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What one peer has not yet acknowledged: numbered frames in flight, and deltas that wait.
+//!
+//! Invariants:
+//! * A sealed frame keeps its number and body until it is acknowledged; whatever is sent under that
+//!   number is byte-identical.
+//! * `in_flight` holds consecutive numbers that end at `next_seq - 1`.
+//! * A frame whose `through` is set leaves nothing waiting: once it is applied, the peer contains
+//!   every batch up to that number.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::host::Delta;
+use super::log::Batch;
+use super::wire::{Message, Position, WireError, encode};
+use super::{MAX_FRAME_DELTAS, Nanos};
+
+/// Frames sent and not acknowledged, at most. While so many are in flight deltas coalesce.
+const MAX_IN_FLIGHT: usize = 8;
+/// Keys that wait for one peer, at most: about 100 MiB.
+const MAX_PENDING_KEYS: usize = 1 << 20;
+
+#[derive(Debug)]
+pub(super) struct Queue {
+    /// The batch behind which this queue began.
+    base: u64,
+    /// The last batch that was merged into `pending`.
+    merged: u64,
+    next_seq: u64,
+    in_flight: VecDeque<Sealed>,
+    pending: BTreeMap<(u64, u64), Pending>,
+    /// The last sealed frame left deltas waiting.
+    split: bool,
+    /// Keys whose delta was dropped for want of room.
+    dropped: u64,
+}
+
+#[derive(Debug)]
+struct Sealed {
+    seq: u64,
+    through: Option<u64>,
+    at: Nanos,
+    body: Vec<u8>,
+}
+
+/// A delta that waits, and the key's debt as if it were all there is: that is how much of it is
+/// still worth telling.
+#[derive(Clone, Copy, Debug)]
+struct Pending {
+    sum: Nanos,
+    tat: Nanos,
+}
+
+impl Pending {
+    fn add(&mut self, debt: Nanos, at: Nanos) {
+        self.sum = self.sum.saturating_add(debt);
+        self.tat = self.tat.max(at).saturating_add(debt);
+    }
+
+    /// What is left to tell at `now`: never more than was consumed, nor than `grace` beyond what
+    /// has not drained yet.
+    fn told(self, now: Nanos, grace: Nanos) -> Nanos {
+        if self.tat.saturating_add(grace) <= now {
+            return 0;
+        }
+        self.sum.min(self.tat.saturating_sub(now).saturating_add(grace))
+    }
+}
+
+impl Queue {
+    /// A queue that begins behind batch `base`.
+    pub(super) fn new(base: u64) -> Self {
+        Self {
+            base,
+            merged: base,
+            next_seq: 1,
+            in_flight: VecDeque::new(),
+            pending: BTreeMap::new(),
+            split: false,
+            dropped: 0,
+        }
+    }
+
+    /// Continues with a peer that has come as far as `position`, if that is a point of this queue.
+    /// Frames that the peer has are forgotten, the others will be sent again.
+    #[must_use]
+    pub(super) fn resume(&mut self, position: Position) -> bool {
+        if position.seq == 0 {
+            return position.through == self.base && self.acked() == 0;
+        }
+        if !(self.acked()..self.next_seq).contains(&position.seq) {
+            return false;
+        }
+        self.ack(position.seq);
+        true
+    }
+
+    /// The number up to which the peer has acknowledged.
+    fn acked(&self) -> u64 {
+        self.next_seq - 1 - self.in_flight.len() as u64
+    }
+
+    /// Adds a batch; batches come in order.
+    pub(super) fn merge(&mut self, batch: &Batch, grace: Nanos) {
+        debug_assert!(batch.number > self.merged);
+        for delta in &batch.deltas {
+            self.pending
+                .entry((delta.limit, delta.key))
+                .or_insert(Pending { sum: 0, tat: 0 })
+                .add(delta.debt, batch.at);
+        }
+        self.merged = batch.number;
+        if self.pending.len() > MAX_PENDING_KEYS {
+            self.prune(batch.at, grace);
+        }
+    }
+
+    /// Makes room: what has drained first, then a sixteenth with the least debt, which is counted.
+    fn prune(&mut self, now: Nanos, grace: Nanos) {
+        self.pending.retain(|_, pending| pending.told(now, grace) > 0);
+        if self.pending.len() <= MAX_PENDING_KEYS {
+            return;
+        }
+        let mut told: Vec<Nanos> = self.pending.values().map(|p| p.told(now, grace)).collect();
+        let (_, least, _) = told.select_nth_unstable(MAX_PENDING_KEYS / 16);
+        let least = *least;
+        let before = self.pending.len();
+        self.pending.retain(|_, pending| pending.told(now, grace) > least);
+        self.dropped += (before - self.pending.len()) as u64;
+    }
+
+    pub(super) fn ack(&mut self, seq: u64) {
+        while self.in_flight.front().is_some_and(|frame| frame.seq <= seq) {
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// Every frame that is in flight, to be sent again on a new link.
+    pub(super) fn resend(&self, now: Nanos) -> impl Iterator<Item = Message> {
+        self.in_flight.iter().map(move |frame| frame.message(now))
+    }
+
+    /// The next frame, if there is something to tell and room in flight.
+    pub(super) fn seal(&mut self, now: Nanos, grace: Nanos) -> Result<Option<Message>, WireError> {
+        if self.in_flight.len() >= MAX_IN_FLIGHT {
+            return Ok(None);
+        }
+        let mut deltas = Vec::new();
+        while deltas.len() < MAX_FRAME_DELTAS
+            && let Some(((limit, key), pending)) = self.pending.pop_first()
+        {
+            let debt = pending.told(now, grace);
+            if debt > 0 {
+                deltas.push(Delta { limit, key, debt });
+            }
+        }
+        // A split that drained away still has to be concluded.
+        if deltas.is_empty() && !self.split {
+            return Ok(None);
+        }
+        self.split = !self.pending.is_empty();
+        let through = (!self.split).then_some(self.merged);
+        let frame = Sealed { seq: self.next_seq, through, at: now, body: encode(&deltas)? };
+        self.next_seq += 1;
+        let message = frame.message(now);
+        self.in_flight.push_back(frame);
+        Ok(Some(message))
+    }
+
+    /// Nothing waits and nothing is in flight.
+    pub(super) fn is_empty(&self) -> bool {
+        self.pending.is_empty() && self.in_flight.is_empty()
+    }
+
+    pub(super) fn pending_keys(&self) -> usize {
+        self.pending.len()
+    }
+
+    pub(super) fn take_dropped(&mut self) -> u64 {
+        std::mem::take(&mut self.dropped)
+    }
+}
+
+impl Sealed {
+    fn message(&self, now: Nanos) -> Message {
+        Message::Frame {
+            seq: self.seq,
+            through: self.through,
+            age: now.saturating_sub(self.at),
+            body: self.body.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Nanos = 1_000_000_000;
+
+    fn batch(number: u64, at: Nanos, debts: &[(u64, Nanos)]) -> Batch {
+        let deltas = debts.iter().map(|&(key, debt)| Delta { limit: 1, key, debt }).collect();
+        Batch { number, at, deltas }
+    }
+
+    fn body(message: &Message) -> Vec<u8> {
+        let Message::Frame { body, .. } = message else { panic!("{message:?}") };
+        body.clone()
+    }
+
+    #[test]
+    fn what_is_sent_again_is_byte_identical_whatever_came_since() {
+        let mut queue = Queue::new(0);
+        queue.merge(&batch(1, 0, &[(1, 5), (2, 7)]), SECOND);
+        let first = queue.seal(0, SECOND).unwrap().unwrap();
+        queue.merge(&batch(2, 1, &[(1, 100)]), SECOND);
+        let again: Vec<_> = queue.resend(9).collect();
+        assert_eq!(again.len(), 1);
+        assert_eq!(body(&again[0]), body(&first));
+    }
+
+    #[test]
+    fn beyond_the_frames_in_flight_deltas_coalesce() {
+        let mut queue = Queue::new(0);
+        for n in 1..=20 {
+            queue.merge(&batch(n, 0, &[(1, 5)]), SECOND);
+            let sealed = queue.seal(0, SECOND).unwrap().is_some();
+            assert_eq!(sealed, n <= MAX_IN_FLIGHT as u64);
+        }
+        assert_eq!(queue.pending_keys(), 1);
+        queue.ack(1);
+        let coalesced = queue.seal(0, SECOND).unwrap().unwrap();
+        let deltas: Vec<Delta> = super::super::wire::decode(&body(&coalesced)).unwrap();
+        assert_eq!(deltas, [Delta { limit: 1, key: 1, debt: 5 * 12 }]);
+    }
+
+    #[test]
+    fn waiting_debt_drains_by_itself() {
+        let mut queue = Queue::new(0);
+        queue.merge(&batch(1, 0, &[(1, SECOND), (2, 7200 * SECOND)]), SECOND);
+        let late = queue.seal(3600 * SECOND, SECOND).unwrap().unwrap();
+        let deltas: Vec<Delta> = super::super::wire::decode(&body(&late)).unwrap();
+        assert_eq!(deltas, [Delta { limit: 1, key: 2, debt: 3601 * SECOND }]);
+    }
+
+    #[test]
+    fn only_the_last_part_of_a_large_set_says_what_it_completes() {
+        let mut queue = Queue::new(0);
+        let debts: Vec<_> = (0..=MAX_FRAME_DELTAS as u64).map(|key| (key, 1)).collect();
+        queue.merge(&batch(1, 0, &debts), SECOND);
+        let through = |message: Option<Message>| match message {
+            Some(Message::Frame { through, .. }) => through,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(through(queue.seal(0, SECOND).unwrap()), None);
+        assert_eq!(through(queue.seal(0, SECOND).unwrap()), Some(1));
+    }
+}

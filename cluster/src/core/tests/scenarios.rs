@@ -1,0 +1,220 @@
+//! Chaos, then peace: every origin's debt is on every live node exactly once, and views converge.
+
+use std::collections::BTreeMap;
+use std::hash::Hasher;
+
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use super::network::MS;
+use super::world::{World, addr};
+use crate::core::{Nanos, Options};
+use crate::member::MemberState;
+
+const SECOND: Nanos = 1_000 * MS;
+/// Words start here, 13 days ahead: they never drain, so debt adds up exactly.
+const FLOOR: Nanos = 1 << 50;
+/// The limit all nodes share; each life also has a limit only it admits on.
+const SHARED: u64 = 0;
+
+#[derive(Debug)]
+struct Plan {
+    nodes: usize,
+    loss: f64,
+    doubled: f64,
+    slowest: Nanos,
+    cut_every: Nanos,
+    partition_every: Nanos,
+    late_joiner_at: Nanos,
+    crashes: bool,
+    chaos: Nanos,
+    keys: u64,
+}
+
+impl Plan {
+    fn draw(seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        Self {
+            nodes: rng.random_range(2..=5),
+            loss: rng.random_range(0.0..0.3),
+            doubled: rng.random_range(0.0..0.2),
+            slowest: rng.random_range(MS..=60 * MS),
+            cut_every: rng.random_range(100 * MS..2_000 * MS),
+            partition_every: rng.random_range(2 * SECOND..10 * SECOND),
+            late_joiner_at: rng.random_range(SECOND..15 * SECOND),
+            crashes: rng.random_bool(0.5),
+            chaos: 20 * SECOND,
+            keys: if rng.random_bool(0.2) { 5_000 } else { 40 },
+        }
+    }
+}
+
+/// What each life of a node has admitted, by limit and key.
+type Admitted = BTreeMap<(u64, u64), Nanos>;
+
+struct Run {
+    plan: Plan,
+    world: World,
+    admitted: Admitted,
+    /// The lives that have ended: what they had not told is lost.
+    crashed: Vec<u64>,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let plan = Plan::draw(seed);
+        println!("seed {seed}: {plan:?}");
+        // Words never drain here, so neither may what waits.
+        let options = Options { grace: Nanos::MAX / 2, ..Options::default() };
+        let net = (plan.loss, plan.doubled, plan.slowest);
+        let mut world = World::new(seed, FLOOR, options, net);
+        world.start(0, &[]);
+        for place in 1..plan.nodes {
+            world.start(place, &[0]);
+        }
+        Self { plan, world, admitted: Admitted::new(), crashed: Vec::new() }
+    }
+
+    fn chaos(&mut self) {
+        let end = self.plan.chaos;
+        let (mut cut, mut partition) = (0, self.plan.partition_every);
+        let mut crash = self.plan.chaos / 3;
+        let mut late = Some(self.plan.late_joiner_at);
+        while self.world.now() < end {
+            let pause = self.world.rng.random_range(MS..20 * MS);
+            let now = self.world.now() + pause;
+            self.world.run(now);
+            self.admit_some();
+            if now >= cut {
+                cut = now + self.plan.cut_every;
+                self.world.net.cut_some(now);
+            }
+            if now >= partition {
+                partition = now + self.plan.partition_every;
+                self.partition_or_heal(now);
+            }
+            if late.take_if(|at| *at <= now).is_some() {
+                let place = self.world.nodes.len();
+                let seed = self.any();
+                self.world.start(place, &[seed]);
+            }
+            if self.plan.crashes && now >= crash {
+                crash = now + self.plan.chaos / 3;
+                self.crash_or_restart();
+            }
+        }
+    }
+
+    fn any(&mut self) -> usize {
+        let live = self.world.live();
+        live[self.world.rng.random_range(0..live.len())]
+    }
+
+    fn admit_some(&mut self) {
+        let place = self.any();
+        let life = u64::from(self.world.node(place).life);
+        // Where lives end untold, only what one origin admits can be compared.
+        let limits = if self.plan.crashes { vec![life] } else { vec![life, SHARED] };
+        for limit in limits {
+            for _ in 0..self.plan.keys / 20 {
+                let key = self.world.rng.random_range(0..self.plan.keys);
+                let debt = self.world.rng.random_range(1..1_000_000);
+                self.world.admit(place, limit, key, debt);
+                *self.admitted.entry((limit, key)).or_default() += debt;
+            }
+        }
+    }
+
+    fn partition_or_heal(&mut self, now: Nanos) {
+        if self.world.rng.random_bool(0.5) {
+            self.world.net.heal();
+        } else {
+            let (a, b) = (self.any(), self.any());
+            self.world.net.partition(now, a, b);
+        }
+    }
+
+    fn crash_or_restart(&mut self) {
+        let down = (0..self.world.nodes.len()).find(|place| self.world.nodes[*place].is_none());
+        if let Some(place) = down {
+            let seed = self.any();
+            self.world.start(place, &[seed]);
+        } else if self.world.live().len() > 1 {
+            let place = self.any();
+            self.crashed.push(u64::from(self.world.node(place).life));
+            self.world.crash(place);
+        }
+    }
+
+    fn peace(&mut self) {
+        self.world.net.heal();
+        self.world.net.lose_nothing();
+        self.world.run(self.plan.chaos + 60 * SECOND);
+    }
+
+    fn check_words(&self) {
+        for place in self.world.live() {
+            let stats = self.world.node(place).core.stats();
+            assert_eq!(stats.gaps, 0, "node {place}: {stats:?}");
+            assert_eq!(stats.violations, 0, "node {place}: {stats:?}");
+            // Deltas for a node that is down wait for it.
+            assert!(stats.pending_keys == 0 || self.plan.crashes, "node {place}: {stats:?}");
+            for (&(limit, key), &admitted) in &self.admitted {
+                let applied = self.world.tat(place, limit, key) - FLOOR;
+                if self.crashed.contains(&limit) {
+                    assert!(applied <= admitted, "node {place}, {limit}/{key}: too much");
+                } else {
+                    assert_eq!(applied, admitted, "node {place}, limit {limit}, key {key}");
+                }
+            }
+        }
+    }
+
+    fn check_views(&self) {
+        let live = self.world.live();
+        for place in &live {
+            let members = self.world.node(*place).core.members();
+            for other in 0..self.world.nodes.len() {
+                let seen = members.iter().find(|member| member.addr == addr(other));
+                let expected =
+                    if live.contains(&other) { MemberState::Alive } else { MemberState::Down };
+                // Who came after a crash may never have heard of the node.
+                let state = seen.map_or(MemberState::Down, |member| member.state);
+                assert_eq!(state, expected, "node {place} on {other}: {members:?}");
+            }
+        }
+    }
+
+    fn check_silence(&mut self) {
+        let sent = |world: &World| -> Vec<u64> {
+            world.live().iter().map(|place| world.node(*place).core.stats().frames_sent).collect()
+        };
+        let before = sent(&self.world);
+        self.world.run(self.world.now() + 10 * SECOND);
+        assert_eq!(before, sent(&self.world), "frames were sent with nothing to tell");
+    }
+}
+
+#[test]
+fn every_debt_is_applied_exactly_once_at_every_live_node() {
+    // More of them on demand: `TIDEGATE_SIM_SEEDS=1000`.
+    let seeds = std::env::var("TIDEGATE_SIM_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for seed in 0..seeds.unwrap_or(24) {
+        let mut run = Run::new(seed);
+        run.chaos();
+        run.peace();
+        run.check_words();
+        run.check_views();
+        run.check_silence();
+    }
+}
+
+#[test]
+fn the_same_seed_does_the_same() {
+    let trace = || {
+        let mut run = Run::new(7);
+        run.chaos();
+        run.world.trace.finish()
+    };
+    assert_eq!(trace(), trace());
+}

@@ -1,0 +1,261 @@
+//! Messages and their bytes. Every decoder is bounded in what it allocates and rejects bytes that
+//! are left over.
+
+use std::fmt;
+
+use bincode::config::{Configuration, Limit};
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode, config};
+use bytes::{Buf, BufMut};
+
+use super::host::Delta;
+use super::id::{NodeId, Origin};
+use super::{MAX_MESSAGE_BYTES, Nanos};
+
+/// The protocol spoken on links; nodes with another one do not connect.
+pub(super) const VERSION: u16 = 1;
+
+/// How far a receiver has applied what one origin tells it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Position {
+    /// Number of the last frame applied; 0 when none was, and the rest comes from a state transfer.
+    pub seq: u64,
+    /// Every batch of the origin up to this number is contained.
+    pub through: u64,
+}
+
+/// What travels on the streams of a link. "Dialer" is who opened the link.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) enum Message {
+    /// Dialer, first.
+    Hello { version: u16, id: NodeId },
+    /// Acceptor's answer; `rank_floor` is the highest rank it knows at the dialer's address for
+    /// another life, 0 if none.
+    Welcome { id: NodeId, rank_floor: u64 },
+    /// Acceptor: frames may flow, starting behind `position`. `fresh` when the acceptor founded its
+    /// state alone and has never taken over another node's.
+    Resume { position: Option<Position>, fresh: bool },
+    /// Dialer: it can not continue from there; the acceptor needs a state transfer from it first.
+    Gap,
+    /// Dialer: the next frame. `body` never changes once numbered; `age` does.
+    Frame { seq: u64, through: Option<u64>, age: Nanos, body: Vec<u8> },
+    /// Acceptor: every frame up to `seq` is applied.
+    Ack { seq: u64 },
+    /// Dialer: it leaves for good.
+    Leaving,
+    /// Dialer: asks for the acceptor's state, `force` also if that is joining itself.
+    StateRequest { force: bool },
+    /// Acceptor: not now.
+    StateBusy,
+    /// Acceptor: a state of `keys` entries follows, which contains what `vector` says.
+    State { vector: Vec<(Origin, Position)>, keys: u64 },
+    /// Acceptor: some of the entries, as they were `age` ago.
+    StateChunk { age: Nanos, entries: Vec<Delta> },
+    /// Dialer: one more chunk arrived.
+    StateAck,
+}
+
+/// Why bytes are no message.
+#[derive(Debug)]
+pub struct WireError(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Encode(EncodeError),
+    Decode(DecodeError),
+    Trailing,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Encode(error) => write!(f, "encode: {error}"),
+            Kind::Decode(error) => write!(f, "decode: {error}"),
+            Kind::Trailing => f.write_str("bytes are left over"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+const CONFIG: Configuration<config::LittleEndian, config::Varint, Limit<MAX_MESSAGE_BYTES>> =
+    config::standard().with_limit::<MAX_MESSAGE_BYTES>();
+
+pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
+    bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(Kind::Encode(error)))
+}
+
+pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {
+    let (value, used) = bincode::decode_from_slice(bytes, CONFIG)
+        .map_err(|error| WireError(Kind::Decode(error)))?;
+    if used == bytes.len() { Ok(value) } else { Err(WireError(Kind::Trailing)) }
+}
+
+/// How membership packets are written.
+pub(super) struct PacketCodec;
+
+#[derive(Encode, Decode)]
+struct Header {
+    src: NodeId,
+    src_incarnation: u16,
+    dst: NodeId,
+    message: Packet,
+}
+
+/// [`foca::Message`], which has no encoding of its own.
+#[derive(Encode, Decode)]
+enum Packet {
+    Ping(u8),
+    Ack(u8),
+    PingReq(NodeId, u8),
+    IndirectPing(NodeId, u8),
+    IndirectAck(NodeId, u8),
+    ForwardedAck(NodeId, u8),
+    Announce,
+    Feed,
+    Gossip,
+    Broadcast,
+    TurnUndead,
+}
+
+impl From<&foca::Message<NodeId>> for Packet {
+    fn from(message: &foca::Message<NodeId>) -> Self {
+        use foca::Message as M;
+        match *message {
+            M::Ping(n) => Self::Ping(n),
+            M::Ack(n) => Self::Ack(n),
+            M::PingReq { target, probe_number } => Self::PingReq(target, probe_number),
+            M::IndirectPing { origin, probe_number } => Self::IndirectPing(origin, probe_number),
+            M::IndirectAck { target, probe_number } => Self::IndirectAck(target, probe_number),
+            M::ForwardedAck { origin, probe_number } => Self::ForwardedAck(origin, probe_number),
+            M::Announce => Self::Announce,
+            M::Feed => Self::Feed,
+            M::Gossip => Self::Gossip,
+            M::Broadcast => Self::Broadcast,
+            M::TurnUndead => Self::TurnUndead,
+        }
+    }
+}
+
+impl From<Packet> for foca::Message<NodeId> {
+    fn from(packet: Packet) -> Self {
+        match packet {
+            Packet::Ping(n) => Self::Ping(n),
+            Packet::Ack(n) => Self::Ack(n),
+            Packet::PingReq(target, probe_number) => Self::PingReq { target, probe_number },
+            Packet::IndirectPing(origin, probe_number) => {
+                Self::IndirectPing { origin, probe_number }
+            }
+            Packet::IndirectAck(target, probe_number) => Self::IndirectAck { target, probe_number },
+            Packet::ForwardedAck(origin, probe_number) => {
+                Self::ForwardedAck { origin, probe_number }
+            }
+            Packet::Announce => Self::Announce,
+            Packet::Feed => Self::Feed,
+            Packet::Gossip => Self::Gossip,
+            Packet::Broadcast => Self::Broadcast,
+            Packet::TurnUndead => Self::TurnUndead,
+        }
+    }
+}
+
+fn put<T: Encode>(value: &T, mut buf: impl BufMut) -> Result<(), WireError> {
+    // Encoded apart, so that the buffer stays clean when the item does not fit.
+    let bytes = encode(value)?;
+    if buf.remaining_mut() < bytes.len() {
+        return Err(WireError(Kind::Encode(EncodeError::UnexpectedEnd)));
+    }
+    buf.put_slice(&bytes);
+    Ok(())
+}
+
+fn get<T: Decode<()>>(mut buf: impl Buf) -> Result<T, WireError> {
+    let (value, used) = bincode::decode_from_slice(buf.chunk(), CONFIG)
+        .map_err(|error| WireError(Kind::Decode(error)))?;
+    buf.advance(used);
+    Ok(value)
+}
+
+impl foca::Codec<NodeId> for PacketCodec {
+    type Error = WireError;
+
+    fn encode_header(
+        &mut self,
+        header: &foca::Header<NodeId>,
+        buf: impl BufMut,
+    ) -> Result<(), WireError> {
+        let header = Header {
+            src: header.src,
+            src_incarnation: header.src_incarnation,
+            dst: header.dst,
+            message: Packet::from(&header.message),
+        };
+        put(&header, buf)
+    }
+
+    fn decode_header(&mut self, buf: impl Buf) -> Result<foca::Header<NodeId>, WireError> {
+        let Header { src, src_incarnation, dst, message } = get(buf)?;
+        Ok(foca::Header { src, src_incarnation, dst, message: message.into() })
+    }
+
+    fn encode_member(
+        &mut self,
+        member: &foca::Member<NodeId>,
+        buf: impl BufMut,
+    ) -> Result<(), WireError> {
+        let state = match member.state() {
+            foca::State::Alive => 0_u8,
+            foca::State::Suspect => 1,
+            foca::State::Down => 2,
+        };
+        put(&(*member.id(), member.incarnation(), state), buf)
+    }
+
+    fn decode_member(&mut self, buf: impl Buf) -> Result<foca::Member<NodeId>, WireError> {
+        let (id, incarnation, state): (NodeId, u16, u8) = get(buf)?;
+        let state = match state {
+            0 => foca::State::Alive,
+            1 => foca::State::Suspect,
+            2 => foca::State::Down,
+            _ => return Err(WireError(Kind::Decode(DecodeError::Other("member state")))),
+        };
+        Ok(foca::Member::new(id, incarnation, state))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::super::membership::Membership;
+    use super::super::options::Options;
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn arbitrary_bytes_never_panic(bytes in prop::collection::vec(any::<u8>(), 0..600)) {
+            if let Ok(message) = decode::<Message>(&bytes) {
+                prop_assert_eq!(decode::<Message>(&encode(&message).unwrap()).unwrap(), message);
+            }
+            let _ = decode::<Vec<Delta>>(&bytes);
+            let me = NodeId::new("127.0.0.1:1".parse().unwrap(), 7);
+            let mut membership = Membership::new(me, &Options::default());
+            membership.packet(0, &bytes);
+        }
+    }
+
+    #[test]
+    fn a_byte_too_many_is_refused() {
+        let mut bytes = encode(&Message::Ack { seq: 300 }).unwrap();
+        assert!(decode::<Message>(&bytes).is_ok());
+        bytes.push(0);
+        assert!(decode::<Message>(&bytes).is_err());
+    }
+
+    #[test]
+    fn a_claimed_length_is_checked_before_memory_is_taken() {
+        // A vector that claims 2^60 deltas.
+        let bytes = [253, 0, 0, 0, 0, 0, 0, 0, 16];
+        assert!(decode::<Vec<Delta>>(&bytes).is_err());
+    }
+}

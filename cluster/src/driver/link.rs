@@ -1,0 +1,198 @@
+//! One QUIC connection: two streams of length-prefixed messages, and datagrams.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use bytes::Bytes;
+use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::tls::SERVER_NAME;
+use crate::core::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos};
+
+/// Messages that wait to be written to one stream, at most. The protocol's windows keep far below.
+const MAX_QUEUED: usize = 256;
+/// How long opening a link may take.
+const OPEN_WITHIN: Duration = Duration::from_secs(5);
+/// What begins the stream of each channel.
+const TAG_MAIN: u8 = 1;
+const TAG_STATE: u8 = 2;
+
+/// What links report to the driver.
+pub(super) enum Event {
+    Dialled { link: LinkId, streams: Option<Streams> },
+    Accepted { streams: Streams },
+    Message { link: LinkId, transit: Nanos, bytes: Vec<u8> },
+    Datagram { bytes: Bytes },
+    Closed { link: LinkId },
+}
+
+/// A connection with both streams open.
+pub(super) struct Streams {
+    connection: Connection,
+    main: (SendStream, RecvStream),
+    state: (SendStream, RecvStream),
+}
+
+impl Streams {
+    pub(super) fn refuse(self) {
+        self.connection.close(VarInt::from_u32(2), b"too many");
+    }
+}
+
+/// The driver's end of a link. Closes the connection when dropped.
+pub(super) struct Link {
+    connection: Connection,
+    main: mpsc::Sender<Bytes>,
+    state: mpsc::Sender<Bytes>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl Link {
+    /// Starts the tasks that read from and write to the connection.
+    pub(super) fn new(link: LinkId, streams: Streams, events: &mpsc::Sender<Event>) -> Self {
+        let Streams { connection, main, state } = streams;
+        let (main_queue, queued) = mpsc::channel(MAX_QUEUED);
+        let writer = tokio::spawn(write(main.0, queued));
+        let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
+        tokio::spawn(write(state.0, queued));
+        for stream in [main.1, state.1] {
+            tokio::spawn(read(link, connection.clone(), stream, events.clone()));
+        }
+        tokio::spawn(read_datagrams(connection.clone(), events.clone()));
+        Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
+    }
+
+    pub(super) fn send(&self, channel: Channel, bytes: Bytes) {
+        let queue = match channel {
+            Channel::Main => &self.main,
+            Channel::State => &self.state,
+        };
+        if queue.try_send(bytes).is_err() {
+            // The peer does not read, though the protocol bounds what it has to.
+            self.connection.close(VarInt::from_u32(1), b"stuck");
+        }
+    }
+
+    pub(super) fn send_datagram(&self, bytes: Bytes) {
+        // A datagram may get lost anywhere, also here.
+        let _ = self.connection.send_datagram(bytes);
+    }
+
+    /// Ends the main stream after what is queued; resolves when the peer has it all.
+    pub(super) fn finish(mut self) -> impl Future<Output = ()> {
+        let writer = self.writer.take();
+        let (closed, _) = mpsc::channel(1);
+        self.main = closed;
+        async move {
+            if let Some(writer) = writer {
+                let _ = writer.await;
+            }
+            drop(self);
+        }
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.connection.close(VarInt::from_u32(0), b"");
+    }
+}
+
+/// Opens a link and reports it.
+pub(super) async fn dial(
+    endpoint: Endpoint,
+    link: LinkId,
+    addr: SocketAddr,
+    events: mpsc::Sender<Event>,
+) {
+    let opened = tokio::time::timeout(OPEN_WITHIN, open(&endpoint, addr)).await;
+    let streams = opened.ok().flatten();
+    // The driver is gone: then so is the connection.
+    let _ = events.send(Event::Dialled { link, streams }).await;
+}
+
+async fn open(endpoint: &Endpoint, addr: SocketAddr) -> Option<Streams> {
+    let connection = endpoint.connect(addr, SERVER_NAME).ok()?.await.ok()?;
+    let mut main = connection.open_bi().await.ok()?;
+    main.0.write_all(&[TAG_MAIN]).await.ok()?;
+    let mut state = connection.open_bi().await.ok()?;
+    state.0.write_all(&[TAG_STATE]).await.ok()?;
+    Some(Streams { connection, main, state })
+}
+
+/// Completes a connection somebody else opened and reports it.
+pub(super) async fn accept(incoming: quinn::Incoming, events: mpsc::Sender<Event>) {
+    let opened = tokio::time::timeout(OPEN_WITHIN, complete(incoming)).await;
+    if let Some(streams) = opened.ok().flatten() {
+        let _ = events.send(Event::Accepted { streams }).await;
+    }
+}
+
+async fn complete(incoming: quinn::Incoming) -> Option<Streams> {
+    let connection = incoming.await.ok()?;
+    let main = accept_tagged(&connection, TAG_MAIN).await?;
+    let state = accept_tagged(&connection, TAG_STATE).await?;
+    Some(Streams { connection, main, state })
+}
+
+/// The next stream, which must be of the kind that `tag` names; streams arrive in order.
+async fn accept_tagged(connection: &Connection, tag: u8) -> Option<(SendStream, RecvStream)> {
+    let mut stream = connection.accept_bi().await.ok()?;
+    let mut seen = [0];
+    stream.1.read_exact(&mut seen).await.ok()?;
+    (seen == [tag]).then_some(stream)
+}
+
+async fn write(mut stream: SendStream, mut queued: mpsc::Receiver<Bytes>) {
+    while let Some(bytes) = queued.recv().await {
+        let length = (bytes.len() as u32).to_le_bytes();
+        let mut chunks = [Bytes::copy_from_slice(&length), bytes];
+        if stream.write_all_chunks(&mut chunks).await.is_err() {
+            return;
+        }
+    }
+    let _ = stream.finish();
+    let _ = stream.stopped().await;
+}
+
+async fn read(
+    link: LinkId,
+    connection: Connection,
+    mut stream: RecvStream,
+    events: mpsc::Sender<Event>,
+) {
+    while let Some(bytes) = read_message(&mut stream).await {
+        let transit = u64::try_from(connection.rtt().as_nanos() / 2).unwrap_or(0);
+        if events.send(Event::Message { link, transit, bytes }).await.is_err() {
+            return;
+        }
+    }
+    let _ = events.send(Event::Closed { link }).await;
+}
+
+/// The next message; `None` when the stream ends or the length exceeds what a message may have,
+/// which is checked before memory is taken.
+async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
+    let mut length = [0; 4];
+    stream.read_exact(&mut length).await.ok()?;
+    let length = u32::from_le_bytes(length) as usize;
+    if length > MAX_MESSAGE_BYTES {
+        return None;
+    }
+    let mut bytes = vec![0; length];
+    stream.read_exact(&mut bytes).await.ok()?;
+    Some(bytes)
+}
+
+async fn read_datagrams(connection: Connection, events: mpsc::Sender<Event>) {
+    while let Ok(bytes) = connection.read_datagram().await {
+        // A full inbox loses it, as the network might have.
+        if let Err(mpsc::error::TrySendError::Closed(_)) =
+            events.try_send(Event::Datagram { bytes })
+        {
+            return;
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Sockets, clocks and tasks: carries out what the core asks for.
+//!
+//! One task owns the core. Links have small tasks of their own that only move bytes between QUIC
+//! and bounded channels.
+
+mod limiters;
+mod link;
+mod recorder;
+mod shared;
+mod tls;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::time::{Instant, sleep_until, timeout_at};
+
+use crate::config::{Config, StartError};
+use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
+use crate::limits::Limits;
+use limiters::Limiters;
+use link::{Event, Link};
+use shared::Phase;
+pub(crate) use shared::Shared;
+
+/// Events of all links that wait for the core, at most; beyond that links are not read.
+const MAX_EVENTS: usize = 256;
+/// Connections that are being set up for others, at most.
+const MAX_HANDSHAKES: usize = 64;
+/// Calls of handles that wait, at most.
+const MAX_COMMANDS: usize = 16;
+/// Events handled before time is looked at again, at most.
+const MAX_BURST: usize = 64;
+/// How old what handles see may be.
+const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// How long goodbyes may take, within what `leave` allows.
+const GOODBYE: Duration = Duration::from_millis(500);
+
+/// What handles ask of the driver.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Leave { within: Duration, done: oneshot::Sender<()> },
+}
+
+/// Binds, and spawns the node's tasks.
+pub(crate) fn start(
+    config: Config,
+    limits: Limits,
+) -> Result<(Arc<Shared>, mpsc::Sender<Command>), StartError> {
+    let bound = |source| StartError::Bind { addr: config.bind, source };
+    if config.bind.ip().is_unspecified() {
+        return Err(StartError::Unspecified { addr: config.bind });
+    }
+    let (server, client) = tls::configs(&config.secret).map_err(StartError::Certificate)?;
+    let mut seed = [0; 8];
+    SystemRandom::new()
+        .fill(&mut seed)
+        .map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
+    let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
+    let addr = socket.local_addr().map_err(bound)?;
+    let runtime = Arc::new(TokioRuntime);
+    let mut endpoint =
+        Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime).map_err(bound)?;
+    endpoint.set_default_client_config(client);
+
+    let started = Instant::now();
+    let shared = Arc::new(Shared::new(addr, started, config.join_patience));
+    let options = Options {
+        seed: u64::from_le_bytes(seed),
+        join: config.join,
+        join_patience: nanos(config.join_patience),
+        ..Options::default()
+    };
+    let host = Limiters::new(limits, Arc::clone(&shared));
+    let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
+    let (events, inbox) = mpsc::channel(MAX_EVENTS);
+    let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
+    tokio::spawn(accept_all(endpoint.clone(), events.clone()));
+    let mut driver = Driver {
+        core,
+        shared: Arc::clone(&shared),
+        endpoint,
+        events,
+        links: BTreeMap::new(),
+        started,
+        flush_interval: config.flush_interval,
+        flushed_at: started,
+        flush_at: None,
+        publish_at: None,
+        leave: None,
+    };
+    // Handles see the node itself, and whether it joins, from the first moment.
+    driver.act();
+    driver.publish();
+    tokio::spawn(driver.run(inbox, commanded));
+    Ok((shared, commands))
+}
+
+/// Names this life: later lives at one address have larger numbers as long as the wall clock does
+/// not go back, and where it does a peer tells the rank to exceed.
+fn generation() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+async fn accept_all(endpoint: Endpoint, events: mpsc::Sender<Event>) {
+    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+    while let Some(incoming) = endpoint.accept().await {
+        let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
+            incoming.refuse();
+            continue;
+        };
+        let events = events.clone();
+        tokio::spawn(async move {
+            link::accept(incoming, events).await;
+            drop(permit);
+        });
+    }
+}
+
+struct Driver {
+    core: Core<Limiters>,
+    shared: Arc<Shared>,
+    endpoint: Endpoint,
+    events: mpsc::Sender<Event>,
+    links: BTreeMap<LinkId, Link>,
+    started: Instant,
+    flush_interval: Duration,
+    flushed_at: Instant,
+    flush_at: Option<Instant>,
+    publish_at: Option<Instant>,
+    leave: Option<(Instant, oneshot::Sender<()>)>,
+}
+
+impl Driver {
+    async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Event>,
+        mut commands: mpsc::Receiver<Command>,
+    ) {
+        loop {
+            self.act();
+            if let Some((deadline, done)) = self.leave.take() {
+                if self.core.is_acknowledged() || Instant::now() >= deadline {
+                    self.say_goodbye(deadline).await;
+                    let _ = done.send(());
+                    return;
+                }
+                self.leave = Some((deadline, done));
+            }
+            let shared = Arc::clone(&self.shared);
+            tokio::select! {
+                Some(event) = inbox.recv() => {
+                    self.handle(event);
+                    for _ in 1..MAX_BURST {
+                        let Ok(event) = inbox.try_recv() else { break };
+                        self.handle(event);
+                    }
+                }
+                () = shared.recorder.filled() => {
+                    self.flush_at = Some(self.flushed_at + self.flush_interval);
+                }
+                command = commands.recv(), if self.leave.is_none() => match command {
+                    Some(Command::Leave { within, done }) => {
+                        self.flush();
+                        self.leave = Some((Instant::now() + within, done));
+                    }
+                    None => {
+                        self.endpoint.close(VarInt::from_u32(0), b"");
+                        return;
+                    }
+                },
+                () = sleep_until(self.wake_at()) => self.on_time(),
+            }
+            self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
+        }
+    }
+
+    fn now(&self) -> Nanos {
+        nanos(self.started.elapsed())
+    }
+
+    /// When something is due; far away when nothing is.
+    fn wake_at(&self) -> Instant {
+        let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
+        let leave = self.leave.as_ref().map(|(deadline, _)| *deadline);
+        let due = [core, self.flush_at, self.publish_at, leave].into_iter().flatten().min();
+        due.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))
+    }
+
+    fn on_time(&mut self) {
+        let now = Instant::now();
+        if self.flush_at.is_some_and(|at| at <= now) {
+            self.flush();
+        }
+        if self.core.deadline().is_some_and(|due| due <= self.now()) {
+            self.core.tick(self.now());
+        }
+        if self.publish_at.is_some_and(|at| at <= now) {
+            self.publish();
+        }
+    }
+
+    fn flush(&mut self) {
+        self.flush_at = None;
+        self.flushed_at = Instant::now();
+        self.core.flush(self.now());
+    }
+
+    fn publish(&mut self) {
+        self.publish_at = None;
+        self.shared.publish(self.core.members(), self.core.stats());
+    }
+
+    fn handle(&mut self, event: Event) {
+        let now = self.now();
+        match event {
+            Event::Message { link, transit, bytes } => {
+                self.core.message(now, link, transit, &bytes);
+            }
+            Event::Datagram { bytes } => self.core.datagram(now, &bytes),
+            Event::Dialled { link, streams: Some(streams) } => {
+                self.links.insert(link, Link::new(link, streams, &self.events));
+                self.core.connected(now, link);
+            }
+            Event::Accepted { streams } => match self.core.accepted(now) {
+                Some(link) => {
+                    self.links.insert(link, Link::new(link, streams, &self.events));
+                }
+                None => streams.refuse(),
+            },
+            Event::Dialled { link, streams: None } | Event::Closed { link } => {
+                self.links.remove(&link);
+                self.core.closed(now, link);
+            }
+        }
+    }
+
+    /// Carries out what the core asks for.
+    fn act(&mut self) {
+        while let Some(action) = self.core.poll() {
+            match action {
+                Action::Dial { link, addr } => {
+                    let events = self.events.clone();
+                    tokio::spawn(link::dial(self.endpoint.clone(), link, addr, events));
+                }
+                Action::Close { link } => {
+                    self.links.remove(&link);
+                }
+                Action::Datagram { link, bytes } => {
+                    if let Some(link) = self.links.get(&link) {
+                        link.send_datagram(bytes);
+                    }
+                }
+                Action::Message { link, channel, bytes } => {
+                    if let Some(link) = self.links.get(&link) {
+                        link.send(channel, bytes);
+                    }
+                }
+            }
+        }
+        if !self.core.is_joining(self.now()) {
+            self.shared.set_phase(Phase::Ready);
+        }
+    }
+
+    async fn say_goodbye(&mut self, deadline: Instant) {
+        self.core.leave(self.now());
+        self.act();
+        self.publish();
+        let deadline = deadline.min(Instant::now() + GOODBYE);
+        let links = std::mem::take(&mut self.links);
+        let finishing: Vec<_> = links.into_values().map(Link::finish).collect();
+        for finished in finishing {
+            let _ = timeout_at(deadline, finished).await;
+        }
+        self.endpoint.close(VarInt::from_u32(0), b"left");
+        let _ = timeout_at(deadline, self.endpoint.wait_idle()).await;
+    }
+}

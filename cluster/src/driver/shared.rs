@@ -1,0 +1,77 @@
+//! What the driver's task and the handles both see.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use atomic::Atomic;
+use bytemuck::NoUninit;
+use tokio::time::Instant;
+
+use super::recorder::Recorder;
+use crate::core::Stats;
+use crate::member::Member;
+
+/// Where a node stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
+#[repr(u8)]
+pub(super) enum Phase {
+    Joining,
+    Ready,
+}
+
+/// What handles read without asking the driver.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) addr: SocketAddr,
+    pub(crate) recorder: Recorder,
+    started: Instant,
+    join_patience: Duration,
+    phase: Atomic<Phase>,
+    view: Mutex<View>,
+}
+
+#[derive(Debug, Default)]
+struct View {
+    members: Vec<Member>,
+    stats: Stats,
+}
+
+impl Shared {
+    pub(super) fn new(addr: SocketAddr, started: Instant, join_patience: Duration) -> Self {
+        Self {
+            addr,
+            recorder: Recorder::new(),
+            started,
+            join_patience,
+            phase: Atomic::new(Phase::Joining),
+            view: Mutex::default(),
+        }
+    }
+
+    pub(super) fn publish(&self, members: Vec<Member>, mut stats: Stats) {
+        stats.records_dropped = self.recorder.dropped();
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = View { members, stats };
+    }
+
+    pub(super) fn set_phase(&self, phase: Phase) {
+        // Release: whoever sees `Ready` also sees the state that was taken over; pairs with
+        // `is_joining`.
+        self.phase.store(phase, Ordering::Release);
+    }
+
+    pub(crate) fn members(&self) -> Vec<Member> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).members.clone()
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner).stats
+    }
+
+    pub(crate) fn is_joining(&self) -> bool {
+        // Acquire: pairs with `set_phase`.
+        self.phase.load(Ordering::Acquire) == Phase::Joining
+            && self.started.elapsed() < self.join_patience
+    }
+}

@@ -1,0 +1,164 @@
+//! Real nodes on loopback.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_cluster::{
+    Cluster, Config, GossipLimit, LimitId, Limits, MemberState, Secret, StartError,
+};
+use tidegate_engine::{Limiter, Quota};
+
+const SECRET: &[u8] = b"a secret of the loopback tests";
+/// Waiting is for a condition; this only ends a test that has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Node {
+    cluster: Cluster,
+    limit: GossipLimit,
+}
+
+impl Node {
+    /// A node with one limit of 100 an hour.
+    async fn start(secret: &[u8], join: &[&Node]) -> Self {
+        Self::start_at("127.0.0.1:0", secret, join).await
+    }
+
+    async fn start_at(bind: &str, secret: &[u8], join: &[&Node]) -> Self {
+        let secret = Secret::from_bytes(secret).unwrap();
+        let limiter = Limiter::builder(Quota::per_hour(100))
+            .capacity(1_000)
+            .hasher(secret.key_hasher())
+            .build()
+            .unwrap();
+        let limiter = Arc::new(limiter);
+        let id = LimitId::named("test");
+        let mut limits = Limits::new();
+        limits.add(id, Arc::clone(&limiter));
+        let mut config = Config::new(bind.parse().unwrap(), secret);
+        config.join = join.iter().map(|node| node.cluster.local_addr()).collect();
+        let cluster = Cluster::start(config, limits).await.unwrap();
+        let limit = GossipLimit::new(id, limiter, cluster.clone());
+        Self { cluster, limit }
+    }
+
+    fn remaining(&self, key: &str) -> u64 {
+        self.limit.limiter().peek(key).remaining()
+    }
+
+    fn state_of(&self, other: std::net::SocketAddr) -> Option<MemberState> {
+        let members = self.cluster.members();
+        members.iter().find(|member| member.addr == other).map(|member| member.state)
+    }
+
+    fn sees(&self, other: &Node, state: MemberState) -> bool {
+        self.state_of(other.cluster.local_addr()) == Some(state)
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_one_node_admits_the_others_know() {
+    let a = Node::start(SECRET, &[]).await;
+    assert!(!a.cluster.is_joining());
+    let b = Node::start(SECRET, &[&a]).await;
+    let c = Node::start(SECRET, &[&a]).await;
+    eventually("all see all", || {
+        let nodes = [&a, &b, &c];
+        nodes.iter().all(|one| nodes.iter().all(|other| one.sees(other, MemberState::Alive)))
+    })
+    .await;
+    eventually("all joined", || !b.cluster.is_joining() && !c.cluster.is_joining()).await;
+
+    assert_eq!(a.limit.check_n("key", 30).remaining(), 70);
+    eventually("b and c know", || b.remaining("key") == 70 && c.remaining("key") == 70).await;
+    assert_eq!(b.limit.check_n("key", 20).remaining(), 50);
+    eventually("a and c know", || a.remaining("key") == 50 && c.remaining("key") == 50).await;
+    assert_eq!(c.limit.check_n("key", 50).remaining(), 0);
+    eventually("a and b know", || a.remaining("key") == 0 && b.remaining("key") == 0).await;
+    assert!(!a.limit.check("key").is_allowed());
+
+    eventually("a counts what it did", || {
+        let stats = a.cluster.stats();
+        stats.frames_sent >= 2 && stats.deltas_applied >= 2 && stats.pending_keys == 0
+    })
+    .await;
+    assert_eq!(a.cluster.stats().violations, 0);
+
+    let d = Node::start(SECRET, &[&b]).await;
+    eventually("d joined", || !d.cluster.is_joining()).await;
+    assert_eq!(d.remaining("key"), 0, "{:?}", d.cluster.stats());
+    assert_eq!(d.cluster.stats().gaps, 0);
+    eventually("a sees d", || a.sees(&d, MemberState::Alive)).await;
+    assert!(d.limit.check_n("other", 10).is_allowed());
+    eventually("a knows what d admitted", || a.remaining("other") == 90).await;
+    assert!(a.limit.check_n("other", 10).is_allowed());
+    eventually("d knows what a admitted", || d.remaining("other") == 80).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_secret_is_refused() {
+    let a = Node::start(SECRET, &[]).await;
+    let b = Node::start(b"some other secret entirely", &[&a]).await;
+    assert!(b.cluster.is_joining());
+    eventually("b gave up waiting", || !b.cluster.is_joining()).await;
+    for (node, other) in [(&a, &b), (&b, &a)] {
+        assert_eq!(node.cluster.members().len(), 1);
+        assert_eq!(node.state_of(other.cluster.local_addr()), None);
+        let stats = node.cluster.stats();
+        assert_eq!((stats.links_in, stats.links_out), (0, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
+    let a = Node::start(SECRET, &[]).await;
+    let b = Node::start(SECRET, &[&a]).await;
+    let c = Node::start(SECRET, &[&a]).await;
+    eventually("all see all", || {
+        let nodes = [&a, &b, &c];
+        nodes.iter().all(|one| nodes.iter().all(|other| one.sees(other, MemberState::Alive)))
+    })
+    .await;
+
+    assert!(b.limit.check_n("last words", 40).is_allowed());
+    b.cluster.leave(Duration::from_secs(10)).await;
+    eventually("b has left", || a.sees(&b, MemberState::Left) && c.sees(&b, MemberState::Left))
+        .await;
+    assert_eq!((a.remaining("last words"), c.remaining("last words")), (60, 60));
+
+    let addr = c.cluster.local_addr();
+    drop(c);
+    eventually("c is down", || a.state_of(addr) == Some(MemberState::Down)).await;
+    assert!(a.limit.check_n("meanwhile", 25).is_allowed());
+
+    // A new life at the same address wins over the old one, and learns what it missed. Its port may
+    // be taken for a moment by the one that is ending.
+    let again = Node::start_at(&addr.to_string(), SECRET, &[&a]).await;
+    eventually("c is back", || a.state_of(addr) == Some(MemberState::Alive)).await;
+    eventually("c has joined", || !again.cluster.is_joining()).await;
+    assert_eq!((again.remaining("last words"), again.remaining("meanwhile")), (60, 75));
+    assert!(again.limit.check_n("meanwhile", 25).is_allowed());
+    eventually("a hears the new life", || a.remaining("meanwhile") == 50).await;
+}
+
+#[tokio::test]
+async fn an_address_that_can_not_be_bound_is_named() {
+    let a = Node::start(SECRET, &[]).await;
+    let taken = a.cluster.local_addr();
+    let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
+    let error = Cluster::start(config, Limits::new()).await.unwrap_err();
+    assert!(matches!(error, StartError::Bind { addr, .. } if addr == taken));
+    assert!(error.to_string().contains(&taken.to_string()));
+
+    let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    let error = Cluster::start(config, Limits::new()).await.unwrap_err();
+    assert!(matches!(error, StartError::Unspecified { .. }));
+}
