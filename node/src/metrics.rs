@@ -16,7 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tidegate_engine::{Decision, Limiter};
 
-use crate::gossip::{Gossip, MemberState};
+use crate::gossip::{Gossip, STATES};
 use crate::service::Tally;
 
 /// The media type of [`Metrics::render`].
@@ -218,9 +218,9 @@ impl Collector for Scrape {
         let help = "Members of the cluster by state, this node included.";
         let mut members =
             encoder.encode_descriptor("cluster_members", help, None, MetricType::Gauge)?;
-        for state in MemberState::ALL {
+        for (state, name) in STATES {
             let count = view.members.iter().filter(|member| member.state == state).count();
-            let labels = [("state", state.label())];
+            let labels = [("state", name)];
             let count = i64::try_from(count).unwrap_or(i64::MAX);
             ConstGauge::new(count).encode(members.encode_family(&labels)?)?;
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
-use crate::gossip::Gossip;
+use crate::gossip::{self, Gossip};
 use crate::http::HttpFrontEnd;
 use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
@@ -85,12 +85,26 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
 
 /// The limiters, and the cluster that keeps them true if there is to be one.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
+    let build = |hasher| {
+        Limiters::build(limits, hasher).map_err(|error| format!("limits can not be made: {error}"))
+    };
+    match (args.cluster, &args.cluster_secret_file) {
+        (Some(address), Some(file)) => {
+            let secret = gossip::secret(file)?;
+            let limiters = build(&secret.key_hasher())?;
+            let gossip = Gossip::start(address, &args.join, secret, &limiters).await?;
+            Ok((limiters, gossip))
+        }
+        // The command line gives either both or none.
+        _ => Ok((build(&random_hasher()?)?, Gossip::alone())),
+    }
+}
+
+/// SipHash under a secret of this process: clients choose keys and can watch how they fare.
+fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
-    getrandom::fill(&mut secret).map_err(|error| format!("no randomness: {error}"))?;
-    let hasher = KeyHasher::siphash(secret);
-    let limiters = Limiters::build(limits, &hasher).map_err(|error| format!("limits: {error}"))?;
-    let _ = args;
-    Ok((limiters, Gossip))
+    getrandom::fill(&mut secret).map_err(|error| format!("no randomness is to be had: {error}"))?;
+    Ok(KeyHasher::siphash(secret))
 }
 
 /// Says where the node listens. Whoever waits for that line reads it as soon as it is written.

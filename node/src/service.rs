@@ -141,8 +141,8 @@ impl Service {
 
     #[inline]
     fn tell(&self, limit: LimitId, key: KeyHash, quota: &Quota, decision: &Decision, cost: u64) {
-        if cost > 0 && decision.is_allowed() && !self.gossip.is_alone() {
-            self.gossip.record(limit, key, quota.debt_of(cost));
+        if cost > 0 && decision.is_allowed() {
+            self.gossip.record(limit, key, || quota.debt_of(cost));
         }
     }
 }

@@ -11,7 +11,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use serde::Serialize;
 
 use super::check;
-use crate::gossip::View;
+use crate::gossip::{View, state_name};
 use crate::metrics;
 use crate::service::Service;
 
@@ -110,8 +110,8 @@ fn cluster(node: &Node) -> Answer {
     };
     let members = members.into_iter().map(|member| Member {
         id: member.id,
-        addr: member.address.to_string(),
-        state: member.state.label(),
+        addr: member.addr.to_string(),
+        state: state_name(member.state),
     });
     json(StatusCode::OK, &Cluster { this, members: members.collect() })
 }
