@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::{Cluster, Config, Limits, Secret};
-pub use tidegate_cluster::{LimitId, Member, MemberState};
+pub use tidegate_cluster::{LimitId, Member, MemberState, Stats};
 use tidegate_engine::KeyHash;
 
 use crate::service::Limiters;
@@ -74,12 +74,17 @@ impl Gossip {
     pub fn view(&self) -> Option<View> {
         let cluster = self.0.as_ref()?;
         let members = cluster.members();
-        let own = members.iter().find(|member| member.addr == cluster.local_addr());
         Some(View {
-            this: own.map(|member| member.id.clone()).unwrap_or_default(),
+            // This node comes first.
+            this: members.first().map(|member| member.id.clone()).unwrap_or_default(),
             joining: cluster.is_joining(),
             members,
         })
+    }
+
+    /// What was told and heard; `None` when this node stands alone.
+    pub fn stats(&self) -> Option<Stats> {
+        self.0.as_ref().map(Cluster::stats)
     }
 
     pub fn is_joining(&self) -> bool {

@@ -16,7 +16,7 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tidegate_engine::{Decision, Limiter};
 
-use crate::gossip::{Gossip, STATES};
+use crate::gossip::{Gossip, STATES, Stats, View};
 use crate::service::Tally;
 
 /// The media type of [`Metrics::render`].
@@ -214,19 +214,58 @@ impl Collector for Scrape {
             let labels = [("limit", name.as_str())];
             ConstCounter::new(limiter.evicted()).encode(evicted.encode_family(&labels)?)?;
         }
-        let Some(view) = self.gossip.view() else { return Ok(()) };
-        let help = "Members of the cluster by state, this node included.";
-        let mut members =
-            encoder.encode_descriptor("cluster_members", help, None, MetricType::Gauge)?;
-        for (state, name) in STATES {
-            let count = view.members.iter().filter(|member| member.state == state).count();
-            let labels = [("state", name)];
-            let count = i64::try_from(count).unwrap_or(i64::MAX);
-            ConstGauge::new(count).encode(members.encode_family(&labels)?)?;
+        if let (Some(view), Some(stats)) = (self.gossip.view(), self.gossip.stats()) {
+            encode_members(&mut encoder, &view)?;
+            encode_gossip(&mut encoder, &view, &stats)?;
         }
-        let help = "1 until the state of the cluster has been received.";
-        let joining =
-            encoder.encode_descriptor("cluster_joining", help, None, MetricType::Gauge)?;
-        ConstGauge::new(i64::from(view.joining)).encode(joining)
+        Ok(())
     }
+}
+
+fn encode_members(encoder: &mut DescriptorEncoder, view: &View) -> Result<(), std::fmt::Error> {
+    let help = "Members of the cluster by state, this node included.";
+    let mut family = encoder.encode_descriptor("cluster_members", help, None, MetricType::Gauge)?;
+    for (state, name) in STATES {
+        let count = view.members.iter().filter(|member| member.state == state).count();
+        let labels = [("state", name)];
+        gauge(count as u64).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn encode_gossip(
+    encoder: &mut DescriptorEncoder,
+    view: &View,
+    stats: &Stats,
+) -> Result<(), std::fmt::Error> {
+    for (name, help, value) in [
+        ("cluster_joining", "1 until the state of the cluster is here.", u64::from(view.joining)),
+        ("cluster_links_out", "Open links this node dialled.", stats.links_out),
+        ("cluster_links_in", "Open links others dialled.", stats.links_in),
+        ("cluster_pending_keys", "Keys other nodes are still to hear of.", stats.pending_keys),
+    ] {
+        gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    for (name, help, value) in [
+        ("cluster_deltas_sent", "Deltas told to others.", stats.deltas_recorded),
+        ("cluster_deltas_applied", "Deltas of others applied.", stats.deltas_applied),
+        ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
+        ("cluster_deltas_dropped", "Deltas lost as too many waited.", stats.deltas_dropped),
+        (
+            "cluster_records_dropped",
+            "Admissions not told as too many waited.",
+            stats.records_dropped,
+        ),
+        ("cluster_frames_sent", "Frames sent.", stats.frames_sent),
+        ("cluster_frames_received", "Frames applied.", stats.frames_received),
+        ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),
+    ] {
+        let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(counter)?;
+    }
+    Ok(())
+}
+
+fn gauge(value: u64) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }

@@ -100,7 +100,7 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
     }
 }
 
-/// SipHash under a secret of this process: clients choose keys and can watch how they fare.
+/// `SipHash` under a secret of this process: clients choose keys and can watch how they fare.
 fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(|error| format!("no randomness is to be had: {error}"))?;

@@ -142,6 +142,14 @@ fn a_killed_node_is_down_and_the_others_go_on() {
         }
         is_in_state(&first, &third, "down") && is_in_state(&second, &third, "down")
     });
+    let metrics = get(&first, "/metrics").body;
+    for line in [
+        r#"tidegate_cluster_members{state="alive"} 2"#,
+        r#"tidegate_cluster_members{state="down"} 1"#,
+        "tidegate_cluster_joining 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
     assert!(is_in_state(&first, &second, "alive"));
     assert!(is_in_state(&second, &first, "alive"));
 }

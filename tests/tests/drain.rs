@@ -11,10 +11,7 @@ fn idle_connections_close_and_the_node_ends_well() {
         let mut node = Node::start(&[]);
         let (mut resp, mut http) = (Raw::connect(node.resp), Raw::connect(node.http));
         resp.expect_alive();
-        http.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
-        assert_eq!(http.line(), "HTTP/1.1 200 OK");
-        while !http.line().is_empty() {}
-        http.expect(r#"{"status":"ok"}"#);
+        expect_healthy(&mut http);
         node.signal(signal);
         resp.expect_end();
         http.expect_end();
@@ -26,13 +23,17 @@ fn idle_connections_close_and_the_node_ends_well() {
 fn a_command_under_way_is_answered_first() {
     let mut node = Node::start(&[]);
     let (mut idle, mut busy) = (Raw::connect(node.resp), Raw::connect(node.resp));
+    let mut idle_http = Raw::connect(node.http);
     idle.expect_alive();
+    expect_healthy(&mut idle_http);
     busy.expect_alive();
     busy.send(b"*2\r\n$4\r\nECHO\r\n$5\r\nhe");
     // The node has read that part before it learns of the signal.
     wait_for_other_connection(&node);
     node.signal(Signal::TERM);
+    // The idle ones do not wait for the busy one.
     idle.expect_end();
+    idle_http.expect_end();
     assert!(TcpStream::connect(node.resp).is_err(), "the node still accepts");
     busy.send(b"llo\r\n");
     busy.expect("$5\r\nhello\r\n");
@@ -53,6 +54,13 @@ fn a_client_that_never_finishes_is_cut_off() {
     assert_eq!(node.wait().code(), Some(0));
     stuck.expect_end();
     slow.expect_end();
+}
+
+fn expect_healthy(http: &mut Raw) {
+    http.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(http.line(), "HTTP/1.1 200 OK");
+    while !http.line().is_empty() {}
+    http.expect(r#"{"status":"ok"}"#);
 }
 
 /// Connections are served in turn, so once a later one is answered a few times the earlier bytes
