@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::{fmt, io};
 
+use crate::limits::LimitId;
 use crate::secret::Secret;
 
 /// How a node takes part in a cluster.
@@ -58,6 +59,12 @@ pub enum StartError {
         /// The address.
         addr: SocketAddr,
     },
+    /// A limiter does not hash with the secret's [`key_hasher`](Secret::key_hasher), so its keys
+    /// would not be those of the other nodes.
+    Hasher {
+        /// The limit.
+        limit: LimitId,
+    },
     /// The certificates could not be made: the system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -72,6 +79,9 @@ impl fmt::Display for StartError {
                     "can not bind {addr}: peers are told this address, so name one they reach"
                 )
             }
+            Self::Hasher { limit } => {
+                write!(f, "the limiter of {limit:?} does not hash with the secret's key hasher")
+            }
             Self::Certificate(error) => write!(f, "can not make a certificate: {error}"),
         }
     }
@@ -81,7 +91,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } => Some(source),
-            Self::Unspecified { .. } => None,
+            Self::Unspecified { .. } | Self::Hasher { .. } => None,
             Self::Certificate(error) => Some(error.as_ref()),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ring::digest;
-use tidegate_engine::Limiter;
+use tidegate_engine::{KeyHasher, Limiter};
 
 /// Names a limit among all nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,6 +46,13 @@ impl Limits {
     /// limiter added under the same id before is replaced.
     pub fn add(&mut self, id: LimitId, limiter: Arc<Limiter>) {
         self.0.insert(id, limiter);
+    }
+
+    /// A limit whose limiter hashes in another way.
+    pub(crate) fn with_other_hasher(&self, hasher: &KeyHasher) -> Option<LimitId> {
+        let probe = "tidegate";
+        let expected = hasher.hash_bytes(probe.as_bytes());
+        self.iter().find(|(_, limiter)| limiter.hash(probe) != expected).map(|(id, _)| id)
     }
 
     pub(crate) fn get(&self, id: LimitId) -> Option<&Limiter> {

@@ -26,7 +26,7 @@ impl Node {
     async fn start_at(bind: &str, secret: &[u8], join: &[&Node]) -> Self {
         let secret = Secret::from_bytes(secret).unwrap();
         let limiter = Limiter::builder(Quota::per_hour(100))
-            .capacity(1_000)
+            .capacity(100_000)
             .hasher(secret.key_hasher())
             .build()
             .unwrap();
@@ -104,6 +104,22 @@ async fn what_one_node_admits_the_others_know() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_late_joiner_takes_over_many_keys() {
+    const KEYS: u64 = 30_000;
+    let a = Node::start(SECRET, &[]).await;
+    for key in 0..KEYS {
+        assert!(a.limit.check_n(key, 1 + key % 50).is_allowed());
+    }
+    let b = Node::start(SECRET, &[&a]).await;
+    eventually("b joined", || !b.cluster.is_joining()).await;
+    let limiter = b.limit.limiter();
+    let known = (0..KEYS).filter(|key| limiter.peek(*key).remaining() == 99 - key % 50).count();
+    assert_eq!(known as u64, KEYS - a.limit.limiter().evicted() - limiter.evicted());
+    // A founder that nobody told anything has nothing to tell twice.
+    assert_eq!(b.cluster.stats().gaps + a.cluster.stats().gaps, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_secret_is_refused() {
     let a = Node::start(SECRET, &[]).await;
     let b = Node::start(b"some other secret entirely", &[&a]).await;
@@ -150,7 +166,7 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
 }
 
 #[tokio::test]
-async fn an_address_that_can_not_be_bound_is_named() {
+async fn what_can_not_work_is_named_at_the_start() {
     let a = Node::start(SECRET, &[]).await;
     let taken = a.cluster.local_addr();
     let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
@@ -161,4 +177,11 @@ async fn an_address_that_can_not_be_bound_is_named() {
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config, Limits::new()).await.unwrap_err();
     assert!(matches!(error, StartError::Unspecified { .. }));
+
+    let mut limits = Limits::new();
+    let limiter = Limiter::builder(Quota::per_second(1)).capacity(1).build().unwrap();
+    limits.add(LimitId::named("test"), Arc::new(limiter));
+    let config = Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    let error = Cluster::start(config, limits).await.unwrap_err();
+    assert!(matches!(error, StartError::Hasher { .. }));
 }

@@ -59,12 +59,19 @@ impl Scale {
     /// A duration in units, rounded down.
     #[inline]
     pub(crate) fn to_units(self, nanos: u64) -> u64 {
+        // A predicted branch is off the path on which the decision waits; a product is on it.
+        if self == Self::NANOSECOND {
+            return nanos;
+        }
         ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
     }
 
     /// A duration in nanoseconds, rounded up; `units` is a difference of two TATs.
     #[inline]
     pub(crate) fn to_nanos(self, units: u64) -> u64 {
+        if self == Self::NANOSECOND {
+            return units;
+        }
         ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
     }
 }

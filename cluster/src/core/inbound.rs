@@ -118,6 +118,12 @@ impl<H: Host> Core<H> {
         Ok(())
     }
 
+    /// Forgets the positions of earlier lives at this address.
+    pub(super) fn retire_older(&mut self, id: NodeId) {
+        let older = |origin: &Origin| origin.addr == id.addr && origin.generation < id.generation;
+        self.applied.retain(|origin, _| !older(origin));
+    }
+
     /// Tells the dialler where to continue.
     pub(super) fn let_flow(&mut self, link: LinkId) {
         let Some(inbound) = self.inbound.get_mut(&link) else { return };

@@ -13,8 +13,8 @@
 //!
 //! # Exactly once
 //! Frames to a peer are numbered within (origin generation, peer generation) and kept until they
-//! are acknowledged ([`queue`]). The receiver applies number `n + 1` after `n` and nothing else,
-//! and tells where it stands whenever a link is opened. [`transfer`] argues how a joining node
+//! are acknowledged (`queue.rs`). The receiver applies number `n + 1` after `n` and nothing else,
+//! and tells where it stands whenever a link is opened. `transfer.rs` argues how a joining node
 //! enters this without missing or doubling anything.
 
 mod host;

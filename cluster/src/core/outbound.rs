@@ -148,7 +148,16 @@ impl<H: Host> Core<H> {
 
     pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId) {
         let wait = self.rng.random_range(50..=100_u64);
-        let Some(peer) = self.peers.values_mut().find(|p| p.link() == Some(link)) else { return };
+        let Some(addr) = self.peers.iter().find(|(_, p)| p.link() == Some(link)).map(|(a, _)| *a)
+        else {
+            return;
+        };
+        let active = self.membership.is_active(addr);
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        if !active {
+            // Also a node that never became a member is not dialled for ever.
+            peer.down_since.get_or_insert(now);
+        }
         peer.attempts = peer.attempts.saturating_add(1);
         let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
         peer.dial = Dial::Waiting { until: now.saturating_add(backoff / 100 * wait) };
@@ -280,26 +289,18 @@ impl<H: Host> Core<H> {
         }
         self.retire_older(id);
         if let Some(peer) = self.peers.get_mut(&addr) {
+            if peer.generation != Some(id.generation) {
+                // What an earlier life had not acknowledged is part of the state this one takes.
+                peer.queue = None;
+            }
             peer.generation = Some(id.generation);
+            peer.down_since = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             peer.attempts = 0;
         }
         self.membership.outrank(now, rank_floor);
         self.announce(now, addr);
         Ok(())
-    }
-
-    /// Forgets what belongs to earlier lives of the node.
-    pub(super) fn retire_older(&mut self, id: NodeId) {
-        let addr = id.addr;
-        self.applied.retain(|origin, _| origin.addr != addr || origin.generation >= id.generation);
-        if let Some(peer) = self.peers.get_mut(&addr)
-            && peer.generation.is_some_and(|known| known != id.generation)
-        {
-            peer.queue = None;
-            peer.resume = None;
-            peer.generation = Some(id.generation);
-        }
     }
 
     /// The peer says where it stands; frames flow from there once this node has joined.

@@ -57,6 +57,9 @@ pub(crate) fn start(
     if config.bind.ip().is_unspecified() {
         return Err(StartError::Unspecified { addr: config.bind });
     }
+    if let Some(limit) = limits.with_other_hasher(&config.secret.key_hasher()) {
+        return Err(StartError::Hasher { limit });
+    }
     let (server, client) = tls::configs(&config.secret).map_err(StartError::Certificate)?;
     let mut seed = [0; 8];
     SystemRandom::new()
@@ -104,6 +107,10 @@ pub(crate) fn start(
 
 /// Names this life: later lives at one address have larger numbers as long as the wall clock does
 /// not go back, and where it does a peer tells the rank to exceed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "only lives are told apart, and order is made sure of"
+)]
 fn generation() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
 }

@@ -1,10 +1,11 @@
 //! What the driver asks of QUIC and TLS.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use super::tls::{SERVER_NAME, configs, tests::impostor};
+use super::tls::{SERVER_NAME, configs, tests::impostor, transport};
 use crate::core::MAX_PACKET_BYTES;
 use crate::secret::Secret;
 
@@ -33,7 +34,13 @@ async fn connect(
 
 #[tokio::test]
 async fn a_fresh_path_takes_the_largest_membership_packet() {
-    let (server, client) = configs(&secret("0123456789abcdef")).unwrap();
+    let (mut server, mut client) = configs(&secret("0123456789abcdef")).unwrap();
+    // No discovery: the path stays as it is at its first moment.
+    let mut transport = transport();
+    transport.mtu_discovery_config(None);
+    let transport = Arc::new(transport);
+    server.transport_config(Arc::clone(&transport));
+    client.transport_config(transport);
     let (dialled, accepted) = connect(server, client).await;
     for connection in [dialled.unwrap(), accepted.unwrap()] {
         let room = connection.max_datagram_size().unwrap();

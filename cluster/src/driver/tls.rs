@@ -28,6 +28,8 @@ const ALPN: &[u8] = b"tidegate/1";
 /// RFC 8410: an Ed25519 private key in PKCS #8, up to the 32 bytes of the seed.
 const PKCS8_ED25519: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+/// Bytes of a UDP datagram that every path for QUIC takes.
+const INITIAL_MTU: u16 = 1_200;
 /// A connection on which nothing arrives for so long is dead.
 const IDLE_MS: u32 = 5_000;
 /// How often a silent connection says that it lives.
@@ -71,9 +73,10 @@ fn client(identity: &Identity) -> Result<ClientConfig, Failure> {
     Ok(config)
 }
 
-fn transport() -> TransportConfig {
+pub(super) fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
     transport
+        .initial_mtu(INITIAL_MTU)
         .max_concurrent_bidi_streams(VarInt::from_u32(2))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MS))))

@@ -67,11 +67,11 @@ impl Table {
     pub(super) fn update_beyond_home(
         &self,
         key: KeyHash,
-        place: Place,
         now: u64,
         reread: &impl Fn() -> u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
+        let place = self.lines.place(key);
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {

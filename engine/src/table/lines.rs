@@ -32,10 +32,10 @@ pub(super) struct Line {
     pub(super) slots: [Slot; SLOTS],
 }
 
-/// The lines of one key: `home`, then `stride` further each time, wrapping around.
+/// The lines of one key: its home, then `stride` further each time, wrapping around.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
-    pub(super) home: usize,
+    home: usize,
     stride: usize,
 }
 
@@ -60,15 +60,22 @@ impl Lines {
         self.all().len().min(CANDIDATES)
     }
 
+    /// The key's first line, where it is in the common case.
     #[inline]
+    pub(super) fn home(&self, key: KeyHash) -> &Line {
+        &self.all()[self.home_index(key)]
+    }
+
     pub(super) fn place(&self, key: KeyHash) -> Place {
-        let lines = self.all().len();
-        let home = scale(position(key.home(), key.tag()), lines);
-        Place { home, stride: stride(key.tag(), lines) }
+        Place { home: self.home_index(key), stride: stride(key.tag(), self.all().len()) }
+    }
+
+    #[inline]
+    fn home_index(&self, key: KeyHash) -> usize {
+        scale(position(key.home(), key.tag()), self.all().len())
     }
 
     /// The `candidate`-th line of a key; the first is its home.
-    #[inline]
     pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
         let lines = self.all().len();
         // Strides are at most lines / CANDIDATES, so the sum wraps at most once and all candidates
@@ -87,7 +94,7 @@ impl Lines {
         let low = u128::from(position(0, tag));
         let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
         let key = KeyHash::from_parts(home_bits, tag);
-        (home_bits < 1 << HOME_BITS && self.place(key).home == home).then_some(key)
+        (home_bits < 1 << HOME_BITS && self.home_index(key) == home).then_some(key)
     }
 }
 

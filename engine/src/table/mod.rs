@@ -76,15 +76,14 @@ impl Table {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
-        let place = self.lines.place(key);
-        for slot in &self.lines.line(place, 0).slots {
+        for slot in &self.lines.home(key).slots {
             if Tag(slot.tag.load(Ordering::Relaxed)).names(key)
                 && let Some(update) = slot.update(key, now, &decide)
             {
                 return update;
             }
         }
-        self.update_beyond_home(key, place, now, &reread, &decide)
+        self.update_beyond_home(key, now, &reread, &decide)
     }
 
     /// Every settled slot's key and value, each read at its own moment.

@@ -1,6 +1,9 @@
 //! Cores connected by a simulated network: everything drawn from a seed, broken first, then healed.
 
+mod bench;
 mod heal;
 mod network;
+mod receiver;
 mod scenarios;
+mod words;
 mod world;

@@ -116,7 +116,7 @@ impl Run {
         // Where lives end untold, only what one origin admits can be compared.
         let limits = if self.plan.crashes { vec![life] } else { vec![life, SHARED] };
         for limit in limits {
-            for _ in 0..self.plan.keys / 20 {
+            for _ in 0..(self.plan.keys / 20).min(60) {
                 let key = self.world.rng.random_range(0..self.plan.keys);
                 let debt = self.world.rng.random_range(1..1_000_000);
                 self.world.admit(place, limit, key, debt);
@@ -155,7 +155,9 @@ impl Run {
     fn check_words(&self) {
         for place in self.world.live() {
             let stats = self.world.node(place).core.stats();
-            assert_eq!(stats.gaps, 0, "node {place}: {stats:?}");
+            // A crash can leave joining nodes nobody to ask but each other; then histories meet
+            // that do not descend from one another.
+            assert!(stats.gaps == 0 || self.plan.crashes, "node {place}: {stats:?}");
             assert_eq!(stats.violations, 0, "node {place}: {stats:?}");
             // Deltas for a node that is down wait for it.
             assert!(stats.pending_keys == 0 || self.plan.crashes, "node {place}: {stats:?}");

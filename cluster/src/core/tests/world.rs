@@ -1,7 +1,6 @@
 //! Nodes with their limiters, driven in simulated time.
 
-use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::cell::Cell;
 use std::hash::{DefaultHasher, Hash};
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -10,58 +9,13 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 use super::network::{Arrival, Network};
-use crate::core::{Action, Core, Delta, Host, LinkId, Nanos, NodeId, Options};
-
-/// A limiter without quota: words only, so what lands on them can be compared exactly.
-pub(super) struct Words {
-    clock: Rc<Cell<Nanos>>,
-    /// The TAT of a key nobody has used. Far in the future words never drain and only add up.
-    floor: Nanos,
-    tats: Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>,
-    recorded: Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>,
-}
-
-impl Words {
-    fn update(&self, delta: Delta, tat: impl Fn(Nanos) -> Nanos) {
-        let mut tats = self.tats.borrow_mut();
-        let word = tats.entry((delta.limit, delta.key)).or_insert(self.floor);
-        *word = tat(*word);
-    }
-}
-
-impl Host for Words {
-    fn take_recorded(&mut self, into: &mut Vec<Delta>) {
-        let taken = self.recorded.take();
-        into.extend(taken.into_iter().map(|((limit, key), debt)| Delta { limit, key, debt }));
-    }
-
-    fn charge(&mut self, delta: Delta, age: Nanos) -> bool {
-        let at = self.clock.get().saturating_sub(age);
-        self.update(delta, |tat| tat.max(at) + delta.debt);
-        true
-    }
-
-    fn raise(&mut self, delta: Delta) -> bool {
-        let now = self.clock.get();
-        self.update(delta, |tat| tat.max(now + delta.debt));
-        true
-    }
-
-    fn live(&mut self) -> Vec<Delta> {
-        let now = self.clock.get();
-        let tats = self.tats.borrow();
-        tats.iter()
-            .filter(|(_, tat)| **tat > now)
-            .map(|(&(limit, key), tat)| Delta { limit, key, debt: tat - now })
-            .collect()
-    }
-}
+use super::words::{Words, WordsHandle};
+use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
 
 pub(super) struct Node {
     pub(super) core: Core<Words>,
     pub(super) life: u32,
-    tats: Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>,
-    recorded: Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>,
+    words: WordsHandle,
     flush_at: Option<Nanos>,
 }
 
@@ -105,7 +59,7 @@ impl World {
 
     /// Starts a node at a place, a new one or one that has crashed.
     pub(super) fn start(&mut self, place: usize, join: &[usize]) {
-        let generation = u64::from(self.lives + 1) * 1_000;
+        let generation = u64::from(self.lives + 1) << 40;
         self.start_life(place, join, generation);
     }
 
@@ -121,16 +75,10 @@ impl World {
             join: join.iter().copied().map(addr).collect(),
             ..self.options.clone()
         };
-        let (tats, recorded) = (Rc::default(), Rc::default());
-        let words = Words {
-            clock: Rc::clone(&self.clock),
-            floor: self.floor,
-            tats: Rc::clone(&tats),
-            recorded: Rc::clone(&recorded),
-        };
+        let (host, words) = Words::new(Rc::clone(&self.clock), self.floor);
         let me = NodeId::new(addr(place), generation);
-        let core = Core::new(me, options, words, self.now());
-        let node = Node { core, life: self.lives, tats, recorded, flush_at: None };
+        let core = Core::new(me, options, host, self.now());
+        let node = Node { core, life: self.lives, words, flush_at: None };
         if place == self.nodes.len() {
             self.nodes.push(None);
         }
@@ -152,18 +100,15 @@ impl World {
     }
 
     pub(super) fn admit(&mut self, place: usize, limit: u64, key: u64, debt: Nanos) {
-        let (now, floor) = (self.now(), self.floor);
+        let now = self.now();
         let node = self.nodes[place].as_mut().expect("the node is live");
-        let mut tats = node.tats.borrow_mut();
-        let word = tats.entry((limit, key)).or_insert(floor);
-        *word = (*word).max(now) + debt;
-        *node.recorded.borrow_mut().entry((limit, key)).or_default() += debt;
+        node.words.admit(now, limit, key, debt);
         node.flush_at.get_or_insert(now + FLUSH);
     }
 
     /// The key's debt on a node.
     pub(super) fn tat(&self, place: usize, limit: u64, key: u64) -> Nanos {
-        self.node(place).tats.borrow().get(&(limit, key)).copied().unwrap_or(self.floor)
+        self.node(place).words.tat(limit, key)
     }
 
     /// Runs until `until`.

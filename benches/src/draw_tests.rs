@@ -1,0 +1,58 @@
+use super::*;
+
+const SEED: u64 = 7;
+
+fn counts(workload: Workload, keys: usize, draws: u32) -> Vec<u32> {
+    println!("seed {SEED}");
+    let mut draw = Draw::new(workload, keys, SEED, 0).expect("a valid number of keys");
+    let mut counts = vec![0; keys];
+    for _ in 0..draws {
+        counts[draw.next_index() as usize] += 1;
+    }
+    counts
+}
+
+#[test]
+fn keys_have_sixteen_bytes_and_differ() {
+    assert_eq!(key_of(0).len(), 16);
+    assert_eq!(key_of(u32::MAX).len(), 16);
+    assert_ne!(key_of(1), key_of(10));
+}
+
+#[test]
+fn zipf_draws_follow_the_law() {
+    const KEYS: usize = 1_000;
+    const DRAWS: u32 = 1_000_000;
+    let counts = counts(Workload::Zipf1M, KEYS, DRAWS);
+    let weight = |rank: usize| (rank as f64).powf(-ZIPF_EXPONENT);
+    let total: f64 = (1..=KEYS).map(weight).sum();
+    for rank in [1, 2, 3, 10, 100] {
+        let expected = f64::from(DRAWS) * weight(rank) / total;
+        let found = f64::from(counts[rank - 1]);
+        // Five standard deviations of a count.
+        let slack = 5.0 * expected.sqrt();
+        assert!((found - expected).abs() < slack, "rank {rank}: {found}, expected {expected}");
+    }
+}
+
+#[test]
+fn uniform_draws_reach_every_key_alike() {
+    let counts = counts(Workload::Uniform10M, 100, 1_000_000);
+    assert!(counts.iter().all(|count| count.abs_diff(10_000) < 500), "{counts:?}");
+}
+
+#[test]
+fn a_seed_and_a_thread_name_one_sequence() {
+    let sequence = |seed, thread| {
+        let mut draw = Draw::new(Workload::Uniform10M, 1_000_000, seed, thread).expect("valid");
+        (0..100).map(|_| draw.next_index()).collect::<Vec<_>>()
+    };
+    assert_eq!(sequence(SEED, 1), sequence(SEED, 1));
+    assert_ne!(sequence(SEED, 0), sequence(SEED, 1));
+    assert_ne!(sequence(SEED, 0), sequence(SEED + 1, 0));
+}
+
+#[test]
+fn nothing_can_be_drawn_from_no_keys() {
+    assert!(Draw::new(Workload::Zipf1M, 0, SEED, 0).is_err());
+}

@@ -1,0 +1,119 @@
+//! What is run: which keys, and the quota under which a workload is what its name says.
+
+use core::num::NonZeroU32;
+use core::time::Duration;
+
+use crate::failure::Failure;
+
+/// One named workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Workload {
+    /// One key, every check allowed.
+    HotAllowed,
+    /// One key, every check denied.
+    HotDenied,
+    /// A million keys drawn by Zipf's law with exponent 0.99, every check allowed.
+    #[value(name = "zipf-1m")]
+    Zipf1M,
+    /// Ten million keys drawn uniformly, every check allowed.
+    #[value(name = "uniform-10m")]
+    Uniform10M,
+    /// A million live keys at rest: the memory they take.
+    Memory,
+}
+
+impl Workload {
+    /// Every workload, in the order of a report.
+    pub const ALL: [Self; 5] =
+        [Self::HotAllowed, Self::HotDenied, Self::Zipf1M, Self::Uniform10M, Self::Memory];
+
+    /// The name on the command line and in reports.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::HotAllowed => "hot-allowed",
+            Self::HotDenied => "hot-denied",
+            Self::Zipf1M => "zipf-1m",
+            Self::Uniform10M => "uniform-10m",
+            Self::Memory => "memory",
+        }
+    }
+
+    /// Keys that are live throughout.
+    #[must_use]
+    pub const fn keys(self) -> usize {
+        match self {
+            Self::HotAllowed | Self::HotDenied => 1,
+            Self::Zipf1M | Self::Memory => 1_000_000,
+            Self::Uniform10M => 10_000_000,
+        }
+    }
+
+    /// A plan that makes the outcome of up to `checks` checks after the warm-up what the name says.
+    ///
+    /// # Errors
+    /// When there are more checks than a burst can hold.
+    pub fn plan(self, keys: usize, checks: u64) -> Result<Plan, Failure> {
+        match self {
+            Self::HotDenied => Ok(Plan::denying(keys)),
+            _ => Plan::allowing(keys, checks),
+        }
+    }
+}
+
+/// A quota and a warm-up under which every later check has the same outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// Keys that are live throughout.
+    pub keys: usize,
+    /// The emission interval: the time in which one unit is granted. A whole number of nanoseconds.
+    pub interval: Duration,
+    /// Units that fit at once.
+    pub burst: NonZeroU32,
+    /// Units each key is charged before anything is timed.
+    pub warm_up: NonZeroU32,
+    /// Whether checks after the warm-up are to be allowed.
+    pub allowed: bool,
+}
+
+impl Plan {
+    /// Every key stays live for at least this long without a check, so that none turns fresh while
+    /// others are measured, and its debt is exactly what it was charged less the time since.
+    const LIVE_FOR: Duration = Duration::from_hours(1);
+    /// No interval is longer.
+    const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
+    /// The debt that all checks together may add to one key: 2^56 ns, 2.3 years, half of what the
+    /// engine takes.
+    const MOST_DEBT: Duration = Duration::from_nanos(1 << 56);
+
+    /// A plan under which `checks` checks, all on one key if it happens so, are allowed.
+    ///
+    /// # Errors
+    /// When there are more checks than a burst can hold.
+    pub fn allowing(keys: usize, checks: u64) -> Result<Self, Failure> {
+        let too_many = || Failure::SetUp(format!("{checks} checks do not fit in one burst"));
+        let checks = u32::try_from(checks.max(1)).map_err(|_| too_many())?;
+        let interval = (Self::MOST_DEBT / checks).min(Self::LONGEST_INTERVAL);
+        let warm_up = Self::LIVE_FOR.as_nanos().div_ceil(interval.as_nanos());
+        let warm_up = u32::try_from(warm_up).ok().and_then(NonZeroU32::new);
+        let warm_up = warm_up.ok_or_else(too_many)?;
+        let burst = warm_up.checked_add(checks).ok_or_else(too_many)?;
+        Ok(Self { keys, interval, burst, warm_up, allowed: true })
+    }
+
+    /// A plan under which the warm-up uses everything up, for a day.
+    #[must_use]
+    pub const fn denying(keys: usize) -> Self {
+        Self {
+            keys,
+            interval: Duration::from_hours(24),
+            burst: NonZeroU32::MIN,
+            warm_up: NonZeroU32::MIN,
+            allowed: false,
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "workloads_tests.rs"]
+mod tests;
