@@ -9,6 +9,9 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::{PATIENCE, binary, repository, wait_until};
 
+/// Lines of a node's output that are kept; far more than it prints before it listens.
+const MAX_LINES: usize = 1_000;
+
 /// A running node, killed when dropped.
 #[derive(Debug)]
 pub struct Node {
@@ -117,11 +120,11 @@ impl Drop for Node {
 }
 
 fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
-    let (sender, receiver) = mpsc::channel();
+    let (sender, receiver) = mpsc::sync_channel(MAX_LINES);
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // The receiver may be gone; the pipe is emptied all the same.
-            let _ = sender.send(line);
+            // Nobody reads on once the node listens; the pipe is emptied all the same.
+            let _ = sender.try_send(line);
         }
     });
     receiver
