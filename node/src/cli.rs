@@ -1,0 +1,112 @@
+//! The command line. Every mistake is answered with one line.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::rate::Rate;
+
+/// A rate limiter for Redis clients and HTTP, kept true across a cluster.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Option<Command>,
+    #[command(flatten)]
+    pub serve: ServeArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a node (the default).
+    Serve(ServeArgs),
+    /// Show what a limit by client address would have done to an access log.
+    Replay(ReplayArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    /// Limits to enforce: TOML tables `[[limit]]` with name, rate and burst.
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Where to serve the Redis protocol; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7379", value_parser = address)]
+    pub resp: SocketAddr,
+    /// Where to serve HTTP; port 0 picks a free one.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
+    pub http: SocketAddr,
+    /// Where to meet other nodes; also what they are told.
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster_secret_file")]
+    pub cluster: Option<SocketAddr>,
+    /// A node of the cluster to join; may be given several times.
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster")]
+    pub join: Vec<SocketAddr>,
+    /// The secret that all nodes of the cluster share, at least 16 bytes.
+    #[arg(long, value_name = "FILE", requires = "cluster")]
+    pub cluster_secret_file: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    /// An access log in the common or combined format; - reads standard input.
+    #[arg(value_name = "LOG")]
+    pub log: PathBuf,
+    /// How much each address may do: COUNT/s, COUNT/m, COUNT/h or COUNT/d.
+    #[arg(long)]
+    pub rate: Rate,
+    /// How much of it at once.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub burst: u64,
+    /// Print one JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to do instead of running: a text to show, or a mistake in one line.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Stop {
+    Show(String),
+    Mistake(String),
+}
+
+/// Reads the command line; `args` begins with the program's name.
+///
+/// # Errors
+/// When there is nothing to run.
+pub fn parse<I, T>(args: I) -> Result<Cli, Stop>
+where
+    I: IntoIterator<Item = T>,
+    T: Into<std::ffi::OsString> + Clone,
+{
+    use clap::error::ErrorKind;
+
+    Cli::try_parse_from(args).map_err(|error| match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            Stop::Show(error.render().to_string())
+        }
+        _ => Stop::Mistake(one_line(&error.render().to_string())),
+    })
+}
+
+/// The first paragraph of a report in one line, without the word in front.
+fn one_line(report: &str) -> String {
+    let paragraph = report.split("\n\n").next().unwrap_or(report);
+    let words: Vec<&str> = paragraph.split_whitespace().collect();
+    let line = words.join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+/// An address and port; a name stands for the first address it has.
+fn address(text: &str) -> Result<SocketAddr, String> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let expected = "expected ADDRESS:PORT, such as 127.0.0.1:7379";
+    let mut addresses = text.to_socket_addrs().map_err(|_| expected.to_owned())?;
+    addresses.next().ok_or_else(|| expected.to_owned())
+}
+
+#[cfg(test)]
+#[path = "cli_tests.rs"]
+mod tests;

@@ -1,0 +1,56 @@
+use super::{Command, Stop, parse};
+
+fn mistake(args: &[&str]) -> String {
+    let args = [&["tidegate"], args].concat();
+    match parse(&args) {
+        Err(Stop::Mistake(line)) => {
+            assert!(!line.contains('\n'), "{line:?}");
+            line
+        }
+        other => panic!("{args:?}: {other:?}"),
+    }
+}
+
+#[test]
+fn serving_is_the_default() {
+    let cli = parse(["tidegate"]).unwrap();
+    assert!(cli.command.is_none());
+    assert_eq!(cli.serve.resp.to_string(), "127.0.0.1:7379");
+    assert_eq!(cli.serve.http.to_string(), "127.0.0.1:7380");
+    let cli = parse(["tidegate", "--resp", "127.0.0.1:0"]).unwrap();
+    assert_eq!(cli.serve.resp.port(), 0);
+    let cli = parse(["tidegate", "serve", "--http", "[::1]:1"]).unwrap();
+    let Some(Command::Serve(serve)) = cli.command else { panic!("{cli:?}") };
+    assert_eq!(serve.http.to_string(), "[::1]:1");
+}
+
+#[test]
+fn a_mistake_names_its_flag() {
+    for (args, name) in [
+        (&["--resp", "x"][..], "--resp"),
+        (&["--http", "127.0.0.1:99999"], "--http"),
+        (&["--resp"], "--resp"),
+        (&["--nonsense"], "--nonsense"),
+        (&["nonsense"], "nonsense"),
+        (&["serve", "--rate", "1/s"], "--rate"),
+        (&["--config", "a", "--config", "b"], "--config"),
+        (&["--cluster", "127.0.0.1:0"], "--cluster-secret-file"),
+        (&["--join", "127.0.0.1:1"], "--cluster"),
+        (&["--cluster-secret-file", "x"], "--cluster"),
+        (&["replay", "log", "--burst", "1"], "--rate"),
+        (&["replay", "log", "--rate", "1/s"], "--burst"),
+        (&["replay", "--rate", "1/s", "--burst", "1"], "LOG"),
+        (&["replay", "log", "--rate", "1", "--burst", "1"], "--rate"),
+        (&["replay", "log", "--rate", "1/s", "--burst", "0"], "--burst"),
+    ] {
+        assert!(mistake(args).contains(name), "{args:?}: {}", mistake(args));
+    }
+}
+
+#[test]
+fn help_and_version_are_shown() {
+    for (flag, word) in [("--help", "replay"), ("--version", env!("CARGO_PKG_VERSION"))] {
+        let Err(Stop::Show(text)) = parse(["tidegate", flag]) else { panic!("{flag}") };
+        assert!(text.contains(word), "{text}");
+    }
+}

@@ -1,0 +1,214 @@
+//! The configuration file: which limits there are.
+//!
+//! ```toml
+//! [[limit]]
+//! name = "login"
+//! rate = "10/m"
+//! burst = 5
+//! ```
+//!
+//! A file is read whole and refused whole: every error names the line and the key.
+
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::ops::Range;
+use std::path::Path;
+
+use tidegate_engine::{Quota, QuotaError};
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::rate::Rate;
+use crate::service::INLINE;
+
+/// The largest configuration file, in bytes.
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
+/// The most limits of one node.
+const MAX_LIMITS: usize = 256;
+/// The longest name of a limit, in bytes.
+const MAX_NAME_BYTES: usize = 128;
+
+/// One limit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitConfig {
+    pub name: String,
+    pub quota: Quota,
+}
+
+impl LimitConfig {
+    /// What a node enforces that was told nothing: 100 a second, 200 at once.
+    pub fn built_in() -> Self {
+        Self { name: "default".to_owned(), quota: Quota::per_second(100).burst(200) }
+    }
+}
+
+/// Reads the limits of a file. They replace the built-in one, which stays where there are none.
+///
+/// # Errors
+/// One line that names the file, and the line and key in it.
+pub fn read(path: &Path) -> Result<Vec<LimitConfig>, String> {
+    let file = path.display();
+    let read = || {
+        let mut text = String::new();
+        File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+        Ok(text)
+    };
+    let text = read().map_err(|error: std::io::Error| format!("{file}: {error}"))?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        return Err(format!("{file}: the file is larger than {MAX_FILE_BYTES} bytes"));
+    }
+    parse(&text).map_err(|error| format!("{file}: {error}"))
+}
+
+/// Reads the limits of a text.
+///
+/// # Errors
+/// What is wrong, and in which line.
+pub fn parse(text: &str) -> Result<Vec<LimitConfig>, ConfigError> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let at = error.span().map_or(0, |span| span.start);
+        ConfigError::at(text, at, error.message().replace(['\n', '\r'], " "))
+    })?;
+    let mut limits = Vec::new();
+    for (key, value) in document.get_ref() {
+        if key.get_ref() != "limit" {
+            let problem = format!("unknown key `{}`, expected `[[limit]]`", key.get_ref());
+            return Err(ConfigError::at(text, key.span().start, problem));
+        }
+        let DeValue::Array(entries) = value.get_ref() else {
+            let problem = "limit: expected `[[limit]]`, an array of tables".to_owned();
+            return Err(ConfigError::at(text, key.span().start, problem));
+        };
+        for entry in entries {
+            let limit = Entry::new(text, entry)?.limit()?;
+            if limits.iter().any(|other: &LimitConfig| other.name == limit.name) {
+                let problem = format!("limit.name: `{}` is defined twice", limit.name);
+                return Err(Entry::new(text, entry)?.error("name", problem));
+            }
+            if limits.len() == MAX_LIMITS {
+                let problem = format!("limit: there are more than {MAX_LIMITS}");
+                return Err(ConfigError::at(text, entry.span().start, problem));
+            }
+            limits.push(limit);
+        }
+    }
+    if limits.is_empty() {
+        limits.push(LimitConfig::built_in());
+    }
+    Ok(limits)
+}
+
+/// What is wrong with a text, and in which line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    /// From 1.
+    pub line: usize,
+    pub problem: String,
+}
+
+impl ConfigError {
+    fn at(text: &str, offset: usize, problem: String) -> Self {
+        let before = text.as_bytes().get(..offset).unwrap_or(text.as_bytes());
+        let line = 1 + memchr::memchr_iter(b'\n', before).count();
+        Self { line, problem }
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: {}", self.line, self.problem)
+    }
+}
+
+/// One `[[limit]]` of the file.
+struct Entry<'a> {
+    text: &'a str,
+    table: &'a DeTable<'a>,
+    span: Range<usize>,
+}
+
+impl<'a> Entry<'a> {
+    fn new(text: &'a str, value: &'a Spanned<DeValue<'a>>) -> Result<Self, ConfigError> {
+        match value.get_ref() {
+            DeValue::Table(table) => Ok(Self { text, table, span: value.span() }),
+            _ => {
+                Err(ConfigError::at(text, value.span().start, "limit: expected a table".to_owned()))
+            }
+        }
+    }
+
+    fn limit(&self) -> Result<LimitConfig, ConfigError> {
+        for key in self.table.keys() {
+            if !["name", "rate", "burst"].contains(&key.get_ref().as_ref()) {
+                let problem = format!(
+                    "limit.{}: unknown key, expected `name`, `rate` or `burst`",
+                    key.get_ref()
+                );
+                return Err(ConfigError::at(self.text, key.span().start, problem));
+            }
+        }
+        let name = self.string("name")?;
+        if let Some(problem) = name_problem(name) {
+            return Err(self.error("name", format!("limit.name: {problem}")));
+        }
+        let rate: Rate = self
+            .string("rate")?
+            .parse()
+            .map_err(|error| self.error("rate", format!("limit.rate: {error}")))?;
+        let burst = self.integer("burst")?;
+        let quota = rate.enforceable(burst).map_err(|error| {
+            let key = match error {
+                QuotaError::ZeroBurst | QuotaError::BurstTooLong => "burst",
+                _ => "rate",
+            };
+            self.error(key, format!("limit.{key}: {error}"))
+        })?;
+        Ok(LimitConfig { name: name.to_owned(), quota })
+    }
+
+    fn string(&self, key: &str) -> Result<&'a str, ConfigError> {
+        let value = self.value(key)?;
+        let wrong = || self.error(key, format!("limit.{key}: expected a string"));
+        value.as_str().ok_or_else(wrong)
+    }
+
+    fn integer(&self, key: &str) -> Result<u64, ConfigError> {
+        let value = self.value(key)?;
+        let number = value.as_integer().and_then(|integer| {
+            u64::from_str_radix(integer.as_str(), integer.radix()).ok().filter(|value| *value > 0)
+        });
+        let wrong = || self.error(key, format!("limit.{key}: expected an integer of 1 or more"));
+        number.ok_or_else(wrong)
+    }
+
+    fn value(&self, key: &str) -> Result<&'a DeValue<'a>, ConfigError> {
+        let missing = || self.error(key, format!("limit.{key}: missing"));
+        self.table.get(key).map(Spanned::get_ref).ok_or_else(missing)
+    }
+
+    /// An error in the line of this key, or of the table where the key is missing.
+    fn error(&self, key: &str, problem: String) -> ConfigError {
+        let at = self.table.get(key).map_or(self.span.start, |value| value.span().start);
+        ConfigError::at(self.text, at, problem)
+    }
+}
+
+/// Why a limit can not have this name. It has to stand in a header and in a metric's label.
+fn name_problem(name: &str) -> Option<String> {
+    if name.is_empty() {
+        Some("must not be empty".to_owned())
+    } else if name.len() > MAX_NAME_BYTES {
+        Some(format!("must be at most {MAX_NAME_BYTES} bytes"))
+    } else if !name.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        Some("must be printable ASCII".to_owned())
+    } else if name == INLINE {
+        Some(format!("`{INLINE}` is what limits given with a call are called"))
+    } else {
+        None
+    }
+}
+
+#[cfg(test)]
+#[path = "config_tests.rs"]
+mod tests;

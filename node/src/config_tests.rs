@@ -1,0 +1,92 @@
+use super::{LimitConfig, parse};
+use proptest::prelude::*;
+use tidegate_engine::Quota;
+
+fn error(text: &str) -> String {
+    parse(text).expect_err(text).to_string()
+}
+
+#[test]
+fn limits_are_read_in_order() {
+    let limits = parse(
+        "# comment\n[[limit]]\nname = \"b\"\nrate = \"10/m\"\nburst = 5\n\n[[limit]]\nname = 'a \"x\"'\nrate = '1/d'\nburst = 0x10\n",
+    );
+    let expected =
+        [("b", Quota::per_minute(10).burst(5)), ("a \"x\"", Quota::per_day(1).burst(16))];
+    let expected = expected.map(|(name, quota)| LimitConfig { name: name.to_owned(), quota });
+    assert_eq!(limits.unwrap(), expected);
+}
+
+#[test]
+fn a_file_without_limits_leaves_the_built_in_one() {
+    assert_eq!(parse("").unwrap(), [LimitConfig::built_in()]);
+    assert_eq!(parse("# nothing\n").unwrap(), [LimitConfig::built_in()]);
+}
+
+#[test]
+fn an_error_names_the_line_and_the_key() {
+    let with = |line: &str| format!("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1\n{line}\n");
+    for (text, expected) in [
+        ("limits = 1", "line 1: unknown key `limits`"),
+        ("limit = 1", "line 1: limit: "),
+        ("\nlimit = [1]", "line 2: limit: "),
+        (&with("bursts = 1"), "line 5: limit.bursts: unknown key"),
+        (&with("burst = 2"), "line 5: duplicate key"),
+        (&with("x"), "line 5: "),
+        (
+            &with("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1"),
+            "line 6: limit.name: `a` is defined twice",
+        ),
+        ("[[limit]]\nname = \"a\"\nburst = 1", "line 1: limit.rate: missing"),
+        ("[[limit]]\nrate = \"1/s\"\nburst = 1", "line 1: limit.name: missing"),
+        ("[[limit]]\nname = \"a\"\nrate = \"1/s\"", "line 1: limit.burst: missing"),
+        ("[[limit]]\nname = 1", "line 2: limit.name: expected a string"),
+        ("[[limit]]\nname = \"\"", "line 2: limit.name: must not be empty"),
+        ("[[limit]]\nname = \"\u{e4}\"", "line 2: limit.name: must be printable ASCII"),
+        ("[[limit]]\nname = \"a\\nb\"", "line 2: limit.name: must be printable ASCII"),
+        ("[[limit]]\nname = \"inline\"", "line 2: limit.name: `inline`"),
+        ("[[limit]]\nname = \"a\"\nrate = 5", "line 3: limit.rate: expected a string"),
+        ("[[limit]]\nname = \"a\"\nrate = \"5\"", "line 3: limit.rate: a rate is written"),
+        ("[[limit]]\nname = \"a\"\nrate = \"0/s\"", "line 3: limit.rate: the count"),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 0",
+            "line 4: limit.burst: expected an integer",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = -1",
+            "line 4: limit.burst: expected an integer",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1.5",
+            "line 4: limit.burst: expected an integer",
+        ),
+        (
+            "[[limit]]\nname = \"a\"\nrate = \"1/d\"\nburst = 1000000",
+            "line 4: limit.burst: burst must refill",
+        ),
+    ] {
+        let error = error(text);
+        assert!(error.starts_with(expected), "{text:?}: {error}");
+        assert!(!error.contains('\n'), "{error:?}");
+    }
+}
+
+#[test]
+fn names_and_numbers_of_limits_are_bounded() {
+    let limit = |name: &str| format!("[[limit]]\nname = \"{name}\"\nrate = \"1/s\"\nburst = 1\n");
+    assert!(parse(&limit(&"x".repeat(128))).is_ok());
+    assert!(error(&limit(&"x".repeat(129))).starts_with("line 2: limit.name: must be at most 128"));
+    let many =
+        |count: usize| (0..count).map(|number| limit(&number.to_string())).collect::<String>();
+    assert!(parse(&many(256)).is_ok());
+    assert!(error(&many(257)).contains("more than 256"));
+}
+
+proptest! {
+    #[test]
+    fn any_text_is_answered_in_one_line(text in "(\\[\\[limit\\]\\]\n)?([a-z]{1,5} = .{0,10}\n){0,4}") {
+        if let Err(error) = parse(&text) {
+            prop_assert!(!error.to_string().contains('\n'));
+        }
+    }
+}

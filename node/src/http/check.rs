@@ -1,0 +1,169 @@
+//! `POST /v1/check`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::{Body, Incoming};
+use hyper::{Request, StatusCode};
+use serde::de::{Deserializer, Error};
+use serde::{Deserialize, Serialize};
+use tidegate_engine::{Decision, Quota};
+
+use super::headers;
+use super::router::{Answer, error, json};
+use crate::rate::Rate;
+use crate::service::{CheckError, INLINE, MAX_KEY_BYTES, Service};
+use crate::units::millis_up;
+
+/// The largest body, in bytes.
+const MAX_BODY_BYTES: usize = 16 * 1024;
+/// How long a client may take to send it.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+pub async fn answer(service: &Service, request: Request<Incoming>) -> Answer {
+    let body = match body(request.into_body()).await {
+        Ok(body) => body,
+        Err(answer) => return answer,
+    };
+    match decide(service, &body) {
+        Ok(answer) => answer,
+        Err(problem) => error(StatusCode::BAD_REQUEST, &problem),
+    }
+}
+
+async fn body(body: Incoming) -> Result<Bytes, Answer> {
+    let too_large = || {
+        let problem = format!("the body is larger than {MAX_BODY_BYTES} bytes");
+        error(StatusCode::PAYLOAD_TOO_LARGE, &problem)
+    };
+    if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
+        return Err(too_large());
+    }
+    match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(failed)) if failed.is::<LengthLimitError>() => Err(too_large()),
+        Ok(Err(_)) => Err(error(StatusCode::BAD_REQUEST, "the body did not arrive in full")),
+        Err(_) => Err(error(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
+    }
+}
+
+fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
+    // Its fields in an array would be read as well.
+    if !body.trim_ascii_start().starts_with(b"{") {
+        return Err("expected a JSON object".to_owned());
+    }
+    let request: CheckRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let key = request.key.as_bytes();
+    let (name, quota, decision) = match request.rule()? {
+        Rule::Named(name) => {
+            let decided = service.check_named_http(&name, key, request.cost);
+            let (decision, quota) = decided.map_err(|error| refusal(error, &name))?;
+            (name, quota, decision)
+        }
+        Rule::Inline(quota) => {
+            let decided = service.check_inline_http(&quota, key, request.cost);
+            (INLINE.to_owned(), quota, decided.map_err(|error| refusal(error, INLINE))?)
+        }
+    };
+    let status = if decision.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
+    let mut answer = json(status, &CheckReply::from(&decision));
+    headers::add(answer.headers_mut(), &name, &quota, &decision);
+    Ok(answer)
+}
+
+fn refusal(error: CheckError, limit: &str) -> String {
+    match error {
+        CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes"),
+        CheckError::UnknownLimit => format!("limit: there is no limit `{limit}`"),
+        CheckError::Quota(error) => error.to_string(),
+    }
+}
+
+/// What is asked. Each error names its field.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct CheckRequest {
+    #[serde(deserialize_with = "key")]
+    key: String,
+    #[serde(default = "one", deserialize_with = "cost")]
+    cost: u64,
+    #[serde(default, deserialize_with = "limit")]
+    limit: Option<String>,
+    #[serde(default, deserialize_with = "rate")]
+    rate: Option<Rate>,
+    #[serde(default, deserialize_with = "burst")]
+    burst: Option<u64>,
+}
+
+enum Rule {
+    Named(String),
+    Inline(Quota),
+}
+
+impl CheckRequest {
+    fn rule(&self) -> Result<Rule, String> {
+        match (&self.limit, self.rate, self.burst) {
+            (Some(name), None, None) => Ok(Rule::Named(name.clone())),
+            (None, Some(rate), Some(burst)) => Ok(Rule::Inline(rate.quota(burst))),
+            (None, Some(_), None) => Err("burst: missing beside rate".to_owned()),
+            (None, None, Some(_)) => Err("rate: missing beside burst".to_owned()),
+            (None, None, None) => Err("give either limit, or rate and burst".to_owned()),
+            (Some(_), ..) => Err("give either limit, or rate and burst, not both".to_owned()),
+        }
+    }
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn key<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    String::deserialize(from).map_err(|_| D::Error::custom("key: expected a string"))
+}
+
+fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    integer(from, "cost")
+}
+
+fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    let name = String::deserialize(from);
+    name.map(Some).map_err(|_| D::Error::custom("limit: expected a string"))
+}
+
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Rate>, D::Error> {
+    let text = String::deserialize(from)
+        .map_err(|_| D::Error::custom("rate: expected a string such as \"100/s\""))?;
+    text.parse().map(Some).map_err(|error| D::Error::custom(format!("rate: {error}")))
+}
+
+fn burst<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    integer(from, "burst").map(Some)
+}
+
+fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<u64, D::Error> {
+    u64::deserialize(from).map_err(|_| {
+        D::Error::custom(format!("{field}: expected an integer from 0 to {}", u64::MAX))
+    })
+}
+
+#[derive(Debug, Serialize)]
+struct CheckReply {
+    allowed: bool,
+    limit: u64,
+    remaining: u64,
+    retry_after_ms: Option<u64>,
+    reset_after_ms: u64,
+}
+
+impl From<&Decision> for CheckReply {
+    fn from(decision: &Decision) -> Self {
+        Self {
+            allowed: decision.is_allowed(),
+            limit: decision.limit(),
+            remaining: decision.remaining(),
+            retry_after_ms: decision.retry_after().map(millis_up),
+            reset_after_ms: millis_up(decision.reset_after()),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! One client's connection.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::router::{self, Node};
+use crate::net::FrontEnd;
+use crate::service::Service;
+
+/// How long a client may take to send the head of a request, or to begin the next one.
+const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
+/// The largest head of a request, in bytes; also the most that is read ahead.
+const MAX_HEAD_BYTES: usize = 16 * 1024;
+
+/// Serves HTTP/1.
+#[derive(Debug)]
+pub struct HttpFrontEnd {
+    node: Arc<Node>,
+}
+
+impl HttpFrontEnd {
+    /// `draining` tells the health check that the node is about to go.
+    pub fn new(service: Arc<Service>, draining: Arc<AtomicBool>) -> Self {
+        Self { node: Arc::new(Node { service, draining }) }
+    }
+}
+
+impl FrontEnd for HttpFrontEnd {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        drain: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        serve(stream, Arc::clone(&self.node), drain)
+    }
+
+    fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        refuse(stream)
+    }
+}
+
+async fn serve(stream: TcpStream, node: Arc<Node>, drain: CancellationToken) {
+    let service = service_fn(move |request| {
+        let node = Arc::clone(&node);
+        async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
+    });
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .pipeline_flush(true)
+        .serve_connection(TokioIo::new(stream), service);
+    let mut connection = std::pin::pin!(connection);
+    // However it ends, there is nobody left to tell.
+    let _ = tokio::select! {
+        ended = connection.as_mut() => ended,
+        () = drain.cancelled() => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+}
+
+async fn refuse(mut stream: TcpStream) {
+    let reply = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
+        content-length: 32\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\"}";
+    let _ = stream.write_all(reply).await;
+    let _ = stream.shutdown().await;
+}

@@ -1,0 +1,271 @@
+//! What the node counts, and how Prometheus reads it. Labels are limits of the configuration,
+//! front-ends and outcomes, never keys: their number is bounded.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{EncodeLabelSet, EncodeMetric};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::{ConstCounter, Counter};
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
+use prometheus_client::metrics::info::Info;
+use prometheus_client::registry::Registry;
+use tidegate_engine::{Decision, Limiter};
+
+use crate::gossip::{Gossip, STATES, Stats, View};
+use crate::service::Tally;
+
+/// The media type of [`Metrics::render`].
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrontEndName {
+    Resp,
+    Http,
+}
+
+impl FrontEndName {
+    const fn label(self) -> &'static str {
+        match self {
+            Self::Resp => "resp",
+            Self::Http => "http",
+        }
+    }
+}
+
+/// The decisions of one limit through one front-end.
+#[derive(Clone, Debug)]
+pub struct DecisionMetrics {
+    allowed: Counter,
+    denied: Counter,
+    peeked: Counter,
+}
+
+impl DecisionMetrics {
+    fn new(family: &Family<DecisionLabels, Counter>, limit: &str, front_end: FrontEndName) -> Self {
+        let counter = |outcome| {
+            let labels =
+                DecisionLabels { limit: limit.to_owned(), frontend: front_end.label(), outcome };
+            family.get_or_create_owned(&labels)
+        };
+        Self { allowed: counter("allowed"), denied: counter("denied"), peeked: counter("peeked") }
+    }
+
+    pub fn count(&self, decision: &Decision, cost: u64) {
+        let mut tally = Tally::default();
+        tally.count(decision, cost);
+        self.add(&tally);
+    }
+
+    fn add(&self, tally: &Tally) {
+        for (counter, count) in [
+            (&self.allowed, tally.allowed),
+            (&self.denied, tally.denied),
+            (&self.peeked, tally.peeked),
+        ] {
+            if count > 0 {
+                counter.inc_by(count);
+            }
+        }
+    }
+}
+
+/// The connections of one front-end.
+#[derive(Clone, Debug)]
+pub struct ConnectionMetrics {
+    accepted: Counter,
+    pub refused: Counter,
+    open: Gauge<i64, AtomicI64>,
+}
+
+impl ConnectionMetrics {
+    /// Counts a connection for as long as the guard lives.
+    pub fn open(&self) -> OpenConnection {
+        self.accepted.inc();
+        self.open.inc();
+        OpenConnection(self.open.clone())
+    }
+}
+
+#[derive(Debug)]
+pub struct OpenConnection(Gauge<i64, AtomicI64>);
+
+impl Drop for OpenConnection {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+/// All figures of the node.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    resp_inline: DecisionMetrics,
+    resp: ConnectionMetrics,
+    http: ConnectionMetrics,
+}
+
+impl Metrics {
+    /// `limits` are the limits by name, the inline one among them.
+    pub fn new(limits: Vec<(String, Arc<Limiter>)>, gossip: Gossip, inline: &str) -> Self {
+        let mut registry = Registry::with_prefix("tidegate");
+        registry.register(
+            "build",
+            "The version of this node",
+            Info::new([("version", env!("CARGO_PKG_VERSION"))]),
+        );
+        let decisions = Family::default();
+        registry.register("decisions", "Decisions made", decisions.clone());
+        let (accepted, refused, open) = (Family::default(), Family::default(), Family::default());
+        registry.register("connections_accepted", "Connections accepted", accepted.clone());
+        registry.register("connections_refused", "Connections beyond the bound", refused.clone());
+        registry.register("connections", "Connections open", open.clone());
+        registry.register_collector(Box::new(Scrape { limits, gossip }));
+        let connections = |front_end: FrontEndName| {
+            let labels = FrontEndLabels { frontend: front_end.label() };
+            ConnectionMetrics {
+                accepted: accepted.get_or_create_owned(&labels),
+                refused: refused.get_or_create_owned(&labels),
+                open: open.get_or_create_owned(&labels),
+            }
+        };
+        Self {
+            resp_inline: DecisionMetrics::new(&decisions, inline, FrontEndName::Resp),
+            resp: connections(FrontEndName::Resp),
+            http: connections(FrontEndName::Http),
+            registry,
+            decisions,
+        }
+    }
+
+    /// The figures of one limit through one front-end.
+    pub fn decisions(&self, limit: &str, front_end: FrontEndName) -> DecisionMetrics {
+        DecisionMetrics::new(&self.decisions, limit, front_end)
+    }
+
+    pub fn connections(&self, front_end: FrontEndName) -> &ConnectionMetrics {
+        match front_end {
+            FrontEndName::Resp => &self.resp,
+            FrontEndName::Http => &self.http,
+        }
+    }
+
+    /// Adds what a connection of the Redis protocol decided under inline limits.
+    pub fn settle_resp(&self, tally: &Tally) {
+        self.resp_inline.add(tally);
+    }
+
+    /// Decisions through the Redis protocol: allowed, denied.
+    pub fn resp_decisions(&self) -> (u64, u64) {
+        (self.resp_inline.allowed.get(), self.resp_inline.denied.get())
+    }
+
+    pub fn resp_connections(&self) -> i64 {
+        self.resp.open.get()
+    }
+
+    pub fn resp_accepted(&self) -> u64 {
+        self.resp.accepted.get()
+    }
+
+    pub fn resp_refused(&self) -> u64 {
+        self.resp.refused.get()
+    }
+
+    /// All figures as text for Prometheus.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DecisionLabels {
+    limit: String,
+    frontend: &'static str,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct FrontEndLabels {
+    frontend: &'static str,
+}
+
+/// What is looked up when it is asked for.
+#[derive(Debug)]
+struct Scrape {
+    limits: Vec<(String, Arc<Limiter>)>,
+    gossip: Gossip,
+}
+
+impl Collector for Scrape {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
+        let help = "Live keys forgotten because a table was full.";
+        let mut evicted =
+            encoder.encode_descriptor("evicted_keys", help, None, MetricType::Counter)?;
+        for (name, limiter) in &self.limits {
+            let labels = [("limit", name.as_str())];
+            ConstCounter::new(limiter.evicted()).encode(evicted.encode_family(&labels)?)?;
+        }
+        if let (Some(view), Some(stats)) = (self.gossip.view(), self.gossip.stats()) {
+            encode_members(&mut encoder, &view)?;
+            encode_gossip(&mut encoder, &view, &stats)?;
+        }
+        Ok(())
+    }
+}
+
+fn encode_members(encoder: &mut DescriptorEncoder, view: &View) -> Result<(), std::fmt::Error> {
+    let help = "Members of the cluster by state, this node included.";
+    let mut family = encoder.encode_descriptor("cluster_members", help, None, MetricType::Gauge)?;
+    for (state, name) in STATES {
+        let count = view.members.iter().filter(|member| member.state == state).count();
+        let labels = [("state", name)];
+        gauge(count as u64).encode(family.encode_family(&labels)?)?;
+    }
+    Ok(())
+}
+
+fn encode_gossip(
+    encoder: &mut DescriptorEncoder,
+    view: &View,
+    stats: &Stats,
+) -> Result<(), std::fmt::Error> {
+    for (name, help, value) in [
+        ("cluster_joining", "1 until the state of the cluster is here.", u64::from(view.joining)),
+        ("cluster_links_out", "Open links this node dialled.", stats.links_out),
+        ("cluster_links_in", "Open links others dialled.", stats.links_in),
+        ("cluster_pending_keys", "Keys other nodes are still to hear of.", stats.pending_keys),
+    ] {
+        gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
+    }
+    for (name, help, value) in [
+        ("cluster_deltas_sent", "Deltas told to others.", stats.deltas_recorded),
+        ("cluster_deltas_applied", "Deltas of others applied.", stats.deltas_applied),
+        ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
+        ("cluster_deltas_dropped", "Deltas lost as too many waited.", stats.deltas_dropped),
+        (
+            "cluster_records_dropped",
+            "Admissions not told as too many waited.",
+            stats.records_dropped,
+        ),
+        ("cluster_frames_sent", "Frames sent.", stats.frames_sent),
+        ("cluster_frames_received", "Frames applied.", stats.frames_received),
+        ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),
+    ] {
+        let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        ConstCounter::new(value).encode(counter)?;
+    }
+    Ok(())
+}
+
+fn gauge(value: u64) -> ConstGauge<i64> {
+    ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,254 @@
+//! One client's bytes: read, answered, written.
+
+use std::cell::RefCell;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::parser::Parser;
+use super::server::ServerInfo;
+use super::session::Session;
+use crate::net::FrontEnd;
+use crate::service::Service;
+
+/// The most bytes taken in by one read.
+const READ_BYTES: usize = 64 * 1024;
+/// Replies that wait for the client, in bytes, beyond which no further command is run.
+const MAX_UNSENT_BYTES: usize = 1024 * 1024;
+/// A buffer larger than this is given back once it is empty, in bytes.
+const KEPT_BYTES: usize = 256 * 1024;
+/// How long a client that is hung up on may take to read the last reply.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much more it may send meanwhile, in bytes.
+const LINGER_BYTES: usize = 1024 * 1024;
+
+thread_local! {
+    /// Shared by all connections of a thread, so an idle one owns no buffer.
+    static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
+        input: vec![0; READ_BYTES].into_boxed_slice(),
+        output: Vec::new(),
+    });
+}
+
+struct Buffers {
+    input: Box<[u8]>,
+    output: Vec<u8>,
+}
+
+/// Serves the Redis protocol.
+#[derive(Debug)]
+pub struct RespFrontEnd {
+    service: Arc<Service>,
+    server: Arc<ServerInfo>,
+}
+
+impl RespFrontEnd {
+    /// `address` is where clients reach the front-end.
+    pub fn new(service: Arc<Service>, address: SocketAddr) -> Self {
+        Self { service, server: Arc::new(ServerInfo::new(address)) }
+    }
+}
+
+impl FrontEnd for RespFrontEnd {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        drain: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let id = self.server.next_id();
+        serve(stream, Session::new(id, Arc::clone(&self.service), Arc::clone(&self.server)), drain)
+    }
+
+    fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        refuse(stream)
+    }
+}
+
+/// Serves one client until either side hangs up. Once `drain` is cancelled, what has been received
+/// is answered, a command that has begun to arrive is waited for, and the connection is closed.
+async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
+    let mut connection = Connection {
+        stream,
+        session,
+        parser: Parser::default(),
+        unread: Vec::new(),
+        unsent: Vec::new(),
+        backlog: false,
+    };
+    // A client that is gone is the normal end of a connection, however it went.
+    let _ = connection.run(&drain).await;
+}
+
+/// Tells a client that there are too many.
+async fn refuse(mut stream: TcpStream) {
+    let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+    linger(&mut stream).await;
+}
+
+struct Connection {
+    stream: TcpStream,
+    session: Session,
+    parser: Parser,
+    /// The beginning of a command that has not arrived in full; or, with `backlog`, commands.
+    unread: Vec<u8>,
+    /// Replies that the socket did not take yet.
+    unsent: Vec<u8>,
+    /// Whether commands were left in `unread` because too many replies wait.
+    backlog: bool,
+}
+
+enum Received {
+    Bytes,
+    Nothing,
+    Closed,
+}
+
+impl Connection {
+    async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
+        loop {
+            self.send().await?;
+            if self.session.closing {
+                linger(&mut self.stream).await;
+                return Ok(());
+            }
+            if self.backlog {
+                self.work_off();
+                continue;
+            }
+            let draining = drain.is_cancelled();
+            tokio::select! {
+                biased;
+                ready = self.stream.readable(), if !draining || !self.unread.is_empty() => ready?,
+                () = drain.cancelled(), if !draining => {}
+                else => tokio::task::yield_now().await,
+            }
+            match self.receive()? {
+                Received::Bytes => {}
+                Received::Closed => return Ok(()),
+                Received::Nothing => {
+                    if drain.is_cancelled() && self.unread.is_empty() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Reads once, runs the commands that are complete and writes their replies in one piece.
+    fn receive(&mut self) -> io::Result<Received> {
+        BUFFERS.with_borrow_mut(|Buffers { input, output }| {
+            let input = match self.stream.try_read(input) {
+                Ok(0) => return Ok(Received::Closed),
+                Ok(count) => &input[..count],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    return Ok(Received::Nothing);
+                }
+                Err(error) => return Err(error),
+            };
+            if self.unread.is_empty() {
+                let used = self.answer(input, output);
+                self.unread.extend_from_slice(&input[used..]);
+            } else {
+                self.unread.extend_from_slice(input);
+                self.answer_unread(output);
+            }
+            self.write(output)?;
+            Ok(Received::Bytes)
+        })
+    }
+
+    /// Runs commands that were received earlier.
+    fn work_off(&mut self) {
+        let mut output = std::mem::take(&mut self.unsent);
+        self.answer_unread(&mut output);
+        self.unsent = output;
+    }
+
+    fn answer_unread(&mut self, output: &mut Vec<u8>) {
+        let mut unread = std::mem::take(&mut self.unread);
+        let used = self.answer(&unread, output);
+        unread.drain(..used);
+        if !unread.is_empty() {
+            self.unread = unread;
+        }
+    }
+
+    /// Runs the commands at the front of `input`; how many bytes are done with.
+    fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+        let mut used = 0;
+        self.backlog = false;
+        loop {
+            if output.len() >= MAX_UNSENT_BYTES {
+                self.backlog = true;
+                break;
+            }
+            match self.parser.next(&input[used..]) {
+                Ok(None) => break,
+                Ok(Some((command, length))) => {
+                    self.session.run(&command, output);
+                    used += length;
+                }
+                Err(error) => self.session.fail(error, output),
+            }
+            if self.session.closing {
+                used = input.len();
+                break;
+            }
+        }
+        self.session.settle();
+        used
+    }
+
+    /// Writes what the socket takes at once, and keeps the rest.
+    fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        let sent = if output.is_empty() {
+            0
+        } else {
+            match self.stream.try_write(output) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            }
+        };
+        self.unsent.extend_from_slice(&output[sent..]);
+        output.clear();
+        if output.capacity() > KEPT_BYTES {
+            *output = Vec::new();
+        }
+        Ok(())
+    }
+
+    /// Waits until the client has taken what is unsent. Nothing is read meanwhile, so a client
+    /// that does not read can not make the node hold more.
+    async fn send(&mut self) -> io::Result<()> {
+        if !self.unsent.is_empty() {
+            self.stream.write_all(&self.unsent).await?;
+            self.unsent = Vec::new();
+        }
+        Ok(())
+    }
+}
+
+/// Closes a connection on which more may be under way: hanging up at once would make the client's
+/// system throw away the last reply.
+async fn linger(stream: &mut TcpStream) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let discard = async {
+        let mut left = LINGER_BYTES;
+        while left > 0 && stream.readable().await.is_ok() {
+            match BUFFERS.with_borrow_mut(|buffers| stream.try_read(&mut buffers.input)) {
+                Ok(0) => break,
+                Ok(count) => left = left.saturating_sub(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, discard).await;
+}

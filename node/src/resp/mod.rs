@@ -1,0 +1,16 @@
+//! The Redis protocol front-end.
+//!
+//! `connection` moves bytes, `parser` and `inline` turn them into commands, `session` looks a
+//! command up in the table of `commands`, which leads to `throttle` and `server`; `reply` writes
+//! the answers.
+
+mod commands;
+mod connection;
+mod inline;
+mod parser;
+mod reply;
+mod server;
+mod session;
+mod throttle;
+
+pub use connection::RespFrontEnd;

@@ -1,0 +1,126 @@
+//! Replies of the Redis protocol, in its versions 2 and 3.
+
+/// The longest text of an error, in bytes.
+const MAX_ERROR_BYTES: usize = 512;
+
+/// The version of the protocol that a connection speaks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Version {
+    #[default]
+    Resp2,
+    Resp3,
+}
+
+impl Version {
+    pub const fn number(self) -> i64 {
+        match self {
+            Self::Resp2 => 2,
+            Self::Resp3 => 3,
+        }
+    }
+}
+
+/// Appends replies to a buffer.
+#[derive(Debug)]
+pub struct Reply<'a> {
+    pub out: &'a mut Vec<u8>,
+    pub version: Version,
+}
+
+impl Reply<'_> {
+    pub fn ok(&mut self) {
+        self.simple("OK");
+    }
+
+    /// A short text without line ends.
+    pub fn simple(&mut self, text: &'static str) {
+        self.line(b'+', text.as_bytes());
+    }
+
+    /// An error with its code in front, as in `ERR syntax error`. Bytes that could end the line or
+    /// upset a terminal become `?`, and what is too long is cut.
+    pub fn error(&mut self, text: &[u8]) {
+        self.out.push(b'-');
+        let shown = &text[..text.len().min(MAX_ERROR_BYTES)];
+        self.out
+            .extend(shown.iter().map(|byte| if byte.is_ascii_control() { b'?' } else { *byte }));
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub fn integer(&mut self, value: i64) {
+        self.line(b':', itoa::Buffer::new().format(value).as_bytes());
+    }
+
+    /// A number of things.
+    pub fn count(&mut self, value: usize) {
+        self.length(b':', value);
+    }
+
+    /// An array of integers.
+    pub fn integers<const N: usize>(&mut self, values: [i64; N]) {
+        self.array(N);
+        for value in values {
+            self.integer(value);
+        }
+    }
+
+    /// A string of any bytes.
+    pub fn bulk(&mut self, bytes: &[u8]) {
+        self.length(b'$', bytes.len());
+        self.out.extend_from_slice(bytes);
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    /// A text to be shown as it is.
+    pub fn verbatim(&mut self, text: &str) {
+        if self.version == Version::Resp2 {
+            return self.bulk(text.as_bytes());
+        }
+        self.length(b'=', text.len() + 4);
+        self.out.extend_from_slice(b"txt:");
+        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(b"\r\n");
+    }
+
+    pub fn null(&mut self) {
+        self.out.extend_from_slice(match self.version {
+            Version::Resp2 => b"$-1\r\n",
+            Version::Resp3 => b"_\r\n",
+        });
+    }
+
+    /// The head of an array: so many replies follow.
+    pub fn array(&mut self, length: usize) {
+        self.length(b'*', length);
+    }
+
+    /// The head of a map: twice as many replies follow, keys and values by turns.
+    pub fn map(&mut self, pairs: usize) {
+        match self.version {
+            Version::Resp2 => self.length(b'*', pairs * 2),
+            Version::Resp3 => self.length(b'%', pairs),
+        }
+    }
+
+    /// The head of a set: so many replies follow.
+    pub fn set(&mut self, length: usize) {
+        match self.version {
+            Version::Resp2 => self.length(b'*', length),
+            Version::Resp3 => self.length(b'~', length),
+        }
+    }
+
+    fn length(&mut self, sign: u8, length: usize) {
+        self.line(sign, itoa::Buffer::new().format(length).as_bytes());
+    }
+
+    fn line(&mut self, sign: u8, text: &[u8]) {
+        self.out.push(sign);
+        self.out.extend_from_slice(text);
+        self.out.extend_from_slice(b"\r\n");
+    }
+}
+
+#[cfg(test)]
+#[path = "reply_tests.rs"]
+mod tests;

@@ -1,0 +1,44 @@
+#![allow(
+    clippy::redundant_closure_for_method_calls,
+    reason = "a method's path is not general enough in the lifetime of its buffer"
+)]
+
+use super::{MAX_ERROR_BYTES, Reply, Version};
+
+fn replied(version: Version, write: impl FnOnce(&mut Reply<'_>)) -> String {
+    let mut out = Vec::new();
+    write(&mut Reply { out: &mut out, version });
+    String::from_utf8(out).unwrap()
+}
+
+#[test]
+fn both_versions_share_most_types() {
+    for version in [Version::Resp2, Version::Resp3] {
+        assert_eq!(replied(version, |reply| reply.ok()), "+OK\r\n");
+        assert_eq!(replied(version, |reply| reply.integer(i64::MIN)), ":-9223372036854775808\r\n");
+        assert_eq!(replied(version, |reply| reply.integers([0, -1])), "*2\r\n:0\r\n:-1\r\n");
+        assert_eq!(replied(version, |reply| reply.bulk(b"a\r\n")), "$3\r\na\r\n\r\n");
+    }
+}
+
+#[test]
+fn version_3_has_types_of_its_own() {
+    let both = |write: fn(&mut Reply<'_>)| {
+        [replied(Version::Resp2, write), replied(Version::Resp3, write)]
+    };
+    assert_eq!(both(|reply| reply.null()), ["$-1\r\n", "_\r\n"]);
+    assert_eq!(both(|reply| reply.map(2)), ["*4\r\n", "%2\r\n"]);
+    assert_eq!(both(|reply| reply.set(2)), ["*2\r\n", "~2\r\n"]);
+    assert_eq!(both(|reply| reply.verbatim("hi")), ["$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"]);
+}
+
+#[test]
+fn an_error_is_one_short_line() {
+    assert_eq!(
+        replied(Version::Resp2, |reply| reply.error(b"ERR a\r\n+b\0\x1b")),
+        "-ERR a??+b??\r\n"
+    );
+    let mut out = Vec::new();
+    Reply { out: &mut out, version: Version::Resp2 }.error(&[b'x'; 10_000]);
+    assert_eq!(out.len(), MAX_ERROR_BYTES + 3);
+}

@@ -1,0 +1,96 @@
+use std::sync::{Arc, LazyLock};
+
+use proptest::prelude::*;
+use tidegate_engine::KeyHasher;
+
+use super::super::commands::TABLE;
+use super::super::parser::Parser;
+use super::super::server::ServerInfo;
+use super::Session;
+use crate::config::LimitConfig;
+use crate::gossip::Gossip;
+use crate::service::{Limiters, Service};
+
+fn session() -> Session {
+    static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
+        let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
+        Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
+    });
+    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap()));
+    Session::new(1, Arc::clone(&SERVICE), server)
+}
+
+fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
+    let mut input = Vec::new();
+    for args in commands {
+        input.extend(format!("*{}\r\n", args.len()).as_bytes());
+        for arg in args {
+            input.extend([format!("${}\r\n", arg.len()).as_bytes(), arg, b"\r\n"].concat());
+        }
+    }
+    let (mut session, mut parser) = (session(), Parser::default());
+    let (mut out, mut used) = (Vec::new(), 0);
+    while let Some((command, length)) = parser.next(&input[used..]).unwrap() {
+        session.run(&command, &mut out);
+        used += length;
+    }
+    session.settle();
+    out
+}
+
+/// What follows the reply at the front of `bytes`, or `None` when that is not a reply.
+fn after_reply(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (line, rest) = (&bytes[1..end], &bytes[end + 2..]);
+    let number = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
+    match bytes[0] {
+        b'+' | b'-' => (!line.contains(&b'\n') && !line.contains(&b'\r')).then_some(rest),
+        b':' => number().map(|_| rest),
+        b'_' => line.is_empty().then_some(rest),
+        b'$' | b'=' => match number()? {
+            -1 => Some(rest),
+            length => rest.get(usize::try_from(length).ok()?..)?.strip_prefix(b"\r\n"),
+        },
+        b'*' | b'~' => (0..number()?).try_fold(rest, |rest, _| after_reply(rest)),
+        b'%' => (0..number()? * 2).try_fold(rest, |rest, _| after_reply(rest)),
+        _ => None,
+    }
+}
+
+fn arg() -> impl Strategy<Value = Vec<u8>> {
+    let words =
+        ["2", "3", "AUTH", "default", "SETNAME", "setinfo", "ID", "info", "docs", "lib-name"];
+    prop_oneof![
+        any::<i64>().prop_map(|number| number.to_string().into_bytes()),
+        (-2_i64..5).prop_map(|number| number.to_string().into_bytes()),
+        prop::sample::select(vec![i64::MAX, i64::MIN, 1 << 57, 1_000_000_000])
+            .prop_map(|number| number.to_string().into_bytes()),
+        prop::sample::select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec()),
+        prop::collection::vec(any::<u8>(), 0..20),
+    ]
+}
+
+fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    let known: Vec<&str> =
+        TABLE.iter().map(|spec| spec.name).filter(|name| *name != "quit").collect();
+    let name = prop_oneof![
+        9 => prop::sample::select(known).prop_map(|name| name.as_bytes().to_vec()),
+        1 => prop::collection::vec(any::<u8>(), 0..20),
+    ];
+    (name, prop::collection::vec(arg(), 0..7))
+        .prop_map(|(name, args)| [name].into_iter().chain(args).collect())
+}
+
+proptest! {
+    #[test]
+    fn each_command_has_one_reply(commands in prop::collection::vec(command(), 1..6)) {
+        let out = replies(&commands);
+        let mut rest = out.as_slice();
+        for command in &commands {
+            let after = after_reply(rest);
+            prop_assert!(after.is_some(), "{:?}: {}", command, rest.escape_ascii());
+            rest = after.unwrap();
+        }
+        prop_assert!(rest.is_empty(), "{}", rest.escape_ascii());
+    }
+}

@@ -1,0 +1,145 @@
+//! Running a node: bind, start, say so, wait, drain.
+
+use std::io::Write;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidegate_engine::KeyHasher;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio_util::sync::CancellationToken;
+
+use crate::banner::{self, Bound};
+use crate::cli::ServeArgs;
+use crate::config::{self, LimitConfig};
+use crate::gossip::{self, Gossip};
+use crate::http::HttpFrontEnd;
+use crate::metrics::FrontEndName;
+use crate::net::{self, Connections};
+use crate::resp::RespFrontEnd;
+use crate::service::{Limiters, Service};
+
+/// How long connections with work under way may take to finish it.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long leaving the cluster may take after that.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Runs a node until it is told to stop.
+///
+/// # Errors
+/// One line that names the flag, or the file with line and key, when the node can not start.
+pub fn run(args: &ServeArgs) -> Result<(), String> {
+    let limits = match &args.config {
+        Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
+        None => vec![LimitConfig::built_in()],
+    };
+    raise_file_limit();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| format!("threads can not be started: {error}"))?;
+    runtime.block_on(serve(args, &limits))
+}
+
+async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
+    let mut stop = Stop::new().map_err(|error| format!("signals can not be handled: {error}"))?;
+    let bind = async |flag, address| {
+        let bound = net::bind(address).await;
+        bound.map_err(|error| format!("{flag} {address}: {error}"))
+    };
+    let (resp_listener, resp) = bind("--resp", args.resp).await?;
+    let (http_listener, http) = bind("--http", args.http).await?;
+    let (limiters, gossip) = start(args, limits).await?;
+    let bound = Bound { resp, http, cluster: gossip.address() };
+    let service = Arc::new(Service::new(limiters, gossip));
+
+    let draining = Arc::new(AtomicBool::new(false));
+    let (stop_accepting, connections) = (CancellationToken::new(), Connections::default());
+    let metrics = service.metrics();
+    let resp_clients = tokio::spawn(net::accept(
+        resp_listener,
+        RespFrontEnd::new(Arc::clone(&service), resp),
+        metrics.connections(FrontEndName::Resp).clone(),
+        connections.clone(),
+        stop_accepting.clone(),
+    ));
+    let http_clients = tokio::spawn(net::accept(
+        http_listener,
+        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining)),
+        metrics.connections(FrontEndName::Http).clone(),
+        connections.clone(),
+        stop_accepting.clone(),
+    ));
+    announce(&bound, limits);
+
+    stop.wait().await;
+    // Relaxed: the flag guards nothing else.
+    draining.store(true, Ordering::Relaxed);
+    // Nobody connects any more by the time the first connection is closed.
+    stop_accepting.cancel();
+    let _ = tokio::join!(resp_clients, http_clients);
+    // What is not done by then is cut off when the process ends.
+    connections.drain(DRAIN_TIMEOUT).await;
+    service.gossip().leave(LEAVE_TIMEOUT).await;
+    Ok(())
+}
+
+/// The limiters, and the cluster that keeps them true if there is to be one.
+async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
+    let build = |hasher| {
+        Limiters::build(limits, hasher).map_err(|error| format!("limits can not be made: {error}"))
+    };
+    match (args.cluster, &args.cluster_secret_file) {
+        (Some(address), Some(file)) => {
+            let secret = gossip::secret(file)?;
+            let limiters = build(&secret.key_hasher())?;
+            let gossip = Gossip::start(address, &args.join, secret, &limiters).await?;
+            Ok((limiters, gossip))
+        }
+        // The command line gives either both or none.
+        _ => Ok((build(&random_hasher()?)?, Gossip::alone())),
+    }
+}
+
+/// `SipHash` under a secret of this process: clients choose keys and can watch how they fare.
+fn random_hasher() -> Result<KeyHasher, String> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(|error| format!("no randomness is to be had: {error}"))?;
+    Ok(KeyHasher::siphash(secret))
+}
+
+/// Says where the node listens. Whoever waits for that line reads it as soon as it is written.
+fn announce(bound: &Bound, limits: &[LimitConfig]) {
+    let limit = limits.first().map_or("default", |limit| limit.name.as_str());
+    let mut out = std::io::stdout().lock();
+    // A node serves on when nobody listens to its output.
+    let _ = out.write_all(banner::text(bound, limit).as_bytes()).and_then(|()| out.flush());
+}
+
+/// Connections need a file descriptor each, and the usual soft limit allows for about a thousand.
+fn raise_file_limit() {
+    let limit = getrlimit(Resource::Nofile);
+    // Where that is refused, connections beyond the limit wait to be accepted.
+    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
+}
+
+/// What tells a node to stop.
+struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    async fn wait(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! Running the binary: as a node, or to its end.
+
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::{PATIENCE, binary, repository, wait_until};
+
+/// Lines of a node's output that are kept; far more than it prints before it listens.
+const MAX_LINES: usize = 1_000;
+
+/// A running node, killed when dropped.
+#[derive(Debug)]
+pub struct Node {
+    process: Child,
+    /// What it printed before it listened.
+    pub greeting: String,
+    /// Where it serves the Redis protocol.
+    pub resp: SocketAddr,
+    /// Where it serves HTTP.
+    pub http: SocketAddr,
+    /// Where it meets other nodes.
+    pub cluster: Option<SocketAddr>,
+    /// Kept open, so the node never writes into a closed pipe.
+    _output: mpsc::Receiver<String>,
+}
+
+impl Node {
+    /// Starts a node on free ports and waits until it listens.
+    ///
+    /// # Panics
+    /// When it does not.
+    #[must_use]
+    pub fn start(args: &[&str]) -> Self {
+        let mut process = Command::new(binary())
+            .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+            .args(args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the node starts");
+        let lines = lines(process.stdout.take().expect("a pipe"));
+        let mut greeting = String::new();
+        let listening = loop {
+            match lines.recv_timeout(PATIENCE) {
+                Ok(line) if line.starts_with("listening ") => break line,
+                Ok(line) => {
+                    greeting.push_str(&line);
+                    greeting.push('\n');
+                }
+                Err(_) => {
+                    let _ = process.kill();
+                    panic!("the node does not listen, it said: {greeting}");
+                }
+            }
+        };
+        let address = |name: &str| {
+            let found = listening.split(' ').find_map(|word| word.strip_prefix(name));
+            found.map(|address| address.parse().expect("an address"))
+        };
+        Self {
+            resp: address("resp=").expect("an address for Redis clients"),
+            http: address("http=").expect("an address for HTTP"),
+            cluster: address("cluster="),
+            greeting,
+            process,
+            _output: lines,
+        }
+    }
+
+    /// The node's process.
+    ///
+    /// # Panics
+    /// Never: process numbers are positive.
+    #[must_use]
+    pub fn pid(&self) -> Pid {
+        let pid = i32::try_from(self.process.id()).expect("a small number");
+        Pid::from_raw(pid).expect("a positive number")
+    }
+
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        kill_process(self.pid(), signal).expect("the process exists");
+    }
+
+    /// Waits for the process to end.
+    ///
+    /// # Panics
+    /// When it does not.
+    pub fn wait(&mut self) -> ExitStatus {
+        let mut status = None;
+        wait_until("the node has ended", || {
+            status = self.process.try_wait().expect("a child");
+            status.is_some()
+        });
+        status.expect("just seen")
+    }
+
+    /// Whether the process has not ended.
+    ///
+    /// # Panics
+    /// When the system does not tell.
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().expect("a child").is_none()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::sync_channel(MAX_LINES);
+    std::thread::spawn(move || {
+        for line in BufReader::new(output).lines().map_while(Result::ok) {
+            // Nobody reads on once the node listens; the pipe is emptied all the same.
+            let _ = sender.try_send(line);
+        }
+    });
+    receiver
+}
+
+/// What a run of the binary left behind.
+#[derive(Debug)]
+pub struct Output {
+    /// Its exit code.
+    pub code: Option<i32>,
+    /// What it wrote to standard output.
+    pub stdout: String,
+    /// What it wrote to standard error.
+    pub stderr: String,
+}
+
+/// Runs the binary in the repository until it ends.
+///
+/// # Panics
+/// When it can not be started.
+#[must_use]
+pub fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(binary());
+    let output = command.current_dir(repository()).args(args).stdin(Stdio::null()).output();
+    let output = output.expect("the binary starts");
+    Output {
+        code: output.status.code(),
+        stdout: String::from_utf8(output.stdout).expect("text"),
+        stderr: String::from_utf8(output.stderr).expect("text"),
+    }
+}
+
+/// Runs the binary with arguments it has to refuse; its one line about that.
+///
+/// # Panics
+/// When it does not refuse them in one line and with exit code 2.
+#[must_use]
+pub fn mistake(args: &[&str]) -> String {
+    let output = run(args);
+    assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
+    assert_eq!(output.stdout, "", "{args:?}");
+    assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
+    output.stderr
+}

@@ -1,0 +1,199 @@
+//! Nodes that keep one limit together.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::NamedTempFile;
+use tidegate_tests::{Node, get, mistake, redis, wait_until};
+
+/// One unit of the limit that the tests use is granted in this time: 100 a minute.
+const INTERVAL: Duration = Duration::from_millis(600);
+
+fn secret(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn start(secret: &NamedTempFile, join: &[&Node]) -> Node {
+    let join: Vec<String> = join.iter().map(|node| node.cluster.unwrap().to_string()).collect();
+    let mut args = vec!["--cluster", "127.0.0.1:0", "--cluster-secret-file"];
+    args.push(secret.path().to_str().unwrap());
+    for address in &join {
+        args.extend(["--join", address]);
+    }
+    Node::start(&args)
+}
+
+/// The state of each member in the eyes of `node`, by address.
+fn states(node: &Node) -> Vec<(String, String)> {
+    let view = get(node, "/v1/cluster").json();
+    let members = view["members"].as_array().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let found: Vec<_> =
+        members.iter().map(|member| (text(&member["addr"]), text(&member["state"]))).collect();
+    // This node is among its members.
+    let own = members.iter().find(|member| member["id"] == view["self"]).expect("itself");
+    assert_eq!(text(&own["addr"]), node.cluster.unwrap().to_string());
+    found
+}
+
+fn is_in_state(node: &Node, other: &Node, state: &str) -> bool {
+    let address = other.cluster.unwrap().to_string();
+    states(node).contains(&(address, state.to_owned()))
+}
+
+fn wait_until_together(nodes: &[&Node]) {
+    wait_until("all nodes know each other", || {
+        nodes.iter().all(|node| {
+            nodes.iter().all(|other| is_in_state(node, other, "alive"))
+                && states(node).iter().filter(|(_, state)| state == "alive").count() == nodes.len()
+                && get(node, "/healthz").status == 200
+        })
+    });
+}
+
+/// Asks `times` times for one unit of 100 a minute, burst 100; how many were admitted.
+fn ask(node: &Node, key: &str, times: usize) -> usize {
+    let mut connection = redis(node, 2);
+    let mut pipe = ::redis::pipe();
+    for _ in 0..times {
+        pipe.cmd("CL.THROTTLE").arg(key).arg(99).arg(100).arg(60);
+    }
+    let replies: Vec<Vec<i64>> = pipe.query(&mut connection).unwrap();
+    replies.iter().filter(|reply| reply[0] == 0).count()
+}
+
+/// What is left of the same limit.
+fn remaining(node: &Node, key: &str) -> i64 {
+    let mut peek = ::redis::cmd("CL.THROTTLE");
+    peek.arg(key).arg(99).arg(100).arg(60).arg(0);
+    let reply: Vec<i64> = peek.query(&mut redis(node, 2)).unwrap();
+    reply[2]
+}
+
+/// What may have been granted anew since `start`, and one for a unit that was on its way.
+fn granted(start: Instant) -> usize {
+    1 + (start.elapsed().as_millis() / INTERVAL.as_millis()) as usize
+}
+
+#[test]
+fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    let third = start(&secret, &[&first, &second]);
+    wait_until_together(&[&first, &second, &third]);
+
+    let begin = Instant::now();
+    let mut admitted = ask(&first, "k", 100);
+    for node in [&second, &third] {
+        std::thread::sleep(Duration::from_millis(100));
+        admitted += ask(node, "k", 100);
+    }
+    let most = 100 + granted(begin);
+    assert!((100..=most).contains(&admitted), "{admitted} admitted, expected 100 to {most}");
+
+    let late = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second, &third, &late]);
+    let left = usize::try_from(remaining(&late, "k")).unwrap();
+    let most = granted(begin);
+    assert!(left <= most, "{left} are left, expected at most {most}");
+    // What nobody used is as good as new, also on the late node.
+    assert_eq!(remaining(&late, "other"), 100);
+}
+
+#[test]
+fn limits_with_names_are_shared_as_well() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let body = r#"{"key":"k","limit":"default","cost":200}"#;
+    assert_eq!(tidegate_tests::post(&first, "/v1/check", body).status, 200);
+    // 200 units take 2 s to be granted anew; the other node hears of them long before.
+    let look = r#"{"key":"k","limit":"default","cost":0}"#;
+    let mut least = 200;
+    wait_until("the debt has been heard of", || {
+        let seen = tidegate_tests::post(&second, "/v1/check", look).json();
+        least = least.min(seen["remaining"].as_u64().unwrap());
+        if least == 200 {
+            // It may have drained before anybody looked: use it up again.
+            let _ = tidegate_tests::post(&first, "/v1/check", body);
+        }
+        least < 200
+    });
+}
+
+#[test]
+fn a_killed_node_is_down_and_the_others_go_on() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    let third = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second, &third]);
+    third.signal(Signal::KILL);
+    let mut number = 0;
+    wait_until("the killed node is down", || {
+        number += 1;
+        for node in [&first, &second] {
+            assert_eq!(ask(node, &format!("key {number} {}", node.resp), 10), 10);
+        }
+        is_in_state(&first, &third, "down") && is_in_state(&second, &third, "down")
+    });
+    let metrics = get(&first, "/metrics").body;
+    for line in [
+        r#"tidegate_cluster_members{state="alive"} 2"#,
+        r#"tidegate_cluster_members{state="down"} 1"#,
+        "tidegate_cluster_joining 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
+    assert!(is_in_state(&first, &second, "alive"));
+    assert!(is_in_state(&second, &first, "alive"));
+}
+
+#[test]
+fn a_node_that_is_stopped_leaves() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let mut second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    assert_eq!(ask(&second, "k", 100), 100);
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait().code(), Some(0));
+    // Nothing it admitted is lost.
+    assert!(remaining(&first, "k") < 50);
+    wait_until("its leave is known", || is_in_state(&first, &second, "left"));
+}
+
+#[test]
+fn a_cluster_needs_a_secret() {
+    let address = ["--cluster", "127.0.0.1:0"];
+    assert!(mistake(&address).contains("--cluster-secret-file"));
+    let with = |path: &str| mistake(&[&address[..], &["--cluster-secret-file", path]].concat());
+    assert!(with("no/such/file").contains("--cluster-secret-file no/such/file: "));
+    let short = secret("short\n");
+    assert!(with(short.path().to_str().unwrap()).contains("--cluster-secret-file "));
+}
+
+#[test]
+fn a_cluster_address_in_use_or_of_no_use_is_named() {
+    let secret = secret("a secret that is long enough\n");
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for address in [taken.as_str(), "0.0.0.0:0"] {
+        let line = mistake(&[
+            "--resp",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--cluster",
+            address,
+            "--cluster-secret-file",
+            secret.path().to_str().unwrap(),
+        ]);
+        assert!(line.contains(&format!("--cluster {address}: ")), "{line}");
+    }
+}

@@ -1,0 +1,79 @@
+//! Stopping in good order.
+
+use std::net::TcpStream;
+
+use rustix::process::Signal;
+use tidegate_tests::{Node, Raw, wait_until};
+
+#[test]
+fn idle_connections_close_and_the_node_ends_well() {
+    for signal in [Signal::TERM, Signal::INT] {
+        let mut node = Node::start(&[]);
+        let (mut resp, mut http) = (Raw::connect(node.resp), Raw::connect(node.http));
+        resp.expect_alive();
+        expect_healthy(&mut http);
+        node.signal(signal);
+        resp.expect_end();
+        http.expect_end();
+        assert_eq!(node.wait().code(), Some(0));
+    }
+}
+
+#[test]
+fn a_command_under_way_is_answered_first() {
+    let mut node = Node::start(&[]);
+    // Clients are accepted in turn, so those that say nothing are there when later ones are served.
+    let mut silent = [node.resp, node.http].map(Raw::connect);
+    let mut idle_http = Raw::connect(node.http);
+    let (mut idle, mut busy) = (Raw::connect(node.resp), Raw::connect(node.resp));
+    idle.expect_alive();
+    expect_healthy(&mut idle_http);
+    busy.expect_alive();
+    busy.send(b"*2\r\n$4\r\nECHO\r\n$5\r\nhe");
+    // The node has read that part before it learns of the signal.
+    wait_for_other_connection(&node);
+    node.signal(Signal::TERM);
+    // The idle ones do not wait for the busy one.
+    idle.expect_end();
+    idle_http.expect_end();
+    silent.iter_mut().for_each(Raw::expect_end);
+    assert!(TcpStream::connect(node.resp).is_err(), "the node still accepts");
+    busy.send(b"llo\r\n");
+    busy.expect("$5\r\nhello\r\n");
+    busy.expect_end();
+    assert_eq!(node.wait().code(), Some(0));
+}
+
+#[test]
+fn a_client_that_never_finishes_is_cut_off() {
+    let mut node = Node::start(&[]);
+    let mut stuck = Raw::connect(node.resp);
+    stuck.expect_alive();
+    stuck.send(b"*2\r\n$4\r\nECHO\r\n");
+    let mut slow = Raw::connect(node.http);
+    slow.send(b"POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{");
+    wait_for_other_connection(&node);
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait().code(), Some(0));
+    stuck.expect_end();
+    slow.expect_end();
+}
+
+fn expect_healthy(http: &mut Raw) {
+    http.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(http.line(), "HTTP/1.1 200 OK");
+    while !http.line().is_empty() {}
+    http.expect(r#"{"status":"ok"}"#);
+}
+
+/// Connections are served in turn, so once a later one is answered a few times the earlier bytes
+/// of others have been read.
+fn wait_for_other_connection(node: &Node) {
+    let mut turns = 0;
+    wait_until("others are served", || {
+        let mut other = Raw::connect(node.resp);
+        other.expect_alive();
+        turns += 1;
+        turns == 10
+    });
+}
