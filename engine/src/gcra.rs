@@ -105,13 +105,15 @@ impl Gcra {
         let Some((period, count)) = enforceable(quota)? else {
             return Ok(Self::blocked(scale));
         };
-        // period * units <= 2^64 * 2^63. The rate is at most 1 a nanosecond and a unit below two,
-        // so the interval is at least 1 after rounding half up.
-        let interval = {
-            let period = u128::from(period) * u128::from(scale.units);
-            let divisor = u128::from(count) << 62;
-            (period / divisor).div_ceil(2) as u64
+        let interval = if scale == Scale::NANOSECOND {
+            let (whole, rest) = (period / count, period % count);
+            whole + u64::from(rest >= count - rest)
+        } else {
+            // period * units <= 2^64 * 2^63.
+            let halves = u128::from(period) * u128::from(scale.units) / (u128::from(count) << 62);
+            halves.div_ceil(2) as u64
         };
+        // A unit below 2 ns may round an interval of 1 ns up to one unit, never down to none.
         Self::new(scale, interval.max(1), quota.burst_size())
     }
 
@@ -206,3 +208,7 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
 pub(crate) fn charge(tat: u64, at: u64, debt: u64) -> u64 {
     tat.max(at).saturating_add(debt).min(TAT_MAX)
 }
+
+#[cfg(test)]
+#[path = "gcra_tests.rs"]
+mod tests;
