@@ -3,7 +3,7 @@ use crate::contenders::{GovernorString, Precise};
 
 fn measured(ours: f64, peer: f64) -> Measured {
     let rates = |median| Rates { min: median / 2.0, median, max: median * 2.0 };
-    Measured { threads: 2, ours: rates(ours), peer: rates(peer) }
+    Measured { threads: 2, ours: rates(ours), peer: rates(peer), staleness: None }
 }
 
 fn written(format: Format, measured: &Measured) -> String {

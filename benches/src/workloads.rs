@@ -49,6 +49,13 @@ impl Workload {
         }
     }
 
+    /// Whether checks are spread over so many keys that most of them miss the cache: what batches
+    /// are for.
+    #[must_use]
+    pub const fn is_wide(self) -> bool {
+        matches!(self, Self::Zipf1M | Self::Uniform10M)
+    }
+
     /// A plan that makes the outcome of up to `checks` checks after the warm-up what the name says.
     ///
     /// # Errors

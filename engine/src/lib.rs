@@ -22,6 +22,8 @@ mod gcra;
 mod key;
 mod limiter;
 mod quota;
+#[cfg(not(loom))]
+mod recent;
 mod sync;
 mod table;
 
@@ -31,3 +33,5 @@ pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 pub use limiter::Limiter;
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
+#[cfg(not(loom))]
+pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};

@@ -112,6 +112,33 @@ impl<C: Clock> Limiter<C> {
         Ok(self.decide(&gcra, home, cost, self.clock.now(), || self.clock.now()))
     }
 
+    /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into
+    /// `decisions` in the order of the keys, instead of what was there.
+    ///
+    /// Each decision is atomic, the batch is not: others may check in between, and a key that
+    /// stands twice is charged twice. Keys are looked up ahead, so that waiting for memory
+    /// overlaps; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
+    pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        /// How many keys are looked up ahead: enough to keep a core's line fill buffers busy.
+        const AHEAD: usize = 32;
+
+        decisions.clear();
+        decisions.reserve(keys.len());
+        let now = self.clock.now();
+        for keys in keys.chunks(AHEAD) {
+            let mut homes = [None; AHEAD];
+            for (home, key) in homes.iter_mut().zip(keys) {
+                *home = Some(self.table.home(self.hash(key)));
+            }
+            decisions.extend(
+                homes
+                    .iter()
+                    .flatten()
+                    .map(|home| self.decide(&self.gcra, *home, 1, now, || self.clock.now())),
+            );
+        }
+    }
+
     /// What a check would find, without charging anything: `remaining` is what is left.
     #[inline]
     pub fn peek(&self, key: impl Key) -> Decision {

@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::{Decision, Limiter, ManualClock, Quota, Timestamp};
+use tidegate_engine::{Clock, Decision, Limiter, ManualClock, Quota, Timestamp};
 
 /// GCRA over rationals: all times in units of 1/count nanoseconds.
 struct Oracle {
@@ -221,6 +221,24 @@ proptest! {
             let decision = limiter.check_with("key", cost, &quota).unwrap();
             prop_assert_eq!(answer(&decision), oracle.check(now, cost));
             tat_nanos = oracle.tat / oracle.count;
+        }
+    }
+
+    #[test]
+    fn a_batch_decides_as_checks_one_by_one(
+        quota in whole_interval_quota(),
+        batches in prop::collection::vec((0_u64..3, prop::collection::vec(0_u8..20, 0..100)), 1..10),
+    ) {
+        let clock = ManualClock::new();
+        let batched = Limiter::builder(quota).clock(clock.clone()).build().unwrap();
+        let single = limiter(quota);
+        let mut decisions = Vec::new();
+        for (gap, keys) in batches {
+            clock.advance(quota.debt_of(gap));
+            batched.check_many(&keys, &mut decisions);
+            let expected: Vec<_> =
+                keys.iter().map(|key| single.check_at(key, 1, clock.now())).collect();
+            prop_assert_eq!(&decisions, &expected);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidegate_benches::contenders::{GovernorString, Precise};
+use tidegate_benches::contenders::{Audited, Batch32, GovernorString, Precise, Recent};
 use tidegate_benches::report::{Format, Report};
 use tidegate_benches::runner::{self, Settings};
 use tidegate_benches::{Failure, Workload, machine, memory};
@@ -21,6 +21,10 @@ struct Options {
     /// Run this workload only
     #[arg(long, value_name = "WORKLOAD")]
     only: Option<Workload>,
+    /// Run this clock or call style of ours only
+    #[arg(long, value_name = "VARIANT",
+          value_parser = [Precise::VARIANT, Recent::VARIANT, Batch32::VARIANT])]
+    variant: Option<String>,
     /// Timed rounds of each limiter, of which the median is shown
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(5..=99))]
@@ -88,12 +92,35 @@ fn measure(workload: Workload, options: &Options, report: &mut Report<io::Stdout
         let footprints = memory::compare(workload.keys())?;
         return Ok(report.memory::<Precise, GovernorString>(&footprints)?);
     }
-    let mut written = Ok(());
-    runner::run::<Precise, GovernorString>(workload, &settings(workload, options), |measured| {
+    measure_style::<Precise>(workload, options, report)?;
+    if workload != Workload::HotDenied {
+        measure_style::<Recent>(workload, options, report)?;
+    }
+    if workload.is_wide() {
+        measure_style::<Batch32>(workload, options, report)?;
+    }
+    Ok(())
+}
+
+fn measure_style<O: Audited>(
+    workload: Workload,
+    options: &Options,
+    report: &mut Report<io::Stdout>,
+) -> Outcome {
+    if options.variant.as_ref().is_some_and(|variant| variant != O::VARIANT) {
+        return Ok(());
+    }
+    let (mut written, mut staleness) = (Ok(()), None);
+    runner::run::<O, GovernorString>(workload, &settings(workload, options), |measured| {
+        staleness = measured.staleness.max(staleness);
         if written.is_ok() {
-            written = report.throughput::<Precise, GovernorString>(workload, measured);
+            written = report.throughput::<O, GovernorString>(workload, measured);
         }
     })?;
+    if let Some(staleness) = staleness {
+        let (workload, variant) = (workload.name(), O::VARIANT);
+        writeln!(io::stderr(), "{workload} {variant}: the clock was up to {staleness:?} late")?;
+    }
     Ok(written?)
 }
 

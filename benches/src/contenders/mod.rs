@@ -3,11 +3,12 @@
 mod governor;
 mod ours;
 
+use core::hint::black_box;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
 pub use self::governor::GovernorString;
-pub use self::ours::Precise;
+pub use self::ours::{Batch32, Precise, Recent};
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
@@ -23,10 +24,16 @@ pub trait Contender: Sync + Sized {
     /// When the limiter refuses the plan.
     fn build(plan: &Plan) -> Result<Self, Failure>;
 
-    /// Asks for one unit, the way a user of the library does. This is what is timed.
+    /// Asks for one unit, the way a user of the library does.
     // A `String` is what governor's keyed limiter borrows; `str` would cost it an allocation.
     #[expect(clippy::ptr_arg)]
     fn check(&self, key: &String) -> bool;
+
+    /// Asks for one unit of each key in turn; how many were allowed. This is what is timed.
+    #[inline]
+    fn check_all(&self, keys: &[String]) -> u64 {
+        keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
+    }
 
     /// Asks for several units, outside the timed part.
     #[expect(clippy::ptr_arg)]
@@ -49,4 +56,9 @@ pub trait Audited: Contender {
 
     /// Live keys forgotten to make room, since the limiter was built.
     fn evicted(&self) -> u64;
+
+    /// The longest time the limiter's clock has stood still, if it is one that does.
+    fn staleness(&self) -> Option<Duration> {
+        None
+    }
 }

@@ -18,7 +18,7 @@
 //! |---|---|---|---|
 //! | C1 word, any scan | acquire | confirm (C6) | a word is taken with an older tag: a key evicts or overlooks its own |
 //! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - |
-//! | C3 word, claim | relaxed | the fence (C4) orders it before the look at the other places | - |
+//! | C3 word, claim | release | C1 | who finds its key gone may read a clock that is a shared word older than the taker read it. No model tells: loom never moves a load behind a later store. The fence (C4) orders the claim before the look at the other places |
 //! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both look before either has published: two live words |
 //! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim that was taken over labels the next owner's slot |
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible |
@@ -168,7 +168,7 @@ impl Table {
         let intent = Word::intent(key, met.generation);
         met.slot
             .word
-            .compare_exchange(met.word.0, intent.0, Ordering::Relaxed, Ordering::Relaxed)
+            .compare_exchange(met.word.0, intent.0, Ordering::Release, Ordering::Relaxed)
             .ok()?;
         if evicts {
             // Relaxed: a statistic.

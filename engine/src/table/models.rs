@@ -9,6 +9,7 @@
 //! in runs this short.
 
 use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use crate::key::KeyHash;
@@ -264,6 +265,37 @@ fn a_late_thread_reads_the_clock_again() {
         let admitted = late.join().unwrap();
         assert_eq!(charged(&table, departing), u64::from(admitted));
         assert_eq!(charged(&table, coming), 1);
+    });
+}
+
+/// The clock is a shared word, as [`RecentClock`](crate::RecentClock)'s is, and one thread sees it
+/// move before the other does: what that thread took as expired, the other can not find fresh
+/// at the earlier time.
+#[test]
+fn a_hand_over_carries_the_time_it_was_decided_at() {
+    explore(Some(PAIR - 1), || {
+        let table = table(1);
+        let (departing, coming) = (key(0, 1), key(0, 2));
+        set(&table, departing, NOW - 1);
+        let clock = Arc::new(AtomicU64::new(NOW - 2));
+        let ours = Arc::clone(&clock);
+        let taker = spawn(&table, move |t| {
+            ours.store(NOW, Ordering::Relaxed);
+            let now = ours.load(Ordering::Relaxed);
+            check_at(t, coming, 1, now, now)
+        });
+        let late = spawn(&table, move |t| {
+            let now = clock.load(Ordering::Relaxed);
+            let update = t.home(departing).update(
+                now,
+                || clock.load(Ordering::Relaxed),
+                |value, now| (value.max(now) < now + 1).then_some(value.max(now) + 1),
+            );
+            matches!(update, Update::Written { .. })
+        });
+        assert!(taker.join().unwrap());
+        let admitted = late.join().unwrap();
+        assert_eq!(charged(&table, departing), u64::from(admitted));
     });
 }
 
