@@ -125,7 +125,8 @@ impl Home<'_> {
 
 impl Line {
     /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
-    #[inline]
+    // A call would hand the result over in memory.
+    #[inline(always)]
     fn update(
         &self,
         key: KeyHash,
@@ -145,7 +146,7 @@ impl Line {
 
 impl Slot {
     /// Updates the slot if it is settled and belongs to `key`; `None` if not.
-    #[inline]
+    #[inline(always)]
     fn update(
         &self,
         key: KeyHash,
