@@ -1,10 +1,12 @@
 //! Listening: accepting connections up to a bound, and letting go of them.
 
 use std::future::Future;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +20,13 @@ pub const MAX_CONNECTIONS: usize = 10_000;
 const MAX_REFUSALS: usize = 100;
 /// How long to wait when the system has no means for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a client that is hung up on may take to read the last reply.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much more it may send meanwhile, in bytes.
+const LINGER_BYTES: usize = 1024 * 1024;
+/// How much of that is thrown away at a time, in bytes.
+const LINGER_PIECE_BYTES: usize = 4 * 1024;
 
 /// A front-end, as far as listening is concerned.
 pub trait FrontEnd: Send + Sync + 'static {
@@ -33,7 +42,7 @@ pub trait FrontEnd: Send + Sync + 'static {
 }
 
 /// Binds a listener and says where it ended up.
-pub async fn bind(address: SocketAddr) -> std::io::Result<(TcpListener, SocketAddr)> {
+pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
@@ -96,4 +105,24 @@ pub async fn accept(
             }
         }
     }
+}
+
+/// Closes a connection on which more may be under way: hanging up at once would make the client's
+/// system throw away the last reply.
+pub async fn linger(stream: &mut TcpStream) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let discard = async {
+        let mut left = LINGER_BYTES;
+        while left > 0 && stream.readable().await.is_ok() {
+            match stream.try_read(&mut [0; LINGER_PIECE_BYTES]) {
+                Ok(0) => break,
+                Ok(count) => left = left.saturating_sub(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, discard).await;
 }

@@ -74,6 +74,14 @@ impl Raw {
         assert_eq!(String::from_utf8_lossy(&bytes), expected);
     }
 
+    /// Expects so many bytes and gives them back.
+    #[must_use]
+    pub fn bytes(&mut self, count: usize) -> Vec<u8> {
+        let mut bytes = vec![0; count];
+        self.0.read_exact(&mut bytes).expect("the node answers");
+        bytes
+    }
+
     /// Expects one line and gives it back without its end.
     #[must_use]
     pub fn line(&mut self) -> String {

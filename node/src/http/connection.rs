@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::router::{self, Node};
-use crate::net::FrontEnd;
+use crate::net::{self, FrontEnd};
 use crate::service::Service;
 
 /// How long a client may take to send the head of a request, or to begin the next one.
@@ -47,7 +47,16 @@ impl FrontEnd for HttpFrontEnd {
     }
 }
 
-async fn serve(stream: TcpStream, node: Arc<Node>, drain: CancellationToken) {
+async fn serve(mut stream: TcpStream, node: Arc<Node>, drain: CancellationToken) {
+    talk(&mut stream, node, &drain).await;
+    // What was refused unread, such as a head or a body beyond its bound, may still be arriving.
+    if !drain.is_cancelled() {
+        net::linger(&mut stream).await;
+    }
+}
+
+/// Answers requests until either side has had enough.
+async fn talk(stream: &mut TcpStream, node: Arc<Node>, drain: &CancellationToken) {
     let service = service_fn(move |request| {
         let node = Arc::clone(&node);
         async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
@@ -56,7 +65,6 @@ async fn serve(stream: TcpStream, node: Arc<Node>, drain: CancellationToken) {
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .pipeline_flush(true)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     // However it ends, there is nobody left to tell.

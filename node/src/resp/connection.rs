@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::parser::Parser;
 use super::server::ServerInfo;
 use super::session::Session;
-use crate::net::FrontEnd;
+use crate::net::{FrontEnd, linger};
 use crate::service::Service;
 
 /// The most bytes taken in by one read.
@@ -22,10 +22,6 @@ const READ_BYTES: usize = 64 * 1024;
 const MAX_UNSENT_BYTES: usize = 1024 * 1024;
 /// A buffer larger than this is given back once it is empty, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
-/// How long a client that is hung up on may take to read the last reply.
-const LINGER: Duration = Duration::from_secs(1);
-/// How much more it may send meanwhile, in bytes.
-const LINGER_BYTES: usize = 1024 * 1024;
 
 thread_local! {
     /// Shared by all connections of a thread, so an idle one owns no buffer.
@@ -231,24 +227,4 @@ impl Connection {
         }
         Ok(())
     }
-}
-
-/// Closes a connection on which more may be under way: hanging up at once would make the client's
-/// system throw away the last reply.
-async fn linger(stream: &mut TcpStream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
-    let discard = async {
-        let mut left = LINGER_BYTES;
-        while left > 0 && stream.readable().await.is_ok() {
-            match BUFFERS.with_borrow_mut(|buffers| stream.try_read(&mut buffers.input)) {
-                Ok(0) => break,
-                Ok(count) => left = left.saturating_sub(count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => break,
-            }
-        }
-    };
-    let _ = tokio::time::timeout(LINGER, discard).await;
 }
