@@ -67,7 +67,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_node_admits_the_others_know() {
     let a = Node::start(SECRET, &[]).await;
-    assert!(!a.cluster.is_joining());
+    assert!(!a.cluster.is_joining() && a.cluster.has_joined());
     let b = Node::start(SECRET, &[&a]).await;
     let c = Node::start(SECRET, &[&a]).await;
     eventually("all see all", || {
@@ -93,7 +93,8 @@ async fn what_one_node_admits_the_others_know() {
     assert_eq!(a.cluster.stats().violations, 0);
 
     let d = Node::start(SECRET, &[&b]).await;
-    eventually("d joined", || !d.cluster.is_joining()).await;
+    eventually("d joined", || d.cluster.has_joined()).await;
+    assert!(!d.cluster.is_joining());
     assert_eq!(d.remaining("key"), 0, "{:?}", d.cluster.stats());
     assert_eq!(d.cluster.stats().gaps, 0);
     eventually("a sees d", || a.sees(&d, MemberState::Alive)).await;
@@ -125,6 +126,7 @@ async fn another_secret_is_refused() {
     let b = Node::start(b"some other secret entirely", &[&a]).await;
     assert!(b.cluster.is_joining());
     eventually("b gave up waiting", || !b.cluster.is_joining()).await;
+    assert!(!b.cluster.has_joined());
     for (node, other) in [(&a, &b), (&b, &a)] {
         assert_eq!(node.cluster.members().len(), 1);
         assert_eq!(node.state_of(other.cluster.local_addr()), None);

@@ -292,10 +292,16 @@ impl<H: Host> Core<H> {
     }
 
     /// Whether the node still waits for another one's state; false at the latest when the patience
-    /// for unreachable seeds is over.
+    /// for unreachable seeds is over, which does not mean that it [has joined](Self::has_joined).
     #[must_use]
     pub fn is_joining(&self, now: Nanos) -> bool {
         !self.joined && now.saturating_sub(self.started) < self.options.join_patience
+    }
+
+    /// Whether the node founded its cluster or has taken another one's state over; never false again.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.joined
     }
 
     /// Every peer that is connected has acknowledged everything.

@@ -26,7 +26,6 @@ use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
 use crate::limits::Limits;
 use limiters::Limiters;
 use link::{Event, Link};
-use shared::Phase;
 pub(crate) use shared::Shared;
 
 /// Events of all links that wait for the core, at most; beyond that links are not read.
@@ -275,8 +274,8 @@ impl Driver {
                 }
             }
         }
-        if !self.core.is_joining(self.now()) {
-            self.shared.set_phase(Phase::Ready);
+        if self.core.has_joined() {
+            self.shared.set_joined();
         }
     }
 

@@ -16,9 +16,11 @@ use crate::member::Member;
 /// Where a node stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
 #[repr(u8)]
-pub(super) enum Phase {
+enum Phase {
+    /// The state of the cluster is still to come.
     Joining,
-    Ready,
+    /// The node founded the cluster, or has taken its state over. Final.
+    Joined,
 }
 
 /// What handles read without asking the driver.
@@ -55,10 +57,10 @@ impl Shared {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = View { members, stats };
     }
 
-    pub(super) fn set_phase(&self, phase: Phase) {
-        // Release: whoever sees `Ready` also sees the state that was taken over; pairs with
-        // `is_joining`.
-        self.phase.store(phase, Ordering::Release);
+    pub(super) fn set_joined(&self) {
+        // Release: whoever sees `Joined` also sees the state that was taken over; pairs with
+        // `has_joined`.
+        self.phase.store(Phase::Joined, Ordering::Release);
     }
 
     pub(crate) fn members(&self) -> Vec<Member> {
@@ -70,8 +72,11 @@ impl Shared {
     }
 
     pub(crate) fn is_joining(&self) -> bool {
-        // Acquire: pairs with `set_phase`.
-        self.phase.load(Ordering::Acquire) == Phase::Joining
-            && self.started.elapsed() < self.join_patience
+        !self.has_joined() && self.started.elapsed() < self.join_patience
+    }
+
+    pub(crate) fn has_joined(&self) -> bool {
+        // Acquire: pairs with `set_joined`.
+        self.phase.load(Ordering::Acquire) == Phase::Joined
     }
 }
