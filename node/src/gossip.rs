@@ -12,6 +12,9 @@ use tidegate_engine::KeyHash;
 
 use crate::service::Limiters;
 
+/// How long a node that joins waits for what the cluster knows before it serves anybody.
+const JOIN_PATIENCE: Duration = Duration::from_secs(5);
+
 /// A handle on the cluster, or on nothing for a node that stands alone.
 #[derive(Clone, Default)]
 pub struct Gossip(Option<Cluster>);
@@ -22,7 +25,8 @@ pub struct View {
     /// The id of this node, which is among the members.
     pub this: String,
     pub members: Vec<Member>,
-    pub joining: bool,
+    /// Whether the state of the cluster is here.
+    pub joined: bool,
 }
 
 impl Gossip {
@@ -31,7 +35,7 @@ impl Gossip {
         Self(None)
     }
 
-    /// Opens the cluster's door at `address`, and joins it if there is somebody to join.
+    /// Meets other nodes at `address`, and joins it if there is somebody to join.
     ///
     /// # Errors
     /// One line that names the flag.
@@ -51,6 +55,7 @@ impl Gossip {
         }
         let mut config = Config::new(address, secret);
         config.join = join.to_vec();
+        config.join_patience = JOIN_PATIENCE;
         let cluster = Cluster::start(config, limits).await;
         cluster
             .map(|cluster| Self(Some(cluster)))
@@ -77,7 +82,7 @@ impl Gossip {
         Some(View {
             // This node comes first.
             this: members.first().map(|member| member.id.clone()).unwrap_or_default(),
-            joining: cluster.is_joining(),
+            joined: cluster.has_joined(),
             members,
         })
     }
@@ -87,6 +92,12 @@ impl Gossip {
         self.0.as_ref().map(Cluster::stats)
     }
 
+    /// Whether the state of the cluster is here; so it is when there is no cluster to join.
+    pub fn has_joined(&self) -> bool {
+        self.0.as_ref().is_none_or(Cluster::has_joined)
+    }
+
+    /// Whether the state of the cluster is still waited for: at most for [`JOIN_PATIENCE`].
     pub fn is_joining(&self) -> bool {
         self.0.as_ref().is_some_and(Cluster::is_joining)
     }

@@ -239,7 +239,7 @@ fn encode_gossip(
     stats: &Stats,
 ) -> Result<(), std::fmt::Error> {
     for (name, help, value) in [
-        ("cluster_joining", "1 until the state of the cluster is here.", u64::from(view.joining)),
+        ("cluster_joining", "1 until the state of the cluster is here.", u64::from(!view.joined)),
         ("cluster_links_out", "Open links this node dialled.", stats.links_out),
         ("cluster_links_in", "Open links others dialled.", stats.links_in),
         ("cluster_pending_keys", "Keys other nodes are still to hear of.", stats.pending_keys),

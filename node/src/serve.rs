@@ -1,9 +1,10 @@
-//! Running a node: bind, start, say so, wait, drain.
+//! Running a node: bind, join, say so, serve, drain, leave.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_engine::KeyHasher;
@@ -20,10 +21,12 @@ use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
 use crate::service::{Limiters, Service};
 
-/// How long connections with work under way may take to finish it.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long leaving the cluster may take after that.
-const LEAVE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long stopping may take: work under way is finished, then the cluster is left.
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
+/// How much of that is kept for leaving the cluster, so that what was admitted last is told.
+const LEAVE_SHARE: Duration = Duration::from_secs(1);
+/// How often a node that joins looks whether the state of the cluster has come.
+const JOIN_POLL: Duration = Duration::from_millis(10);
 
 /// Runs a node until it is told to stop.
 ///
@@ -50,6 +53,18 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let (http_listener, http) = bind("--http", args.http).await?;
     let (limiters, gossip) = start(args, limits).await?;
     let bound = Bound { resp, http, cluster: gossip.address() };
+    // Clients may connect meanwhile; whoever is served before the node knows what was consumed
+    // is given it again.
+    tokio::select! {
+        () = joined(&gossip) => {}
+        () = stop.wait() => {
+            gossip.leave(STOP_TIMEOUT).await;
+            return Ok(());
+        }
+    }
+    if !gossip.has_joined() {
+        warn_alone(&args.join);
+    }
     let service = Arc::new(Service::new(limiters, gossip));
 
     let draining = Arc::new(AtomicBool::new(false));
@@ -77,10 +92,30 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     // Nobody connects any more by the time the first connection is closed.
     stop_accepting.cancel();
     let _ = tokio::join!(resp_clients, http_clients);
+    let deadline = Instant::now() + STOP_TIMEOUT;
+    let leave_share = if bound.cluster.is_some() { LEAVE_SHARE } else { Duration::ZERO };
     // What is not done by then is cut off when the process ends.
-    connections.drain(DRAIN_TIMEOUT).await;
-    service.gossip().leave(LEAVE_TIMEOUT).await;
+    connections.drain(STOP_TIMEOUT - leave_share).await;
+    service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
     Ok(())
+}
+
+/// Waits until the state of the cluster is here, or was waited for in vain.
+async fn joined(gossip: &Gossip) {
+    while gossip.is_joining() {
+        tokio::time::sleep(JOIN_POLL).await;
+    }
+}
+
+/// Says that nobody has let this node in.
+fn warn_alone(join: &[SocketAddr]) {
+    let flags: Vec<String> = join.iter().map(|address| format!("--join {address}")).collect();
+    // A node serves on when nobody listens to what it says.
+    let _ = writeln!(
+        std::io::stderr(),
+        "tidegate: {}: nobody answered yet; deciding alone, still trying",
+        flags.join(" ")
+    );
 }
 
 /// The limiters, and the cluster that keeps them true if there is to be one.

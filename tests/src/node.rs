@@ -35,13 +35,7 @@ impl Node {
     /// When it does not.
     #[must_use]
     pub fn start(args: &[&str]) -> Self {
-        let mut process = Command::new(binary())
-            .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
-            .args(args)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the node starts");
+        let mut process = spawn(args, Stdio::inherit());
         let lines = lines(process.stdout.take().expect("a pipe"));
         let mut greeting = String::new();
         let listening = loop {
@@ -119,6 +113,55 @@ impl Drop for Node {
     }
 }
 
+/// Starts a node on free ports.
+fn spawn(args: &[&str], errors: Stdio) -> Child {
+    Command::new(binary())
+        .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .args(args)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(errors)
+        .spawn()
+        .expect("the node starts")
+}
+
+/// A node that is waited for only as far as its process goes: what it says is read at its end.
+#[derive(Debug)]
+pub struct Starting(Child);
+
+impl Starting {
+    /// Starts a node on free ports and waits for nothing.
+    ///
+    /// # Panics
+    /// When it can not be started.
+    #[must_use]
+    pub fn start(args: &[&str]) -> Self {
+        Self(spawn(args, Stdio::piped()))
+    }
+
+    /// Waits for the node's first line on standard output.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn wait_for_output(&mut self) {
+        use std::io::Read;
+        let output = self.0.stdout.as_mut().expect("a pipe");
+        output.read_exact(&mut [0]).expect("a first byte");
+    }
+
+    /// Stops it and waits until it has ended.
+    ///
+    /// # Panics
+    /// When it does not end.
+    #[must_use]
+    pub fn stop(mut self) -> Output {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, Signal::TERM).expect("the process exists");
+        wait_until("the node has ended", || self.0.try_wait().expect("a child").is_some());
+        Output::of(self.0.wait_with_output().expect("its output"))
+    }
+}
+
 fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(MAX_LINES);
     std::thread::spawn(move || {
@@ -149,11 +192,16 @@ pub struct Output {
 pub fn run(args: &[&str]) -> Output {
     let mut command = Command::new(binary());
     let output = command.current_dir(repository()).args(args).stdin(Stdio::null()).output();
-    let output = output.expect("the binary starts");
-    Output {
-        code: output.status.code(),
-        stdout: String::from_utf8(output.stdout).expect("text"),
-        stderr: String::from_utf8(output.stderr).expect("text"),
+    Output::of(output.expect("the binary starts"))
+}
+
+impl Output {
+    fn of(output: std::process::Output) -> Self {
+        Self {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).expect("text"),
+            stderr: String::from_utf8(output.stderr).expect("text"),
+        }
     }
 }
 

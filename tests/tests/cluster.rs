@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
 use tempfile::NamedTempFile;
-use tidegate_tests::{Node, get, mistake, redis, wait_until};
+use tidegate_tests::{Node, Raw, Starting, get, mistake, redis, wait_until};
 
 /// One unit of the limit that the tests use is granted in this time: 100 a minute.
 const INTERVAL: Duration = Duration::from_millis(600);
@@ -102,6 +102,82 @@ fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
     assert!(left <= most, "{left} are left, expected at most {most}");
     // What nobody used is as good as new, also on the late node.
     assert_eq!(remaining(&late, "other"), 100);
+}
+
+/// A node says that it listens, and serves anybody, only once it knows what was consumed.
+#[test]
+fn a_node_that_joins_gives_nothing_away() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    for round in 0..5 {
+        let (resp_key, http_key) = (format!("resp {round}"), format!("http {round}"));
+        let begin = Instant::now();
+        assert_eq!(ask(&first, &resp_key, 100), 100);
+        assert_eq!(ask(&first, &http_key, 100), 100);
+        let late = start(&secret, &[&first]);
+        let admitted = ask(&late, &resp_key, 100);
+        let body = format!(r#"{{"key":"{http_key}","rate":"100/m","burst":100,"cost":0}}"#);
+        let left = tidegate_tests::post(&late, "/v1/check", &body).json();
+        let left = usize::try_from(left["remaining"].as_u64().unwrap()).unwrap();
+        let most = granted(begin);
+        assert!(admitted <= most && left <= most, "{admitted}, {left}: more than {most}");
+    }
+}
+
+/// An address at which nobody answers.
+fn nobody() -> (std::net::UdpSocket, String) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a str; 6] {
+    let secret = secret.path().to_str().unwrap();
+    ["--cluster", "127.0.0.1:0", "--cluster-secret-file", secret, "--join", join]
+}
+
+#[test]
+fn a_node_that_nobody_lets_in_says_so_and_serves() {
+    let secret = secret("a secret that is long enough\n");
+    let (_socket, address) = nobody();
+    let node = Node::start(&joining_args(&secret, &address));
+    assert_eq!(ask(&node, "k", 1), 1);
+    assert_eq!(get(&node, "/healthz").status, 200);
+    let metrics = get(&node, "/metrics").body;
+    assert!(metrics.lines().any(|line| line == "tidegate_cluster_joining 1"), "{metrics}");
+
+    let mut other = Starting::start(&joining_args(&secret, &address));
+    other.wait_for_output();
+    let output = other.stop();
+    let expected =
+        format!("tidegate: --join {address}: nobody answered yet; deciding alone, still trying\n");
+    assert_eq!((output.code, output.stderr), (Some(0), expected));
+}
+
+#[test]
+fn a_node_can_be_stopped_while_it_joins() {
+    let secret = secret("a secret that is long enough\n");
+    let (socket, address) = nobody();
+    let node = Starting::start(&joining_args(&secret, &address));
+    // It handles signals by the time it knocks.
+    let _ = socket.recv_from(&mut [0; 2_000]).unwrap();
+    let output = node.stop();
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_client_that_never_finishes_does_not_keep_a_node_from_leaving() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let mut second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let mut stuck = Raw::connect(second.resp);
+    stuck.expect_alive();
+    stuck.send(b"*2\r\n$4\r\nECHO\r\n");
+    assert_eq!(ask(&second, "k", 100), 100);
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait().code(), Some(0));
+    wait_until("its leave is known", || is_in_state(&first, &second, "left"));
 }
 
 #[test]

@@ -80,8 +80,6 @@ fn health(node: &Node) -> Answer {
     // Relaxed: the flag guards nothing else.
     let (code, status) = if node.draining.load(Ordering::Relaxed) {
         (StatusCode::SERVICE_UNAVAILABLE, "draining")
-    } else if node.service.gossip().is_joining() {
-        (StatusCode::SERVICE_UNAVAILABLE, "joining")
     } else {
         (StatusCode::OK, "ok")
     };
