@@ -26,6 +26,8 @@ use crate::service::INLINE;
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The most limits of one node.
 const MAX_LIMITS: usize = 256;
+/// The longest key that an error names, in bytes.
+const MAX_KEY_BYTES: usize = 64;
 /// The longest name of a limit, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -50,15 +52,27 @@ impl LimitConfig {
 pub fn read(path: &Path) -> Result<Vec<LimitConfig>, String> {
     let file = path.display();
     let read = || {
-        let mut text = String::new();
-        File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
-        Ok(text)
+        let mut bytes = Vec::new();
+        File::open(path)?.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
+        Ok(bytes)
     };
-    let text = read().map_err(|error: std::io::Error| format!("{file}: {error}"))?;
-    if text.len() as u64 > MAX_FILE_BYTES {
+    let bytes = read().map_err(|error: std::io::Error| format!("{file}: {error}"))?;
+    if bytes.len() as u64 > MAX_FILE_BYTES {
         return Err(format!("{file}: the file is larger than {MAX_FILE_BYTES} bytes"));
     }
-    parse(&text).map_err(|error| format!("{file}: {error}"))
+    text(&bytes).and_then(parse).map_err(|error| format!("{file}: {error}"))
+}
+
+/// The bytes of a file as text.
+///
+/// # Errors
+/// The line of the first byte that is none.
+pub fn text(bytes: &[u8]) -> Result<&str, ConfigError> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let (valid, _) = bytes.split_at(error.valid_up_to());
+        let valid = String::from_utf8_lossy(valid);
+        ConfigError::at_key(&valid, valid.len(), "not UTF-8")
+    })
 }
 
 /// Reads the limits of a text.
@@ -68,7 +82,7 @@ pub fn read(path: &Path) -> Result<Vec<LimitConfig>, String> {
 pub fn parse(text: &str) -> Result<Vec<LimitConfig>, ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
-        ConfigError::at(text, at, error.message().replace(['\n', '\r'], " "))
+        ConfigError::at_key(text, at, &error.message().replace(['\n', '\r'], " "))
     })?;
     let mut limits = Vec::new();
     for (key, value) in document.get_ref() {
@@ -113,6 +127,31 @@ impl ConfigError {
         let line = 1 + memchr::memchr_iter(b'\n', before).count();
         Self { line, problem }
     }
+
+    /// An error in a line that could not be read as TOML; names the key that the line begins with.
+    fn at_key(text: &str, offset: usize, problem: &str) -> Self {
+        let problem = match key_at(text, offset) {
+            Some(key) => format!("{key}: {problem}"),
+            None => problem.to_owned(),
+        };
+        Self::at(text, offset, problem)
+    }
+}
+
+/// The key of the line in which `offset` lies, with the table before it. What is no TOML has no
+/// keys for certain: this is what its writer must have meant.
+fn key_at(text: &str, offset: usize) -> Option<String> {
+    let before = text.get(..offset).unwrap_or(text);
+    let start = before.rfind('\n').map_or(0, |found| found + 1);
+    let line = text[start..].lines().next().unwrap_or_default();
+    let key = line.split('=').next().unwrap_or_default().trim();
+    let is_key = |c: char| c.is_ascii_alphanumeric() || "_-.\"'".contains(c);
+    if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.chars().all(is_key) {
+        return None;
+    }
+    let table = text[..start].lines().rev().find(|line| line.trim_start().starts_with('['));
+    let in_limit = table.is_some_and(|line| line.trim_start().starts_with("[[limit]]"));
+    Some(format!("{}{key}", if in_limit { "limit." } else { "" }))
 }
 
 impl fmt::Display for ConfigError {

@@ -31,8 +31,17 @@ fn an_error_names_the_line_and_the_key() {
         ("limit = 1", "line 1: limit: "),
         ("\nlimit = [1]", "line 2: limit: "),
         (&with("bursts = 1"), "line 5: limit.bursts: unknown key"),
-        (&with("burst = 2"), "line 5: duplicate key"),
-        (&with("x"), "line 5: "),
+        (&with("burst = 2"), "line 5: limit.burst: duplicate key"),
+        (&with("x"), "line 5: limit.x: "),
+        (&with("x = yes"), "line 5: limit.x: "),
+        (&with("x ="), "line 5: limit.x: "),
+        (&with("x = \"1/s"), "line 5: limit.x: "),
+        (&with("= 1"), "line 5: "),
+        ("[[limit]]\nname = \"a\"\nrate =\nburst = 1", "line 3: limit.rate: "),
+        ("[[limit]]\nname = a\nrate = \"1/s\"\nburst = 1", "line 2: limit.name: "),
+        ("[[limit]]\nname = \"a\"\nrate = 1/s\nburst = 1", "line 3: limit.rate: "),
+        ("limits = 10/s", "line 1: limits: "),
+        ("[[limit]\nname = \"a\"", "line 1: "),
         (
             &with("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1"),
             "line 6: limit.name: `a` is defined twice",
@@ -68,6 +77,17 @@ fn an_error_names_the_line_and_the_key() {
         let error = error(text);
         assert!(error.starts_with(expected), "{text:?}: {error}");
         assert!(!error.contains('\n'), "{error:?}");
+    }
+}
+
+#[test]
+fn bytes_that_are_no_text_are_named_with_line_and_key() {
+    for (bytes, expected) in [
+        (&b"[[limit]]\nname = \"\xff\"\n"[..], "line 2: limit.name: not UTF-8"),
+        (b"[[limit]]\n# \xff\n", "line 2: not UTF-8"),
+        (b"\xff", "line 1: not UTF-8"),
+    ] {
+        assert_eq!(super::text(bytes).unwrap_err().to_string(), expected);
     }
 }
 
