@@ -103,8 +103,14 @@ fn address(text: &str) -> Result<SocketAddr, String> {
         return Ok(address);
     }
     let expected = "expected ADDRESS:PORT, such as 127.0.0.1:7379";
-    let mut addresses = text.to_socket_addrs().map_err(|_| expected.to_owned())?;
-    addresses.next().ok_or_else(|| expected.to_owned())
+    let (host, port) = text.rsplit_once(':').ok_or(expected)?;
+    let port: u16 = port.parse().map_err(|_| expected)?;
+    // Colons are in no name, and an IPv6 address that needs no resolving stands in brackets.
+    if host.is_empty() || host.contains([':', '[', ']']) {
+        return Err(expected.to_owned());
+    }
+    let found = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
+    found.ok_or_else(|| format!("the name {host} does not resolve to an address"))
 }
 
 #[cfg(test)]

@@ -53,6 +53,8 @@ fn bad_flags_are_named() {
     for (args, name) in [
         (&["--resp", "nowhere"][..], "--resp"),
         (&["serve", "--http", "127.0.0.1"], "--http"),
+        (&["--resp", "nosuchhost.invalid:80"], "nosuchhost.invalid does not resolve"),
+        (&["--resp", "nosuchhost.invalid:port"], "expected ADDRESS:PORT"),
         (&["--frobnicate"], "--frobnicate"),
         (&["frobnicate"], "frobnicate"),
         (&["--config"], "--config"),
