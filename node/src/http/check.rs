@@ -16,8 +16,9 @@ use crate::rate::Rate;
 use crate::service::{CheckError, INLINE, MAX_KEY_BYTES, Service};
 use crate::units::millis_up;
 
-/// The largest body, in bytes.
-const MAX_BODY_BYTES: usize = 16 * 1024;
+/// The largest body, in bytes: far more than the longest key takes, so that a key beyond its bound
+/// is told so.
+const MAX_BODY_BYTES: usize = 64 * 1024;
 /// How long a client may take to send it.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode, Version};
 use serde::Serialize;
 
 use super::check;
@@ -28,6 +28,9 @@ pub struct Node {
 }
 
 pub async fn answer(node: &Node, request: Request<Incoming>) -> Answer {
+    if !names_host(&request) {
+        return error(StatusCode::BAD_REQUEST, "expected one Host header");
+    }
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
@@ -39,6 +42,12 @@ pub async fn answer(node: &Node, request: Request<Incoming>) -> Answer {
         "/v1/cluster" | "/healthz" | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(StatusCode::NOT_FOUND, "no such path"),
     }
+}
+
+/// Whether the request says which host it means, as HTTP/1.1 requires: once, not that it matters.
+fn names_host(request: &Request<Incoming>) -> bool {
+    let hosts = request.headers().get_all(HOST).iter().count();
+    hosts == 1 || hosts == 0 && request.version() < Version::HTTP_11
 }
 
 /// A JSON answer.
