@@ -46,7 +46,7 @@ fn throttle_answers_in_its_own_order() {
 }
 
 #[test]
-fn all_doors_share_the_keys_of_inline_limits() {
+fn all_front_ends_share_the_keys_of_inline_limits() {
     let node = Node::start(&[]);
     let mut raw = Raw::connect(node.resp);
     raw.send(b"CL.THROTTLE k 9 10 86400\r\n");
@@ -163,6 +163,7 @@ fn a_client_library_finds_a_server() {
         let mut redis = client(&node, version);
         let info: redis::InfoDict = redis::cmd("INFO").query(&mut redis).unwrap();
         assert!(info.get::<String>("tidegate_version").is_some());
+        assert_eq!(info.get::<String>("redis_version").as_deref(), Some("7.4.0"));
         assert!(info.get::<u64>("total_commands_processed").is_some());
         assert_eq!(info.get::<u16>("tcp_port"), Some(node.resp.port()));
         let section: redis::InfoDict = redis::cmd("INFO").arg("clients").query(&mut redis).unwrap();
@@ -256,14 +257,16 @@ fn the_last_error_reaches_a_client_that_goes_on_sending() {
 }
 
 #[test]
-fn a_browser_is_hung_up_on() {
+fn a_browser_is_told_and_hung_up_on() {
     let node = Node::start(&[]);
-    for head in ["POST / HTTP/1.1\r\n", "PING\r\nhost: x\r\n"] {
+    for (head, unknown) in [("POST / HTTP/1.1\r\n", "POST"), ("PING\r\nhost: x\r\n", "host:")] {
         let mut raw = Raw::connect(node.resp);
         raw.send(format!("{head}\r\nCL.THROTTLE k 1 1 86400\r\n").as_bytes());
         if head.starts_with("PING") {
             raw.expect("+PONG\r\n");
         }
+        let error = raw.line();
+        assert!(error.starts_with(&format!("-ERR unknown command '{unknown}'")), "{error}");
         raw.expect_end();
     }
     let mut raw = Raw::connect(node.resp);

@@ -290,11 +290,16 @@ pub fn info(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
     reply.verbatim(&text);
 }
 
+/// Some clients look for this field to learn what they may send, and give up without it. This is
+/// a version that speaks both protocols and knows `CLIENT SETINFO`, as this server does.
+const REDIS_VERSION: &str = "7.4.0";
+
 type Lines = Vec<(&'static str, String)>;
 
 fn server_lines(session: &Session) -> Lines {
     vec![
         ("tidegate_version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("redis_version", REDIS_VERSION.to_owned()),
         ("redis_mode", "standalone".to_owned()),
         ("process_id", std::process::id().to_string()),
         ("tcp_port", session.server.address.port().to_string()),

@@ -51,8 +51,10 @@ impl Session {
         }
         self.commands += 1;
         match commands::find(command.arg(0)) {
-            None if is_http(command.arg(0)) => self.closing = true,
-            None => unknown(command, &mut reply),
+            None => {
+                unknown(command, &mut reply);
+                self.closing = is_http(command.arg(0));
+            }
             Some(spec) if !(spec.least..=spec.most).contains(&command.len()) => {
                 wrong_arity(spec.name, None, &mut reply);
             }
@@ -103,8 +105,8 @@ pub fn unknown_subcommand(subcommand: &[u8], reply: &mut Reply<'_>) {
     reply.error(&text);
 }
 
-/// Whether this is a line of an HTTP request. A web page can make a browser send one here, with
-/// commands in its body: whoever does is hung up on.
+/// Whether this is a line of an HTTP request. A web page can make a browser send one to any
+/// address, with commands of the page's choice in its body: the connection ends before them.
 fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
