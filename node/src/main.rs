@@ -4,6 +4,7 @@
 mod banner;
 mod cli;
 mod config;
+mod exposition;
 mod gossip;
 mod http;
 mod metrics;

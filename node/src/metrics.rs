@@ -16,11 +16,9 @@ use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
 use tidegate_engine::{Decision, Limiter};
 
+use crate::exposition::{self, Format};
 use crate::gossip::{Gossip, STATES, Stats, View};
 use crate::service::Tally;
-
-/// The media type of [`Metrics::render`].
-pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEndName {
@@ -178,11 +176,14 @@ impl Metrics {
     }
 
     /// All figures as text for Prometheus.
-    pub fn render(&self) -> String {
+    pub fn render(&self, format: Format) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
         let _ = encode(&mut text, &self.registry);
-        text
+        match format {
+            Format::OpenMetrics => text,
+            Format::Classic => exposition::classic(&text),
+        }
     }
 }
 

@@ -10,7 +10,7 @@ mod web;
 pub use binary::{binary, repository};
 pub use node::{Node, Output, Starting, mistake, run};
 pub use resp::{Raw, redis};
-pub use web::{Reply, get, post};
+pub use web::{Reply, get, get_as, post};
 
 use std::time::{Duration, Instant};
 

@@ -41,6 +41,15 @@ pub fn get(node: &Node, path: &str) -> Reply {
     reply(agent().get(format!("http://{}{path}", node.http)).call())
 }
 
+/// Sends a GET request for one of these media types.
+///
+/// # Panics
+/// When there is no answer.
+#[must_use]
+pub fn get_as(node: &Node, path: &str, accept: &str) -> Reply {
+    reply(agent().get(format!("http://{}{path}", node.http)).header("accept", accept).call())
+}
+
 /// Sends a POST request.
 ///
 /// # Panics

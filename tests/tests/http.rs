@@ -1,7 +1,7 @@
 //! `POST /v1/check` and its neighbours.
 
 use serde_json::{Value, json};
-use tidegate_tests::{Node, Raw, get, post};
+use tidegate_tests::{Node, Raw, get, get_as, post};
 
 /// A limit that does not refill while a test runs.
 const SLOW: &str = r#""rate":"1/d","burst":10"#;
@@ -269,8 +269,41 @@ fn metrics_count_decisions_by_limit_front_end_and_outcome() {
         r#"tidegate_decisions_total{limit="inline",frontend="resp",outcome="denied"} 1"#,
         r#"tidegate_connections{frontend="resp"} 1"#,
         r#"tidegate_evicted_keys_total{limit="inline"} 0"#,
-        "# TYPE tidegate_decisions counter",
+        "# TYPE tidegate_decisions_total counter",
     ] {
         assert!(reply.body.lines().any(|found| found == line), "{line} in\n{}", reply.body);
+    }
+}
+
+/// What stands in one format and not in the other.
+#[test]
+fn metrics_come_in_the_format_that_is_asked_for() {
+    let node = Node::start(&[]);
+    let (classic, open) = (
+        "text/plain; version=0.0.4; charset=utf-8",
+        "application/openmetrics-text; version=1.0.0; charset=utf-8",
+    );
+    let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
+    for (accept, expected) in [("*/*", classic), ("text/plain", classic), (prometheus, open)] {
+        let reply = get_as(&node, "/metrics", accept);
+        assert_eq!(reply.header("content-type"), Some(expected), "{accept}");
+        let has = |line: &str| reply.body.lines().any(|found| found == line);
+        let is_open = expected == open;
+        assert_eq!(has("# EOF"), is_open);
+        assert_eq!(has("# TYPE tidegate_build info"), is_open);
+        assert_eq!(has("# TYPE tidegate_decisions counter"), is_open);
+        assert_eq!(has("# TYPE tidegate_build_info gauge"), !is_open);
+        assert_eq!(has("# TYPE tidegate_decisions_total counter"), !is_open);
+        if !is_open {
+            // Each sample belongs to the family described last.
+            let mut family = "";
+            for line in reply.body.lines() {
+                if let Some(typed) = line.strip_prefix("# TYPE ") {
+                    family = typed.split(' ').next().unwrap();
+                } else if !line.starts_with("# HELP ") {
+                    assert_eq!(line.split(['{', ' ']).next(), Some(family), "{line}");
+                }
+            }
+        }
     }
 }

@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ALLOW, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode, Version};
 use serde::Serialize;
 
 use super::check;
+use crate::exposition::Format;
 use crate::gossip::{View, state_name};
-use crate::metrics;
 use crate::service::Service;
 
 pub type Answer = Response<Full<Bytes>>;
@@ -38,7 +38,7 @@ pub async fn answer(node: &Node, request: Request<Incoming>) -> Answer {
         "/v1/check" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         "/healthz" if reads => health(node),
-        "/metrics" if reads => metrics(node),
+        "/metrics" if reads => metrics(node, request.headers()),
         "/v1/cluster" | "/healthz" | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(StatusCode::NOT_FOUND, "no such path"),
     }
@@ -95,8 +95,10 @@ fn health(node: &Node) -> Answer {
     json(code, &Health { status })
 }
 
-fn metrics(node: &Node) -> Answer {
-    content(StatusCode::OK, metrics::CONTENT_TYPE, node.service.metrics().render())
+fn metrics(node: &Node, headers: &HeaderMap) -> Answer {
+    let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let format = Format::accepted(accept);
+    content(StatusCode::OK, format.media_type(), node.service.metrics().render(format))
 }
 
 fn cluster(node: &Node) -> Answer {

@@ -1,0 +1,104 @@
+//! The two text formats in which Prometheus reads figures, and which of them a scraper wants.
+
+use std::fmt::Write;
+
+/// A text format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// Prometheus' own, version 0.0.4, which everything reads.
+    Classic,
+    /// `OpenMetrics` 1.0.
+    OpenMetrics,
+}
+
+impl Format {
+    /// The format for a scraper that sends these values of `Accept`: the classic one unless the
+    /// other is asked for by name.
+    pub fn accepted<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut ranges = values.into_iter().flat_map(|value| value.split(','));
+        if ranges.any(is_open_metrics) { Self::OpenMetrics } else { Self::Classic }
+    }
+
+    /// What the format is called in `Content-Type`.
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
+            Self::OpenMetrics => "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        }
+    }
+}
+
+/// Whether a media range names the format and does not refuse it with a weight of 0.
+fn is_open_metrics(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let named =
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"));
+    let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
+    named && weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0))
+}
+
+/// The classic form of a text in the other format, which has no exemplars.
+///
+/// There, a family is called what its samples are called, `info` is unknown, and nothing marks
+/// units and the end.
+pub fn classic(open_metrics: &str) -> String {
+    let mut text = String::with_capacity(open_metrics.len() + open_metrics.len() / 8);
+    // A family's help stands before its type, which decides what the family is called.
+    let mut help = "";
+    // Writing to a string does not fail.
+    for line in open_metrics.lines() {
+        if let Some(described) = line.strip_prefix("# HELP ") {
+            help = described.split_once(' ').map_or("", |(_, help)| help);
+        } else if let Some((name, kind)) =
+            line.strip_prefix("# TYPE ").and_then(|typed| typed.split_once(' '))
+        {
+            let (suffix, kind) = match kind {
+                "counter" => ("_total", kind),
+                "info" => ("_info", "gauge"),
+                "unknown" => ("", "untyped"),
+                _ => ("", kind),
+            };
+            let _ = writeln!(text, "# HELP {name}{suffix} {help}\n# TYPE {name}{suffix} {kind}");
+        } else if !line.starts_with("# UNIT ") && line != "# EOF" {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Format, classic};
+
+    #[test]
+    fn a_family_is_called_what_its_samples_are() {
+        let open_metrics = "# HELP a_build The version.\n# TYPE a_build info\n\
+            a_build_info{version=\"1\"} 1\n# HELP a_n Things done.\n# TYPE a_n counter\n\
+            # UNIT a_n things\na_n_total{x=\"# EOF\"} 7\n# HELP a_g Open.\n# TYPE a_g gauge\n\
+            a_g 1\n# EOF\n";
+        let expected = "# HELP a_build_info The version.\n# TYPE a_build_info gauge\n\
+            a_build_info{version=\"1\"} 1\n# HELP a_n_total Things done.\n\
+            # TYPE a_n_total counter\na_n_total{x=\"# EOF\"} 7\n# HELP a_g Open.\n\
+            # TYPE a_g gauge\na_g 1\n";
+        assert_eq!(classic(open_metrics), expected);
+    }
+
+    #[test]
+    fn open_metrics_are_for_who_asks_for_them() {
+        for (accept, expected) in [
+            (&[][..], Format::Classic),
+            (&["*/*"], Format::Classic),
+            (&["text/plain;version=0.0.4"], Format::Classic),
+            (&["application/openmetrics-text"], Format::OpenMetrics),
+            (&["text/plain", "Application/OpenMetrics-Text; q=0.1"], Format::OpenMetrics),
+            (
+                &["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3,*/*;q=0.2"],
+                Format::OpenMetrics,
+            ),
+            (&["application/openmetrics-text;q=0, text/plain"], Format::Classic),
+        ] {
+            assert_eq!(Format::accepted(accept.iter().copied()), expected, "{accept:?}");
+        }
+    }
+}
