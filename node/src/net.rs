@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -21,6 +22,12 @@ const MAX_REFUSALS: usize = 100;
 /// How long to wait when the system has no means for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
+/// How long a connection may be silent before the client's system is asked whether it is there.
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
+/// How long it has to answer before it is asked again.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// How many questions without an answer end the connection.
+const KEEPALIVE_PROBES: u32 = 4;
 /// How long a client that is hung up on may take to read the last reply.
 const LINGER: Duration = Duration::from_secs(1);
 /// How much more it may send meanwhile, in bytes.
@@ -84,8 +91,8 @@ pub async fn accept(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // Replies are written in one piece, so waiting for more to send only delays them.
-        let _ = stream.set_nodelay(true);
+        // A connection without these options serves as well, for as long as the client is there.
+        let _ = set_options(&stream);
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let connection = front_end.serve(stream, drain.child_token());
             let open = metrics.open();
@@ -107,6 +114,16 @@ pub async fn accept(
     }
 }
 
+/// Has replies sent at once, as they are written in one piece, and clients noticed that are gone
+/// without a word: each idle connection takes a place.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
+}
+
 /// Closes a connection on which more may be under way: hanging up at once would make the client's
 /// system throw away the last reply.
 pub async fn linger(stream: &mut TcpStream) {
@@ -125,4 +142,48 @@ pub async fn linger(stream: &mut TcpStream) {
         }
     };
     let _ = tokio::time::timeout(LINGER, discard).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::mpsc;
+
+    /// Tells what it sees of its clients.
+    struct Seen(mpsc::Sender<bool>);
+
+    impl FrontEnd for Seen {
+        fn serve(
+            &self,
+            stream: TcpStream,
+            _: CancellationToken,
+        ) -> impl Future<Output = ()> + Send + 'static {
+            let seen = self.0.clone();
+            async move {
+                let alive = sockopt::socket_keepalive(&stream).unwrap();
+                let idle = sockopt::tcp_keepidle(&stream).unwrap();
+                let _ = seen.send(alive && idle == KEEPALIVE_IDLE).await;
+            }
+        }
+
+        fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+            std::future::ready(())
+        }
+    }
+
+    #[tokio::test]
+    async fn clients_that_are_gone_are_noticed() {
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (seen, mut answers) = mpsc::channel(1);
+        let metrics = crate::metrics::Metrics::new(Vec::new(), Default::default(), "inline");
+        let connections = metrics.connections(crate::metrics::FrontEndName::Resp).clone();
+        let stop = CancellationToken::new();
+        let accepting =
+            accept(listener, Seen(seen), connections, Connections::default(), stop.clone());
+        let accepting = tokio::spawn(accepting);
+        let _client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(answers.recv().await, Some(true));
+        stop.cancel();
+        accepting.await.unwrap();
+    }
 }

@@ -4,11 +4,14 @@ use std::cell::RefCell;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::budget::Share;
 use super::parser::Parser;
 use super::server::ServerInfo;
 use super::session::Session;
@@ -19,6 +22,8 @@ use crate::service::Service;
 const READ_BYTES: usize = 64 * 1024;
 /// Replies that wait for the client, in bytes, beyond which no further command is run.
 const MAX_UNSENT_BYTES: usize = 1024 * 1024;
+/// How long a command may take to arrive in full once it has begun to.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// A buffer larger than this is given back once it is empty, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -68,6 +73,8 @@ impl FrontEnd for RespFrontEnd {
 /// is answered, a command that has begun to arrive is waited for, and the connection is closed.
 async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
     let mut connection = Connection {
+        share: session.server.unread_share(),
+        deadline: None,
         stream,
         session,
         parser: Parser::default(),
@@ -95,6 +102,17 @@ struct Connection {
     unsent: Vec<u8>,
     /// Whether commands were left in `unread` because too many replies wait.
     backlog: bool,
+    /// What `unread` takes of what all connections may hold.
+    share: Share,
+    /// When the command at the front of `unread` must be here in full.
+    deadline: Option<Instant>,
+}
+
+async fn expiry(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
 }
 
 enum Received {
@@ -120,6 +138,10 @@ impl Connection {
                 biased;
                 ready = self.stream.readable(), if !draining || !self.unread.is_empty() => ready?,
                 () = drain.cancelled(), if !draining => {}
+                () = expiry(self.deadline), if self.deadline.is_some() => {
+                    self.session.give_up("the command took too long to arrive", &mut self.unsent);
+                    continue;
+                }
                 else => tokio::task::yield_now().await,
             }
             match self.receive()? {
@@ -145,13 +167,15 @@ impl Connection {
                 }
                 Err(error) => return Err(error),
             };
-            if self.unread.is_empty() {
+            let used = if self.unread.is_empty() {
                 let used = self.answer(input, output);
                 self.unread.extend_from_slice(&input[used..]);
+                used
             } else {
                 self.unread.extend_from_slice(input);
-                self.answer_unread(output);
-            }
+                self.answer_unread(output)
+            };
+            self.account(used > 0, output);
             self.write(output)?;
             Ok(Received::Bytes)
         })
@@ -160,17 +184,39 @@ impl Connection {
     /// Runs commands that were received earlier.
     fn work_off(&mut self) {
         let mut output = std::mem::take(&mut self.unsent);
-        self.answer_unread(&mut output);
+        let used = self.answer_unread(&mut output);
+        self.account(used > 0, &mut output);
         self.unsent = output;
     }
 
-    fn answer_unread(&mut self, output: &mut Vec<u8>) {
+    /// Keeps track of how much waits to be run, and since when.
+    fn account(&mut self, progressed: bool, output: &mut Vec<u8>) {
+        if self.unread.is_empty() || self.backlog {
+            self.deadline = None;
+        } else if progressed || self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + COMMAND_TIMEOUT);
+        }
+        if !self.share.resize(self.unread.len()) {
+            self.unread = Vec::new();
+            self.share.resize(0);
+            self.backlog = false;
+            self.deadline = None;
+            self.session.give_up("too many commands have not arrived in full", output);
+        }
+    }
+
+    /// Runs the commands at the front of what is unread; how many bytes are done with.
+    fn answer_unread(&mut self, output: &mut Vec<u8>) -> usize {
         let mut unread = std::mem::take(&mut self.unread);
         let used = self.answer(&unread, output);
         unread.drain(..used);
+        if used > 0 && unread.capacity() > KEPT_BYTES {
+            unread.shrink_to_fit();
+        }
         if !unread.is_empty() {
             self.unread = unread;
         }
+        used
     }
 
     /// Runs the commands at the front of `input`; how many bytes are done with.
@@ -227,3 +273,7 @@ impl Connection {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

@@ -1,9 +1,10 @@
 //! The Redis protocol front-end.
 //!
-//! `connection` moves bytes, `parser` and `inline` turn them into commands, `session` looks a
+//! `connection` moves bytes within a `budget`, `parser` and `inline` turn them into commands, `session` looks a
 //! command up in the table of `commands`, which leads to `throttle` and `server`; `reply` writes
 //! the answers.
 
+mod budget;
 mod commands;
 mod connection;
 mod inline;

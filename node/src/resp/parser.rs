@@ -15,6 +15,8 @@ pub const MAX_ARG_BYTES: usize = 64 * 1024;
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 /// The longest line that gives a count or a length, in bytes with its line end.
 const MAX_HEADER_BYTES: usize = 32;
+/// What an inline command may leave allocated behind it, in bytes.
+const KEPT_BYTES: usize = 1024;
 
 /// Reads commands off the front of a byte stream.
 #[derive(Debug, Default)]
@@ -121,6 +123,7 @@ impl Parser {
         loop {
             match self.state {
                 State::Start => {
+                    self.release();
                     let Some(first) = input.first() else { return Ok(None) };
                     self.args.clear();
                     self.at = 0;
@@ -172,6 +175,17 @@ impl Parser {
                     self.state = State::Header { left: left - 1 };
                 }
             }
+        }
+    }
+
+    /// Gives back what a large inline command has needed: there are many connections, and most
+    /// of them idle.
+    fn release(&mut self) {
+        if self.args.capacity() > MAX_ARGS {
+            self.args = Vec::new();
+        }
+        if self.unquoted.capacity() > KEPT_BYTES {
+            self.unquoted = Vec::new();
         }
     }
 

@@ -1,9 +1,11 @@
 //! What a Redis client asks of any server before and beside its work.
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Instant;
 
+use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
 use super::commands::{self, Spec};
 use super::parser::Command;
 use super::reply::{Reply, Version};
@@ -18,15 +20,22 @@ pub struct ServerInfo {
     started: Instant,
     next_id: AtomicI64,
     commands: AtomicU64,
+    /// What connections hold of commands that have not arrived in full.
+    unread: Arc<Budget>,
 }
 
 impl ServerInfo {
     pub fn new(address: SocketAddr) -> Self {
+        Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES))
+    }
+
+    pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
         Self {
             address,
             started: Instant::now(),
             next_id: AtomicI64::new(1),
             commands: AtomicU64::new(0),
+            unread: Arc::new(unread),
         }
     }
 
@@ -34,6 +43,11 @@ impl ServerInfo {
     pub fn next_id(&self) -> i64 {
         // Relaxed: the number guards nothing else.
         self.next_id.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// One connection's share of what all may hold unread.
+    pub fn unread_share(&self) -> Share {
+        Share::new(Arc::clone(&self.unread))
     }
 
     pub fn count_commands(&self, commands: u64) {

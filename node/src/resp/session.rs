@@ -64,8 +64,13 @@ impl Session {
 
     /// Answers what is not the protocol, and gives the connection up.
     pub fn fail(&mut self, error: ProtocolError, out: &mut Vec<u8>) {
+        self.give_up(error.message(), out);
+    }
+
+    /// Says why the connection is given up.
+    pub fn give_up(&mut self, problem: &str, out: &mut Vec<u8>) {
         let mut reply = Reply { out, version: self.version };
-        reply.error(format!("ERR {}", error.message()).as_bytes());
+        reply.error(format!("ERR {problem}").as_bytes());
         self.closing = true;
     }
 

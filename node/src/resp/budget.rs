@@ -1,0 +1,87 @@
+//! What all connections together may hold of commands that have not been run.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// The most bytes that all connections together hold of commands that have not arrived in full.
+pub const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
+
+/// Bytes that connections share.
+#[derive(Debug)]
+pub struct Budget {
+    left: AtomicUsize,
+}
+
+impl Budget {
+    pub const fn new(bytes: usize) -> Self {
+        Self { left: AtomicUsize::new(bytes) }
+    }
+}
+
+/// What one connection holds of a budget; given back when dropped.
+#[derive(Debug)]
+pub struct Share {
+    budget: Arc<Budget>,
+    held: usize,
+}
+
+impl Share {
+    pub const fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, held: 0 }
+    }
+
+    /// Holds so many bytes from now on. False when there are not so many left: it then holds what
+    /// it held before.
+    pub fn resize(&mut self, bytes: usize) -> bool {
+        if bytes <= self.held {
+            self.give_back(self.held - bytes);
+            return true;
+        }
+        let more = bytes - self.held;
+        // Relaxed: the number guards nothing else.
+        let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
+        let left = &self.budget.left;
+        let taken = left.fetch_update(set, fetch, |left| left.checked_sub(more)).is_ok();
+        if taken {
+            self.held = bytes;
+        }
+        taken
+    }
+
+    fn give_back(&mut self, bytes: usize) {
+        if bytes > 0 {
+            // Relaxed: as above.
+            self.budget.left.fetch_add(bytes, Ordering::Relaxed);
+            self.held -= bytes;
+        }
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.give_back(self.held);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::{Budget, Share};
+
+    #[test]
+    fn what_is_given_back_can_be_had_again() {
+        let budget = Arc::new(Budget::new(10));
+        let mut one = Share::new(Arc::clone(&budget));
+        let mut other = Share::new(budget);
+        assert!(one.resize(6));
+        assert!(!other.resize(5));
+        assert!(other.resize(4));
+        assert!(!other.resize(5));
+        assert!(one.resize(5));
+        assert!(other.resize(5));
+        drop(one);
+        assert!(other.resize(10));
+        assert!(!other.resize(11));
+    }
+}
