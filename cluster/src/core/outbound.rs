@@ -92,6 +92,7 @@ impl<H: Host> Core<H> {
         };
         let active = self.membership.is_active(addr);
         let Some(peer) = self.peers.get_mut(&addr) else { return };
+        self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
         if !active {
             // Also a node that never became a member is not dialled for ever.
             peer.down_since.get_or_insert(now);

@@ -29,6 +29,15 @@ pub struct Stats {
     pub gaps: u64,
     /// Links closed because the other side broke the protocol.
     pub violations: u64,
+    /// Links this node dialled that did not open: nobody answered at the address, or the handshake
+    /// failed, as it does when the other node has another secret. Dialling goes on; a peer that is
+    /// unreachable adds one every few seconds.
+    pub dials_failed: u64,
+    /// Handshakes others began that did not succeed: they have another secret, speak another
+    /// protocol, or gave up.
+    pub handshakes_rejected: u64,
+    /// Connections of others that were refused because too many were open or being set up.
+    pub links_refused: u64,
     /// Membership packets for which there was no link.
     pub packets_unroutable: u64,
     /// Open links this node dialled.
