@@ -38,6 +38,12 @@ pub struct Stats {
     pub handshakes_rejected: u64,
     /// Connections of others that were refused because too many were open or being set up.
     pub links_refused: u64,
+    /// Down or left members that were forgotten before their time, because too many members are
+    /// known; the longest down go first.
+    pub members_forgotten: u64,
+    /// Times a member was not taken note of, because too many are known and none of them is down.
+    /// A member that nobody knew before it was down is not taken note of then, either.
+    pub members_refused: u64,
     /// Membership packets for which there was no link.
     pub packets_unroutable: u64,
     /// Open links this node dialled.
