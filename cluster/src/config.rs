@@ -15,7 +15,9 @@ pub struct Config {
     /// not be unspecified (`0.0.0.0`). Port 0 takes a free one.
     pub bind: SocketAddr,
     /// Nodes of the cluster to join; one that answers is enough. Empty founds a cluster. At most
-    /// [`MAX_PEERS`](crate::core::MAX_PEERS) are used.
+    /// [`MAX_PEERS`](crate::core::MAX_PEERS) (128) are used. That is also how many other nodes one
+    /// node tells what it admits, those it has joined by included; further ones it learns of are
+    /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// The cluster's secret.
     pub secret: Secret,

@@ -166,6 +166,11 @@ impl Membership {
         self.events.pop_front()
     }
 
+    /// Where a member is up, this node excluded.
+    pub(super) fn active(&self) -> impl Iterator<Item = SocketAddr> {
+        self.foca.iter_members().map(|member| member.id().addr)
+    }
+
     pub(super) fn is_active(&self, addr: SocketAddr) -> bool {
         self.state_of(addr).is_some_and(|(_, state)| state != foca::State::Down)
     }

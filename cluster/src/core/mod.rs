@@ -326,6 +326,7 @@ impl<H: Host> Core<H> {
         let mut stats = self.stats;
         stats.links_out = self.open_links().len() as u64;
         stats.links_in = self.inbound.len() as u64;
+        stats.peers_undialled = self.peers_undialled();
         stats.pending_keys =
             self.peers.values().filter_map(Peer::queue).map(|q| q.pending_keys() as u64).sum();
         (stats.members_forgotten, stats.members_refused) = self.membership.crowding();

@@ -50,6 +50,9 @@ pub struct Stats {
     pub links_out: u64,
     /// Open links others dialled.
     pub links_in: u64,
+    /// Members that are up but not dialled, because [`MAX_PEERS`](crate::core::MAX_PEERS) others are:
+    /// this node tells them nothing. 0 in a cluster of the supported size.
+    pub peers_undialled: u64,
     /// Keys with deltas that wait, summed over the peers.
     pub pending_keys: u64,
     /// Lives of other nodes whose position is known.
