@@ -46,6 +46,10 @@ impl Config {
 }
 
 /// Why a node did not start. Nothing is left behind.
+///
+/// The text is one line, complete by itself, and leaves out the address, which the caller knows and
+/// will want to begin with. [`source`](std::error::Error::source) is what lies behind what the text
+/// tells already, so a report of the whole chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
@@ -74,12 +78,9 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bind { addr, source } => write!(f, "can not bind {addr}: {source}"),
-            Self::Unspecified { addr } => {
-                write!(
-                    f,
-                    "can not bind {addr}: peers are told this address, so name one they reach"
-                )
+            Self::Bind { source, .. } => write!(f, "can not bind: {source}"),
+            Self::Unspecified { .. } => {
+                f.write_str("peers are told this address, so name one they can reach")
             }
             Self::Hasher { limit } => {
                 write!(f, "the limiter of {limit:?} does not hash with the secret's key hasher")
@@ -92,9 +93,9 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Bind { source, .. } => Some(source),
+            Self::Bind { source, .. } => source.source(),
             Self::Unspecified { .. } | Self::Hasher { .. } => None,
-            Self::Certificate(error) => Some(error.as_ref()),
+            Self::Certificate(error) => error.source(),
         }
     }
 }
