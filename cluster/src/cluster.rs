@@ -47,7 +47,8 @@ impl Cluster {
     }
 
     /// Every member known, this node first, then by address. Members that are down or left stay
-    /// listed for two hours. As of at most 50 ms ago.
+    /// listed for two hours, or until 1,024 members are known and they are down the longest. As of at
+    /// most 50 ms ago.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
         self.shared.members()

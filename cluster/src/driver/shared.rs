@@ -1,7 +1,7 @@
 //! What the driver's task and the handles both see.
 
 use std::net::SocketAddr;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -31,7 +31,29 @@ pub(crate) struct Shared {
     started: Instant,
     join_patience: Duration,
     phase: Atomic<Phase>,
+    /// What becomes of connections before the core hears of them.
+    pub(super) door: Door,
     view: Mutex<View>,
+}
+
+/// Counts connections that others began in vain.
+#[derive(Debug, Default)]
+pub(super) struct Door {
+    rejected: AtomicU64,
+    refused: AtomicU64,
+}
+
+impl Door {
+    /// The handshake did not succeed.
+    pub(super) fn reject(&self) {
+        // Relaxed here and below: a count that orders nothing.
+        self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// There were too many.
+    pub(super) fn refuse(&self) {
+        self.refused.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -48,12 +70,12 @@ impl Shared {
             started,
             join_patience,
             phase: Atomic::new(Phase::Joining),
+            door: Door::default(),
             view: Mutex::default(),
         }
     }
 
-    pub(super) fn publish(&self, members: Vec<Member>, mut stats: Stats) {
-        stats.records_dropped = self.recorder.dropped();
+    pub(super) fn publish(&self, members: Vec<Member>, stats: Stats) {
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = View { members, stats };
     }
 
@@ -68,7 +90,14 @@ impl Shared {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).stats
+        let stats = self.view.lock().unwrap_or_else(PoisonError::into_inner).stats;
+        // What is counted outside the core changes without it having anything to publish.
+        Stats {
+            records_dropped: self.recorder.dropped(),
+            handshakes_rejected: self.door.rejected.load(Ordering::Relaxed),
+            links_refused: self.door.refused.load(Ordering::Relaxed),
+            ..stats
+        }
     }
 
     pub(crate) fn is_joining(&self) -> bool {

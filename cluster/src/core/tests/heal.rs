@@ -71,8 +71,13 @@ fn a_node_whose_patience_is_over_has_not_joined_before_it_took_a_state_over() {
     world.run(world.now() + 10 * SECOND);
     assert!(!world.node(1).core.is_joining(world.now()));
     assert!(!world.node(1).core.has_joined());
+    let failed = world.node(1).core.stats().dials_failed;
+    assert!(failed > 1, "{failed}");
     world.net.heal();
     world.run(world.now() + 10 * SECOND);
+    // From when it succeeded no dial has failed: one more may have, just before.
+    let now = world.node(1).core.stats().dials_failed;
+    assert!(now <= failed + 1, "{now} {failed}");
     assert!(world.node(1).core.has_joined());
 }
 
