@@ -23,14 +23,30 @@ pub struct Counts {
 /// # Errors
 /// When the limiter can not be had or the log spans too long a time.
 pub fn decide(log: &Log, quota: &Quota) -> Result<Vec<Counts>, ReplayError> {
-    let requests = timed(&log.requests, quota)?;
+    let eras = eras(&log.requests, quota)?;
     let mut capacity = log.keys.len().max(1);
     loop {
+        if let Some(counts) = decide_within(capacity, log, &eras, quota)? {
+            return Ok(counts);
+        }
+        capacity = capacity.saturating_mul(2);
+    }
+}
+
+/// The counts of each key; `None` when `capacity` was not enough for all keys.
+fn decide_within(
+    capacity: usize,
+    log: &Log,
+    eras: &[Era],
+    quota: &Quota,
+) -> Result<Option<Vec<Counts>>, ReplayError> {
+    let mut counts = vec![Counts::default(); log.keys.len()];
+    for era in eras {
         let limiter = Limiter::builder(*quota).capacity(capacity).clock(ManualClock::new());
         let limiter = limiter.build().map_err(ReplayError::Build)?;
-        let mut counts = vec![Counts::default(); log.keys.len()];
-        for (time, key) in &requests {
-            let decision = limiter.check_at(log.keys[*key].as_str(), 1, *time);
+        for (time, key) in era {
+            let time = Timestamp::ORIGIN.saturating_add(*time);
+            let decision = limiter.check_at(log.keys[*key].as_str(), 1, time);
             let counter = &mut counts[*key];
             if decision.is_allowed() {
                 counter.allowed += 1;
@@ -39,34 +55,51 @@ pub fn decide(log: &Log, quota: &Quota) -> Result<Vec<Counts>, ReplayError> {
             }
         }
         // A key that was forgotten to make room may have been allowed too much.
-        if limiter.evicted() == 0 {
-            return Ok(counts);
+        if limiter.evicted() > 0 {
+            return Ok(None);
         }
-        capacity = capacity.saturating_mul(2);
     }
+    Ok(Some(counts))
 }
 
-/// The requests in the order of time, the first at the limiter's origin.
+/// Requests with the time since the era's begin, at which every key is as good as new.
+type Era = Vec<(Duration, usize)>;
+
+/// The requests in the order of time, in eras that a limiter can count each.
 ///
 /// A pause in which every key becomes as good as new is cut to that length, which changes no
-/// decision and lets a log span any number of years.
-fn timed(requests: &[Request], quota: &Quota) -> Result<Vec<(Timestamp, usize)>, ReplayError> {
+/// decision, and a new era may begin behind it: so a log may span any number of years.
+fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
     let fresh = quota.debt_of(quota.burst_size());
     let mut requests = requests.to_vec();
     requests.sort_by_key(|request| request.time);
+    let mut eras = Vec::new();
+    let mut era = Era::new();
+    // Where the era can be cut: the first request behind its last pause.
+    let mut cut = None;
     let mut now = Duration::ZERO;
     let mut last = requests.first().map_or(0, |request| request.time);
-    let mut timed = Vec::with_capacity(requests.len());
     for Request { time, key } in requests {
         let pause = Duration::from_secs(time.abs_diff(last));
         last = time;
         now = now.saturating_add(pause.min(fresh));
-        if now > MAX_TIME {
-            return Err(ReplayError::TooLong);
+        if pause >= fresh && !era.is_empty() {
+            cut = Some(era.len());
         }
-        timed.push((Timestamp::ORIGIN.saturating_add(now), key));
+        era.push((now, key));
+        if now > MAX_TIME {
+            let rest = era.split_off(cut.take().ok_or(ReplayError::TooLong)?);
+            eras.push(std::mem::replace(&mut era, rest));
+            let begin = era.first().map_or(Duration::ZERO, |(time, _)| *time);
+            era.iter_mut().for_each(|(time, _)| *time -= begin);
+            now -= begin;
+            if now > MAX_TIME {
+                return Err(ReplayError::TooLong);
+            }
+        }
     }
-    Ok(timed)
+    eras.push(era);
+    Ok(eras)
 }
 
 /// Why a log can not be replayed.

@@ -41,6 +41,19 @@ fn a_log_may_span_many_years() {
     assert_eq!(counts(&[(-far, 0), (-far, 0), (far, 0), (far, 0), (far + 60, 0)], quota), [(3, 2)]);
 }
 
+/// Each request is as good as the first, however many there are.
+#[test]
+fn a_log_may_have_any_number_of_pauses() {
+    let quota = Quota::per_day(1).burst(1);
+    let yearly: Vec<_> = (0..8_000).map(|year| (year * 365 * 86_400, 0)).collect();
+    assert_eq!(counts(&yearly, quota), [(8_000, 0)]);
+    let daily: Vec<_> = (0..20_000).map(|day| (day * 86_400, 0)).collect();
+    assert_eq!(counts(&daily, quota), [(20_000, 0)]);
+    // Within a day, the second of each pair comes too early.
+    let early: Vec<_> = (0..20_000).flat_map(|day| [(day * 86_400, 0); 2]).collect();
+    assert_eq!(counts(&early, quota), [(20_000, 20_000)]);
+}
+
 #[test]
 fn a_time_the_limiter_can_not_count_is_an_error() {
     let quota = Quota::per_day(1).burst(365);
