@@ -22,6 +22,11 @@ pub enum Command {
     /// Run a node (the default).
     Serve(ServeArgs),
     /// Show what a limit by client address would have done to an access log.
+    ///
+    /// Requests are decided in the order of their time. What is printed: lines read; lines parsed as
+    /// requests, and skipped; parsed lines reordered, which are those whose time is earlier than that
+    /// of a parsed line before them; different addresses (keys); requests allowed and denied; and the
+    /// ten most denied addresses.
     Replay(ReplayArgs),
 }
 

@@ -40,6 +40,7 @@ fn help_and_version_go_to_standard_output() {
         (&["--help"][..], "--cluster-secret-file"),
         (&["serve", "--help"], "--config"),
         (&["replay", "--help"], "--burst"),
+        (&["replay", "--help"], "reordered, which are those whose time is earlier than"),
         (&["--version"], "tidegate "),
     ] {
         let output = run(args);

@@ -17,7 +17,7 @@ pub struct Log {
     pub requests: Vec<Request>,
     /// Requests that are earlier than one that stands before them.
     pub reordered: u64,
-    /// The addresses as they stand in the log.
+    /// The addresses, each in its one canonical form.
     pub keys: Vec<String>,
 }
 
@@ -41,9 +41,8 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
     while read_line(&mut input, &mut line)? {
         log.lines += 1;
         let Some((key, time)) = parse(&line) else { continue };
-        let key = places.get(key).copied().unwrap_or_else(|| {
-            log.keys.push(key.to_owned());
-            places.insert(key.to_owned(), log.keys.len() - 1);
+        let key = *places.entry(key).or_insert_with(|| {
+            log.keys.push(key.to_string());
             log.keys.len() - 1
         });
         log.requests.push(Request { time, key });
@@ -64,10 +63,9 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 /// The address and time of `ADDRESS FIELD FIELD [DAY/MONTH/YEAR:HOUR:MINUTE:SECOND ZONE]...`.
-fn parse(line: &[u8]) -> Option<(&str, i64)> {
+fn parse(line: &[u8]) -> Option<(IpAddr, i64)> {
     let mut fields = line.splitn(4, |byte| *byte == b' ');
-    let address = std::str::from_utf8(fields.next()?).ok()?;
-    address.parse::<IpAddr>().ok()?;
+    let address: IpAddr = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
     for _ in 0..2 {
         if fields.next()?.is_empty() {
             return None;

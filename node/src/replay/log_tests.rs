@@ -1,3 +1,5 @@
+use std::net::IpAddr;
+
 use proptest::prelude::*;
 
 use super::{MAX_LINE_BYTES, Request, parse, read};
@@ -11,9 +13,28 @@ fn a_line_may_end_behind_its_time() {
         b"1.2.3.4 ident me [17/May/2015:12:05:03 +0200] \"GET / HTTP/1.1\" 200 5\r\n",
         b"1.2.3.4 - - [17/May/2015:02:35:03 -0730]\xff\0",
     ] {
-        assert_eq!(parse(line), Some(("1.2.3.4", time)), "{}", line.escape_ascii());
+        assert_eq!(parse(line), Some((ip("1.2.3.4"), time)), "{}", line.escape_ascii());
     }
-    assert_eq!(parse(b"2001:db8::1 - - [17/May/2015:10:05:03 +0000]"), Some(("2001:db8::1", time)));
+    assert_eq!(
+        parse(b"2001:db8::1 - - [17/May/2015:10:05:03 +0000]"),
+        Some((ip("2001:db8::1"), time))
+    );
+}
+
+fn ip(text: &str) -> IpAddr {
+    text.parse().unwrap()
+}
+
+#[test]
+fn an_address_is_one_key_however_it_is_written() {
+    let mut text = String::new();
+    for address in ["::1", "0:0:0:0:0:0:0:1", "2001:DB8::1", "2001:0db8:0::0:1", "1.2.3.4"] {
+        text.push_str(address);
+        text.push_str(" - - [17/May/2015:10:05:03 +0000]\n");
+    }
+    let log = read(text.as_bytes()).unwrap();
+    assert_eq!(log.keys, ["::1", "2001:db8::1", "1.2.3.4"]);
+    assert_eq!(log.requests.iter().map(|request| request.key).collect::<Vec<_>>(), [0, 0, 1, 1, 2]);
 }
 
 #[test]
