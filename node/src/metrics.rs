@@ -243,6 +243,7 @@ fn encode_gossip(
         ("cluster_joining", "1 until the state of the cluster is here.", u64::from(!view.joined)),
         ("cluster_links_out", "Open links this node dialled.", stats.links_out),
         ("cluster_links_in", "Open links others dialled.", stats.links_in),
+        ("cluster_peers_undialled", "Members this node tells nothing.", stats.peers_undialled),
         ("cluster_pending_keys", "Keys other nodes are still to hear of.", stats.pending_keys),
     ] {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
@@ -259,6 +260,15 @@ fn encode_gossip(
         ),
         ("cluster_frames_sent", "Frames sent.", stats.frames_sent),
         ("cluster_frames_received", "Frames applied.", stats.frames_received),
+        ("cluster_dials_failed", "Links dialled in vain.", stats.dials_failed),
+        (
+            "cluster_handshakes_rejected",
+            "Handshakes of others that failed, as with another secret.",
+            stats.handshakes_rejected,
+        ),
+        ("cluster_links_refused", "Links of others beyond the bound.", stats.links_refused),
+        ("cluster_members_forgotten", "Members forgotten early.", stats.members_forgotten),
+        ("cluster_members_refused", "Members beyond the bound.", stats.members_refused),
         ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),
     ] {
         let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

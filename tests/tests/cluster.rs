@@ -155,6 +155,25 @@ fn a_node_that_nobody_lets_in_says_so_and_serves() {
 }
 
 #[test]
+fn a_node_with_another_secret_stays_outside_and_is_counted() {
+    let (ours, theirs) =
+        (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
+    let first = start(&ours, &[]);
+    let stranger = start(&theirs, &[&first]);
+    let counted = |node: &Node, name: &str| {
+        let metrics = get(node, "/metrics").body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        value.trim().parse::<u64>().unwrap() > 0
+    };
+    wait_until("the failure is counted on both sides", || {
+        counted(&first, "tidegate_cluster_handshakes_rejected_total ")
+            && counted(&stranger, "tidegate_cluster_dials_failed_total ")
+    });
+    assert_eq!(states(&first).len(), 1);
+    assert!(counted(&stranger, "tidegate_cluster_joining "));
+}
+
+#[test]
 fn a_node_can_be_stopped_while_it_joins() {
     let secret = secret("a secret that is long enough\n");
     let (socket, address) = nobody();
