@@ -47,18 +47,29 @@ impl Cluster {
     }
 
     /// Every member known, this node first, then by address. Members that are down or left stay
-    /// listed for two hours. As of at most 50 ms ago.
+    /// listed for two hours, or until 1,024 members are known and they are down the longest. As of at
+    /// most 50 ms ago.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
         self.shared.members()
     }
 
-    /// Whether the state of the cluster is still to come: until then this node may admit what others
-    /// have admitted already. False at once for a node that founds a cluster, and at the latest
-    /// after [`Config::join_patience`] when nobody answers.
+    /// Whether the state of the cluster is still to come and worth waiting for: until then this node
+    /// may admit what others have admitted already. False at once for a node that founds a cluster,
+    /// and at the latest after [`Config::join_patience`] when nobody answers; so false does not
+    /// mean that the node is in the cluster, which is what [`Cluster::has_joined`] says.
     #[must_use]
     pub fn is_joining(&self) -> bool {
         self.shared.is_joining()
+    }
+
+    /// Whether this node is in its cluster: it founded it (nobody to join besides itself), or has
+    /// taken another node's state over. Stays false when [`Config::join_patience`] has merely run
+    /// out: the node then decides alone and goes on trying. Once true it stays true, also when all
+    /// others are unreachable later: [`Cluster::members`] says who is there.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.shared.has_joined()
     }
 
     /// Counters and sizes, as of at most 50 ms ago.

@@ -15,7 +15,9 @@ pub struct Config {
     /// not be unspecified (`0.0.0.0`). Port 0 takes a free one.
     pub bind: SocketAddr,
     /// Nodes of the cluster to join; one that answers is enough. Empty founds a cluster. At most
-    /// [`MAX_PEERS`](crate::core::MAX_PEERS) are used.
+    /// [`MAX_PEERS`](crate::core::MAX_PEERS) (128) are used. That is also how many other nodes one
+    /// node tells what it admits, those it has joined by included; further ones it learns of are
+    /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// The cluster's secret.
     pub secret: Secret,
@@ -44,6 +46,10 @@ impl Config {
 }
 
 /// Why a node did not start. Nothing is left behind.
+///
+/// The text is one line, complete by itself, and leaves out the address, which the caller knows and
+/// will want to begin with. [`source`](std::error::Error::source) is what lies behind what the text
+/// tells already, so a report of the whole chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
@@ -72,12 +78,9 @@ pub enum StartError {
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bind { addr, source } => write!(f, "can not bind {addr}: {source}"),
-            Self::Unspecified { addr } => {
-                write!(
-                    f,
-                    "can not bind {addr}: peers are told this address, so name one they reach"
-                )
+            Self::Bind { source, .. } => write!(f, "can not bind: {source}"),
+            Self::Unspecified { .. } => {
+                f.write_str("peers are told this address, so name one they can reach")
             }
             Self::Hasher { limit } => {
                 write!(f, "the limiter of {limit:?} does not hash with the secret's key hasher")
@@ -90,9 +93,9 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Self::Bind { source, .. } => Some(source),
+            Self::Bind { source, .. } => source.source(),
             Self::Unspecified { .. } | Self::Hasher { .. } => None,
-            Self::Certificate(error) => Some(error.as_ref()),
+            Self::Certificate(error) => error.source(),
         }
     }
 }

@@ -7,6 +7,10 @@
 //! synchronised clocks. All traffic is QUIC under TLS 1.3; both sides prove that they know the
 //! cluster's secret.
 //!
+//! Each node dials every other, at most 128 of them ([`core::MAX_PEERS`]), so a cluster has up to
+//! 129 nodes. Beyond that the limit no longer holds across all of them, which
+//! [`Stats::peers_undialled`] shows.
+//!
 //! ```no_run
 //! use std::sync::Arc;
 //! use tidegate_cluster::{Cluster, Config, GossipLimit, LimitId, Limits, Secret};

@@ -55,6 +55,19 @@ impl Node {
     }
 }
 
+#[tokio::test]
+async fn a_seed_that_nobody_answers_at_is_counted() {
+    // Bound, so that nobody else answers there, and never read.
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut config =
+        Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    config.join = vec![silent.local_addr().unwrap()];
+    let cluster = Cluster::start(config, Limits::new()).await.unwrap();
+    eventually("the dial has failed", || cluster.stats().dials_failed > 0).await;
+    assert!(!cluster.has_joined());
+    assert_eq!(cluster.stats().handshakes_rejected, 0);
+}
+
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
@@ -67,7 +80,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_one_node_admits_the_others_know() {
     let a = Node::start(SECRET, &[]).await;
-    assert!(!a.cluster.is_joining());
+    assert!(!a.cluster.is_joining() && a.cluster.has_joined());
     let b = Node::start(SECRET, &[&a]).await;
     let c = Node::start(SECRET, &[&a]).await;
     eventually("all see all", || {
@@ -90,10 +103,12 @@ async fn what_one_node_admits_the_others_know() {
         stats.frames_sent >= 2 && stats.deltas_applied >= 2 && stats.pending_keys == 0
     })
     .await;
-    assert_eq!(a.cluster.stats().violations, 0);
+    let stats = a.cluster.stats();
+    assert_eq!((stats.violations, stats.handshakes_rejected, stats.links_refused), (0, 0, 0));
 
     let d = Node::start(SECRET, &[&b]).await;
-    eventually("d joined", || !d.cluster.is_joining()).await;
+    eventually("d joined", || d.cluster.has_joined()).await;
+    assert!(!d.cluster.is_joining());
     assert_eq!(d.remaining("key"), 0, "{:?}", d.cluster.stats());
     assert_eq!(d.cluster.stats().gaps, 0);
     eventually("a sees d", || a.sees(&d, MemberState::Alive)).await;
@@ -125,6 +140,12 @@ async fn another_secret_is_refused() {
     let b = Node::start(b"some other secret entirely", &[&a]).await;
     assert!(b.cluster.is_joining());
     eventually("b gave up waiting", || !b.cluster.is_joining()).await;
+    assert!(!b.cluster.has_joined());
+    eventually("both say why", || {
+        let (a, b) = (a.cluster.stats(), b.cluster.stats());
+        a.handshakes_rejected > 0 && a.dials_failed == 0 && b.dials_failed > 0
+    })
+    .await;
     for (node, other) in [(&a, &b), (&b, &a)] {
         assert_eq!(node.cluster.members().len(), 1);
         assert_eq!(node.state_of(other.cluster.local_addr()), None);
@@ -172,7 +193,11 @@ async fn what_can_not_work_is_named_at_the_start() {
     let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config, Limits::new()).await.unwrap_err();
     assert!(matches!(error, StartError::Bind { addr, .. } if addr == taken));
-    assert!(error.to_string().contains(&taken.to_string()));
+    let text = error.to_string();
+    assert!(text.starts_with("can not bind: ") && !text.contains(&taken.to_string()), "{text}");
+    // A report of the chain says nothing twice.
+    let sources = std::iter::successors(std::error::Error::source(&error), |error| error.source());
+    assert!(sources.map(ToString::to_string).all(|source| !text.contains(&source)), "{text}");
 
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config, Limits::new()).await.unwrap_err();

@@ -1,5 +1,10 @@
 //! Membership and failure detection: foca (SWIM), its timers and its packets.
 
+mod room;
+
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 use std::num::{NonZeroU8, NonZeroUsize};
@@ -31,6 +36,10 @@ pub(super) struct Membership {
     left: BTreeMap<SocketAddr, u64>,
     /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
     suspects: BTreeMap<NodeId, Nanos>,
+    /// Down members that had to make room.
+    forgotten: u64,
+    /// Members that there was no room for.
+    refused: u64,
 }
 
 /// What changed.
@@ -54,6 +63,8 @@ impl Membership {
             events: VecDeque::new(),
             left: BTreeMap::new(),
             suspects: BTreeMap::new(),
+            forgotten: 0,
+            refused: 0,
         }
     }
 
@@ -62,11 +73,10 @@ impl Membership {
     }
 
     pub(super) fn packet(&mut self, now: Nanos, bytes: &[u8]) {
-        if self.foca.iter_membership_state().len() >= MAX_MEMBERS {
-            return;
-        }
         // What a peer sends is its own affair: a bad packet changes nothing here.
-        let _ = self.foca.handle_data(bytes, &mut self.runtime);
+        if let Some(bytes) = self.fitting(bytes) {
+            let _ = self.foca.handle_data(&bytes, &mut self.runtime);
+        }
         self.collect(now);
     }
 
@@ -92,7 +102,12 @@ impl Membership {
             self.left.pop_first();
         }
         self.left.insert(id.addr, id.generation);
-        let current = self.state_of(id.addr).filter(|(known, _)| known.generation == id.generation);
+        let known = self.state_of(id.addr);
+        if known.is_none() && !self.make_room(1) {
+            self.refused += 1;
+            return;
+        }
+        let current = known.filter(|(known, _)| known.generation == id.generation);
         let down = foca::Member::down(current.map_or(id, |(known, _)| known));
         let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
         self.collect(now);
@@ -149,6 +164,11 @@ impl Membership {
 
     pub(super) fn next_event(&mut self) -> Option<MemberEvent> {
         self.events.pop_front()
+    }
+
+    /// Where a member is up, this node excluded.
+    pub(super) fn active(&self) -> impl Iterator<Item = SocketAddr> {
+        self.foca.iter_members().map(|member| member.id().addr)
     }
 
     pub(super) fn is_active(&self, addr: SocketAddr) -> bool {

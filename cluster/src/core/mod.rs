@@ -67,7 +67,7 @@ const MAX_FRAME_DELTAS: usize = 2_048;
 pub const MAX_PEERS: usize = 128;
 /// Links that others opened, at most.
 pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
-/// Members that are known, down ones included, at most.
+/// Members that are known, this node and down ones included, at most.
 const MAX_MEMBERS: usize = 1_024;
 /// Origins whose position is remembered, at most.
 const MAX_ORIGINS: usize = 512;
@@ -292,10 +292,16 @@ impl<H: Host> Core<H> {
     }
 
     /// Whether the node still waits for another one's state; false at the latest when the patience
-    /// for unreachable seeds is over.
+    /// for unreachable seeds is over, which does not mean that it [has joined](Self::has_joined).
     #[must_use]
     pub fn is_joining(&self, now: Nanos) -> bool {
         !self.joined && now.saturating_sub(self.started) < self.options.join_patience
+    }
+
+    /// Whether the node founded its cluster or has taken another one's state over; never false again.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.joined
     }
 
     /// Every peer that is connected has acknowledged everything.
@@ -320,8 +326,10 @@ impl<H: Host> Core<H> {
         let mut stats = self.stats;
         stats.links_out = self.open_links().len() as u64;
         stats.links_in = self.inbound.len() as u64;
+        stats.peers_undialled = self.peers_undialled();
         stats.pending_keys =
             self.peers.values().filter_map(Peer::queue).map(|q| q.pending_keys() as u64).sum();
+        (stats.members_forgotten, stats.members_refused) = self.membership.crowding();
         stats.origins = self.applied.len() as u64;
         stats
     }

@@ -18,12 +18,20 @@ const BACKOFF_MAX: Nanos = 5_000_000_000;
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
 impl<H: Host> Core<H> {
-    /// Makes sure that `addr` is dialled.
+    /// Makes sure that `addr` is dialled, unless as many others as may be are.
     pub(super) fn meet(&mut self, now: Nanos, addr: SocketAddr) {
         if addr == self.me().addr || self.peers.len() >= MAX_PEERS {
             return;
         }
         self.peers.entry(addr).or_insert_with(|| Peer::met(now));
+    }
+
+    pub(super) fn peers_undialled(&self) -> u64 {
+        if self.peers.len() < MAX_PEERS {
+            return 0;
+        }
+        let undialled = |addr: &SocketAddr| !self.peers.contains_key(addr);
+        self.membership.active().filter(undialled).count() as u64
     }
 
     pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
@@ -92,6 +100,7 @@ impl<H: Host> Core<H> {
         };
         let active = self.membership.is_active(addr);
         let Some(peer) = self.peers.get_mut(&addr) else { return };
+        self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
         if !active {
             // Also a node that never became a member is not dialled for ever.
             peer.down_since.get_or_insert(now);

@@ -29,12 +29,30 @@ pub struct Stats {
     pub gaps: u64,
     /// Links closed because the other side broke the protocol.
     pub violations: u64,
+    /// Links this node dialled that did not open: nobody answered at the address, or the handshake
+    /// failed, as it does when the other node has another secret. Dialling goes on; a peer that is
+    /// unreachable adds one every few seconds.
+    pub dials_failed: u64,
+    /// Handshakes others began that did not succeed: they have another secret, speak another
+    /// protocol, or gave up.
+    pub handshakes_rejected: u64,
+    /// Connections of others that were refused because too many were open or being set up.
+    pub links_refused: u64,
+    /// Down or left members that were forgotten before their time, because too many members are
+    /// known; the longest down go first.
+    pub members_forgotten: u64,
+    /// Times a member was not taken note of, because too many are known and none of them is down.
+    /// A member that nobody knew before it was down is not taken note of then, either.
+    pub members_refused: u64,
     /// Membership packets for which there was no link.
     pub packets_unroutable: u64,
     /// Open links this node dialled.
     pub links_out: u64,
     /// Open links others dialled.
     pub links_in: u64,
+    /// Members that are up but not dialled, because [`MAX_PEERS`](crate::core::MAX_PEERS) others are:
+    /// this node tells them nothing. 0 in a cluster of the supported size.
+    pub peers_undialled: u64,
     /// Keys with deltas that wait, summed over the peers.
     pub pending_keys: u64,
     /// Lives of other nodes whose position is known.

@@ -42,8 +42,9 @@ use super::{Channel, Core, Host, LinkId, MAX_FRAME_DELTAS, MAX_ORIGINS, Nanos, V
 const MAX_SERVED: usize = 4;
 /// Chunks on their way to one node, at most.
 const WINDOW: usize = 8;
-/// Keys of a state that is taken over, at most: 384 MiB.
+/// Keys of a state that is taken over, at most: 512 MiB, 32 bytes each.
 const MAX_STATE_KEYS: u64 = 1 << 24;
+const _: () = assert!(MAX_STATE_KEYS * size_of::<Entry>() as u64 == 512 << 20);
 /// How long nothing may arrive before another node is asked.
 const PATIENCE: Nanos = 5_000_000_000;
 /// How long to wait before asking again.
@@ -58,9 +59,11 @@ pub(super) struct Pull {
     until: Nanos,
     vector: Vec<(Origin, Position)>,
     keys: Option<u64>,
-    /// With the time at which each entry was so.
-    entries: Vec<(Delta, Nanos)>,
+    entries: Vec<Entry>,
 }
+
+/// With the time at which it was so.
+type Entry = (Delta, Nanos);
 
 /// A state on its way out.
 #[derive(Debug)]

@@ -7,6 +7,7 @@ use bincode::config::{Configuration, Limit};
 use bincode::error::{DecodeError, EncodeError};
 use bincode::{Decode, Encode, config};
 use bytes::{Buf, BufMut};
+use foca::Codec as _;
 
 use super::host::Delta;
 use super::id::{NodeId, Origin};
@@ -156,6 +157,37 @@ impl From<Packet> for foca::Message<NodeId> {
             Packet::Broadcast => Self::Broadcast,
             Packet::TurnUndead => Self::TurnUndead,
         }
+    }
+}
+
+/// A membership packet taken apart.
+#[derive(Debug)]
+pub(super) struct MemberPacket {
+    pub(super) header: foca::Header<NodeId>,
+    pub(super) updates: Vec<foca::Member<NodeId>>,
+}
+
+impl MemberPacket {
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, WireError> {
+        let header = PacketCodec.decode_header(&mut bytes)?;
+        // The number of updates may be left out where there are none.
+        let count = if bytes.is_empty() { Ok(0) } else { bytes.try_get_u16() };
+        let count = count.map_err(|_| WireError(Kind::Trailing))?;
+        let updates = (0..count).map(|_| PacketCodec.decode_member(&mut bytes));
+        let updates = updates.collect::<Result<Vec<_>, _>>()?;
+        if bytes.is_empty() { Ok(Self { header, updates }) } else { Err(WireError(Kind::Trailing)) }
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>, WireError> {
+        let mut bytes = Vec::new();
+        PacketCodec.encode_header(&self.header, &mut bytes)?;
+        if let Some(count) = u16::try_from(self.updates.len()).ok().filter(|count| *count > 0) {
+            bytes.put_u16(count);
+            for member in &self.updates {
+                PacketCodec.encode_member(member, &mut bytes)?;
+            }
+        }
+        Ok(bytes)
     }
 }
 

@@ -122,12 +122,10 @@ async fn open(endpoint: &Endpoint, addr: SocketAddr) -> Option<Streams> {
     Some(Streams { connection, main, state })
 }
 
-/// Completes a connection somebody else opened and reports it.
-pub(super) async fn accept(incoming: quinn::Incoming, events: mpsc::Sender<Event>) {
-    let opened = tokio::time::timeout(OPEN_WITHIN, complete(incoming)).await;
-    if let Some(streams) = opened.ok().flatten() {
-        let _ = events.send(Event::Accepted { streams }).await;
-    }
+/// Completes a connection somebody else opened; `None` when they do not prove to know the secret,
+/// or do not open the streams in time.
+pub(super) async fn accept(incoming: quinn::Incoming) -> Option<Streams> {
+    tokio::time::timeout(OPEN_WITHIN, complete(incoming)).await.ok().flatten()
 }
 
 async fn complete(incoming: quinn::Incoming) -> Option<Streams> {

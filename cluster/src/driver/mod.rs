@@ -26,7 +26,6 @@ use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
 use crate::limits::Limits;
 use limiters::Limiters;
 use link::{Event, Link};
-use shared::Phase;
 pub(crate) use shared::Shared;
 
 /// Events of all links that wait for the core, at most; beyond that links are not read.
@@ -84,7 +83,7 @@ pub(crate) fn start(
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
-    tokio::spawn(accept_all(endpoint.clone(), events.clone()));
+    tokio::spawn(accept_all(endpoint.clone(), Arc::clone(&shared), events.clone()));
     let mut driver = Driver {
         core,
         shared: Arc::clone(&shared),
@@ -119,16 +118,21 @@ fn nanos(duration: Duration) -> Nanos {
     u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
-async fn accept_all(endpoint: Endpoint, events: mpsc::Sender<Event>) {
+async fn accept_all(endpoint: Endpoint, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
+            shared.door.refuse();
             incoming.refuse();
             continue;
         };
-        let events = events.clone();
+        let (shared, events) = (Arc::clone(&shared), events.clone());
         tokio::spawn(async move {
-            link::accept(incoming, events).await;
+            match link::accept(incoming).await {
+                // The driver is gone: then so is the connection.
+                Some(streams) => drop(events.send(Event::Accepted { streams }).await),
+                None => shared.door.reject(),
+            }
             drop(permit);
         });
     }
@@ -239,12 +243,14 @@ impl Driver {
                 self.links.insert(link, Link::new(link, streams, &self.events));
                 self.core.connected(now, link);
             }
-            Event::Accepted { streams } => match self.core.accepted(now) {
-                Some(link) => {
+            Event::Accepted { streams } => {
+                if let Some(link) = self.core.accepted(now) {
                     self.links.insert(link, Link::new(link, streams, &self.events));
+                } else {
+                    self.shared.door.refuse();
+                    streams.refuse();
                 }
-                None => streams.refuse(),
-            },
+            }
             Event::Dialled { link, streams: None } | Event::Closed { link } => {
                 self.links.remove(&link);
                 self.core.closed(now, link);
@@ -275,8 +281,8 @@ impl Driver {
                 }
             }
         }
-        if !self.core.is_joining(self.now()) {
-            self.shared.set_phase(Phase::Ready);
+        if self.core.has_joined() {
+            self.shared.set_joined();
         }
     }
 

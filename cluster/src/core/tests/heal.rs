@@ -62,6 +62,26 @@ fn a_late_joiner_knows_what_was_consumed() {
 }
 
 #[test]
+fn a_node_whose_patience_is_over_has_not_joined_before_it_took_a_state_over() {
+    let mut world = world(1);
+    assert!(world.node(0).core.has_joined());
+    world.net.partition(world.now(), 0, 1);
+    world.start(1, &[0]);
+    assert!(world.node(1).core.is_joining(world.now()));
+    world.run(world.now() + 10 * SECOND);
+    assert!(!world.node(1).core.is_joining(world.now()));
+    assert!(!world.node(1).core.has_joined());
+    let failed = world.node(1).core.stats().dials_failed;
+    assert!(failed > 1, "{failed}");
+    world.net.heal();
+    world.run(world.now() + 10 * SECOND);
+    // From when it succeeded no dial has failed: one more may have, just before.
+    let now = world.node(1).core.stats().dials_failed;
+    assert!(now <= failed + 1, "{now} {failed}");
+    assert!(world.node(1).core.has_joined());
+}
+
+#[test]
 fn a_founder_that_restarts_alone_is_told_by_the_others() {
     let mut world = world(3);
     world.admit(0, LIMIT, 1, 600 * SECOND);

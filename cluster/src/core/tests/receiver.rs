@@ -3,8 +3,8 @@
 use super::bench::Bench;
 use super::world::addr;
 use crate::core::host::Delta;
-use crate::core::wire::{Message, Position, VERSION, encode};
-use crate::core::{LinkId, NodeId};
+use crate::core::wire::{MemberPacket, Message, Position, VERSION, encode};
+use crate::core::{Action, LinkId, MAX_PEERS, NodeId};
 
 const KEY: (u64, u64) = (1, 1);
 
@@ -119,4 +119,28 @@ fn a_late_frame_is_reduced_by_what_drained_since() {
     assert_eq!(bench.tat(KEY), 113 * SECOND);
     bench.tell(link, &late(frame(3, 8 * SECOND)));
     assert_eq!(bench.tat(KEY), 113 * SECOND);
+}
+
+#[test]
+fn members_beyond_those_that_may_be_dialled_are_counted() {
+    let mut bench = Bench::new();
+    let members: Vec<NodeId> = (1..MAX_PEERS + 12).map(|n| NodeId::new(addr(n), 5)).collect();
+    for (told, some) in members.chunks(20).enumerate() {
+        let header = foca::Header {
+            src: peer(),
+            src_incarnation: 0,
+            dst: bench.core.me(),
+            message: foca::Message::Gossip,
+        };
+        let updates = some.iter().copied().map(foca::Member::alive).collect();
+        let packet = MemberPacket { header, updates }.encode().unwrap();
+        bench.core.datagram(bench.now(), &packet);
+        if told < 5 {
+            assert_eq!(bench.core.stats().peers_undialled, 0);
+        }
+    }
+    assert_eq!(bench.core.members().len(), MAX_PEERS + 12);
+    let actions = std::iter::from_fn(|| bench.core.poll());
+    let dialled = actions.filter(|action| matches!(action, Action::Dial { .. })).count();
+    assert_eq!((dialled, bench.core.stats().peers_undialled), (MAX_PEERS, 11));
 }
