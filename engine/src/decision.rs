@@ -21,6 +21,9 @@ impl Decision {
     /// `retry_after` of a cost that can never fit. Durations from words stay below 2^60 ns.
     const NEVER: u64 = u64::MAX;
 
+    /// Stands for a decision that is still to be made; nobody outside sees it.
+    pub(crate) const OPEN: Self = Self::never(0, 0, 0);
+
     #[inline]
     pub(crate) const fn allowed(limit: u64, remaining: u64, reset_after: u64) -> Self {
         Self { limit, remaining, retry_after: 0, reset_after }

@@ -13,6 +13,7 @@
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
+use crate::table::Update;
 
 /// Bits of a TAT.
 pub(crate) const TAT_BITS: u32 = 59;
@@ -100,21 +101,20 @@ impl Gcra {
         Self::new(Scale::of_interval(units, period, count), units, quota.burst_size())
     }
 
-    /// The quota in a scale made for another one: T is rounded to the nearest unit.
+    /// The quota in a scale made for another one: T is rounded up to a whole unit, and tau with it,
+    /// so a burst stays a burst and no interval admits too much.
     pub(crate) fn in_scale(quota: &Quota, scale: Scale) -> Result<Self, QuotaError> {
         let Some((period, count)) = enforceable(quota)? else {
             return Ok(Self::blocked(scale));
         };
         let interval = if scale == Scale::NANOSECOND {
-            let (whole, rest) = (period / count, period % count);
-            whole + u64::from(rest >= count - rest)
+            period.div_ceil(count)
         } else {
             // period * units <= 2^64 * 2^63.
-            let halves = u128::from(period) * u128::from(scale.units) / (u128::from(count) << 62);
-            halves.div_ceil(2) as u64
+            let units = u128::from(period) * u128::from(scale.units);
+            units.div_ceil(u128::from(count) << 63) as u64
         };
-        // A unit below 2 ns may round an interval of 1 ns up to one unit, never down to none.
-        Self::new(scale, interval.max(1), quota.burst_size())
+        Self::new(scale, interval, quota.burst_size())
     }
 
     fn new(scale: Scale, interval: u64, burst: u64) -> Result<Self, QuotaError> {
@@ -145,9 +145,18 @@ impl Gcra {
         (charged - now <= self.tau).then_some(charged)
     }
 
+    /// The answer to a check of `cost` that did this to the key's word.
+    #[inline]
+    pub(crate) fn answer(&self, update: Update, cost: u64) -> Decision {
+        match update {
+            Update::Written { before, now } => self.allowed(before, now, cost),
+            Update::Unchanged { found, now } => self.unchanged(found, now, cost),
+        }
+    }
+
     /// The answer to a check of `cost` at `now` that found `tat` and was admitted.
     #[inline]
-    pub(crate) fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
+    fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.saturating_sub(now) + cost * self.interval;
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
     }
@@ -155,7 +164,7 @@ impl Gcra {
     /// The answer to a check of `cost` at `now` that found `tat` and left it so: a denial, or a look
     /// at a key (cost 0).
     #[inline]
-    pub(crate) fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
+    fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
         if cost == 0 && tat.saturating_sub(now) <= self.tau {
             return self.allowed(tat, now, 0);
         }

@@ -77,8 +77,11 @@ impl Lines {
 
     /// The `candidate`-th line of a key; the first is its home.
     pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
-        // Strides are at most a quarter of the pairs, so all candidates differ.
-        let pair = (place.home / PAIR + candidate / PAIR * place.stride) % self.pairs();
+        // Strides are less than a quarter of the pairs, so all candidates differ, and the sum wraps
+        // at most once.
+        let pairs = self.pairs();
+        let pair = place.home / PAIR + candidate / PAIR * place.stride;
+        let pair = if pair >= pairs { pair - pairs } else { pair };
         &self.all()[index_in(pair, place.home ^ candidate)]
     }
 

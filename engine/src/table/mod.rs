@@ -116,16 +116,45 @@ impl Home<'_> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
-        if let Some(update) = self.line.update(self.key, now, &decide) {
-            return update;
+        match self.update_at_home(now, &decide) {
+            Some(update) => update,
+            None => self.update_beyond_home(now, reread, decide),
         }
+    }
+
+    /// [`Home::update`], if the key is in its home line.
+    #[inline]
+    pub(crate) fn update_at_home(
+        self,
+        now: u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<Update> {
+        self.line.update(self.key, now, &decide)
+    }
+
+    /// [`Home::update`] for a key that was not found in its home line.
+    pub(crate) fn update_beyond_home(
+        self,
+        now: u64,
+        reread: impl Fn() -> u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
         self.table.update_beyond_home(self.key, now, &reread, &decide)
+    }
+
+    /// Brings the other lines of the key nearer.
+    pub(crate) fn prefetch_beyond_home(self) {
+        let lines = &self.table.lines;
+        let place = lines.place(self.key);
+        for candidate in 1..lines.candidates() {
+            lines::prefetch(lines.line(place, candidate));
+        }
     }
 }
 
 impl Line {
     /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
-    // A call would hand the result over in memory.
+    #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
     fn update(
         &self,
@@ -146,6 +175,7 @@ impl Line {
 
 impl Slot {
     /// Updates the slot if it is settled and belongs to `key`; `None` if not.
+    #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
     fn update(
         &self,
