@@ -175,7 +175,8 @@ mod tests {
     async fn clients_that_are_gone_are_noticed() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
-        let metrics = crate::metrics::Metrics::new(Vec::new(), Default::default(), "inline");
+        let metrics =
+            crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone(), "inline");
         let connections = metrics.connections(crate::metrics::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
         let accepting =

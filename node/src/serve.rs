@@ -95,7 +95,7 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let deadline = Instant::now() + STOP_TIMEOUT;
     let leave_share = if bound.cluster.is_some() { LEAVE_SHARE } else { Duration::ZERO };
     // What is not done by then is cut off when the process ends.
-    connections.drain(STOP_TIMEOUT - leave_share).await;
+    connections.drain(STOP_TIMEOUT.saturating_sub(leave_share)).await;
     service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
     Ok(())
 }

@@ -91,8 +91,10 @@ fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
             let rest = era.split_off(cut.take().ok_or(ReplayError::TooLong)?);
             eras.push(std::mem::replace(&mut era, rest));
             let begin = era.first().map_or(Duration::ZERO, |(time, _)| *time);
-            era.iter_mut().for_each(|(time, _)| *time -= begin);
-            now -= begin;
+            for (time, _) in &mut era {
+                *time = time.saturating_sub(begin);
+            }
+            now = now.saturating_sub(begin);
             if now > MAX_TIME {
                 return Err(ReplayError::TooLong);
             }

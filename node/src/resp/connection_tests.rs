@@ -66,7 +66,7 @@ async fn silence_between_commands_may_be_long() {
 async fn connections_share_what_they_may_hold_unread() {
     let front_end = front_end(100 * 1024);
     let head = b"PING\r\n*2\r\n$4\r\nECHO\r\n$60000\r\n";
-    let half = [head.as_slice(), &[b'x'; 59_000]].concat();
+    let half = [head.as_slice(), &vec![b'x'; 59_000]].concat();
     let mut first = connect(&front_end).await;
     first.write_all(&half).await.unwrap();
     expect(&mut first, "+PONG\r\n").await;
