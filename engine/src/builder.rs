@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::clock::{Clock, TscClock};
-use crate::gcra::Gcra;
+use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::limiter::Limiter;
 use crate::quota::{Quota, QuotaError};
@@ -71,7 +71,7 @@ impl<C: Clock> LimiterBuilder<C> {
         if self.capacity == 0 || self.capacity > MAX_CAPACITY {
             return Err(BuildError::Capacity);
         }
-        let table = Table::new(self.capacity).ok_or(BuildError::OutOfMemory)?;
+        let table = Table::new(self.capacity, Tat).ok_or(BuildError::OutOfMemory)?;
         let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
         let clock = match self.clock {
             Source::Made(make) => make(),

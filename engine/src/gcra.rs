@@ -13,7 +13,7 @@
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
-use crate::table::Update;
+use crate::table::{State, Update};
 
 /// Bits of a TAT.
 pub(crate) const TAT_BITS: u32 = 59;
@@ -24,6 +24,17 @@ const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
 /// Time stands still here, at least 13.7 years after the origin: a full burst still fits below
 /// `TAT_MAX`, and an exhausted key stays denied, so saturation never mints tokens.
 const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
+
+/// A table's values are TATs: a key is as good as new when its TAT has come.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Tat;
+
+impl State for Tat {
+    #[inline]
+    fn fresh_from(&self, tat: u64) -> u64 {
+        tat
+    }
+}
 
 /// How many units a nanosecond has, in both directions, as binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::builder::LimiterBuilder;
 use crate::clock::{Clock, Timestamp, TscClock};
 use crate::decision::Decision;
-use crate::gcra::{self, Gcra};
+use crate::gcra::{self, Gcra, Tat};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::quota::{Quota, QuotaError};
 use crate::table::{Home, Table};
@@ -41,7 +41,7 @@ pub struct Limiter<C = TscClock> {
     gcra: Gcra,
     hasher: KeyHasher,
     clock: C,
-    table: Table,
+    table: Table<Tat>,
     quota: Quota,
 }
 
@@ -58,7 +58,7 @@ impl<C: Clock> Limiter<C> {
         gcra: Gcra,
         hasher: KeyHasher,
         clock: C,
-        table: Table,
+        table: Table<Tat>,
     ) -> Self {
         Self { gcra, hasher, clock, table, quota }
     }
@@ -230,7 +230,7 @@ impl<C: Clock> Limiter<C> {
     fn decide(
         &self,
         gcra: &Gcra,
-        home: Home<'_>,
+        home: Home<'_, Tat>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,

@@ -29,7 +29,7 @@ use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
 use super::lines::{PAIR, Place, SLOTS, Slot};
-use super::{Table, Update};
+use super::{State, Table, Update};
 
 /// A key goes into its home pair while so many slots there are vacant. More would send keys away
 /// from home for nothing; with fewer, full pairs become so frequent that insertions find no room.
@@ -66,7 +66,7 @@ pub(super) struct Absent<'t> {
     least: Option<Met<'t>>,
 }
 
-impl Table {
+impl<S: State> Table<S> {
     /// [`Home::update`](super::Home::update) for a key that the first look at its home line did not
     /// find.
     #[inline(never)]
@@ -106,6 +106,7 @@ impl Table {
     pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
         let mut absent = Absent::default();
         let (mut first_vacant, mut vacant, mut most_vacant) = (None, 0, 0);
+        let mut least_fresh_from = u64::MAX;
         for candidate in 0..self.lines.candidates() {
             if candidate % PAIR == 0 {
                 (first_vacant, vacant) = (None, 0);
@@ -131,10 +132,12 @@ impl Table {
                     return Scan::Found(slot);
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
-                if word.value() <= now {
+                let fresh_from = self.state.fresh_from(word.value());
+                if fresh_from <= now {
                     vacant += 1;
                     first_vacant = first_vacant.or(Some(met));
-                } else if absent.least.is_none_or(|least| word.value() < least.word.value()) {
+                } else if fresh_from < least_fresh_from {
+                    least_fresh_from = fresh_from;
                     absent.least = Some(met);
                 }
             }

@@ -1,9 +1,9 @@
 //! The table: one word a key in cache lines of slots, shared without a lock.
 //!
 //! A key lives in at most one slot of at most [`CANDIDATES`](bits::CANDIDATES) lines. A value is
-//! *live* while it lies in the future of `now`; a slot whose value is not live may be taken by
-//! another key, because an expired word is exactly a fresh key. The table knows nothing else
-//! about values: what they mean is the caller's `decide`.
+//! *live* until the time at which its [`State`] says the key is as good as new; from then on
+//! another key may take the slot, because an expired word is exactly a fresh key. The table knows
+//! nothing else about values: what they mean is the caller's `decide`.
 //!
 //! This file holds the path of a key that has its slot; `claim.rs` how a slot changes hands.
 //!
@@ -34,9 +34,17 @@ use lines::{Line, Lines, MIN_LINES, PAIR, SLOTS, Slot};
 /// The share of slots that may be live before keys compete for places, as a fraction.
 const FILL: (usize, usize) = (4, 5);
 
+/// What a table has to know about the values of an algorithm.
+pub(crate) trait State {
+    /// The time from which a key with this value is exactly a fresh key. A fresh key's value, 0, is
+    /// so at all times: this is 0 then.
+    fn fresh_from(&self, value: u64) -> u64;
+}
+
 #[derive(Debug)]
-pub(crate) struct Table {
+pub(crate) struct Table<S> {
     lines: Lines,
+    state: S,
     evicted: AtomicU64,
 }
 
@@ -49,22 +57,22 @@ pub(crate) enum Update {
     Unchanged { found: u64, now: u64 },
 }
 
-impl Table {
+impl<S: State> Table<S> {
     /// A table in which `keys` live keys fit at the intended fill; `None` when the memory is not
     /// to be had.
-    pub(crate) fn new(keys: usize) -> Option<Self> {
+    pub(crate) fn new(keys: usize, state: S) -> Option<Self> {
         let slots = keys.checked_mul(FILL.1)?.div_ceil(FILL.0);
-        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(PAIR).max(MIN_LINES))
+        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(PAIR).max(MIN_LINES), state)
     }
 
     /// A table of exactly `count` lines: one, or an even number.
-    pub(crate) fn with_lines(count: usize) -> Option<Self> {
-        Some(Self { lines: Lines::new(count)?, evicted: AtomicU64::new(0) })
+    pub(crate) fn with_lines(count: usize, state: S) -> Option<Self> {
+        Some(Self { lines: Lines::new(count)?, state, evicted: AtomicU64::new(0) })
     }
 
     /// Where to begin with a key; its home line is on its way from memory when this returns.
     #[inline]
-    pub(crate) fn home(&self, key: KeyHash) -> Home<'_> {
+    pub(crate) fn home(&self, key: KeyHash) -> Home<'_, S> {
         let line = self.lines.home(key);
         lines::prefetch(line);
         Home { table: self, key, line }
@@ -95,14 +103,21 @@ impl Table {
 }
 
 /// A key in a table, not looked at yet.
-#[derive(Clone, Copy)]
-pub(crate) struct Home<'t> {
-    table: &'t Table,
+pub(crate) struct Home<'t, S> {
+    table: &'t Table<S>,
     key: KeyHash,
     line: &'t Line,
 }
 
-impl Home<'_> {
+impl<S> Clone for Home<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for Home<'_, S> {}
+
+impl<S: State> Home<'_, S> {
     /// Replaces the key's value by what `decide(value, now)` returns, in one atomic step; `None`
     /// leaves it. A key without a live word has the value 0. `decide` may be called several
     /// times; the last call is the one that counts.

@@ -15,7 +15,11 @@ use loom::thread;
 use crate::key::KeyHash;
 
 use super::claim::Scan;
-use super::{Table, Update};
+use crate::gcra::Tat;
+
+use super::Update;
+
+type Table = super::Table<Tat>;
 
 const NOW: u64 = 100;
 
@@ -38,7 +42,7 @@ fn key(home: u64, name: u64) -> KeyHash {
 }
 
 fn table(lines: usize) -> Arc<Table> {
-    Arc::new(Table::with_lines(lines).unwrap())
+    Arc::new(Table::with_lines(lines, Tat).unwrap())
 }
 
 fn check_at(table: &Table, key: KeyHash, burst: u64, now: u64, reread: u64) -> bool {

@@ -6,7 +6,11 @@ use std::sync::Barrier;
 use crate::key::{KeyHash, KeyHasher};
 
 use super::bits::CANDIDATES;
-use super::{Table, Update};
+use crate::gcra::Tat;
+
+use super::Update;
+
+type Table = super::Table<Tat>;
 
 const NOW: u64 = 1_000;
 
@@ -29,7 +33,7 @@ fn get(table: &Table, key: KeyHash) -> u64 {
 #[test]
 fn a_keys_lines_all_differ() {
     for lines in [1, 2, 4, 6, 8, 10, 14, 16, 18, 100, 4_096, 5_002] {
-        let table = Table::with_lines(lines).unwrap();
+        let table = Table::with_lines(lines, Tat).unwrap();
         for key in keys(500) {
             let place = table.lines.place(key);
             let addresses: HashSet<_> = (0..table.lines.candidates())
@@ -43,7 +47,7 @@ fn a_keys_lines_all_differ() {
 #[test]
 fn entries_give_back_whole_keys() {
     for lines in [4_096, 4_098, 6_000, 65_536, 100_002] {
-        let table = Table::with_lines(lines).unwrap();
+        let table = Table::with_lines(lines, Tat).unwrap();
         let count = (table.capacity() as u64).min(20_000);
         for (index, key) in keys(count).enumerate() {
             set(&table, key, NOW + 1 + index as u64);
@@ -58,7 +62,7 @@ fn entries_give_back_whole_keys() {
 
 #[test]
 fn a_table_filled_to_its_capacity_does_not_evict() {
-    let table = Table::new(400_000).unwrap();
+    let table = Table::new(400_000, Tat).unwrap();
     let count = table.capacity() as u64;
     for key in keys(count) {
         set(&table, key, NOW + 1);
@@ -68,7 +72,7 @@ fn a_table_filled_to_its_capacity_does_not_evict() {
 
 #[test]
 fn an_expired_key_makes_room_and_a_live_one_does_not() {
-    let table = Table::with_lines(8).unwrap();
+    let table = Table::with_lines(8, Tat).unwrap();
     let all: Vec<_> = keys(32).collect();
     for key in &all {
         set(&table, *key, NOW);
@@ -83,7 +87,7 @@ fn an_expired_key_makes_room_and_a_live_one_does_not() {
 
 #[test]
 fn the_key_nearest_to_fresh_gives_way() {
-    let table = Table::with_lines(1).unwrap();
+    let table = Table::with_lines(1, Tat).unwrap();
     let all: Vec<_> = keys(5).collect();
     for (key, debt) in all.iter().zip([40, 10, 30, 20]) {
         set(&table, *key, NOW + debt);
@@ -96,7 +100,7 @@ fn the_key_nearest_to_fresh_gives_way() {
 
 #[test]
 fn looking_and_refusing_take_no_place() {
-    let table = Table::with_lines(1).unwrap();
+    let table = Table::with_lines(1, Tat).unwrap();
     for key in keys(1_000) {
         assert_eq!(get(&table, key), 0);
     }
@@ -113,7 +117,7 @@ fn slots_that_change_hands_lose_and_invent_nothing() {
     const BURST: u64 = 3;
     use std::sync::atomic::{AtomicU64, Ordering};
 
-    let table = Table::with_lines(2).unwrap();
+    let table = Table::with_lines(2, Tat).unwrap();
     let time = AtomicU64::new(1);
     let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let all: Vec<_> = keys(KEYS).collect();
