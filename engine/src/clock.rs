@@ -59,11 +59,17 @@ fn saturating_nanos(duration: Duration) -> u64 {
 /// A reading that is earlier than a previous one never mints tokens: a limiter only ever lets
 /// time move a key forward. It may deny what a steady clock would have allowed.
 pub trait Clock {
+    /// Whether a reading waits for what was asked of memory before it, as processors' counters do.
+    /// If not, a limiter keeps successive checks apart, so that they wait for memory together.
+    const STALLS: bool = true;
+
     /// The time now.
     fn now(&self) -> Timestamp;
 }
 
-impl<C: Clock + ?Sized> Clock for &C {
+impl<C: Clock> Clock for &C {
+    const STALLS: bool = C::STALLS;
+
     #[inline]
     fn now(&self) -> Timestamp {
         (**self).now()

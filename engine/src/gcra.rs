@@ -62,17 +62,24 @@ impl Scale {
         Self { units, nanos }
     }
 
+    /// Whether a unit is a nanosecond, so that there is nothing to convert. A predicted branch is
+    /// off the path on which a decision waits; a product is on it.
+    #[inline]
+    const fn is_nanosecond(self) -> bool {
+        self.units == Self::NANOSECOND.units
+    }
+
     /// The instant in units, rounded down; never beyond `NOW_MAX`.
     #[inline]
     pub(crate) fn instant(self, now: Timestamp) -> u64 {
-        self.to_units(now.as_nanos()).min(NOW_MAX)
+        let now = self.to_units(now.as_nanos());
+        if now > NOW_MAX { end_of_time() } else { now }
     }
 
     /// A duration in units, rounded down.
     #[inline]
     pub(crate) fn to_units(self, nanos: u64) -> u64 {
-        // A predicted branch is off the path on which the decision waits; a product is on it.
-        if self == Self::NANOSECOND {
+        if self.is_nanosecond() {
             return nanos;
         }
         ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
@@ -81,11 +88,17 @@ impl Scale {
     /// A duration in nanoseconds, rounded up; `units` is a difference of two TATs.
     #[inline]
     pub(crate) fn to_nanos(self, units: u64) -> u64 {
-        if self == Self::NANOSECOND {
+        if self.is_nanosecond() {
             return units;
         }
         ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
     }
+}
+
+/// Out of line, so that a branch is predicted where a conditional move would be waited for.
+#[cold]
+fn end_of_time() -> u64 {
+    NOW_MAX
 }
 
 /// A quota in the units of one scale: everything a decision needs, computed once.
@@ -96,6 +109,8 @@ pub(crate) struct Gcra {
     interval: u64,
     /// Burst tolerance in units: `burst * interval`.
     tau: u64,
+    /// The most debt beside which a cost of 1 fits: tau - T.
+    tau_less_one: u64,
     /// The burst, in cost units.
     burst: u64,
     /// `floor((2^64 - 1) / interval)`, for `tokens`.
@@ -131,12 +146,13 @@ impl Gcra {
     fn new(scale: Scale, interval: u64, burst: u64) -> Result<Self, QuotaError> {
         let tau = interval.checked_mul(burst).filter(|tau| *tau <= TAU_MAX);
         let tau = tau.ok_or(QuotaError::BurstTooLong)?;
-        Ok(Self { scale, interval, tau, burst, reciprocal: u64::MAX / interval })
+        let reciprocal = u64::MAX / interval;
+        Ok(Self { scale, interval, tau, tau_less_one: tau - interval, burst, reciprocal })
     }
 
     /// Nothing fits: a burst of 0.
     fn blocked(scale: Scale) -> Self {
-        Self { scale, interval: 1, tau: 0, burst: 0, reciprocal: u64::MAX }
+        Self { scale, interval: 1, tau: 0, tau_less_one: 0, burst: 0, reciprocal: u64::MAX }
     }
 
     #[inline]
@@ -168,7 +184,7 @@ impl Gcra {
     /// The answer to a check of `cost` at `now` that found `tat` and was admitted.
     #[inline]
     fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
-        let debt = tat.saturating_sub(now) + cost * self.interval;
+        let debt = tat.max(now) + cost * self.interval - now;
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
     }
 
@@ -176,28 +192,38 @@ impl Gcra {
     /// at a key (cost 0).
     #[inline]
     fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
-        if cost == 0 && tat.saturating_sub(now) <= self.tau {
-            return self.allowed(tat, now, 0);
+        if cost == 0 || cost > self.burst {
+            return self.looked(tat, now, cost);
         }
-        self.denied(tat, now, cost)
+        // What was denied owes: a fresh key is denied nothing up to the burst.
+        let charged = tat + cost * self.interval - now;
+        let (debt, missing) = (tat - now, charged - self.tau);
+        let (wait, reset) = (self.scale.to_nanos(missing), self.scale.to_nanos(debt));
+        Decision::denied(self.burst, self.tokens(debt), wait, reset)
     }
 
-    #[inline]
-    fn denied(&self, tat: u64, now: u64, cost: u64) -> Decision {
+    /// The answer to a look at a key, or to a cost that never fits.
+    #[cold]
+    fn looked(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.saturating_sub(now);
-        let remaining = self.tokens(debt);
-        let reset = self.scale.to_nanos(debt);
-        if cost > self.burst {
+        let (remaining, reset) = (self.tokens(debt), self.scale.to_nanos(debt));
+        if cost > 0 {
             return Decision::never(self.burst, remaining, reset);
         }
-        let missing = debt + cost * self.interval - self.tau;
-        Decision::denied(self.burst, remaining, self.scale.to_nanos(missing), reset)
+        match debt.checked_sub(self.tau) {
+            None | Some(0) => Decision::allowed(self.burst, remaining, reset),
+            Some(missing) => Decision::denied(self.burst, 0, self.scale.to_nanos(missing), reset),
+        }
     }
 
     /// Whole units of cost that fit beside `debt`.
     #[inline]
     fn tokens(&self, debt: u64) -> u64 {
-        let room = self.tau.saturating_sub(debt);
+        // A predicted branch, for the same reason as in `Scale::is_nanosecond`.
+        if debt > self.tau_less_one {
+            return 0;
+        }
+        let room = self.tau - debt;
         // floor(room / interval) by the rounded-down reciprocal: the estimate is at most one short,
         // because room * (1 / interval - reciprocal / 2^64) < 2^57 * 2^-64 + 1 quotient step.
         let estimate = ((u128::from(room) * u128::from(self.reciprocal)) >> 64) as u64;

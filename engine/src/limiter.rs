@@ -74,8 +74,11 @@ impl<C: Clock> Limiter<C> {
     /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
     #[inline]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        let home = self.table.home(self.hash(key));
-        self.decide(&self.gcra, home, cost, self.clock.now(), || self.clock.now())
+        // The counter is read before the table: it waits for what was asked of memory before.
+        let key = self.hash(key);
+        let now = self.clock.now();
+        let home = self.table.home(key);
+        self.decide(&self.gcra, home, cost, now, || self.clock.now())
     }
 
     /// As [`Limiter::check_n`], at a time the caller gives: for a batch that shares one reading, or
@@ -119,38 +122,51 @@ impl<C: Clock> Limiter<C> {
     /// stands twice is charged twice. Keys are looked up ahead, so that waiting for memory
     /// overlaps; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
-        /// How many keys are looked up ahead: enough to keep a core's line fill buffers busy.
-        const AHEAD: usize = 32;
+        /// How many keys are looked up ahead: about as many as a core fetches lines at a time.
+        const AHEAD: usize = 16;
 
         decisions.clear();
         decisions.reserve(keys.len());
-        let scale = self.gcra.scale();
-        let now = scale.instant(self.clock.now());
+        let Some(first) = keys.first() else { return };
+        let home = |key: &K| self.table.home(self.hash(key));
+        let now = self.gcra.scale().instant(self.clock.now());
         let admit = |tat, now| self.gcra.admit(tat, now, 1);
-        for keys in keys.chunks(AHEAD) {
-            let mut homes = [None; AHEAD];
-            for (home, key) in homes.iter_mut().zip(keys) {
-                *home = Some(self.table.home(self.hash(key)));
+
+        let mut ahead = [home(first); AHEAD];
+        for (place, key) in ahead.iter_mut().zip(keys).skip(1) {
+            *place = home(key);
+        }
+        // Keys that lie further away are fetched while others are decided.
+        let (mut away, mut count) = ([(0, ahead[0]); AHEAD], 0);
+        for index in 0..keys.len() {
+            let place = &mut ahead[index % AHEAD];
+            let current = *place;
+            if let Some(key) = keys.get(index + AHEAD) {
+                *place = home(key);
             }
-            let first = decisions.len();
-            // Keys that lie further away are fetched while others are decided.
-            let mut away = [None; AHEAD];
-            for (home, away) in homes.iter().flatten().zip(&mut away) {
-                decisions.push(if let Some(update) = home.update_at_home(now, admit) {
-                    self.gcra.answer(update, 1)
-                } else {
-                    home.prefetch_beyond_home();
-                    *away = Some(home);
-                    Decision::OPEN
-                });
+            let update = current.update_at_home::<false>(now, admit);
+            decisions.push(if let Some(update) = update {
+                self.gcra.answer(update, 1)
+            } else {
+                current.prefetch_beyond_home();
+                away[count] = (index, current);
+                count += 1;
+                Decision::OPEN
+            });
+            if count == AHEAD {
+                self.decide_away(&away, now, decisions);
+                count = 0;
             }
-            for (decision, home) in decisions[first..].iter_mut().zip(&away) {
-                if let Some(home) = home {
-                    let reread = || scale.instant(self.clock.now());
-                    let update = home.update_beyond_home(now, reread, admit);
-                    *decision = self.gcra.answer(update, 1);
-                }
-            }
+        }
+        self.decide_away(&away[..count], now, decisions);
+    }
+
+    /// Makes the decisions of a batch on keys that were not found in their home lines.
+    #[inline(never)]
+    fn decide_away(&self, away: &[(usize, Home<'_, Tat>)], now: u64, decisions: &mut [Decision]) {
+        for (index, home) in away {
+            let reread = || self.clock.now();
+            decisions[*index] = self.decide_beyond_home(&self.gcra, *home, 1, now, reread);
         }
     }
 
@@ -235,13 +251,32 @@ impl<C: Clock> Limiter<C> {
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
-        let scale = self.gcra.scale();
-        let update = home.update(
-            scale.instant(now),
-            || scale.instant(reread()),
-            |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) },
-        );
-        gcra.answer(update, cost)
+        let now = self.gcra.scale().instant(now);
+        let admit = |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) };
+        let update = if C::STALLS {
+            home.update_at_home::<true>(now, admit)
+        } else {
+            home.update_at_home::<false>(now, admit)
+        };
+        match update {
+            Some(update) => gcra.answer(update, cost),
+            None => self.decide_beyond_home(gcra, home, cost, now, reread),
+        }
+    }
+
+    /// [`Limiter::decide`] for a key that was not found in its home line.
+    #[inline(never)]
+    fn decide_beyond_home(
+        &self,
+        gcra: &Gcra,
+        home: Home<'_, Tat>,
+        cost: u64,
+        now: u64,
+        reread: impl Fn() -> Timestamp,
+    ) -> Decision {
+        let reread = || self.gcra.scale().instant(reread());
+        let admit = |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) };
+        gcra.answer(home.update_beyond_home(now, reread, admit), cost)
     }
 
     /// Updates a key whether or not it has a place yet.

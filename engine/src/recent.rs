@@ -65,6 +65,8 @@ impl RecentClock {
 }
 
 impl Clock for RecentClock {
+    const STALLS: bool = false;
+
     #[inline]
     fn now(&self) -> Timestamp {
         // Relaxed: the time guards no other memory. Coherence makes it monotone for each reader,

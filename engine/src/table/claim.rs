@@ -79,7 +79,8 @@ impl<S: State> Table<S> {
     ) -> Update {
         let place = self.lines.place(key);
         for candidate in 1..self.lines.candidates() {
-            if let Some(update) = self.lines.line(place, candidate).update(key, now, decide) {
+            let line = self.lines.line(place, candidate);
+            if let Some(update) = line.update::<false>(key, now, decide) {
                 return update;
             }
         }

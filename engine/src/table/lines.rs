@@ -13,12 +13,12 @@ pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
 /// the bits of its key that the tag does not hold.
 pub(super) const MIN_LINES: usize = 1 << HOME_BITS;
 
-/// Odd multipliers (from the golden ratio and the square root of 2) that spread tags over lines.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+/// An odd multiplier (from the square root of 2) that makes a stride of a tag.
 const STRIDE: u64 = 0xb504_f333_f9de_6485;
 
-/// Low bits of a 64-bit position below the home bits of a key.
+/// Low bits of a 64-bit position below the home bits of a key, and below those of its tag.
 const POSITION_LOW: u32 = u64::BITS - HOME_BITS;
+const TAG_LOW: u32 = POSITION_LOW - TAG_BITS;
 
 #[derive(Debug)]
 pub(super) struct Slot {
@@ -132,7 +132,7 @@ pub(super) fn prefetch(line: &Line) {
 /// bits, so they can be told from a line and a tag.
 #[inline]
 const fn position(home_bits: u64, tag: u64) -> u64 {
-    (home_bits << POSITION_LOW) | (tag.wrapping_mul(SPREAD) >> HOME_BITS)
+    (home_bits << POSITION_LOW) | (tag << TAG_LOW)
 }
 
 /// How many pairs the next candidates of a key are apart.

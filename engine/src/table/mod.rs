@@ -131,7 +131,7 @@ impl<S: State> Home<'_, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
-        match self.update_at_home(now, &decide) {
+        match self.update_at_home::<true>(now, &decide) {
             Some(update) => update,
             None => self.update_beyond_home(now, reread, decide),
         }
@@ -139,12 +139,12 @@ impl<S: State> Home<'_, S> {
 
     /// [`Home::update`], if the key is in its home line.
     #[inline]
-    pub(crate) fn update_at_home(
+    pub(crate) fn update_at_home<const PREDICTED: bool>(
         self,
         now: u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
-        self.line.update(self.key, now, &decide)
+        self.line.update::<PREDICTED>(self.key, now, &decide)
     }
 
     /// [`Home::update`] for a key that was not found in its home line.
@@ -169,26 +169,43 @@ impl<S: State> Home<'_, S> {
 
 impl Line {
     /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
+    ///
+    /// `PREDICTED` is how the slot is found: by branches, which cost nothing where one key is asked
+    /// for again and again, or by arithmetic, which costs a little more and is never mispredicted.
     #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
-    fn update(
+    pub(super) fn update<const PREDICTED: bool>(
         &self,
         key: KeyHash,
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
-        for slot in &self.slots {
-            if Tag(slot.tag.load(Ordering::Relaxed)).names(key)
-                && let Some(update) = slot.update(key, now, decide)
-            {
-                return Some(update);
-            }
-        }
-        None
+        let slot = if PREDICTED { self.find(key)? } else { self.select(key) };
+        slot.update(key, now, decide)
+    }
+
+    /// The first slot whose tag names `key`.
+    #[inline]
+    fn find(&self, key: KeyHash) -> Option<&Slot> {
+        self.slots.iter().find(|slot| slot.hints_at(key))
+    }
+
+    /// The slot whose tag names `key` if there is exactly one, else any.
+    #[inline]
+    fn select(&self, key: KeyHash) -> &Slot {
+        let named = |index: usize| usize::from(self.slots[index].hints_at(key));
+        let index: usize = (1..SLOTS).map(|index| index * named(index)).sum();
+        &self.slots[index % SLOTS]
     }
 }
 
 impl Slot {
+    /// Whether the tag names `key` at a first look, which proves nothing.
+    #[inline]
+    fn hints_at(&self, key: KeyHash) -> bool {
+        Tag(self.tag.load(Ordering::Relaxed)).names(key)
+    }
+
     /// Updates the slot if it is settled and belongs to `key`; `None` if not.
     #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
