@@ -148,7 +148,7 @@ impl<C: Clock> Limiter<C> {
             decisions.push(if let Some(update) = update {
                 self.gcra.answer(update, 1)
             } else {
-                current.prefetch_beyond_home();
+                current.prefetch_block();
                 away[count] = (index, current);
                 count += 1;
                 Decision::OPEN
@@ -164,9 +164,19 @@ impl<C: Clock> Limiter<C> {
     /// Makes the decisions of a batch on keys that were not found in their home lines.
     #[inline(never)]
     fn decide_away(&self, away: &[(usize, Home<'_, Tat>)], now: u64, decisions: &mut [Decision]) {
+        let admit = |tat, now| self.gcra.admit(tat, now, 1);
         for (index, home) in away {
-            let reread = || self.clock.now();
-            decisions[*index] = self.decide_beyond_home(&self.gcra, *home, 1, now, reread);
+            match home.update_in_block(now, admit) {
+                Some(update) => decisions[*index] = self.gcra.answer(update, 1),
+                None => home.prefetch_beyond_block(),
+            }
+        }
+        for (index, home) in away {
+            if decisions[*index] == Decision::OPEN {
+                let reread = || self.gcra.scale().instant(self.clock.now());
+                let update = home.update_beyond_block(now, reread, admit);
+                decisions[*index] = self.gcra.answer(update, 1);
+            }
         }
     }
 

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! word, settled   value (59)            | generation, low 4 bits | 0
-//! word, claimed   key tag (47) | 0 (2)  | generation (14)        | 1
-//! tag             key tag (47) | candidate (3) | generation (14)
+//! word, claimed   key tag (47) | 0 (3)  | generation (13)        | 1
+//! tag             key tag (47) | candidate (4) | generation (13)
 //! ```
 //!
 //! A *generation* counts how often the slot changed hands. A claimed word whose key tag is 0 names
@@ -11,8 +11,10 @@
 
 use crate::key::{KeyHash, TAG_BITS};
 
+use super::lines::CANDIDATES;
+
 const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
-const GENERATION_BITS: u32 = 14;
+const GENERATION_BITS: u32 = 13;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 const LOW_BITS: u32 = 4;
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
@@ -21,13 +23,15 @@ const CLAIMED: u64 = 1;
 
 /// The largest value a settled word holds.
 pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
-/// How many lines a key may live in, at most.
-pub(crate) const CANDIDATES: usize = 8;
+/// Which of a key's lines a slot lies in.
+const CANDIDATE_BITS: u32 = 4;
+const CANDIDATE_MASK: u64 = (1 << CANDIDATE_BITS) - 1;
 
-const _: () = assert!(TAG_SHIFT == GENERATION_BITS + 3 && CANDIDATES == 1 << 3);
+const _: () = assert!(TAG_SHIFT == GENERATION_BITS + CANDIDATE_BITS);
+const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
 const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
 
-/// How often a slot has changed hands, modulo 2^14.
+/// How often a slot has changed hands, modulo 2^13.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
@@ -119,6 +123,6 @@ impl Tag {
     }
 
     pub(super) const fn candidate(self) -> usize {
-        (self.0 >> GENERATION_BITS) as usize & (CANDIDATES - 1)
+        ((self.0 >> GENERATION_BITS) & CANDIDATE_MASK) as usize
     }
 }

@@ -28,11 +28,11 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{PAIR, Place, SLOTS, Slot};
+use super::lines::{BLOCK, Place, SLOTS, Slot};
 use super::{State, Table, Update};
 
-/// A key goes into its home pair while so many slots there are vacant. More would send keys away
-/// from home for nothing; with fewer, full pairs become so frequent that insertions find no room.
+/// A key goes into its home block while so many slots there are vacant. More would send keys away
+/// from home for nothing; with fewer, full blocks become so frequent that insertions find no room.
 const HOME_VACANCIES: usize = 3;
 
 /// A slot as a scan met it, in the `candidate`-th line of the key.
@@ -57,8 +57,8 @@ pub(super) enum Scan<'t> {
 pub(super) struct Absent<'t> {
     /// The earliest intent of this very key.
     joinable: Option<Met<'t>>,
-    /// An expired or free slot: in the home pair unless that is nearly full, else in the emptiest
-    /// pair.
+    /// An expired or free slot: in the home block unless that is nearly full, else in the emptiest
+    /// block.
     vacant: Option<Met<'t>>,
     /// An intent of another key.
     foreign: Option<Met<'t>>,
@@ -67,18 +67,19 @@ pub(super) struct Absent<'t> {
 }
 
 impl<S: State> Table<S> {
-    /// [`Home::update`](super::Home::update) for a key that the first look at its home line did not
-    /// find.
+    /// [`Home::update`](super::Home::update) for a key that a first look at so many of its lines did
+    /// not find.
     #[inline(never)]
-    pub(super) fn update_beyond_home(
+    pub(super) fn update_beyond(
         &self,
+        looked_at: usize,
         key: KeyHash,
         now: u64,
         reread: &impl Fn() -> u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
-        for candidate in 1..self.lines.candidates() {
+        for candidate in looked_at..self.lines.candidates() {
             let line = self.lines.line(place, candidate);
             if let Some(update) = line.update::<false>(key, now, decide) {
                 return update;
@@ -109,7 +110,7 @@ impl<S: State> Table<S> {
         let (mut first_vacant, mut vacant, mut most_vacant) = (None, 0, 0);
         let mut least_fresh_from = u64::MAX;
         for candidate in 0..self.lines.candidates() {
-            if candidate % PAIR == 0 {
+            if candidate % BLOCK == 0 {
                 (first_vacant, vacant) = (None, 0);
             }
             for slot in &self.lines.line(place, candidate).slots {
@@ -144,7 +145,7 @@ impl<S: State> Table<S> {
             }
             if vacant > most_vacant {
                 absent.vacant = first_vacant;
-                let home_has_room = candidate < PAIR && vacant >= HOME_VACANCIES;
+                let home_has_room = candidate < BLOCK && vacant >= HOME_VACANCIES;
                 most_vacant = if home_has_room { usize::MAX } else { vacant };
             }
         }

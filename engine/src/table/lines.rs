@@ -3,8 +3,6 @@
 use crate::key::{HOME_BITS, KeyHash, TAG_BITS};
 use crate::sync::AtomicU64;
 
-use super::bits::CANDIDATES;
-
 /// Slots a line: four pairs of integers fill 64 bytes. Two under loom, so that every claim order
 /// over two lines stays within what it can explore.
 pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
@@ -32,11 +30,15 @@ pub(super) struct Line {
     pub(super) slots: [Slot; SLOTS],
 }
 
-/// Neighbouring lines that are filled as one: processors fetch them together.
-pub(super) const PAIR: usize = 2;
+/// Neighbouring lines that are filled as one. Two in models, so that few lines make several blocks.
+pub(super) const BLOCK: usize = if cfg!(loom) { 2 } else { 4 };
+/// How many blocks a key may live in, at most.
+const BLOCKS: usize = 3;
+/// How many lines a key may live in, at most.
+pub(super) const CANDIDATES: usize = BLOCKS * BLOCK;
 
-/// The lines of one key: a pair whose nearer line is its home, then pairs `stride` further each
-/// time, wrapping around.
+/// The lines of one key: a block that its home is in, then blocks `stride` further each time,
+/// wrapping around.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     home: usize,
@@ -49,9 +51,10 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// `count` zeroed lines, one or whole pairs; `None` when the memory is not to be had.
+    /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` when the memory
+    /// is not to be had.
     pub(super) fn new(count: usize) -> Option<Self> {
-        debug_assert!(count == 1 || count.is_multiple_of(PAIR));
+        debug_assert!(count < BLOCK && count.is_power_of_two() || count.is_multiple_of(BLOCK));
         Some(Self { memory: super::memory::Memory::zeroed(count)? })
     }
 
@@ -72,26 +75,27 @@ impl Lines {
     }
 
     pub(super) fn place(&self, key: KeyHash) -> Place {
-        Place { home: self.home_index(key), stride: stride(key.tag(), self.pairs()) }
+        Place { home: self.home_index(key), stride: stride(key.tag(), self.blocks()) }
     }
 
-    /// The `candidate`-th line of a key; the first is its home.
+    /// The `candidate`-th line of a key; the first is its home, and the first `BLOCK` are its home
+    /// block.
     pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
-        // Strides are less than a quarter of the pairs, so all candidates differ, and the sum wraps
+        // Strides are less than a third of the blocks, so all candidates differ, and the sum wraps
         // at most once.
-        let pairs = self.pairs();
-        let pair = place.home / PAIR + candidate / PAIR * place.stride;
-        let pair = if pair >= pairs { pair - pairs } else { pair };
-        &self.all()[index_in(pair, place.home ^ candidate)]
+        let blocks = self.blocks();
+        let block = place.home / BLOCK + candidate / BLOCK * place.stride;
+        let block = if block >= blocks { block - blocks } else { block };
+        &self.all()[index_in(block, place.home ^ candidate)]
     }
 
     /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
     ///
     /// With fewer than `MIN_LINES` lines several keys fit; they share one place and so one state.
     pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
-        let (lines, pairs) = (self.all().len(), self.pairs());
-        let before = candidate / PAIR * stride(tag, pairs) % pairs;
-        let home = index_in((index / PAIR + pairs - before) % pairs, index ^ candidate);
+        let (lines, blocks) = (self.all().len(), self.blocks());
+        let before = candidate / BLOCK * stride(tag, blocks) % blocks;
+        let home = index_in((index / BLOCK + blocks - before) % blocks, index ^ candidate);
         let first = ((home as u128) << u64::BITS).div_ceil(lines as u128);
         let low = u128::from(position(0, tag));
         let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
@@ -104,15 +108,15 @@ impl Lines {
         scale(position(key.home(), key.tag()), self.all().len())
     }
 
-    /// Pairs of lines; a table of one line counts as one.
-    fn pairs(&self) -> usize {
-        self.all().len().div_ceil(PAIR)
+    /// Blocks of lines; a table of less than one counts as one.
+    fn blocks(&self) -> usize {
+        self.all().len().div_ceil(BLOCK)
     }
 }
 
-/// The line of `pair` on the side that the lowest bit of `side` says.
-const fn index_in(pair: usize, side: usize) -> usize {
-    pair * PAIR + side % PAIR
+/// The line of `block` that the lowest bits of `line` say.
+const fn index_in(block: usize, line: usize) -> usize {
+    block * BLOCK + line % BLOCK
 }
 
 /// Brings a line nearer while something else is done.
@@ -135,10 +139,9 @@ const fn position(home_bits: u64, tag: u64) -> u64 {
     (home_bits << POSITION_LOW) | (tag << TAG_LOW)
 }
 
-/// How many pairs the next candidates of a key are apart.
-const fn stride(tag: u64, pairs: usize) -> usize {
-    const PAIRS: usize = CANDIDATES / PAIR;
-    if pairs < 2 * PAIRS { 1 } else { 1 + scale(tag.wrapping_mul(STRIDE), pairs / PAIRS - 1) }
+/// How many blocks the next candidates of a key are apart.
+const fn stride(tag: u64, blocks: usize) -> usize {
+    if blocks < 2 * BLOCKS { 1 } else { 1 + scale(tag.wrapping_mul(STRIDE), blocks / BLOCKS - 1) }
 }
 
 /// `fraction / 2^64 * below`, rounded down.

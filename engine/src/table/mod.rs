@@ -1,6 +1,6 @@
 //! The table: one word a key in cache lines of slots, shared without a lock.
 //!
-//! A key lives in at most one slot of at most [`CANDIDATES`](bits::CANDIDATES) lines. A value is
+//! A key lives in at most one slot of at most [`CANDIDATES`](lines::CANDIDATES) lines. A value is
 //! *live* until the time at which its [`State`] says the key is as good as new; from then on
 //! another key may take the slot, because an expired word is exactly a fresh key. The table knows
 //! nothing else about values: what they mean is the caller's `decide`.
@@ -25,11 +25,13 @@ mod models;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
+use core::ops::Range;
+
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
 use bits::{Tag, Word};
-use lines::{Line, Lines, MIN_LINES, PAIR, SLOTS, Slot};
+use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, SLOTS, Slot};
 
 /// The share of slots that may be live before keys compete for places, as a fraction.
 const FILL: (usize, usize) = (4, 5);
@@ -62,10 +64,10 @@ impl<S: State> Table<S> {
     /// to be had.
     pub(crate) fn new(keys: usize, state: S) -> Option<Self> {
         let slots = keys.checked_mul(FILL.1)?.div_ceil(FILL.0);
-        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(PAIR).max(MIN_LINES), state)
+        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(BLOCK).max(MIN_LINES), state)
     }
 
-    /// A table of exactly `count` lines: one, or an even number.
+    /// A table of exactly `count` lines: one, two, or whole blocks.
     pub(crate) fn with_lines(count: usize, state: S) -> Option<Self> {
         Some(Self { lines: Lines::new(count)?, state, evicted: AtomicU64::new(0) })
     }
@@ -154,14 +156,47 @@ impl<S: State> Home<'_, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
-        self.table.update_beyond_home(self.key, now, &reread, &decide)
+        self.table.update_beyond(1, self.key, now, &reread, &decide)
     }
 
-    /// Brings the other lines of the key nearer.
-    pub(crate) fn prefetch_beyond_home(self) {
+    /// [`Home::update`] for a key that was not found in its home block.
+    pub(crate) fn update_beyond_block(
+        self,
+        now: u64,
+        reread: impl Fn() -> u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Update {
+        self.table.update_beyond(BLOCK, self.key, now, &reread, &decide)
+    }
+
+    /// [`Home::update`], if the key is in its home block. The rest of that block is on its way from
+    /// memory after [`Home::prefetch_block`].
+    pub(crate) fn update_in_block(
+        self,
+        now: u64,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<Update> {
         let lines = &self.table.lines;
         let place = lines.place(self.key);
-        for candidate in 1..lines.candidates() {
+        (0..lines.candidates().min(BLOCK)).find_map(|candidate| {
+            lines.line(place, candidate).update::<false>(self.key, now, &decide)
+        })
+    }
+
+    /// Brings the rest of the key's home block nearer.
+    pub(crate) fn prefetch_block(self) {
+        self.prefetch(1..BLOCK);
+    }
+
+    /// Brings the lines of the key beyond its home block nearer.
+    pub(crate) fn prefetch_beyond_block(self) {
+        self.prefetch(BLOCK..CANDIDATES);
+    }
+
+    fn prefetch(self, candidates: Range<usize>) {
+        let lines = &self.table.lines;
+        let place = lines.place(self.key);
+        for candidate in candidates.start..candidates.end.min(lines.candidates()) {
             lines::prefetch(lines.line(place, candidate));
         }
     }
