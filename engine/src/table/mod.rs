@@ -5,6 +5,10 @@
 //! another key may take the slot, because an expired word is exactly a fresh key. The table knows
 //! nothing else about values: what they mean is the caller's `decide`.
 //!
+//! Values may go down again (a refund, a reset). A word that is back to what a thread read before
+//! is then the same key in the same state, as long as the slot has not changed hands, so what the
+//! thread decided still holds; the generation in the word tells whether it has.
+//!
 //! This file holds the path of a key that has its slot; `claim.rs` how a slot changes hands.
 //!
 //! # Orderings of this file
