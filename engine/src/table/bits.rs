@@ -28,7 +28,7 @@ const _: () = assert!(TAG_SHIFT == GENERATION_BITS + 3 && CANDIDATES == 1 << 3);
 const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
 
 /// How often a slot has changed hands, modulo 2^14.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
 impl Generation {

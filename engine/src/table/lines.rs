@@ -5,9 +5,9 @@ use crate::sync::AtomicU64;
 
 use super::bits::CANDIDATES;
 
-/// Slots a line: four pairs of integers fill 64 bytes. Two under loom, so that every claim order
-/// over two lines stays within what it can explore.
-pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+/// Slots a line: four pairs of integers fill 64 bytes. Two in models, so that every claim order
+/// over two lines stays within what they can explore.
+pub(super) const SLOTS: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
 
 /// At least so many lines unless a test asks for fewer: with them a slot's position gives back
 /// the bits of its key that the tag does not hold.

@@ -24,9 +24,9 @@ mod bits;
 mod claim;
 mod lines;
 mod memory;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, interleave)))]
 mod models;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
 use crate::key::KeyHash;
