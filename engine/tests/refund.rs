@@ -197,12 +197,17 @@ fn units_of_a_quota_given_with_the_call_are_given_back_at_the_limiters_interval(
 
 #[test]
 fn nobody_and_nothing_take_no_place() {
-    let (limiter, _) = limiter(Quota::per_second(1).burst(5));
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
+    clock.advance(Duration::from_secs(10));
     for key in 0_u64..10_000 {
         limiter.refund(key, 1);
         limiter.reset(key);
     }
     assert_eq!((limiter.live().count(), limiter.evicted()), (0, 0));
+    // A word that had been written would be debt to who comes with an earlier time.
+    for key in 0_u64..10_000 {
+        assert_eq!(limiter.check_at(key, 0, Timestamp::ORIGIN).reset_after(), Duration::ZERO);
+    }
 }
 
 #[test]

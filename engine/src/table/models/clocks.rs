@@ -59,6 +59,7 @@ fn claimers_with_different_nows_settle_on_one() {
             // At NOW - 2 a key that was charged at NOW is deeper in debt.
             assert!(admitted == burst || admitted == 1, "{admitted}");
             assert_eq!(end.charged(key), admitted);
+            end.nothing_left_behind();
         });
     }
 }

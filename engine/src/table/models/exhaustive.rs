@@ -15,7 +15,7 @@ use super::{Model, NOW, Shared, State, Thread, key};
 
 /// No thread makes more accesses than this. No two states of a run are the same, so one that never
 /// ended would pass any bound.
-const ACCESSES_MAX: usize = 1_000;
+const ACCESSES_MAX: usize = 200;
 /// A thread that runs while all others are stopped makes no more than this.
 const ALONE_MAX: usize = 200;
 const THREADS_MAX: usize = 4;

@@ -114,6 +114,19 @@ fn what_an_evicted_key_gives_back_is_not_taken_from_the_newcomer() {
     }
 }
 
+/// The same where both words have been charged since their keys came.
+#[test]
+fn a_charged_word_keeps_its_generation() {
+    let (victim, live, coming) = (key(1), key(2), key(3));
+    let model = Model::of(1).given(victim, NOW).given(live, NOW + 9);
+    let model = model.setup(move |s| assert_eq!(check(s, victim, 2) + check(s, victim, 2), 2));
+    let model = model.thread(move |s| refund(s, victim, 1));
+    let model = model.thread(move |s| check(s, coming, 2) + check(s, coming, 2));
+    model.explore(PAIR, move |end| {
+        assert_eq!((end.admitted(), end.charged(coming), end.charged(victim)), (2, 2, 0));
+    });
+}
+
 /// A value goes up and down again while another thread is between reading it and charging it: the
 /// same state of the same key, so the charge counts.
 #[test]

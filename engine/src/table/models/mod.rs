@@ -176,6 +176,14 @@ impl State<'_> {
         live.first().map_or(0, |value| value - NOW)
     }
 
+    /// No slot is left claimed.
+    fn nothing_left_behind(&self) {
+        for slot in self.shared.table.lines.all().iter().flat_map(|line| &line.slots) {
+            let word = Word(slot.word.load(Ordering::Relaxed));
+            assert!(!word.is_claimed() || word.is_free(), "an intent is left behind");
+        }
+    }
+
     fn evicted(&self) -> u64 {
         self.shared.table.evicted()
     }
