@@ -19,6 +19,8 @@
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
 //! | U5 word, charge | relaxed | none: a read-modify-write continues the release sequence of C6 | - |
+//! | U6 word, listing | acquire | C6 | as U2: a value with the label before it |
+//! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over |
 
 mod bits;
 mod claim;

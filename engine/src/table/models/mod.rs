@@ -119,7 +119,7 @@ impl Model {
         self
     }
 
-    /// What holds in every state, however far the threads have come.
+    /// What holds in every state, however far the threads have come. loom shows only the last one.
     fn always(mut self, check: impl Fn(&State<'_>) + Send + Sync + 'static) -> Self {
         self.always.push(Arc::new(check));
         self

@@ -36,7 +36,9 @@ pub(super) fn explore(model: Model, preemptions: Option<usize>, end: Check) {
         let threads: Vec<_> = threads.collect();
         let results: Vec<_> =
             threads.into_iter().map(|thread| Some(thread.join().unwrap())).collect();
-        end(&State { shared: &shared, results: &results });
+        let state = State { shared: &shared, results: &results };
+        model.always.iter().for_each(|always| always(&state));
+        end(&state);
     });
     let bound = bound.map_or("any number of".to_owned(), |bound| bound.to_string());
     let runs = runs.load(Ordering::Relaxed);
