@@ -172,6 +172,14 @@ impl Gcra {
         (charged - now <= self.tau).then_some(charged)
     }
 
+    /// The TAT after `cost` was given back at `now` to a key with `tat`, never below fresh; `None`
+    /// when there is nothing to change.
+    pub(crate) fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        // A blocked quota has no emission interval, and has admitted nothing.
+        let units = if self.burst == 0 { 0 } else { cost.saturating_mul(self.interval) };
+        (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
+    }
+
     /// The answer to a check of `cost` that did this to the key's word.
     #[inline]
     pub(crate) fn answer(&self, update: Update, cost: u64) -> Decision {
@@ -247,6 +255,11 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
         return Err(QuotaError::RateTooHigh);
     }
     Ok(Some((period, quota.count())))
+}
+
+/// The TAT of a key whose debt is forgotten at `now`; `None` when it has none.
+pub(crate) fn reset(tat: u64, now: u64) -> Option<u64> {
+    (tat > now).then_some(now)
 }
 
 /// `TAT = max(TAT, at) + debt`, saturating: a charge that is not asked for but told.

@@ -19,6 +19,8 @@ mod builder;
 mod clock;
 mod decision;
 mod gcra;
+#[cfg(interleave)]
+mod interleave;
 mod key;
 mod limiter;
 mod quota;

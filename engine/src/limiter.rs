@@ -1,5 +1,7 @@
 //! The limiter: look the key up, update its word, answer.
 
+mod refund;
+
 use core::time::Duration;
 
 use crate::builder::LimiterBuilder;
@@ -20,7 +22,8 @@ use crate::table::{Home, Table};
 /// * For each key and every interval `[s, t]`, the admitted cost is at most
 ///   `burst + rate * (t - s)`, for any number of threads. Time is counted in units of 1 to 2 ns
 ///   (exactly 1 ns where the emission interval is a whole number of nanoseconds), and one unit is
-///   the error of `t - s`.
+///   the error of `t - s`. [`Limiter::refund`] adds what it gives back, and [`Limiter::reset`]
+///   begins anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
 /// * When more keys are live than fit, the key nearest to fresh among those that compete for a
 ///   place is forgotten, and [`Limiter::evicted`] counts it.

@@ -1,6 +1,7 @@
-//! The one door to atomics: std's, or loom's under `--cfg loom`.
+//! The one door to atomics: std's, loom's under `--cfg loom`, or those of the exhaustive search under
+//! `--cfg interleave`.
 
-#[cfg(not(loom))]
+#[cfg(not(any(loom, interleave)))]
 pub(crate) use std::sync::{
     Arc,
     atomic::{AtomicU64, Ordering, fence},
@@ -10,4 +11,10 @@ pub(crate) use std::sync::{
 pub(crate) use loom::sync::{
     Arc,
     atomic::{AtomicU64, Ordering, fence},
+};
+
+#[cfg(interleave)]
+pub(crate) use {
+    crate::interleave::{AtomicU64, Ordering, fence},
+    std::sync::Arc,
 };

@@ -1,16 +1,26 @@
-//! Runs the loom models, which need a build of their own (`--cfg loom`).
-#![cfg(not(loom))]
+//! Runs the models of the table, which need builds of their own: with loom's atomics
+//! (`--cfg loom`), and with those of the exhaustive search (`--cfg interleave`).
+#![cfg(not(any(loom, interleave)))]
 
 use std::path::Path;
 use std::process::Command;
 
 #[test]
-fn the_loom_models_hold() {
-    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/loom");
+fn the_models_hold_under_weak_memory() {
+    run_models("loom");
+}
+
+#[test]
+fn the_models_hold_in_every_interleaving() {
+    run_models("interleave");
+}
+
+fn run_models(cfg: &str) {
+    let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(cfg);
     let status = Command::new(env!("CARGO"))
         .args(["test", "--release", "--package", "tidegate-engine", "--lib", "models::"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
-        .env("RUSTFLAGS", "--cfg loom")
+        .env("RUSTFLAGS", format!("--cfg {cfg}"))
         .env("CARGO_TARGET_DIR", target)
         // The models are small programs run very often: optimized code matters, inlining across
         // crates does not.

@@ -231,3 +231,47 @@ fn debt_charged_late_has_drained_meanwhile() {
     limiter.charge_debt(key, Duration::MAX, clock.now());
     assert!(!limiter.check("key").is_allowed(), "saturated, not wrapped");
 }
+
+#[test]
+fn a_refund_never_makes_a_key_better_than_fresh() {
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
+    clock.advance(Duration::from_secs(100));
+    assert_eq!(admitted(&limiter, 3), 3);
+    for cost in [4, 5, 6, u64::MAX / 1_000_000_000 + 1, u64::MAX] {
+        limiter.refund("key", cost);
+        assert_eq!(limiter.peek("key").remaining(), 5, "{cost}");
+        assert_eq!(admitted(&limiter, 20), 5, "{cost}");
+    }
+}
+
+#[test]
+fn a_refund_of_an_unknown_or_drained_key_gives_nothing() {
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
+    limiter.refund("key", 3);
+    assert_eq!(admitted(&limiter, 20), 5);
+    clock.advance(Duration::from_mins(1));
+    limiter.refund("key", 3);
+    assert_eq!(admitted(&limiter, 20), 5);
+}
+
+#[test]
+fn a_refund_gives_back_part_of_a_unit_that_is_draining() {
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
+    assert_eq!(admitted(&limiter, 2), 2);
+    clock.advance(Duration::from_millis(1_400));
+    limiter.refund("key", 1);
+    assert_eq!(limiter.peek("key").reset_after(), Duration::ZERO);
+    assert_eq!(admitted(&limiter, 5), 2);
+    limiter.refund("key", 1);
+    assert_eq!(admitted(&limiter, 5), 1, "one was given back, one is let in");
+}
+
+#[test]
+fn a_refund_pays_back_debt_beyond_the_burst_first() {
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(2));
+    limiter.charge_debt(limiter.hash("key"), Duration::from_secs(5), clock.now());
+    limiter.refund("key", 3);
+    assert_eq!(admitted(&limiter, 5), 0);
+    limiter.refund("key", 1);
+    assert_eq!(admitted(&limiter, 5), 1);
+}

@@ -32,7 +32,7 @@ const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
 const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
 
 /// How often a slot has changed hands, modulo 2^13.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
 impl Generation {

@@ -3,9 +3,9 @@
 use crate::key::{HOME_BITS, KeyHash, TAG_BITS};
 use crate::sync::AtomicU64;
 
-/// Slots a line: four pairs of integers fill 64 bytes. Two under loom, so that every claim order
-/// over two lines stays within what it can explore.
-pub(super) const SLOTS: usize = if cfg!(loom) { 2 } else { 4 };
+/// Slots a line: four pairs of integers fill 64 bytes. Two in models, so that every claim order
+/// over two lines stays within what they can explore.
+pub(super) const SLOTS: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
 
 /// At least so many lines unless a test asks for fewer: with them a slot's position gives back
 /// the bits of its key that the tag does not hold.
@@ -31,7 +31,7 @@ pub(super) struct Line {
 }
 
 /// Neighbouring lines that are filled as one. Two in models, so that few lines make several blocks.
-pub(super) const BLOCK: usize = if cfg!(loom) { 2 } else { 4 };
+pub(super) const BLOCK: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
 /// How many blocks a key may live in, at most.
 const BLOCKS: usize = 3;
 /// How many lines a key may live in, at most.

@@ -5,6 +5,10 @@
 //! another key may take the slot, because an expired word is exactly a fresh key. The table knows
 //! nothing else about values: what they mean is the caller's `decide`.
 //!
+//! Values may go down again (a refund, a reset). A word that is back to what a thread read before
+//! is then the same key in the same state, as long as the slot has not changed hands, so what the
+//! thread decided still holds; the generation in the word tells whether it has.
+//!
 //! This file holds the path of a key that has its slot; `claim.rs` how a slot changes hands.
 //!
 //! # Orderings of this file
@@ -15,14 +19,16 @@
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
 //! | U5 word, charge | relaxed | none: a read-modify-write continues the release sequence of C6 | - |
+//! | U6 word, listing | acquire | C6 | as U2: a value with the label before it |
+//! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over |
 
 mod bits;
 mod claim;
 mod lines;
 mod memory;
-#[cfg(all(test, loom))]
+#[cfg(all(test, any(loom, interleave)))]
 mod models;
-#[cfg(all(test, not(loom)))]
+#[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
 use core::ops::Range;

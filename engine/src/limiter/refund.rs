@@ -1,0 +1,49 @@
+//! Giving back: the operations that lower a key's TAT.
+//!
+//! They are charges with the sign turned: one compare-and-swap from the word that was read, in the
+//! same generation, of a key that has a live word. A key without one is fresh already, so they
+//! never claim a slot.
+
+use crate::clock::Clock;
+use crate::gcra;
+use crate::key::Key;
+
+use super::Limiter;
+
+impl<C: Clock> Limiter<C> {
+    /// Gives back `cost` units that were admitted and not used: lowers the key's debt by `cost`
+    /// emission intervals of the limiter's own quota, at most to none.
+    ///
+    /// A key without debt is left as it is: a refund never makes a key better than fresh, and debt
+    /// that has drained since it was charged can not be had back. `cost` may be of any size; what
+    /// exceeds the debt is void. Nothing is given back on a limiter whose own quota is blocked.
+    ///
+    /// Nobody keeps receipts. A refund of what was never charged, or whose charge has drained while
+    /// others were made, is taken from the debt that is there, so it lets others in: together at
+    /// most the burst beyond what [`Limiter`] guarantees, each time it is done. Units that were
+    /// charged with [`Limiter::check_with`] are given back at this limiter's emission interval,
+    /// which is too much where the call's quota had a shorter one, and too little where longer.
+    ///
+    /// Concurrent callers see the debt before or after, never between; of two refunds and any checks
+    /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
+    /// O(1), neither locks nor allocates.
+    pub fn refund(&self, key: impl Key, cost: u64) {
+        self.lower(key, |tat, now| self.gcra.refund(tat, now, cost));
+    }
+
+    /// Forgets the key's debt, as if it had never been seen; the next check finds the whole burst.
+    ///
+    /// The debt ends at the clock's present reading: a [`Limiter::check_at`] with an earlier time
+    /// still finds that of the time between. A check at the same time is charged before, and
+    /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
+    /// allocates.
+    pub fn reset(&self, key: impl Key) {
+        self.lower(key, gcra::reset);
+    }
+
+    /// Replaces a live word by what `decide(tat, now)` returns.
+    fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
+        let now = || self.gcra.scale().instant(self.clock.now());
+        let _ = self.table.home(self.hash(key)).update(now(), now, decide);
+    }
+}

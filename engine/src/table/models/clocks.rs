@@ -1,0 +1,101 @@
+//! Threads whose `now`s differ.
+
+use crate::sync::Ordering;
+
+use super::{CROWD, LARGE, Model, NOW, PAIR, Shared, check, check_at, key, update};
+
+/// A later `now` takes over as expired what is live at an earlier one: a thread with the earlier
+/// `now` that finds its key gone is decided at the later time, because it reads the clock again.
+#[test]
+fn a_late_thread_reads_the_clock_again() {
+    let (departing, coming) = (key(1), key(2));
+    let model = Model::of(1).given(departing, NOW - 1).checks(coming, 1);
+    // At NOW - 2 one unit of debt is left, so a burst of one is used up.
+    let model = model.thread(move |s| check_at(s, departing, 1, NOW - 2, NOW));
+    model.explore(PAIR, move |end| {
+        assert_eq!(end.result(0), 1);
+        assert_eq!((end.charged(departing), end.charged(coming)), (end.result(1), 1));
+    });
+}
+
+/// Whatever the clock says at this moment.
+fn check_by_clock(shared: &Shared, key: crate::KeyHash) -> u64 {
+    let clock = || shared.clock.load(Ordering::Relaxed);
+    update(shared, key, clock(), clock, |value, now| {
+        (value.max(now) < now + 1).then_some(value.max(now) + 1)
+    })
+}
+
+/// The clock is a shared word, as [`RecentClock`](crate::RecentClock)'s is, and one thread sees it
+/// move before the other does: what that thread took as expired, the other can not find fresh
+/// at the earlier time.
+#[test]
+fn a_hand_over_carries_the_time_it_was_decided_at() {
+    let (departing, coming) = (key(1), key(2));
+    let model = Model::of(1).given(departing, NOW - 1);
+    let model = model.setup(|shared| shared.clock.store(NOW - 2, Ordering::Relaxed));
+    let model = model.thread(move |s| {
+        s.clock.store(NOW, Ordering::Relaxed);
+        check_by_clock(s, coming)
+    });
+    let model = model.thread(move |s| check_by_clock(s, departing));
+    model.explore(LARGE, move |end| {
+        assert_eq!(end.result(0), 1);
+        assert_eq!(end.charged(departing), end.result(1));
+    });
+}
+
+/// Two claimers of one key choose different slots, because the first slot has expired for one
+/// and not yet for the other.
+#[test]
+fn claimers_with_different_nows_settle_on_one() {
+    for burst in [1, 2] {
+        let (departed, key) = (key(1), key(2));
+        let model = Model::of(1).given(departed, NOW - 1);
+        let model = model.thread(move |s| check_at(s, key, burst, NOW - 2, NOW));
+        let model = model.checks(key, burst);
+        model.explore(PAIR, move |end| {
+            let admitted = end.admitted();
+            // At NOW - 2 a key that was charged at NOW is deeper in debt.
+            assert!(admitted == burst || admitted == 1, "{admitted}");
+            assert_eq!(end.charged(key), admitted);
+            end.nothing_left_behind();
+        });
+    }
+}
+
+/// The same with a third thread in between, for which the slot has just not expired.
+#[test]
+fn claimers_with_three_different_nows_settle_on_one() {
+    for burst in [1, 2] {
+        let (departed, key) = (key(1), key(2));
+        let model = Model::of(1).given(departed, NOW - 1);
+        let model = model.thread(move |s| check_at(s, key, burst, NOW - 3, NOW));
+        let model = model.thread(move |s| check_at(s, key, burst, NOW - 2, NOW));
+        let model = model.checks(key, burst);
+        model.large().explore(CROWD, move |end| {
+            let admitted = end.admitted();
+            assert!((1..=burst).contains(&admitted), "{admitted}");
+            assert_eq!(end.charged(key), admitted);
+        });
+    }
+}
+
+/// Time moves while a key is checked by others: nobody is admitted more than the burst and what has
+/// drained.
+#[test]
+fn a_clock_that_moves_under_a_claim_mints_nothing() {
+    let key = key(1);
+    let model = Model::of(1).given(key, NOW - 1);
+    let model = model.setup(|shared| shared.clock.store(NOW - 2, Ordering::Relaxed));
+    let model = model.thread(move |s| {
+        s.clock.store(NOW, Ordering::Relaxed);
+        check(s, key, 1)
+    });
+    let model = model.thread(move |s| check_by_clock(s, key));
+    model.explore(PAIR, move |end| {
+        // Free from NOW - 1 on, one unit drains in one.
+        assert!(end.admitted() <= 2);
+        assert_eq!(end.charged(key), 1);
+    });
+}

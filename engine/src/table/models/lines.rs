@@ -1,0 +1,97 @@
+//! A key in each of the lines it may live in.
+
+use crate::KeyHash;
+
+use super::super::lines::SLOTS;
+use super::{COMPLETE, Model, NOW, PAIR, TRIO, key};
+
+/// Fills every slot of the key's lines but `vacant`, with keys that are live.
+fn filled(lines: usize, key: KeyHash, vacant: &[(usize, usize)]) -> Model {
+    let places = (0..lines).flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
+    let full = places.filter(|place| !vacant.contains(place));
+    full.fold(Model::of(lines), |model, (line, slot)| {
+        model.setup(move |shared| {
+            let filler = KeyHash::from_parts(0, 100 + (line * SLOTS + slot) as u64);
+            super::settle(super::slot_of(shared, key, line, slot), filler, line, NOW + 9);
+        })
+    })
+}
+
+/// Home, the other line of its block, and the lines of further blocks.
+#[test]
+fn charges_in_any_line_add_up() {
+    for (lines, line) in [(1, 0), (2, 0), (2, 1), (4, 1), (4, 2), (4, 3)] {
+        let key = key(1);
+        let model = filled(lines, key, &[(line, 1)]).given_in(key, line, 1, NOW);
+        let model = model.check_together(2, key, 2);
+        let model = model.always(move |at| assert_eq!(at.charged(key), at.admitted()));
+        model.explore(if lines < 4 { COMPLETE } else { PAIR }, |end| assert_eq!(end.admitted(), 2));
+    }
+}
+
+/// One slot is vacant in all lines: two claimers of one key meet there.
+#[test]
+fn first_checks_in_any_line_admit_one_burst() {
+    for (lines, line) in [(2, 0), (2, 1), (4, 1), (4, 2), (4, 3)] {
+        let key = key(1);
+        let model = filled(lines, key, &[(line, 0)]).check_together(2, key, 1);
+        let model = model.always(move |at| assert_eq!(at.charged(key), at.admitted()));
+        model.explore(PAIR, |end| assert_eq!(end.admitted(), 1));
+    }
+}
+
+/// Two slots are vacant, in different lines; a third key takes one of them meanwhile, so the
+/// claimers may have chosen different lines.
+#[test]
+fn claimers_of_one_key_in_different_lines_settle_on_one() {
+    let (key, filler) = (key(1), key(2));
+    let model = filled(2, key, &[(0, 1), (1, 0)]);
+    let model = model.checks(filler, 1).check_together(2, key, 1);
+    let model = model.always(move |at| assert!(at.charged(key) <= 1));
+    model.explore(TRIO, move |end| {
+        assert_eq!((end.admitted(), end.evicted()), (2, 0));
+        assert_eq!((end.charged(key), end.charged(filler)), (1, 1));
+    });
+}
+
+/// The first vacant slot has expired for one claimer and not for the other, so they choose lines of
+/// different blocks.
+#[test]
+fn claimers_of_one_key_in_different_blocks_settle_on_one() {
+    let (key, departed) = (key(1), key(2));
+    let model = filled(4, key, &[(1, 0), (3, 1)]).given_in(departed, 1, 0, NOW - 1);
+    let model = model.thread(move |s| super::check_at(s, key, 1, NOW - 2, NOW));
+    let model = model.checks(key, 1);
+    model.explore(PAIR, move |end| {
+        assert_eq!((end.admitted(), end.charged(key)), (1, 1));
+    });
+}
+
+/// A key departs from each of its lines while it is checked.
+#[test]
+fn a_departing_key_in_any_line_charges_its_own() {
+    for (lines, line) in [(2, 0), (2, 1), (4, 2), (4, 3)] {
+        let (departing, coming) = (key(1), key(2));
+        let vacant = [(line, 0), (line, 1)];
+        let model = filled(lines, departing, &vacant).given_in(departing, line, 0, NOW - 1);
+        let model = model.checks(departing, 1).checks(coming, 1);
+        model.explore(PAIR, move |end| {
+            assert_eq!((end.admitted(), end.evicted()), (2, 0));
+            assert_eq!((end.charged(departing), end.charged(coming)), (1, 1));
+        });
+    }
+}
+
+/// Eviction from a further line, beside a check of the key that is evicted.
+#[test]
+fn eviction_from_any_line_charges_each_its_own() {
+    for (lines, line) in [(2, 0), (2, 1), (4, 2)] {
+        let (victim, coming) = (key(1), key(2));
+        let model = filled(lines, victim, &[(line, 1)]).given_in(victim, line, 1, NOW + 1);
+        let model = model.checks(victim, 2).checks(coming, 3);
+        let model = model.always(move |at| {
+            assert!(at.charged(coming) <= 1 && at.charged(victim) <= 2);
+        });
+        model.large().explore(PAIR, |end| assert_eq!(end.admitted(), 2));
+    }
+}

@@ -1,0 +1,249 @@
+//! Models of the table: a few threads, a tiny table, every order in which they can run.
+//!
+//! Each model is explored twice. Under `--cfg loom` with weak memory, within a bound on preemptions
+//! ([`weak`]). Under `--cfg interleave` with sequentially consistent memory and without any bound
+//! ([`exhaustive`]); what [`Model::always`] says, and that no key has two live words, is checked in
+//! every state there. A thread that is stopped for ever leaves a state in the middle, so those
+//! states are also what crashes leave behind.
+//!
+//! A line has two slots here. All models use emission intervals of one unit, so a key's value less
+//! `now` is the cost it was charged.
+
+mod charges;
+mod claims;
+mod clocks;
+mod handovers;
+mod lines;
+mod lowering;
+mod parked;
+
+#[cfg(interleave)]
+mod exhaustive;
+#[cfg(loom)]
+mod weak;
+
+use std::sync::Arc;
+
+use crate::gcra::{self, Gcra, Tat};
+use crate::key::KeyHash;
+use crate::sync::{AtomicU64, Ordering};
+
+use super::bits::{Generation, Tag, Word};
+use super::lines::Slot;
+use super::{Table, Update};
+
+const NOW: u64 = 100;
+
+/// loom's preemptions a run of two threads: all orders in which one thread is stopped, the other
+/// runs any number of steps, and so on, up to so many changes.
+const PAIR: Option<usize> = Some(5);
+/// The same for larger models of two threads.
+const LARGE: Option<usize> = Some(4);
+/// The same for three threads.
+const TRIO: Option<usize> = Some(2);
+/// The same for larger models of three threads.
+const CROWD: Option<usize> = Some(1);
+/// No bound.
+const COMPLETE: Option<usize> = None;
+
+/// What the threads of a model share.
+struct Shared {
+    table: Table<Tat>,
+    /// A clock that is a word, for models in which time moves.
+    clock: AtomicU64,
+}
+
+/// A thread: what it returns is counted, usually the cost it was admitted.
+type Thread = Arc<dyn Fn(&Shared) -> u64 + Send + Sync>;
+type Setup = Arc<dyn Fn(&Shared) + Send + Sync>;
+type Check = Arc<dyn Fn(&State<'_>) + Send + Sync>;
+
+/// A table, what is in it at first, and threads.
+#[derive(Clone)]
+struct Model {
+    lines: usize,
+    setup: Vec<Setup>,
+    threads: Vec<Thread>,
+    always: Vec<Check>,
+    #[cfg_attr(loom, expect(dead_code, reason = "loom's bound is its own"))]
+    large: bool,
+}
+
+/// A moment of a run.
+struct State<'s> {
+    shared: &'s Shared,
+    /// What each thread returned, if it has.
+    results: &'s [Option<u64>],
+}
+
+impl Model {
+    /// A table of `lines` lines and no keys.
+    fn of(lines: usize) -> Self {
+        Self { lines, setup: Vec::new(), threads: Vec::new(), always: Vec::new(), large: false }
+    }
+
+    fn setup(mut self, setup: impl Fn(&Shared) + Send + Sync + 'static) -> Self {
+        self.setup.push(Arc::new(setup));
+        self
+    }
+
+    /// A key that is there at first, wherever the table puts it.
+    fn given(self, key: KeyHash, value: u64) -> Self {
+        self.setup(move |shared| {
+            shared.table.home(key).update(0, || 0, |_, _| Some(value));
+        })
+    }
+
+    /// A key that is there at first, in a slot of one of its lines.
+    fn given_in(self, key: KeyHash, candidate: usize, slot: usize, value: u64) -> Self {
+        self.setup(move |shared| {
+            settle(slot_of(shared, key, candidate, slot), key, candidate, value);
+        })
+    }
+
+    fn thread(mut self, thread: impl Fn(&Shared) -> u64 + Send + Sync + 'static) -> Self {
+        self.threads.push(Arc::new(thread));
+        self
+    }
+
+    /// A thread that asks for one unit at [`NOW`].
+    fn checks(self, key: KeyHash, burst: u64) -> Self {
+        self.thread(move |shared| check(shared, key, burst))
+    }
+
+    /// As [`Model::checks`], for several threads. They are interchangeable, which the exhaustive
+    /// search makes use of; so what each returns is told only by [`State::admitted`].
+    fn check_together(mut self, threads: usize, key: KeyHash, burst: u64) -> Self {
+        let thread: Thread = Arc::new(move |shared| check(shared, key, burst));
+        self.threads.extend(std::iter::repeat_n(thread, threads));
+        self
+    }
+
+    /// What holds in every state, however far the threads have come. loom shows only the last one.
+    fn always(mut self, check: impl Fn(&State<'_>) + Send + Sync + 'static) -> Self {
+        self.always.push(Arc::new(check));
+        self
+    }
+
+    /// Too large for the exhaustive search to complete in a test run: all states that a number of
+    /// steps reaches are visited, and more in runs by hand.
+    fn large(self) -> Self {
+        Self { large: true, ..self }
+    }
+
+    fn shared(&self) -> Shared {
+        let table = Table::with_lines(self.lines, Tat).unwrap();
+        let shared = Shared { table, clock: AtomicU64::new(NOW) };
+        self.setup.iter().for_each(|setup| setup(&shared));
+        shared
+    }
+
+    /// Explores all orders, under loom those with so many preemptions a run; `end` is checked when
+    /// all threads are through.
+    #[cfg(loom)]
+    fn explore(self, preemptions: Option<usize>, end: impl Fn(&State<'_>) + Send + Sync + 'static) {
+        weak::explore(self, preemptions, Arc::new(end));
+    }
+
+    #[cfg(interleave)]
+    fn explore(self, _: Option<usize>, end: impl Fn(&State<'_>) + Send + Sync + 'static) {
+        exhaustive::explore(&self, &end);
+    }
+}
+
+impl State<'_> {
+    /// What all threads that are through returned together.
+    fn admitted(&self) -> u64 {
+        self.results.iter().flatten().sum()
+    }
+
+    /// What a thread returned, when it is through.
+    fn result(&self, thread: usize) -> u64 {
+        self.results[thread].unwrap()
+    }
+
+    /// The live values of a key, one for each slot that has one.
+    fn live(&self, key: KeyHash) -> Vec<u64> {
+        let entries = self.shared.table.entries();
+        let values = entries.filter(|(other, _)| other.tag() == key.tag());
+        values.map(|(_, value)| value).filter(|value| *value > NOW).collect()
+    }
+
+    /// The cost charged to a key, which has at most one live word.
+    fn charged(&self, key: KeyHash) -> u64 {
+        let live = self.live(key);
+        assert!(live.len() <= 1, "{key:?} has {} live words", live.len());
+        live.first().map_or(0, |value| value - NOW)
+    }
+
+    /// No slot is left claimed.
+    fn nothing_left_behind(&self) {
+        for slot in self.shared.table.lines.all().iter().flat_map(|line| &line.slots) {
+            let word = Word(slot.word.load(Ordering::Relaxed));
+            assert!(!word.is_claimed() || word.is_free(), "an intent is left behind");
+        }
+    }
+
+    fn evicted(&self) -> u64 {
+        self.shared.table.evicted()
+    }
+}
+
+/// A key whose home is line 0.
+fn key(name: u64) -> KeyHash {
+    KeyHash::from_parts(0, name)
+}
+
+fn check(shared: &Shared, key: KeyHash, burst: u64) -> u64 {
+    check_at(shared, key, burst, NOW, NOW)
+}
+
+fn check_at(shared: &Shared, key: KeyHash, burst: u64, now: u64, reread: u64) -> u64 {
+    update(
+        shared,
+        key,
+        now,
+        || reread,
+        |value, now| {
+            let charged = value.max(now) + 1;
+            (charged - now <= burst).then_some(charged)
+        },
+    )
+}
+
+/// Gives back so much, and tells nothing: 0.
+fn refund(shared: &Shared, key: KeyHash, cost: u64) -> u64 {
+    let gcra = Gcra::exact(&crate::Quota::per_second(1_000_000_000).burst(9)).unwrap();
+    update(shared, key, NOW, || NOW, |value, now| gcra.refund(value, now, cost));
+    0
+}
+
+/// Forgets the key's debt, and tells nothing: 0.
+fn reset(shared: &Shared, key: KeyHash) -> u64 {
+    update(shared, key, NOW, || NOW, gcra::reset);
+    0
+}
+
+/// Whether something was written, as a number.
+fn update(
+    shared: &Shared,
+    key: KeyHash,
+    now: u64,
+    reread: impl Fn() -> u64,
+    decide: impl Fn(u64, u64) -> Option<u64>,
+) -> u64 {
+    let update = shared.table.home(key).update(now, reread, decide);
+    u64::from(matches!(update, Update::Written { .. }))
+}
+
+fn slot_of(shared: &Shared, key: KeyHash, candidate: usize, slot: usize) -> &Slot {
+    let lines = &shared.table.lines;
+    &lines.line(lines.place(key), candidate).slots[slot]
+}
+
+/// Makes a slot the key's, as if it had always been.
+fn settle(slot: &Slot, key: KeyHash, candidate: usize, value: u64) {
+    let generation = Generation::default();
+    slot.tag.store(Tag::new(key, candidate, generation).0, Ordering::Relaxed);
+    slot.word.store(Word::intent(key, generation).settled(value).0, Ordering::Relaxed);
+}

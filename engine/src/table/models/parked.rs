@@ -1,0 +1,91 @@
+//! Threads that stop for ever in the middle of a claim.
+
+use crate::KeyHash;
+use crate::sync::Ordering;
+
+use super::super::bits::{Tag, Word};
+use super::{Model, NOW, PAIR, Shared, check, key, slot_of};
+
+/// Publishes an intent for the key in the first slot of its home line, labels it if told so, and
+/// stops, as a thread parked there would.
+fn abandon(shared: &Shared, key: KeyHash, labelled: bool) -> u64 {
+    let slot = slot_of(shared, key, 0, 0);
+    let word = Word(slot.word.load(Ordering::Acquire));
+    let tag = slot.tag.load(Ordering::Acquire);
+    let generation = Tag(tag).generation().next();
+    let intent = Word::intent(key, generation);
+    let claimed = !word.is_claimed()
+        && word.value() <= NOW
+        && slot
+            .word
+            .compare_exchange(word.0, intent.0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok();
+    if claimed && labelled {
+        let label = Tag::new(key, 0, generation).0;
+        let _ = slot.tag.compare_exchange(tag, label, Ordering::Relaxed, Ordering::Relaxed);
+    }
+    0
+}
+
+/// Whoever wants the parked key carries its intent through; whoever wants the slot gets it without
+/// evicting a live key.
+#[test]
+fn an_abandoned_claim_stops_nobody_and_costs_no_slot() {
+    for (same_key, labelled) in [(true, false), (true, true), (false, false), (false, true)] {
+        let (parked, live, coming) = (key(1), key(2), key(3));
+        let model = Model::of(1).given_in(live, 0, 1, NOW + 9);
+        let model = model.thread(move |s| abandon(s, parked, labelled));
+        let wanted = if same_key { parked } else { coming };
+        model.checks(wanted, 1).explore(PAIR, move |end| {
+            assert_eq!((end.result(1), end.charged(live), end.evicted()), (1, 9, 0));
+            assert_eq!(check(end.shared, wanted, 2), 1, "the slot is lost");
+            assert_eq!((end.charged(wanted), end.charged(live)), (2, 9));
+        });
+    }
+}
+
+/// Two threads of different keys and a parked one of a third.
+#[test]
+fn two_keys_share_what_an_abandoned_claim_left() {
+    for labelled in [false, true] {
+        let (parked, left, right) = (key(1), key(2), key(3));
+        let model = Model::of(1).setup(move |s| {
+            abandon(s, parked, labelled);
+        });
+        let model = model.checks(left, 1).checks(right, 1);
+        model.explore(PAIR, move |end| {
+            assert_eq!((end.admitted(), end.evicted()), (2, 0));
+            assert_eq!((end.charged(left), end.charged(right)), (1, 1));
+        });
+    }
+}
+
+/// Two claimers of the very key that is parked.
+#[test]
+fn claimers_of_a_parked_key_settle_on_one() {
+    for (labelled, burst) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
+        let key = key(1);
+        let model = Model::of(1).setup(move |s| {
+            abandon(s, key, labelled);
+        });
+        let model = model.check_together(2, key, burst);
+        let model = model.always(move |at| assert_eq!(at.charged(key), at.admitted()));
+        model.explore(PAIR, move |end| assert_eq!(end.admitted(), burst));
+    }
+}
+
+/// A claimer stops before any of its accesses while another key's comes through; after that no live
+/// key has to give way for a newcomer, whatever was left behind.
+#[cfg(interleave)]
+#[test]
+fn a_claimer_parked_anywhere_leaks_no_slot() {
+    let (parked, coming, next) = (key(1), key(2), key(3));
+    let model = Model::of(1).checks(parked, 1).checks(coming, 1);
+    let model = model.always(move |at| {
+        if at.results == [None, Some(1)] {
+            assert_eq!(check(at.shared, next, 1), 1);
+            assert_eq!((at.charged(coming), at.charged(next), at.evicted()), (1, 1, 0));
+        }
+    });
+    model.explore(PAIR, |end| assert_eq!(end.admitted(), 2));
+}
