@@ -181,7 +181,8 @@ fn nobody_is_later_than_it_says() {
                 })
             })
             .collect();
-        let outcomes: Vec<_> = readers.into_iter().map(|reader| reader.join()).collect();
+        let outcomes: Vec<_> =
+            readers.into_iter().map(std::thread::ScopedJoinHandle::join).collect();
         over.store(true, Ordering::Relaxed);
         for outcome in outcomes {
             outcome.expect("a reader failed");

@@ -68,6 +68,9 @@ fn two_that_close_a_dial_record_its_gap() {
         };
         let before = time.now();
         let late = dial.glance().map(|seen| before.since(seen));
+        if let Some(late) = late {
+            assert!(u128::from(dial.staleness(&time)) >= late.as_nanos());
+        }
         let now = dial.read_within(0, &time);
         assert!(now >= opened);
         if let Some(late) = late {
