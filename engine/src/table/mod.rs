@@ -23,6 +23,8 @@ mod memory;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(loom)))]
+mod progress;
+#[cfg(all(test, not(loom)))]
 mod tests;
 
 use crate::key::KeyHash;
