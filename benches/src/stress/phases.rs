@@ -1,6 +1,7 @@
 //! Time stands still while all threads check, and moves when all have stopped. So each key must be
 //! admitted exactly what it has room for: not a unit more, and not one less.
 
+use core::cell::Cell;
 use core::time::Duration;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate_engine::{KeyHash, Limiter, ManualClock, Quota};
+use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota, Timestamp};
 
 use super::{Outcome, Settings, Violation, jitter};
 
@@ -17,7 +18,7 @@ const INTERVAL_NANOS: u64 = 999;
 const BURST: u64 = 5;
 const TAU_NANOS: u64 = BURST * INTERVAL_NANOS;
 /// Checks of one thread in a phase.
-const CHECKS_A_PHASE: u64 = 256;
+const CHECKS_A_PHASE: u64 = 64;
 /// Phases between two looks at the whole table.
 const PHASES_A_SWEEP: u64 = 1_024;
 
@@ -32,8 +33,8 @@ pub fn run(
     at_once: usize,
     evicts: bool,
 ) -> Result<Outcome, Violation> {
-    let clock = ManualClock::new();
-    clock.advance(Duration::from_secs(1));
+    let clock = Hesitant::default();
+    clock.time.advance(Duration::from_secs(1));
     let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NANOS)).burst(BURST);
     let limiter = Limiter::builder(quota).capacity(1).clock(clock.clone());
     let limiter = limiter.build().map_err(|error| Violation::SetUp(error.to_string()))?;
@@ -42,7 +43,7 @@ pub fn run(
     let tallies: Vec<_> =
         (0..settings.threads).map(|_| Mutex::new(vec![Tally::default(); keys.len()])).collect();
     let (barrier, over) = (Barrier::new(settings.threads), AtomicBool::new(false));
-    let book = Mutex::new(Book::new(&limiter, &clock, keys, evicts));
+    let book = Mutex::new(Book::new(&limiter, &clock.time, keys, evicts));
     let verdict = Mutex::new(Ok(()));
     thread::scope(|scope| {
         for number in 0..settings.threads {
@@ -56,7 +57,10 @@ pub fn run(
                 for phase in 0..phases {
                     let first = plan.random_range(0..keys.len());
                     let pass = STEPS[plan.random_range(0..STEPS.len())];
-                    check_all(limiter, keys, first, at_once, &mut rng, &mut lock(&tallies[number]));
+                    // Every other phase all threads ask for the same keys in the same order.
+                    let mut order = if phase % 2 == 0 { plan.clone() } else { rng.fork() };
+                    let draw = || (first + order.random_range(0..at_once)) % keys.len();
+                    check_all(limiter, keys, draw, &mut rng, &mut lock(&tallies[number]));
                     barrier.wait();
                     if number == 0 {
                         let audit = lock(book).close(phase, tallies, Duration::from_nanos(pass));
@@ -82,6 +86,32 @@ pub fn run(
     })
 }
 
+/// Stands still but for `time`. Threads that read it are delayed now and then, also those that have
+/// claimed a slot and not settled in it yet: a claim ends with a reading.
+#[derive(Clone, Debug, Default)]
+struct Hesitant {
+    time: ManualClock,
+}
+
+impl Clock for Hesitant {
+    fn now(&self) -> Timestamp {
+        thread_local! {
+            static READINGS: Cell<u32> = const { Cell::new(0) };
+        }
+        let readings = READINGS.get().wrapping_add(1);
+        READINGS.set(readings);
+        // Primes, so that all kinds of readings are hit.
+        if readings.is_multiple_of(509) {
+            thread::yield_now();
+        } else if readings.is_multiple_of(23) {
+            for _ in 0..readings % 61 {
+                core::hint::spin_loop();
+            }
+        }
+        self.time.now()
+    }
+}
+
 /// By how much time moves after a phase: so that keys have some, all or more of their burst back.
 const STEPS: [u64; 7] =
     [0, 1, INTERVAL_NANOS / 2, INTERVAL_NANOS, 2 * INTERVAL_NANOS, TAU_NANOS, 2 * TAU_NANOS];
@@ -94,15 +124,14 @@ struct Tally {
 }
 
 fn check_all(
-    limiter: &Limiter<ManualClock>,
+    limiter: &Limiter<Hesitant>,
     keys: &[KeyHash],
-    first: usize,
-    at_once: usize,
+    mut draw: impl FnMut() -> usize,
     rng: &mut Xoshiro256PlusPlus,
     tallies: &mut [Tally],
 ) {
     for _ in 0..CHECKS_A_PHASE {
-        let key = (first + rng.random_range(0..at_once)) % keys.len();
+        let key = draw();
         jitter(rng);
         tallies[key].asked += 1;
         tallies[key].admitted += u64::from(limiter.check(keys[key]).is_allowed());
@@ -111,7 +140,7 @@ fn check_all(
 
 /// What each key has been admitted, and so has to owe.
 struct Book<'a> {
-    limiter: &'a Limiter<ManualClock>,
+    limiter: &'a Limiter<Hesitant>,
     clock: &'a ManualClock,
     keys: &'a [KeyHash],
     evicts: bool,
@@ -126,12 +155,11 @@ struct Book<'a> {
 
 impl<'a> Book<'a> {
     fn new(
-        limiter: &'a Limiter<ManualClock>,
+        limiter: &'a Limiter<Hesitant>,
         clock: &'a ManualClock,
         keys: &'a [KeyHash],
         evicts: bool,
     ) -> Self {
-        use tidegate_engine::Clock as _;
         let (now, tats) = (clock.now().as_nanos(), vec![0; keys.len()]);
         Self { limiter, clock, keys, evicts, now, tats, checks: 0, admitted: 0, beyond: 0 }
     }
