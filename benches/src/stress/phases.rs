@@ -33,7 +33,25 @@ pub fn run(
     at_once: usize,
     evicts: bool,
 ) -> Result<Outcome, Violation> {
-    let clock = Hesitant::default();
+    let half = Settings { checks: settings.checks / 2, ..*settings };
+    // A limiter looks for a key's slot in one way or another, as its clock says.
+    let one = run_half::<true>(&half, keys, at_once, evicts)?;
+    let other = run_half::<false>(&half, keys, at_once, evicts)?;
+    Ok(Outcome {
+        checks: one.checks + other.checks,
+        admitted: one.admitted + other.admitted,
+        evicted: one.evicted + other.evicted,
+        staleness: Duration::ZERO,
+    })
+}
+
+fn run_half<const STALLS: bool>(
+    settings: &Settings,
+    keys: &[KeyHash],
+    at_once: usize,
+    evicts: bool,
+) -> Result<Outcome, Violation> {
+    let clock = Hesitant::<STALLS>::default();
     clock.time.advance(Duration::from_secs(1));
     let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NANOS)).burst(BURST);
     let limiter = Limiter::builder(quota).capacity(1).clock(clock.clone());
@@ -89,11 +107,13 @@ pub fn run(
 /// Stands still but for `time`. Threads that read it are delayed now and then, also those that have
 /// claimed a slot and not settled in it yet: a claim ends with a reading.
 #[derive(Clone, Debug, Default)]
-struct Hesitant {
+struct Hesitant<const STALLS: bool> {
     time: ManualClock,
 }
 
-impl Clock for Hesitant {
+impl<const STALLS: bool> Clock for Hesitant<STALLS> {
+    const STALLS: bool = STALLS;
+
     fn now(&self) -> Timestamp {
         thread_local! {
             static READINGS: Cell<u32> = const { Cell::new(0) };
@@ -123,8 +143,8 @@ struct Tally {
     admitted: u64,
 }
 
-fn check_all(
-    limiter: &Limiter<Hesitant>,
+fn check_all<const STALLS: bool>(
+    limiter: &Limiter<Hesitant<STALLS>>,
     keys: &[KeyHash],
     mut draw: impl FnMut() -> usize,
     rng: &mut Xoshiro256PlusPlus,
@@ -139,8 +159,8 @@ fn check_all(
 }
 
 /// What each key has been admitted, and so has to owe.
-struct Book<'a> {
-    limiter: &'a Limiter<Hesitant>,
+struct Book<'a, const STALLS: bool> {
+    limiter: &'a Limiter<Hesitant<STALLS>>,
     clock: &'a ManualClock,
     keys: &'a [KeyHash],
     evicts: bool,
@@ -153,9 +173,9 @@ struct Book<'a> {
     beyond: u64,
 }
 
-impl<'a> Book<'a> {
+impl<'a, const STALLS: bool> Book<'a, STALLS> {
     fn new(
-        limiter: &'a Limiter<Hesitant>,
+        limiter: &'a Limiter<Hesitant<STALLS>>,
         clock: &'a ManualClock,
         keys: &'a [KeyHash],
         evicts: bool,

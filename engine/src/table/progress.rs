@@ -30,13 +30,15 @@ const STEPS_BESIDE_OTHERS: u64 = 10 * STEPS;
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Check(u64),
+    /// A check as part of a batch, which finds its slot another way.
+    Batch(u64),
     Peek(u64),
     Charge(u64),
     Raise(u64),
     Live,
 }
 
-use Action::{Charge, Check, Live, Peek, Raise};
+use Action::{Batch, Charge, Check, Live, Peek, Raise};
 
 #[derive(Debug)]
 struct Scenario {
@@ -107,6 +109,8 @@ const SCENARIOS: &[Scenario] = &[
     Scenario { name: "denied", lines: 1, before: EXHAUSTED, died: None, stopped: Check(1) },
     Scenario { name: "charge", lines: 1, before: &[Check(1)], died: None, stopped: Charge(1) },
     Scenario { name: "raise", lines: 1, before: &[Check(1)], died: None, stopped: Raise(1) },
+    Scenario { name: "batch", lines: 1, before: &[Check(1)], died: None, stopped: Batch(1) },
+    Scenario { name: "batch with a claim", lines: 2, before: FULL, died: None, stopped: Batch(1) },
     Scenario { name: "look", lines: 1, before: EXHAUSTED, died: None, stopped: Peek(1) },
     Scenario { name: "live", lines: 1, before: FULL, died: Some(Check(9)), stopped: Live },
 ];
@@ -119,6 +123,8 @@ const EXHAUSTED: &[Action] = &[Check(1), Check(1), Check(1), Check(2)];
 /// new ones that want the same slots.
 const OTHERS: &[Action] = &[
     Check(1),
+    Batch(1),
+    Batch(4),
     Check(2),
     Peek(1),
     Check(6),
@@ -290,7 +296,7 @@ impl Run {
 impl Action {
     fn key(self) -> u64 {
         match self {
-            Check(key) | Peek(key) | Charge(key) | Raise(key) => key,
+            Check(key) | Batch(key) | Peek(key) | Charge(key) | Raise(key) => key,
             Live => 0,
         }
     }
@@ -326,6 +332,12 @@ fn act(limiter: &Limiter<ManualClock>, action: Action, ledger: &mut Ledger) {
     match action {
         Check(_) => {
             let allowed = limiter.check(key).is_allowed();
+            ledger.entry(action.key()).or_default().admitted += u64::from(allowed);
+        }
+        Batch(_) => {
+            let mut decisions = Vec::new();
+            limiter.check_many(&[key], &mut decisions);
+            let allowed = decisions[0].is_allowed();
             ledger.entry(action.key()).or_default().admitted += u64::from(allowed);
         }
         Peek(_) => {
