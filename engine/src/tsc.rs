@@ -2,6 +2,8 @@
 
 mod checked;
 mod hardware;
+#[cfg(all(test, loom))]
+mod models;
 
 use crate::clock::{Clock, Timestamp};
 

@@ -16,7 +16,7 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | T1 last and window, each reading | relaxed | none: an old value only asks for a comparison too many, or is that of the present window | - |
+//! | T1 last and window, each reading | relaxed | none: an old `last` asks for a comparison too many; an old `window` is what a reading a moment earlier had | - |
 //! | T2 window, comparison | acquire | T6 | a fallback without its lead |
 //! | T3 last, comparison | acquire | T5 | a lag from before the last comparison: a drift over a long time looks like a step |
 //! | T4 lag, lead | relaxed | ordered by T2, T3, T5, T6 | - |
@@ -124,6 +124,15 @@ impl<S: Source> Checked<S> {
 
     pub(super) fn is_fallback(&self) -> bool {
         self.shared.window.load(Ordering::Relaxed) == NONE
+    }
+
+    /// The same clock as it is read from another source.
+    #[cfg(all(test, loom))]
+    pub(super) fn at(&self, source: S) -> Self
+    where
+        S: Clone,
+    {
+        Self { source, ..self.clone() }
     }
 
     /// The reading after a comparison with the system's clock.
