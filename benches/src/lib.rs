@@ -15,6 +15,7 @@ pub mod machine;
 pub mod memory;
 pub mod report;
 pub mod runner;
+pub mod stress;
 pub mod warm_up;
 pub mod workloads;
 

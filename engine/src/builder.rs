@@ -2,12 +2,13 @@
 
 use core::fmt;
 
-use crate::clock::{Clock, TscClock};
+use crate::clock::Clock;
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::limiter::Limiter;
 use crate::quota::{Quota, QuotaError};
 use crate::table::Table;
+use crate::tsc::TscClock;
 
 /// Keys that fit at once unless [`LimiterBuilder::capacity`] says otherwise.
 pub const DEFAULT_CAPACITY: usize = 1 << 20;

@@ -76,48 +76,6 @@ impl<C: Clock> Clock for &C {
     }
 }
 
-/// The processor's time-stamp counter, scaled to nanoseconds by `quanta`; the operating system's
-/// monotonic clock where the counter can not be trusted. The origin is the clock's creation, and
-/// a clone shares it.
-#[derive(Clone, Debug)]
-pub struct TscClock {
-    source: quanta::Clock,
-    origin: u64,
-    /// Nanoseconds in 2^`TICK_SHIFT` ticks of the source.
-    nanos: u64,
-}
-
-/// A fixed shift scales ticks in two instructions; with 2^56 ticks the factor fits 64 bits for
-/// counters of 4 MHz and more, and is off by less than one part in 10^15.
-const TICK_SHIFT: u32 = 56;
-
-impl TscClock {
-    /// A clock whose origin is this moment. The first one in a process calibrates the counter,
-    /// which takes up to 200 ms; later ones cost a counter read.
-    #[must_use]
-    pub fn new() -> Self {
-        let source = quanta::Clock::new();
-        let origin = source.raw();
-        let nanos = source.delta_as_nanos(0, 1 << TICK_SHIFT);
-        Self { source, origin, nanos }
-    }
-}
-
-impl Default for TscClock {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Clock for TscClock {
-    #[inline]
-    fn now(&self) -> Timestamp {
-        // Counters of different cores may differ by a little, so a reading may precede the origin.
-        let ticks = self.source.raw().saturating_sub(self.origin);
-        Timestamp(((u128::from(ticks) * u128::from(self.nanos)) >> TICK_SHIFT) as u64)
-    }
-}
-
 /// A clock that moves only when told to, for tests and simulations. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {

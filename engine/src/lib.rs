@@ -24,16 +24,18 @@ mod interleave;
 mod key;
 mod limiter;
 mod quota;
-#[cfg(not(loom))]
+#[cfg(any(test, not(loom)))]
 mod recent;
 mod sync;
 mod table;
+mod tsc;
 
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
-pub use clock::{Clock, ManualClock, Timestamp, TscClock};
+pub use clock::{Clock, ManualClock, Timestamp};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 pub use limiter::Limiter;
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
+pub use tsc::TscClock;

@@ -5,12 +5,13 @@ mod refund;
 use core::time::Duration;
 
 use crate::builder::LimiterBuilder;
-use crate::clock::{Clock, Timestamp, TscClock};
+use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::quota::{Quota, QuotaError};
 use crate::table::{Home, Table};
+use crate::tsc::TscClock;
 
 /// A rate limiter for many keys, shared by reference between any number of threads.
 ///

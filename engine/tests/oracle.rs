@@ -1,85 +1,16 @@
 //! Decisions against an exact oracle in rational arithmetic.
 //!
-//! The oracle keeps the theoretical arrival time as a whole number of 1/count nanoseconds, in 128
-//! bits, so it rounds nothing. Where the emission interval is a whole number of nanoseconds the
+//! Where the emission interval is a whole number of nanoseconds the
 //! limiter must agree in every figure; elsewhere the clock's rounding to a unit is the only
 //! difference it may show.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::{Clock, Decision, Limiter, ManualClock, Quota, Timestamp};
+use tidegate_engine::{Clock, Limiter, ManualClock, Quota, Timestamp};
 
-/// GCRA over rationals: all times in units of 1/count nanoseconds.
-struct Oracle {
-    count: i128,
-    interval: i128,
-    tau: i128,
-    burst: u64,
-    tat: i128,
-}
-
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    allowed: bool,
-    remaining: u64,
-    retry_after: Option<Duration>,
-    reset_after: Duration,
-}
-
-impl Oracle {
-    fn new(quota: &Quota) -> Self {
-        let interval = i128::try_from(quota.period().as_nanos()).unwrap();
-        let burst = quota.burst_size();
-        let tau = interval * i128::from(burst);
-        Self { count: i128::from(quota.count()), interval, tau, burst, tat: 0 }
-    }
-
-    /// Nanoseconds in the oracle's units.
-    fn at(&self, nanos: i128) -> i128 {
-        nanos * self.count
-    }
-
-    fn missing(&self, now: u64, cost: u64) -> i128 {
-        let debt = (self.tat - self.at(i128::from(now))).max(0);
-        debt + i128::from(cost) * self.interval - self.tau
-    }
-
-    fn admit(&mut self, now: u64, cost: u64) {
-        self.tat = self.tat.max(self.at(i128::from(now))) + i128::from(cost) * self.interval;
-    }
-
-    fn check(&mut self, now: u64, cost: u64) -> Answer {
-        let missing = self.missing(now, cost);
-        let allowed = missing <= 0;
-        if allowed {
-            self.admit(now, cost);
-        }
-        let debt = (self.tat - self.at(i128::from(now))).max(0);
-        let nanos = |units: i128| {
-            Duration::from_nanos(u64::try_from((units + self.count - 1) / self.count).unwrap())
-        };
-        Answer {
-            allowed,
-            remaining: u64::try_from((self.tau - debt).max(0) / self.interval).unwrap(),
-            retry_after: if allowed {
-                Some(Duration::ZERO)
-            } else {
-                (cost <= self.burst).then(|| nanos(missing))
-            },
-            reset_after: nanos(debt),
-        }
-    }
-}
-
-fn answer(decision: &Decision) -> Answer {
-    Answer {
-        allowed: decision.is_allowed(),
-        remaining: decision.remaining(),
-        retry_after: decision.retry_after(),
-        reset_after: decision.reset_after(),
-    }
-}
+mod exact;
+use exact::{Oracle, answer};
 
 /// A gap before a check, in emission intervals and nanoseconds, and the check's cost.
 type Step = (u64, u64, u64);

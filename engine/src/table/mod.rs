@@ -29,6 +29,8 @@ mod memory;
 #[cfg(all(test, any(loom, interleave)))]
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
+mod progress;
+#[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
 use core::ops::Range;

@@ -1,0 +1,54 @@
+//! Keys that want the same slots.
+
+use std::collections::HashSet;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+use tidegate_engine::{KeyHash, Limiter, ManualClock, Quota};
+
+use super::Violation;
+
+/// Low bits of a key's hash that do not choose its home in the smallest table.
+const TAG_BITS: u32 = 47;
+/// Slots of the lines that a key may live in.
+pub const PLACES: usize = 32;
+
+/// `count` keys with one home; each has further places of its own.
+#[must_use]
+pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
+    tags(seed).map(KeyHash::from_bits).take(count).collect()
+}
+
+/// `count` keys, at least 33, that may live in the same [`PLACES`] slots of a table of the smallest
+/// size, and nowhere else.
+///
+/// How tags choose their lines is the engine's business. What is assumed of it here is tried out, so
+/// a change there makes this fail and does not make a run easier than it looks.
+///
+/// # Errors
+/// When the keys do not want the same slots.
+pub fn rivals(count: usize, seed: u64) -> Result<Vec<KeyHash>, Violation> {
+    /// The multiplier that spreads the further lines of tags, and the number of distances.
+    const STRIDE: u64 = 0xb504_f333_f9de_6485;
+    const DISTANCES: u64 = 511;
+    let nearest = |tag: &u64| tag.wrapping_mul(STRIDE) < u64::MAX / DISTANCES;
+    let keys: Vec<_> = tags(seed).filter(nearest).map(KeyHash::from_bits).take(count).collect();
+
+    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
+    let limiter = limiter.build().map_err(|error| Violation::SetUp(error.to_string()))?;
+    for (index, key) in keys.iter().take(PLACES + 1).enumerate() {
+        let _ = limiter.check(*key);
+        if limiter.evicted() != u64::from(index >= PLACES) {
+            return Err(Violation::SetUp("the keys do not want the same slots".to_owned()));
+        }
+    }
+    Ok(keys)
+}
+
+/// Different tags, none of them 0.
+fn tags(seed: u64) -> impl Iterator<Item = u64> {
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut drawn = HashSet::new();
+    let tags = core::iter::repeat_with(move || rng.random_range(1..1_u64 << TAG_BITS));
+    tags.filter(move |tag| drawn.insert(*tag))
+}

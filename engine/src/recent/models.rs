@@ -1,0 +1,102 @@
+//! loom models of the dial: every interleaving within the stated bounds.
+//!
+//! Real time is a counter here that each reading moves on. The fences around a reading stand for
+//! what physical time has and memory orderings have not: whoever reads a later time also sees what
+//! was done at an earlier one.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+use loom::thread;
+
+use crate::clock::{Clock, Timestamp};
+
+use super::dial::Dial;
+
+#[derive(Clone)]
+struct Time(Arc<AtomicU64>);
+
+impl Time {
+    fn new() -> Self {
+        Self(Arc::new(AtomicU64::new(1)))
+    }
+
+    /// Makes gaps longer than the readings alone do.
+    fn pass(&self, nanos: u64) {
+        self.0.fetch_add(nanos, Ordering::Relaxed);
+    }
+}
+
+impl Clock for Time {
+    fn now(&self) -> Timestamp {
+        fence(Ordering::SeqCst);
+        let now = self.0.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        Timestamp::from_nanos(now)
+    }
+}
+
+/// Two readers and upkeep, within 3 preemptions a run: readings go up for each thread, and nobody
+/// was told a time that is older than the staleness admits.
+#[test]
+fn nobody_is_later_than_the_dial_says() {
+    explore(3, || {
+        let (dial, time) = (Arc::new(Dial::new(Timestamp::ORIGIN)), Time::new());
+        let upkeep = {
+            let (dial, time) = (Arc::clone(&dial), time.clone());
+            thread::spawn(move || dial.close(&time))
+        };
+        let reader = {
+            let (dial, time) = (Arc::clone(&dial), time.clone());
+            thread::spawn(move || read_twice(&dial, &time))
+        };
+        read_twice(&dial, &time);
+        upkeep.join().unwrap();
+        reader.join().unwrap();
+    });
+}
+
+/// A reader that does late upkeep's work meets upkeep that does it too.
+#[test]
+fn two_that_close_a_dial_record_its_gap() {
+    explore(4, || {
+        let (dial, time) = (Arc::new(Dial::new(Timestamp::ORIGIN)), Time::new());
+        let opened = dial.read(&time);
+        time.pass(100);
+        let upkeep = {
+            let (dial, time) = (Arc::clone(&dial), time.clone());
+            thread::spawn(move || dial.close(&time))
+        };
+        let before = time.now();
+        let late = dial.glance().map(|seen| before.since(seen));
+        if let Some(late) = late {
+            assert!(u128::from(dial.staleness(&time)) >= late.as_nanos());
+        }
+        let now = dial.read_within(0, &time);
+        assert!(now >= opened);
+        if let Some(late) = late {
+            assert!(u128::from(dial.staleness(&time)) >= late.as_nanos());
+        }
+        upkeep.join().unwrap();
+        if let Some(late) = late {
+            assert!(u128::from(dial.staleness(&time)) >= late.as_nanos());
+        }
+    });
+}
+
+fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(preemptions);
+    builder.check(model);
+}
+
+fn read_twice(dial: &Dial, time: &Time) {
+    let mut last = Timestamp::ORIGIN;
+    for _ in 0..2 {
+        let before = time.now();
+        let now = dial.glance().unwrap_or_else(|| dial.read(time));
+        assert!(now >= last);
+        last = now;
+        let late = before.since(now).as_nanos();
+        assert!(u128::from(dial.staleness(time)) >= late);
+    }
+}

@@ -1,0 +1,378 @@
+//! A thread is stopped before each of its atomic operations in turn, or ends there, and everybody
+//! else still decides within a bounded number of operations of their own.
+//!
+//! Time stands still, so what each key was charged can be told exactly in the end.
+
+use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Clock, ManualClock, Timestamp};
+use crate::gcra::{Gcra, Tat};
+use crate::key::{KeyHash, KeyHasher};
+use crate::limiter::Limiter;
+use crate::quota::Quota;
+use crate::sync::watched::watch;
+
+use super::Table;
+
+const BURST: u64 = 3;
+/// Operations on atomics that one call may take on a table of two lines while nobody else is
+/// running: a fixed number for each slot in each of the looks, of which there is one more after
+/// each intent that is met.
+const STEPS: u64 = 100;
+/// The same while others run, each of whose steps can make a look start over.
+const STEPS_BESIDE_OTHERS: u64 = 10 * STEPS;
+
+/// What a thread does to the limiter.
+#[derive(Clone, Copy, Debug)]
+enum Action {
+    Check(u64),
+    /// A check as part of a batch, which finds its slot another way.
+    Batch(u64),
+    Peek(u64),
+    Charge(u64),
+    Raise(u64),
+    Live,
+}
+
+use Action::{Batch, Charge, Check, Live, Peek, Raise};
+
+#[derive(Debug)]
+struct Scenario {
+    name: &'static str,
+    lines: usize,
+    /// What was done before.
+    before: &'static [Action],
+    /// What a thread was doing when it ended, before any of its operations.
+    died: Option<Action>,
+    /// What is stopped.
+    stopped: Action,
+}
+
+/// With one line there are four slots, with two there are eight.
+const SCENARIOS: &[Scenario] = &[
+    Scenario { name: "claim", lines: 1, before: &[], died: None, stopped: Check(1) },
+    Scenario {
+        name: "claim in two lines",
+        lines: 2,
+        before: &[Check(2)],
+        died: None,
+        stopped: Check(1),
+    },
+    Scenario { name: "claim with eviction", lines: 1, before: FULL, died: None, stopped: Check(1) },
+    Scenario {
+        name: "claim of a charge",
+        lines: 1,
+        before: &[Check(2)],
+        died: None,
+        stopped: Charge(1),
+    },
+    Scenario {
+        name: "take-over",
+        lines: 1,
+        before: NEARLY_FULL,
+        died: Some(Check(9)),
+        stopped: Check(1),
+    },
+    Scenario {
+        name: "take-over by a charge",
+        lines: 1,
+        before: NEARLY_FULL,
+        died: Some(Check(9)),
+        stopped: Charge(1),
+    },
+    Scenario {
+        name: "join",
+        lines: 1,
+        before: NEARLY_FULL,
+        died: Some(Check(1)),
+        stopped: Check(1),
+    },
+    Scenario {
+        name: "join in two lines",
+        lines: 2,
+        before: FULL,
+        died: Some(Check(1)),
+        stopped: Check(1),
+    },
+    Scenario {
+        name: "join by a raise",
+        lines: 1,
+        before: &[],
+        died: Some(Raise(1)),
+        stopped: Raise(1),
+    },
+    Scenario { name: "allowed", lines: 1, before: &[Check(1)], died: None, stopped: Check(1) },
+    Scenario { name: "denied", lines: 1, before: EXHAUSTED, died: None, stopped: Check(1) },
+    Scenario { name: "charge", lines: 1, before: &[Check(1)], died: None, stopped: Charge(1) },
+    Scenario { name: "raise", lines: 1, before: &[Check(1)], died: None, stopped: Raise(1) },
+    Scenario { name: "batch", lines: 1, before: &[Check(1)], died: None, stopped: Batch(1) },
+    Scenario { name: "batch with a claim", lines: 2, before: FULL, died: None, stopped: Batch(1) },
+    Scenario { name: "look", lines: 1, before: EXHAUSTED, died: None, stopped: Peek(1) },
+    Scenario { name: "live", lines: 1, before: FULL, died: Some(Check(9)), stopped: Live },
+];
+
+const FULL: &[Action] = &[Check(2), Check(2), Check(3), Check(4), Check(4), Check(5)];
+const NEARLY_FULL: &[Action] = &[Check(2), Check(2), Check(3), Check(4)];
+const EXHAUSTED: &[Action] = &[Check(1), Check(1), Check(1), Check(2)];
+
+/// What everybody else does meanwhile: to the same key, to keys that lie in the same lines, and to
+/// new ones that want the same slots.
+const OTHERS: &[Action] = &[
+    Check(1),
+    Batch(1),
+    Batch(4),
+    Check(2),
+    Peek(1),
+    Check(6),
+    Charge(7),
+    Check(9),
+    Raise(8),
+    Check(1),
+    Live,
+    Check(5),
+    Check(1),
+    Peek(9),
+];
+
+#[test]
+fn a_thread_that_stops_anywhere_stops_nobody() {
+    for scenario in SCENARIOS {
+        let mut stops = 0;
+        for ended_before in 1.. {
+            let mut more = false;
+            for stopped_before in 1.. {
+                let run = Run::new(scenario, ended_before);
+                more |= run.died;
+                if !run.play(scenario, stopped_before) {
+                    break;
+                }
+                stops += 1;
+            }
+            // The thread that was to end got to its own end, or there was none.
+            if !more {
+                break;
+            }
+        }
+        assert!(stops > 4, "{}: only {stops} stops", scenario.name);
+    }
+}
+
+/// What was told and taken, for each key.
+type Ledger = HashMap<u64, Account>;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Account {
+    /// Checks that were allowed.
+    admitted: u64,
+    /// Charged without asking.
+    charged: u64,
+    /// Raised to at least this.
+    raised: u64,
+}
+
+struct Run {
+    limiter: Limiter<ManualClock>,
+    ledger: Ledger,
+    died: bool,
+    /// What the thread that ended may or may not have done.
+    doubtful: Option<u64>,
+}
+
+impl Run {
+    /// A limiter after everything that precedes the stop.
+    fn new(scenario: &Scenario, ended_before: u64) -> Self {
+        let limiter = limiter(scenario.lines);
+        let mut ledger = Ledger::new();
+        for action in scenario.before {
+            act(&limiter, *action, &mut ledger);
+        }
+        let (mut died, mut doubtful) = (false, None);
+        if let Some(action) = scenario.died {
+            let mut steps = 0;
+            let end = move || {
+                steps += 1;
+                if steps == ended_before {
+                    // Unwinds without a word.
+                    resume_unwind(Box::new(()));
+                }
+            };
+            let outcome = catch_unwind(AssertUnwindSafe(|| {
+                watch(end, || act(&limiter, action, &mut ledger));
+            }));
+            died = outcome.is_err();
+            doubtful = died.then_some(action.key());
+        }
+        Self { limiter, ledger, died, doubtful }
+    }
+
+    /// Stops a thread before its `stopped_before`th operation while others act; `false` if it got
+    /// to its end before.
+    fn play(mut self, scenario: &Scenario, stopped_before: u64) -> bool {
+        let name = format!("{}, stopped before operation {stopped_before}", scenario.name);
+        let limiter = &self.limiter;
+        let (stop, stopped) = sync_channel(1);
+        let (go_on, went_on) = sync_channel::<()>(0);
+        let was_stopped = thread::scope(|scope| {
+            let thread = scope.spawn(move || {
+                let (mut ledger, mut steps) = (Ledger::new(), 0);
+                let hook_stop: SyncSender<bool> = stop.clone();
+                let hook = move || {
+                    steps += 1;
+                    assert!(
+                        steps <= STEPS_BESIDE_OTHERS,
+                        "the stopped thread does not get through"
+                    );
+                    if steps == stopped_before {
+                        hook_stop.send(true).expect("the test waits for it");
+                        // Until the other end is gone.
+                        let _ = went_on.recv();
+                    }
+                };
+                watch(hook, || act(limiter, scenario.stopped, &mut ledger));
+                // Nobody may be waiting any more.
+                let _ = stop.try_send(false);
+                ledger
+            });
+            // Here, so that the thread goes on also when something fails below.
+            let go_on = go_on;
+            let was_stopped = stopped.recv().expect("the thread tells");
+            if was_stopped {
+                let alone = act_bounded(limiter, OTHERS, STEPS, &name);
+                self.ledger.add(&alone);
+                let others = [0, 5].map(|first| {
+                    let (mut actions, name) = (OTHERS.to_vec(), name.clone());
+                    actions.rotate_left(first);
+                    scope.spawn(move || act_bounded(limiter, &actions, STEPS_BESIDE_OTHERS, &name))
+                });
+                for other in others {
+                    self.ledger.add(&other.join().expect("others get through"));
+                }
+            }
+            drop(go_on);
+            self.ledger.add(&thread.join().expect("the stopped thread gets through"));
+            was_stopped
+        });
+        self.audit(&name);
+        was_stopped
+    }
+
+    /// Demands that each key has one live word at most, that it owes what it took, except
+    /// where live keys were evicted, and that nobody took more than a burst for each life.
+    fn audit(&self, name: &str) {
+        // A thread that ended between evicting a key and counting it did not count it.
+        let evicted = self.limiter.evicted() + u64::from(self.died);
+        let mut live = HashMap::new();
+        for (key, debt) in self.limiter.live() {
+            let twice = live.insert(key.tag(), debt.as_nanos() as u64);
+            assert_eq!(twice, None, "{name}: {key:?} has two live words");
+        }
+        let mut forgotten = 0;
+        for (key, account) in &self.ledger {
+            let Account { admitted, charged, raised } = *account;
+            let lives = 1 + evicted;
+            assert!(admitted <= BURST * lives, "{name}: key {key} took {admitted}");
+            let debt = live.remove(key).unwrap_or(0);
+            let doubtful = self.doubtful == Some(*key);
+            let owed = (admitted + charged).max(raised);
+            assert!(
+                debt <= admitted + charged + raised + u64::from(doubtful) * BURST,
+                "{name}: key {key} owes {debt}"
+            );
+            forgotten += u64::from(debt < owed);
+        }
+        live.retain(|key, _| self.doubtful != Some(*key));
+        assert!(live.is_empty(), "{name}: {live:?} owe what they did not take");
+        assert!(
+            forgotten <= evicted,
+            "{name}: {forgotten} keys owe too little, {evicted} were evicted"
+        );
+    }
+}
+
+impl Action {
+    fn key(self) -> u64 {
+        match self {
+            Check(key) | Batch(key) | Peek(key) | Charge(key) | Raise(key) => key,
+            Live => 0,
+        }
+    }
+}
+
+trait Add {
+    fn add(&mut self, other: &Self);
+}
+
+impl Add for Ledger {
+    fn add(&mut self, other: &Self) {
+        for (key, account) in other {
+            let sum = self.entry(*key).or_default();
+            sum.admitted += account.admitted;
+            sum.charged += account.charged;
+            sum.raised = sum.raised.max(account.raised);
+        }
+    }
+}
+
+/// An emission interval of one nanosecond, so that debts are costs.
+fn limiter(lines: usize) -> Limiter<ManualClock> {
+    let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
+    let clock = ManualClock::new();
+    clock.set(Timestamp::from_nanos(1_000));
+    let gcra = Gcra::exact(&quota).expect("the quota can be enforced");
+    let table = Table::with_lines(lines, Tat).expect("there is memory");
+    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), clock, table)
+}
+
+fn act(limiter: &Limiter<ManualClock>, action: Action, ledger: &mut Ledger) {
+    let key = KeyHash::from_parts(0, action.key());
+    match action {
+        Check(_) => {
+            let allowed = limiter.check(key).is_allowed();
+            ledger.entry(action.key()).or_default().admitted += u64::from(allowed);
+        }
+        Batch(_) => {
+            let mut decisions = Vec::new();
+            limiter.check_many(&[key], &mut decisions);
+            let allowed = decisions[0].is_allowed();
+            ledger.entry(action.key()).or_default().admitted += u64::from(allowed);
+        }
+        Peek(_) => {
+            let _ = limiter.peek(key);
+        }
+        Charge(_) => {
+            limiter.charge_debt(key, Duration::from_nanos(2), limiter.clock().now());
+            ledger.entry(action.key()).or_default().charged += 2;
+        }
+        Raise(_) => {
+            limiter.raise_debt(key, Duration::from_nanos(2));
+            let account = ledger.entry(action.key()).or_default();
+            account.raised = account.raised.max(2);
+        }
+        Live => {
+            limiter.live().count();
+        }
+    }
+}
+
+/// Acts one by one, each in at most `bound` operations on atomics.
+fn act_bounded(
+    limiter: &Limiter<ManualClock>,
+    actions: &[Action],
+    bound: u64,
+    name: &str,
+) -> Ledger {
+    let mut ledger = Ledger::new();
+    for action in actions {
+        let (mut steps, what) = (0, format!("{name}: {action:?}"));
+        let hook = move || {
+            steps += 1;
+            assert!(steps <= bound, "{what} takes more than {bound} operations");
+        };
+        watch(hook, || act(limiter, *action, &mut ledger));
+    }
+    ledger
+}

@@ -1,0 +1,65 @@
+//! loom models of the checked counter: every interleaving of two threads.
+
+use loom::thread;
+
+use super::checked::{Checked, INTERVAL_NANOS, Rate, Source};
+
+/// Both clocks stand at one moment, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Moment {
+    counter: u64,
+    system: u64,
+}
+
+const ORIGIN: Moment = Moment { counter: 0, system: 0 };
+const SECOND: u64 = 1_000_000_000;
+
+impl Source for Moment {
+    fn ticks(&self) -> u64 {
+        self.counter
+    }
+
+    fn system_nanos(&self) -> u64 {
+        self.system
+    }
+}
+
+/// A clock whose ticks are nanoseconds.
+fn clock() -> Checked<Moment> {
+    Checked::new(ORIGIN, Rate::new(1 << Rate::TICKS_BITS))
+}
+
+/// The readings of two threads at two moments.
+fn readings(clock: &Checked<Moment>, moments: [Moment; 2]) -> [u64; 2] {
+    moments
+        .map(|moment| {
+            let clock = clock.at(moment);
+            thread::spawn(move || clock.now())
+        })
+        .map(|thread| thread.join().unwrap())
+}
+
+/// The counter has leapt: whoever notices, both threads go on at the system's time.
+#[test]
+fn a_fallback_is_seen_with_its_lead() {
+    loom::model(|| {
+        let clock = clock();
+        let leapt = Moment { counter: 1_000 * SECOND, system: SECOND };
+        assert_eq!(readings(&clock, [leapt; 2]), [SECOND; 2]);
+        assert!(clock.is_fallback());
+    });
+}
+
+/// After a long rest the clocks have drifted apart by seconds, as they may. A thread that compares
+/// shortly after another one has done so knows it, and takes it for no step.
+#[test]
+fn a_comparison_is_seen_with_its_lag() {
+    loom::model(|| {
+        let clock = clock();
+        let rested = Moment { counter: 36_000 * SECOND, system: 36_010 * SECOND };
+        let later = 2 * INTERVAL_NANOS;
+        let then = Moment { counter: rested.counter + later, system: rested.system + later };
+        assert_eq!(readings(&clock, [rested, then]), [rested.counter, then.counter]);
+        assert!(!clock.is_fallback());
+    });
+}
