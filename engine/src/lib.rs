@@ -20,6 +20,7 @@ mod clock;
 mod decision;
 mod gcra;
 mod key;
+mod lease;
 mod limiter;
 mod quota;
 #[cfg(not(loom))]
@@ -31,6 +32,7 @@ pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp, TscClock};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
+pub use lease::MAX_LEASE_UNITS;
 pub use limiter::Limiter;
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]
