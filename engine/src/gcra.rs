@@ -160,6 +160,24 @@ impl Gcra {
         self.scale
     }
 
+    /// The emission interval T, in units.
+    #[inline]
+    pub(crate) const fn interval(&self) -> u64 {
+        self.interval
+    }
+
+    /// The burst tolerance, in units.
+    #[inline]
+    pub(crate) const fn tau(&self) -> u64 {
+        self.tau
+    }
+
+    /// The burst, in units of cost.
+    #[inline]
+    pub(crate) const fn burst(&self) -> u64 {
+        self.burst
+    }
+
     /// The TAT after admitting `cost` at `now` on a key with `tat`; `None` when it does not fit.
     #[inline]
     pub(crate) fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
@@ -194,6 +212,14 @@ impl Gcra {
     fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.max(now) + cost * self.interval - now;
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
+    }
+
+    /// The answer to a check at `now` that used units of a lease, of which `left` are left, while the
+    /// key's word, which counts them as charged, was `tat`.
+    #[inline]
+    pub(crate) fn leased(&self, tat: u64, now: u64, left: u64) -> Decision {
+        let debt = tat.saturating_sub(now);
+        Decision::allowed(self.burst, self.tokens(debt) + left, self.scale.to_nanos(debt))
     }
 
     /// The answer to a check of `cost` at `now` that found `tat` and left it so: a denial, or a look

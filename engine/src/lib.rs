@@ -22,6 +22,7 @@ mod gcra;
 #[cfg(interleave)]
 mod interleave;
 mod key;
+mod lease;
 mod limiter;
 mod quota;
 #[cfg(any(test, not(loom)))]
@@ -34,6 +35,7 @@ pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
+pub use lease::MAX_LEASE_UNITS;
 pub use limiter::Limiter;
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]

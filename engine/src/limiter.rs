@@ -9,6 +9,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::{Key, KeyHash, KeyHasher};
+use crate::lease::{self, Check, Leases, Seat};
 use crate::quota::{Quota, QuotaError};
 use crate::table::{Home, Table};
 use crate::tsc::TscClock;
@@ -29,6 +30,25 @@ use crate::tsc::TscClock;
 /// * When more keys are live than fit, the key nearest to fresh among those that compete for a
 ///   place is forgotten, and [`Limiter::evicted`] counts it.
 ///
+/// # Leases
+/// Two cores that write one word are slower than one. [`LimiterBuilder::leases`] lets threads charge
+/// several units of a hot key at once and use them one by one, so that what is allowed on one
+/// key scales with cores too. A key becomes hot by being admitted at least 64 times by one thread.
+/// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
+///   charged for, and nobody uses one that has begun to.
+/// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
+///   drained and lies idle, unless that thread is just taking them. A higher cost is paid by the word
+///   or by one lease as a whole, so it can be denied while up to 1/16 of the burst is leased in parts.
+/// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
+///   the worst, and only of keys whose threads keep changing.
+/// * `remaining` counts what other threads have leased as taken, and `reset_after` counts leased
+///   units as used. Both describe the key's word at a moment during the call.
+/// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
+///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
+///   units back.
+/// * When a key is forgotten, its leases are void until a new word has grown past them; then what
+///   is used of them, at most 1/16 of the burst, comes on top of what the new word admits.
+///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};
 ///
@@ -46,6 +66,7 @@ pub struct Limiter<C = TscClock> {
     hasher: KeyHasher,
     clock: C,
     table: Table<Tat>,
+    leases: Option<Leases>,
     quota: Quota,
 }
 
@@ -63,8 +84,9 @@ impl<C: Clock> Limiter<C> {
         hasher: KeyHasher,
         clock: C,
         table: Table<Tat>,
+        leases: Option<Leases>,
     ) -> Self {
-        Self { gcra, hasher, clock, table, quota }
+        Self { gcra, hasher, clock, table, leases, quota }
     }
 
     /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.
@@ -81,6 +103,9 @@ impl<C: Clock> Limiter<C> {
         // The counter is read before the table: it waits for what was asked of memory before.
         let key = self.hash(key);
         let now = self.clock.now();
+        if let Some(leases) = &self.leases {
+            return self.decide_leased(leases, key, cost, now, || self.clock.now());
+        }
         let home = self.table.home(key);
         self.decide(&self.gcra, home, cost, now, || self.clock.now())
     }
@@ -93,7 +118,11 @@ impl<C: Clock> Limiter<C> {
     /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        let home = self.table.home(self.hash(key));
+        let key = self.hash(key);
+        if let Some(leases) = &self.leases {
+            return self.decide_leased(leases, key, cost, now, || now);
+        }
+        let home = self.table.home(key);
         self.decide(&self.gcra, home, cost, now, || now)
     }
 
@@ -131,6 +160,9 @@ impl<C: Clock> Limiter<C> {
 
         decisions.clear();
         decisions.reserve(keys.len());
+        if let Some(leases) = &self.leases {
+            return self.check_many_leased(leases, keys, decisions);
+        }
         let Some(first) = keys.first() else { return };
         let home = |key: &K| self.table.home(self.hash(key));
         let now = self.gcra.scale().instant(self.clock.now());
@@ -163,6 +195,28 @@ impl<C: Clock> Limiter<C> {
             }
         }
         self.decide_away(&away[..count], now, decisions);
+    }
+
+    /// [`Limiter::check_many`] with leases: one key at a time, once their lines are on their way.
+    fn check_many_leased<K: Key>(
+        &self,
+        leases: &Leases,
+        keys: &[K],
+        decisions: &mut Vec<Decision>,
+    ) {
+        const AHEAD: usize = 16;
+
+        let now = self.clock.now();
+        for keys in keys.chunks(AHEAD) {
+            let mut ahead = [None; AHEAD];
+            for (hash, key) in ahead.iter_mut().zip(keys) {
+                let key = self.hash(key);
+                let _ = self.table.home(key);
+                *hash = Some(key);
+            }
+            let decide = |&key| self.decide_leased(leases, key, 1, now, || self.clock.now());
+            decisions.extend(ahead.iter().flatten().map(decide));
+        }
     }
 
     /// Makes the decisions of a batch on keys that were not found in their home lines.
@@ -250,6 +304,33 @@ impl<C: Clock> Limiter<C> {
         self.table.memory_bytes()
     }
 
+    /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
+    /// [`LimiterBuilder::leases`].
+    #[must_use]
+    pub fn lease_units(&self) -> u64 {
+        self.leases.as_ref().map_or(0, Leases::most)
+    }
+
+    /// How many units of a key all threads together have leased and not used, drained ones left out:
+    /// what others would still be admitted after `peek` says that nothing remains. O(threads).
+    ///
+    /// Not a snapshot: each thread's share is read at its own moment.
+    #[must_use]
+    pub fn leased(&self, key: impl Key) -> u64 {
+        let Some(leases) = &self.leases else { return 0 };
+        let (key, now) = (self.hash(key), self.gcra.scale().instant(self.clock.now()));
+        leases.units(&self.gcra, key, lease::look(&self.table, key, now), now)
+    }
+
+    /// Gives back what this thread has leased and not used, as far as nothing has been charged
+    /// to the same key since; the rest can still be used by others until it has drained. For
+    /// a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
+    pub fn return_leases(&self) {
+        if let Some(leases) = &self.leases {
+            leases.give_back_all(Seat::here(), &self.gcra, &self.table);
+        }
+    }
+
     /// How many live keys have been forgotten to make room, since the limiter was built.
     #[must_use]
     pub fn evicted(&self) -> u64 {
@@ -291,6 +372,32 @@ impl<C: Clock> Limiter<C> {
         let reread = || self.gcra.scale().instant(reread());
         let admit = |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) };
         gcra.answer(home.update_beyond_home(now, reread, admit), cost)
+    }
+
+    /// [`Limiter::decide`] under the limiter's own quota, with leases.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
+    fn decide_leased(
+        &self,
+        leases: &Leases,
+        key: KeyHash,
+        cost: u64,
+        now: Timestamp,
+        reread: impl Fn() -> Timestamp,
+    ) -> Decision {
+        let (gcra, table, scale) = (&self.gcra, &self.table, self.gcra.scale());
+        let now = scale.instant(now);
+        let check = Check { gcra, table, key, cost, now, reread: || scale.instant(reread()) };
+        let seat = Seat::here();
+        if cost == 0 { leases.peek(seat, &check) } else { leases.decide(seat, &check) }
+    }
+
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn parts(&self) -> (&Table<Tat>, &Gcra) {
+        (&self.table, &self.gcra)
     }
 
     /// Updates a key whether or not it has a place yet.

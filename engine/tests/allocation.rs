@@ -31,6 +31,23 @@ unsafe impl GlobalAlloc for Counting {
 static COUNTING: Counting = Counting;
 
 #[test]
+fn a_check_with_leases_allocates_nothing() {
+    let quota = Quota::per_hour(100_000);
+    let limiter = Limiter::builder(quota).leases(64).clock(ManualClock::new()).build().unwrap();
+    assert!(limiter.lease_units() > 0);
+    let before = ALLOCATIONS.get();
+    let mut admitted = 0;
+    for turn in 0..300_000_u64 {
+        admitted += u64::from(limiter.check(turn % 2).is_allowed());
+        if turn.is_multiple_of(10_000) {
+            limiter.return_leases();
+        }
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+    assert_eq!(admitted, 200_000);
+}
+
+#[test]
 fn a_check_allocates_nothing() {
     let clock = ManualClock::new();
     let limiter = Limiter::builder(Quota::per_hour(2)).capacity(1).clock(clock).build().unwrap();

@@ -324,7 +324,7 @@ fn limiter(lines: usize) -> Limiter<ManualClock> {
     clock.set(Timestamp::from_nanos(1_000));
     let gcra = Gcra::exact(&quota).expect("the quota can be enforced");
     let table = Table::with_lines(lines, Tat).expect("there is memory");
-    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), clock, table)
+    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), clock, table, None)
 }
 
 fn act(limiter: &Limiter<ManualClock>, action: Action, ledger: &mut Ledger) {

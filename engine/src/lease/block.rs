@@ -1,0 +1,49 @@
+//! Units that were charged before anybody asked for them, as slots of time.
+
+use crate::gcra::Gcra;
+
+/// So many whole units, each standing for one emission interval of time, one behind the other; the
+/// last interval ends at `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) end: u64,
+    pub(super) units: u64,
+}
+
+impl Block {
+    /// When the first interval begins.
+    #[inline]
+    pub(super) fn start(self, gcra: &Gcra) -> u64 {
+        // Saturates only where `end` and `units` are of different lives of an entry.
+        self.end.saturating_sub(self.units * gcra.interval())
+    }
+
+    /// The units whose intervals have not begun at `now`; the others have drained.
+    #[inline]
+    pub(super) fn undrained(self, gcra: &Gcra, now: u64) -> u64 {
+        if self.start(gcra) >= now {
+            return self.units;
+        }
+        self.end.saturating_sub(now) / gcra.interval()
+    }
+
+    /// Whether a word with this value counts the block as charged. If not, the word has been forgotten
+    /// since, and the block is void.
+    #[inline]
+    pub(super) fn is_covered(self, tat: u64) -> bool {
+        tat >= self.end
+    }
+
+    /// What is left after `cost` units have been used at `now`; `None` when they may not be.
+    ///
+    /// Those used are the first that have not begun at `now`, and they must end by `now + tau`:
+    /// they do unless `now` is earlier than the time at which the block was charged.
+    #[inline]
+    pub(super) fn take(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
+        let units = self.undrained(gcra, now);
+        let left = units.checked_sub(cost)?;
+        // Saturates as `start` does.
+        let used_until = self.end.saturating_sub(left * gcra.interval());
+        (used_until - now <= gcra.tau()).then_some(left)
+    }
+}

@@ -1,0 +1,182 @@
+//! One entry: who may use the units of a lease, and how an entry passes to another one.
+//!
+//! ```text
+//! state   generation (47) | busy (1) | units left (16)
+//! ```
+//!
+//! A *generation* counts the leases an entry has held. Key and end belong to the state's generation
+//! and are written only while it is busy, by the thread that made it so. Within a generation the
+//! units only become fewer, and 2^47 leases take years; so a compare-and-swap on the state that
+//! succeeds proves that key and end, read after the state, were its own.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | L1 state, read | acquire | publish (L5) | an older lease's key or end: units are used for another key, or twice |
+//! | L2 key and end, read | acquire | fill (L4) | L6 may miss that the entry was passed on, and a look reports another lease's units. A use needs it not: its compare-and-swap fails |
+//! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - |
+//! | L4 key and end, fill | release | L2; orders L3 before them | as L2 |
+//! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of |
+//! | L6 state, second look | relaxed | ordered after L2 by its acquire | - |
+
+use crate::key::KeyHash;
+use crate::sync::{AtomicU64, Ordering};
+
+use super::block::Block;
+use super::heat::Heat;
+
+const UNITS_BITS: u32 = 16;
+const UNITS_MASK: u64 = (1 << UNITS_BITS) - 1;
+const BUSY: u64 = 1 << UNITS_BITS;
+const GENERATION: u64 = BUSY << 1;
+
+const _: () = assert!(super::heat::MOST <= UNITS_MASK);
+
+/// At most one lease. Never straddles a cache line.
+#[derive(Debug)]
+#[repr(C, align(32))]
+pub(super) struct Entry {
+    state: AtomicU64,
+    key: AtomicU64,
+    end: AtomicU64,
+    pub(super) heat: Heat,
+}
+
+/// An entry's lease as it was read.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lease {
+    state: State,
+    key: u64,
+    pub(super) block: Block,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State(u64);
+
+impl State {
+    #[inline]
+    const fn units(self) -> u64 {
+        self.0 & UNITS_MASK
+    }
+
+    #[inline]
+    const fn with_units(self, units: u64) -> Self {
+        Self(self.0 & !UNITS_MASK | units)
+    }
+
+    const fn is_busy(self) -> bool {
+        self.0 & BUSY != 0
+    }
+
+    /// The next generation, busy.
+    const fn begun(self) -> Self {
+        Self((self.0 & !(UNITS_MASK | BUSY)).wrapping_add(GENERATION) | BUSY)
+    }
+
+    /// A busy state with its lease in place.
+    const fn published(self, units: u64) -> Self {
+        Self(self.0 & !BUSY | units)
+    }
+}
+
+impl Lease {
+    #[inline]
+    pub(super) fn is_of(self, key: KeyHash) -> bool {
+        self.key == key.to_bits()
+    }
+
+    pub(super) fn key(self) -> KeyHash {
+        KeyHash::from_bits(self.key)
+    }
+}
+
+impl Entry {
+    pub(super) fn new() -> Self {
+        let [state, key, end] = [0, 0, 0].map(AtomicU64::new);
+        Self { state, key, end, heat: Heat::new() }
+    }
+
+    /// The lease, with units or without; `None` while another thread is busy with the entry.
+    #[inline]
+    pub(super) fn lease(&self) -> Option<Lease> {
+        let state = State(self.state.load(Ordering::Acquire));
+        if state.is_busy() {
+            return None;
+        }
+        Some(self.lease_in(state))
+    }
+
+    /// The lease of `key`, if it has units left.
+    #[inline]
+    pub(super) fn lease_of(&self, key: KeyHash) -> Option<Lease> {
+        let state = State(self.state.load(Ordering::Acquire));
+        // A busy state has none.
+        if state.units() == 0 {
+            return None;
+        }
+        let lease = self.lease_in(state);
+        lease.is_of(key).then_some(lease)
+    }
+
+    #[inline]
+    fn lease_in(&self, state: State) -> Lease {
+        let key = self.key.load(Ordering::Acquire);
+        let end = self.end.load(Ordering::Acquire);
+        Lease { state, key, block: Block { end, units: state.units() } }
+    }
+
+    /// Whether the lease is as it was read, and so was read as one.
+    pub(super) fn holds(&self, lease: Lease) -> bool {
+        self.state.load(Ordering::Relaxed) == lease.state.0
+    }
+
+    /// Leaves so many units of the lease; `false` when somebody else was there first.
+    #[inline]
+    #[must_use]
+    pub(super) fn leave(&self, lease: Lease, left: u64) -> bool {
+        let left = lease.state.with_units(left);
+        self.state
+            .compare_exchange(lease.state.0, left.0, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+    }
+
+    /// Ends the lease, whose units are the caller's from here on, and makes the entry busy.
+    pub(super) fn begin(&self, lease: Lease) -> Option<Filling<'_>> {
+        let busy = lease.state.begun();
+        self.state
+            .compare_exchange(lease.state.0, busy.0, Ordering::Relaxed, Ordering::Relaxed)
+            .is_ok()
+            .then_some(Filling { entry: self, busy })
+    }
+}
+
+/// An entry that this thread alone may write. Others find no lease there until it is finished; they
+/// decide by the key's word meanwhile, so a thread that stops here keeps nobody waiting.
+#[must_use = "an entry stays busy until it is published or emptied"]
+pub(super) struct Filling<'e> {
+    entry: &'e Entry,
+    busy: State,
+}
+
+impl Filling<'_> {
+    /// Puts a lease of `key` into the entry.
+    pub(super) fn publish(self, key: KeyHash, block: Block) {
+        self.entry.key.store(key.to_bits(), Ordering::Release);
+        self.entry.end.store(block.end, Ordering::Release);
+        self.finish(block.units);
+    }
+
+    /// Puts back the units of the lease that the entry held before.
+    pub(super) fn restore(self, lease: Lease) {
+        self.finish(lease.block.units);
+    }
+
+    /// Leaves the entry without a lease.
+    pub(super) fn empty(self) {
+        self.finish(0);
+    }
+
+    fn finish(self, units: u64) {
+        self.entry.state.store(self.busy.published(units).0, Ordering::Release);
+    }
+}

@@ -1,0 +1,296 @@
+//! Leases against an exact bucket, with the threads played by one: each step sits down at the seat
+//! of the thread it stands for.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use crate::clock::{Clock, ManualClock, Timestamp};
+use crate::decision::Decision;
+use crate::gcra::{Gcra, Tat};
+use crate::key::{KeyHash, KeyHasher};
+use crate::limiter::Limiter;
+use crate::quota::Quota;
+use crate::table::Table;
+
+use super::{LEAST, Leases, SHARE, Seat};
+
+const STRIPES: usize = 4;
+const KEYS: usize = 2;
+
+/// Keys that meet in one entry.
+fn key(index: usize) -> KeyHash {
+    KeyHash::from_bits(1 + ((index as u64) << 20))
+}
+
+fn limiter(quota: Quota, units: u64) -> Limiter<ManualClock> {
+    let gcra = Gcra::exact(&quota).unwrap();
+    let table = Table::new(1, Tat).unwrap();
+    let leases = Leases::striped(units, quota.burst_size(), STRIPES);
+    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), ManualClock::new(), table, leases)
+}
+
+/// A bucket that follows what was admitted, in 1/(16 * count) nanoseconds.
+struct Bucket {
+    count: i128,
+    interval: i128,
+    tau: i128,
+    tat: i128,
+}
+
+impl Bucket {
+    fn new(quota: &Quota, sixteenths: i128) -> Self {
+        let period = quota.period().as_nanos().cast_signed();
+        let tau = 16 * period * i128::from(quota.burst_size());
+        Self { count: 16 * i128::from(quota.count()), interval: period * sixteenths, tau, tat: 0 }
+    }
+
+    fn debt(&self, now: Timestamp) -> i128 {
+        (self.tat - i128::from(now.as_nanos()) * self.count).max(0)
+    }
+
+    /// Charges `cost`, and says by how much it did not fit.
+    fn charge(&mut self, now: Timestamp, cost: u64) -> i128 {
+        let debt = self.debt(now) + i128::from(cost) * self.interval;
+        self.tat = i128::from(now.as_nanos()) * self.count + debt;
+        debt - self.tau
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// So many checks of a key with this cost.
+    Check {
+        checks: u64,
+        cost: u64,
+    },
+    Peek,
+    ReturnLeases,
+    /// This share of the burst tolerance passes, in 1/256, and some nanoseconds.
+    Wait {
+        share: u64,
+        nanos: u64,
+    },
+    /// A peer's consumption arrives: units.
+    Charge {
+        units: u64,
+    },
+}
+
+fn step() -> impl Strategy<Value = (usize, usize, Step)> {
+    let checks = prop_oneof![Just(1_u64), 1_u64..20, 60_u64..400];
+    let cost = prop_oneof![8 => Just(1_u64), 1 => 2_u64..12];
+    let share = prop_oneof![4 => Just(0_u64), 4 => 0_u64..8, 1 => 0_u64..300];
+    let step = prop_oneof![
+        12 => (checks, cost).prop_map(|(checks, cost)| Step::Check { checks, cost }),
+        1 => Just(Step::Peek),
+        1 => Just(Step::ReturnLeases),
+        4 => (share, 0_u64..2_000).prop_map(|(share, nanos)| Step::Wait { share, nanos }),
+        1 => (1_u64..50).prop_map(|units| Step::Charge { units }),
+    ];
+    (0..STRIPES, prop_oneof![5 => Just(0_usize), 1 => 0..KEYS], step)
+}
+
+fn whole_interval_quota() -> impl Strategy<Value = Quota> {
+    let nanos = prop_oneof![Just(1_u64), 1_u64..100, 1_u64..10_000_000];
+    (nanos, 64 * LEAST..5_000)
+        .prop_map(|(nanos, burst)| Quota::new(1, Duration::from_nanos(nanos)).burst(burst))
+}
+
+/// What a test follows of one key.
+struct Followed {
+    /// Charged what was admitted.
+    exact: Bucket,
+    /// Charged a sixteenth more than that, and what peers consumed.
+    generous: Bucket,
+}
+
+impl Followed {
+    fn new(quota: &Quota) -> Self {
+        Self { exact: Bucket::new(quota, 16), generous: Bucket::new(quota, 17) }
+    }
+}
+
+/// Units that checks of one unit would be admitted now, one by one.
+fn left(limiter: &Limiter<ManualClock>, key: KeyHash) -> u64 {
+    let (table, gcra) = limiter.parts();
+    let now = gcra.scale().instant(limiter.clock().now());
+    let word = gcra.answer(table.home(key).update(now, || now, |_, _| None), 0);
+    word.remaining() + limiter.leased(key)
+}
+
+fn hold(
+    limiter: &Limiter<ManualClock>,
+    key: KeyHash,
+    followed: &mut Followed,
+    decision: &Decision,
+    cost: u64,
+) -> Result<(), TestCaseError> {
+    let (now, quota) = (limiter.clock().now(), limiter.quota());
+    if decision.is_allowed() && cost > 0 {
+        let excess = followed.exact.charge(now, cost);
+        prop_assert!(excess <= 0, "{excess} beyond the bucket");
+        followed.generous.charge(now, cost);
+    } else if cost == 1 {
+        prop_assert_eq!(limiter.leased(key), 0, "denied beside idle units");
+        // The units that may be lost on top: one round of leases, and one that has begun to drain.
+        let lost = i128::from(quota.burst_size() / SHARE + 2) * followed.exact.interval;
+        let debt = followed.generous.debt(now) + followed.generous.interval + lost;
+        prop_assert!(debt > followed.generous.tau, "denied too early");
+    }
+    prop_assert!(decision.remaining() <= left(limiter, key), "remaining is too much");
+    let reset = decision.reset_after().as_nanos().cast_signed() * followed.exact.count;
+    prop_assert!(reset >= followed.exact.debt(now), "reset is too early");
+    prop_assert!(limiter.leased(key) <= quota.burst_size() / SHARE, "too much is leased");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(400))]
+
+    #[test]
+    fn leases_admit_what_an_exact_bucket_admits_and_hardly_less(
+        quota in whole_interval_quota(),
+        units in LEAST..300,
+        steps in prop::collection::vec(step(), 1..120),
+    ) {
+        let limiter = limiter(quota, units);
+        let tau = quota.debt_of(quota.burst_size());
+        let mut all: Vec<_> = (0..KEYS).map(|_| Followed::new(&quota)).collect();
+        for (seat, index, step) in steps {
+            Seat::sit(seat);
+            let (key, followed) = (key(index), &mut all[index]);
+            match step {
+                Step::Check { checks, cost } => for _ in 0..checks {
+                    let decision = limiter.check_n(key, cost);
+                    hold(&limiter, key, followed, &decision, cost)?;
+                },
+                Step::Peek => {
+                    let decision = limiter.peek(key);
+                    hold(&limiter, key, followed, &decision, 0)?;
+                }
+                Step::ReturnLeases => limiter.return_leases(),
+                Step::Wait { share, nanos } => {
+                    let share = tau.as_nanos() as u64 / 256 * share;
+                    limiter.clock().advance(Duration::from_nanos(share + nanos));
+                }
+                Step::Charge { units } => {
+                    let now = limiter.clock().now();
+                    limiter.charge_debt(key, quota.debt_of(units), now);
+                    followed.generous.charge(now, units);
+                }
+            }
+        }
+    }
+}
+
+/// Asks until the word and every lease of the key are used up, from all seats.
+fn exhaust(limiter: &Limiter<ManualClock>, key: KeyHash) -> u64 {
+    let admitted = |seat| {
+        Seat::sit(seat);
+        let most = 2 * limiter.quota().burst_size();
+        (0..most).take_while(|_| limiter.check(key).is_allowed()).count() as u64
+    };
+    (0..STRIPES).map(admitted).sum()
+}
+
+/// Threads take turns, and each one's lease drains before it comes round again: what drains unused
+/// is a sixteenth of what is used, not a lease a turn.
+#[test]
+fn few_units_drain_unused() {
+    const ROUNDS: u64 = 3_000;
+    const CHECKS: u64 = 80;
+    /// Debt that is left when it is the next thread's turn, in units.
+    const LEFT: u64 = 40;
+    let quota = Quota::new(1, Duration::from_micros(1)).burst(20_000);
+    let limiter = limiter(quota, 256);
+    assert_eq!(limiter.lease_units(), 256);
+    let debt = |key| limiter.peek(key).reset_after().as_nanos() as u64 / 1_000;
+    let key = key(0);
+    let mut drained = 0;
+    for round in 0..ROUNDS {
+        Seat::sit(round as usize % STRIPES);
+        for _ in 0..CHECKS {
+            assert!(limiter.check(key).is_allowed());
+        }
+        // The key is never fresh, so all its debt is from charges.
+        let wait = debt(key) - LEFT;
+        drained += wait;
+        limiter.clock().advance(quota.debt_of(wait));
+    }
+    let used = ROUNDS * CHECKS;
+    let unused = drained + debt(key) - used;
+    assert!(unused > 1_000, "hardly anything was leased: {unused}");
+    assert!(unused <= used / 16 + 256 * STRIPES as u64, "{unused} of {used} drained unused");
+}
+
+#[test]
+fn a_forgotten_key_leaves_no_lease_behind() {
+    let quota = Quota::per_second(1).burst(10_000);
+    let (gcra, table) = (Gcra::exact(&quota).unwrap(), Table::with_lines(2, Tat).unwrap());
+    let leases = Leases::striped(100, quota.burst_size(), STRIPES);
+    let hasher = KeyHasher::rapid(1);
+    let limiter = Limiter::from_parts(quota, gcra, hasher, ManualClock::new(), table, leases);
+    Seat::sit(0);
+    for _ in 0..2_000 {
+        assert!(limiter.check(key(0)).is_allowed());
+    }
+    assert!(limiter.leased(key(0)) > 0);
+    for other in 1..9 {
+        assert!(limiter.check_n(key(other), 5_000).is_allowed());
+    }
+    assert_eq!(limiter.evicted(), 1);
+    assert_eq!(limiter.check(key(0)).remaining(), quota.burst_size() - 1);
+    // Only a word that has grown past the lease again could make it count, and never beyond a lease.
+    let admitted = 1 + exhaust(&limiter, key(0));
+    assert!((10_000..=10_000 + limiter.lease_units()).contains(&admitted), "{admitted}");
+}
+
+/// A refund moves the word below leases that are out, and their intervals are charged anew. What
+/// is admitted less what was refunded keeps to the burst nevertheless.
+#[test]
+fn refunds_below_a_lease_admit_no_more_than_was_refunded() {
+    let quota = Quota::per_second(1).burst(5_000);
+    let limiter = limiter(quota, 64);
+    let (table, gcra) = limiter.parts();
+    let (key, mut random) = (key(0), 1_u64);
+    let (mut admitted, mut refunded) = (0, 0);
+    for _ in 0..300 {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        Seat::sit(random as usize % STRIPES);
+        for _ in 0..random % 512 {
+            admitted += u64::from(limiter.check(key).is_allowed());
+        }
+        let units = (random >> 20) % 128;
+        if refunded + units <= admitted {
+            let lowered = |tat: u64, _| tat.checked_sub(units * gcra.interval());
+            let update = table.home(key).update(0, || 0, lowered);
+            refunded += units * u64::from(matches!(update, crate::table::Update::Written { .. }));
+        }
+        assert!(admitted - refunded <= 5_000, "{admitted} admitted, {refunded} refunded");
+    }
+    admitted += exhaust(&limiter, key);
+    assert!(admitted - refunded <= 5_000, "{admitted} admitted, {refunded} refunded");
+    assert!(refunded > 1_000 && admitted > 5_000);
+}
+
+/// A caller whose time lies before the one at which a lease was charged is admitted no more of it
+/// than fits at its own time.
+#[test]
+fn an_earlier_time_uses_no_unit_that_did_not_fit_then() {
+    let quota = Quota::per_second(1).burst(5_000);
+    let limiter = limiter(quota, 64);
+    let key = key(0);
+    Seat::sit(0);
+    limiter.clock().advance(quota.debt_of(1_000));
+    let mut used = 0;
+    while used < 4_500 || limiter.leased(key) == 0 {
+        assert!(limiter.check(key).is_allowed());
+        used += 1;
+    }
+    let early = Timestamp::from_nanos(quota.debt_of(400).as_nanos() as u64);
+    assert!(!limiter.check_at(key, 1, early).is_allowed());
+    assert!(limiter.check(key).is_allowed());
+}
