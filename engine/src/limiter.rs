@@ -400,6 +400,11 @@ impl<C: Clock> Limiter<C> {
         (&self.table, &self.gcra)
     }
 
+    #[cfg(all(test, not(loom)))]
+    pub(crate) fn leases(&self) -> &Leases {
+        self.leases.as_ref().expect("leases are on")
+    }
+
     /// Updates a key whether or not it has a place yet.
     fn force(&self, key: KeyHash, raise: impl Fn(u64) -> u64) {
         let now = || self.gcra.scale().instant(self.clock.now());

@@ -294,3 +294,24 @@ fn an_earlier_time_uses_no_unit_that_did_not_fit_then() {
     assert!(!limiter.check_at(key, 1, early).is_allowed());
     assert!(limiter.check(key).is_allowed());
 }
+
+/// A thread that stops for ever while an entry is busy keeps nobody from deciding, from leasing
+/// elsewhere or from giving back.
+#[test]
+fn a_thread_that_stops_while_it_fills_an_entry_stops_nobody() {
+    let quota = Quota::per_second(1).burst(5_000);
+    let limiter = limiter(quota, 64);
+    let leases = limiter.leases();
+    let entry = leases.stripes[0].entry(key(0));
+    let parked = entry.begin(entry.lease().unwrap()).unwrap();
+    Seat::sit(1);
+    for _ in 0..1_000 {
+        assert!(limiter.check(key(0)).is_allowed());
+    }
+    assert!(limiter.leased(key(0)) > 0);
+    Seat::sit(0);
+    limiter.return_leases();
+    assert!(limiter.check(key(0)).is_allowed());
+    assert_eq!(1_001 + exhaust(&limiter, key(0)), 5_000);
+    parked.empty();
+}
