@@ -149,6 +149,19 @@ impl Leases {
         blocks.map(|block| block.undrained(gcra, now)).sum()
     }
 
+    /// Empties the leases of a key whose word has been reset.
+    pub(crate) fn forget(&self, key: KeyHash) {
+        for stripe in &self.stripes {
+            let entry = stripe.entry(key);
+            // Each turn but the last one follows a use by somebody else.
+            while let Some(lease) = entry.lease_of(key) {
+                if let Some(filling) = entry.begin(lease) {
+                    filling.empty();
+                }
+            }
+        }
+    }
+
     /// Gives the seat's leases back to their words, where nothing has been charged behind them. The
     /// others stay where they are.
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<Tat>) {

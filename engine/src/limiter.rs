@@ -46,7 +46,7 @@ use crate::tsc::TscClock;
 /// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.
-/// * When a key is forgotten or reset, or a refund reaches into what is leased, those leases are void
+/// * When a key is forgotten, or a refund reaches into what is leased, those leases are void
 ///   until the word has grown past them; then what is used of them, at most 1/16 of the burst,
 ///   comes on top of what the word admits.
 ///

@@ -222,3 +222,15 @@ fn a_cost_above_the_lease_asks_the_word() {
     assert!(!limiter.check_n("key", BURST).is_allowed());
     assert_eq!(limiter.check_n("key", BURST + 1).retry_after(), None);
 }
+
+#[test]
+fn a_reset_forgets_leases_too() {
+    let limiter = leasing(Quota::per_second(1).burst(BURST), 64);
+    admitted(&limiter, "key", 5_000);
+    while limiter.leased("key") == 0 {
+        assert!(limiter.check("key").is_allowed());
+    }
+    limiter.reset("key");
+    assert_eq!(limiter.leased("key"), 0);
+    assert_eq!(admitted(&limiter, "key", 2 * BURST), BURST);
+}

@@ -37,8 +37,14 @@ impl<C: Clock> Limiter<C> {
     /// still finds that of the time between. A check at the same time is charged before, and
     /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
     /// allocates.
+    ///
+    /// What threads have leased of the key is forgotten too, except by a thread that is just taking it.
     pub fn reset(&self, key: impl Key) {
+        let key = self.hash(key);
         self.lower(key, gcra::reset);
+        if let Some(leases) = &self.leases {
+            leases.forget(key);
+        }
     }
 
     /// Replaces a live word by what `decide(tat, now)` returns.
