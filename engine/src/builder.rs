@@ -6,6 +6,7 @@ use crate::clock::{Clock, TscClock};
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::limiter::Limiter;
+use crate::overflow::OverflowPolicy;
 use crate::quota::{Quota, QuotaError};
 use crate::table::Table;
 
@@ -22,6 +23,7 @@ pub struct LimiterBuilder<C = TscClock> {
     quota: Quota,
     capacity: usize,
     hasher: Option<KeyHasher>,
+    overflow: OverflowPolicy,
     clock: Source<C>,
 }
 
@@ -33,7 +35,13 @@ enum Source<C> {
 
 impl LimiterBuilder {
     pub(crate) fn new(quota: Quota) -> Self {
-        Self { quota, capacity: DEFAULT_CAPACITY, hasher: None, clock: Source::Made(TscClock::new) }
+        Self {
+            quota,
+            capacity: DEFAULT_CAPACITY,
+            hasher: None,
+            overflow: OverflowPolicy::default(),
+            clock: Source::Made(TscClock::new),
+        }
     }
 }
 
@@ -51,12 +59,19 @@ impl<C: Clock> LimiterBuilder<C> {
         Self { hasher: Some(hasher), ..self }
     }
 
+    /// What happens when a key finds no place because too many others have debt;
+    /// [`OverflowPolicy::EvictLeastDebt`] unless set.
+    pub fn overflow(self, policy: OverflowPolicy) -> Self {
+        Self { overflow: policy, ..self }
+    }
+
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
         LimiterBuilder {
             quota: self.quota,
             capacity: self.capacity,
             hasher: self.hasher,
+            overflow: self.overflow,
             clock: Source::Given(clock),
         }
     }
@@ -72,6 +87,7 @@ impl<C: Clock> LimiterBuilder<C> {
             return Err(BuildError::Capacity);
         }
         let table = Table::new(self.capacity, Tat).ok_or(BuildError::OutOfMemory)?;
+        let table = table.with_policy(self.overflow);
         let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
         let clock = match self.clock {
             Source::Made(make) => make(),

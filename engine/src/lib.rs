@@ -23,6 +23,7 @@ mod gcra;
 mod interleave;
 mod key;
 mod limiter;
+mod overflow;
 mod quota;
 #[cfg(not(loom))]
 mod recent;
@@ -34,6 +35,7 @@ pub use clock::{Clock, ManualClock, Timestamp, TscClock};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 pub use limiter::Limiter;
+pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};

@@ -9,8 +9,9 @@ use crate::clock::{Clock, Timestamp, TscClock};
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::{Key, KeyHash, KeyHasher};
+use crate::overflow::{Event, OverflowCounts, OverflowPolicy};
 use crate::quota::{Quota, QuotaError};
-use crate::table::{Home, Table};
+use crate::table::{Home, Table, Update};
 
 /// A rate limiter for many keys, shared by reference between any number of threads.
 ///
@@ -25,8 +26,10 @@ use crate::table::{Home, Table};
 ///   the error of `t - s`. [`Limiter::refund`] adds what it gives back, and [`Limiter::reset`]
 ///   begins anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
-/// * When more keys are live than fit, the key nearest to fresh among those that compete for a
-///   place is forgotten, and [`Limiter::evicted`] counts it.
+/// * When more keys are live than fit, the [`OverflowPolicy`] says what happens, and
+///   [`Limiter::overflow`] counts it. By default the key that loses least among those that compete
+///   for a place is forgotten, and keys that are being denied are forgotten last. No debt is lost
+///   but what is counted there.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};
@@ -149,7 +152,7 @@ impl<C: Clock> Limiter<C> {
             }
             let update = current.update_at_home::<false>(now, admit);
             decisions.push(if let Some(update) = update {
-                self.gcra.answer(update, 1)
+                self.answer(&self.gcra, current, update, 1)
             } else {
                 current.prefetch_block();
                 away[count] = (index, current);
@@ -170,7 +173,7 @@ impl<C: Clock> Limiter<C> {
         let admit = |tat, now| self.gcra.admit(tat, now, 1);
         for (index, home) in away {
             match home.update_in_block(now, admit) {
-                Some(update) => decisions[*index] = self.gcra.answer(update, 1),
+                Some(update) => decisions[*index] = self.answer(&self.gcra, *home, update, 1),
                 None => home.prefetch_beyond_block(),
             }
         }
@@ -178,7 +181,7 @@ impl<C: Clock> Limiter<C> {
             if decisions[*index] == Decision::OPEN {
                 let reread = || self.gcra.scale().instant(self.clock.now());
                 let update = home.update_beyond_block(now, reread, admit);
-                decisions[*index] = self.gcra.answer(update, 1);
+                decisions[*index] = self.answer(&self.gcra, *home, update, 1);
             }
         }
     }
@@ -192,6 +195,7 @@ impl<C: Clock> Limiter<C> {
     /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
     /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
     /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
+    /// For a key without a place this follows the [`OverflowPolicy`].
     pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
         let scale = self.gcra.scale();
         let debt = scale.to_units(saturating_nanos(debt));
@@ -249,7 +253,20 @@ impl<C: Clock> Limiter<C> {
         self.table.memory_bytes()
     }
 
-    /// How many live keys have been forgotten to make room, since the limiter was built.
+    /// What happens to a key that finds no place.
+    #[must_use]
+    pub fn overflow_policy(&self) -> OverflowPolicy {
+        self.table.policy()
+    }
+
+    /// How often keys have found no place, and what became of it.
+    #[must_use]
+    pub fn overflow(&self) -> OverflowCounts {
+        self.table.counts()
+    }
+
+    /// How many live keys have been forgotten to make room, since the limiter was built:
+    /// [`OverflowCounts::evicted`].
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.table.evicted()
@@ -272,7 +289,7 @@ impl<C: Clock> Limiter<C> {
             home.update_at_home::<false>(now, admit)
         };
         match update {
-            Some(update) => gcra.answer(update, cost),
+            Some(update) => self.answer(gcra, home, update, cost),
             None => self.decide_beyond_home(gcra, home, cost, now, reread),
         }
     }
@@ -289,17 +306,47 @@ impl<C: Clock> Limiter<C> {
     ) -> Decision {
         let reread = || self.gcra.scale().instant(reread());
         let admit = |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) };
-        gcra.answer(home.update_beyond_home(now, reread, admit), cost)
+        self.answer(gcra, home, home.update_beyond_home(now, reread, admit), cost)
+    }
+
+    /// The answer to a check that did this to the key.
+    #[inline]
+    fn answer(&self, gcra: &Gcra, home: Home<'_, Tat>, update: Update, cost: u64) -> Decision {
+        // Only denials and keys without a place can matter to the overflow policy.
+        if !matches!(update, Update::Written { .. }) && self.table.is_pressed() {
+            self.note(gcra, home, update, cost);
+        }
+        gcra.answer(update, cost)
+    }
+
+    /// Tells the table of a denial, once it is short of room, and counts what it had no room for.
+    #[cold]
+    fn note(&self, gcra: &Gcra, home: Home<'_, Tat>, update: Update, cost: u64) {
+        match update {
+            Update::Unchanged { now, .. } => {
+                // A look is no denial, and a cost that never fits says nothing about its key.
+                let denied = (1..=gcra.burst()).contains(&cost);
+                if denied && self.table.policy() == OverflowPolicy::EvictLeastDebt {
+                    home.strike(now);
+                }
+            }
+            Update::Full { admitted: true, .. } => self.table.count(Event::Allowed),
+            Update::Full { admitted: false, .. } => self.table.count(Event::Denied),
+            Update::Written { .. } => {}
+        }
     }
 
     /// Updates a key whether or not it has a place yet.
     fn force(&self, key: KeyHash, raise: impl Fn(u64) -> u64) {
         let now = || self.gcra.scale().instant(self.clock.now());
-        let _ = self.table.home(key).update(now(), now, |tat, now| {
+        let update = self.table.home(key).update(now(), now, |tat, now| {
             let raised = raise(tat);
             // A word that does not change, or that is not live, needs no place.
             (raised > tat && raised > now).then_some(raised)
         });
+        if matches!(update, Update::Full { .. }) {
+            self.table.count(Event::ChargeDropped);
+        }
     }
 }
 
