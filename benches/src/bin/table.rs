@@ -180,7 +180,11 @@ impl Limited {
 fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
     let clock = ManualClock::new();
     let hasher = KeyHasher::rapid(options.seed);
-    let limiter = Limiter::builder(QUOTA).capacity(options.keys).clock(clock.clone()).build()?;
+    let limiter = Limiter::builder(QUOTA)
+        .capacity(options.keys)
+        .hasher(hasher.clone())
+        .clock(clock.clone())
+        .build()?;
     let keys = limiter.capacity();
     let limited = |index| Limited { key: hasher.hash_u64(index), tat: 0, due: 0, leaked: 0 };
     let mut limited: Vec<_> = (0..LIMITED).map(limited).collect();
@@ -193,11 +197,12 @@ fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
         }
         key.due = 0;
     }
+    let step = step / u64::from(options.checks);
     for sprayed in 0..10 * keys {
-        now += step;
-        clock.advance(Duration::from_nanos(step));
         let key = hasher.hash_u64(LIMITED + sprayed as u64);
         for _ in 0..options.checks {
+            now += step;
+            clock.advance(Duration::from_nanos(step));
             let _ = limiter.check_n(key, options.cost);
         }
         if sprayed % every == 0 {
