@@ -4,7 +4,7 @@
 //! of a whole burst owe more than it does. What tells it from them is that it comes back. So a
 //! slot's tag counts denials of its key as *strikes*, and slots without strikes are evicted first.
 //! The first denial counts; from then on one in 16, then one in 256, so that three strikes take
-//! some hundred denials, and sprayed keys would have to be checked as often each.
+//! some hundred denials, and sprayed keys have to be denied about as often as the key they replace.
 //!
 //! Strikes are counted only in a table that is *pressed*: some claim found it crowded. A denial then
 //! writes to its slot at most three times a key's life there, and nothing before; denied traffic
