@@ -180,12 +180,12 @@ impl Limited {
 fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
     let clock = ManualClock::new();
     let hasher = KeyHasher::rapid(options.seed);
-    let limiter = Limiter::builder(QUOTA)
+    let ours = Limiter::builder(QUOTA)
         .capacity(options.keys)
         .hasher(hasher.clone())
         .clock(clock.clone())
         .build()?;
-    let keys = limiter.capacity();
+    let keys = ours.capacity();
     let limited = |index| Limited { key: hasher.hash_u64(index), tat: 0, due: 0, leaked: 0 };
     let mut limited: Vec<_> = (0..LIMITED).map(limited).collect();
     let step = options.turnover.as_nanos() as u64 / keys as u64;
@@ -193,7 +193,7 @@ fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
     let (mut now, mut turn) = (0, 0);
     for key in &mut limited {
         for _ in 0..100 {
-            key.check(&limiter, now);
+            key.check(&ours, now);
         }
         key.due = 0;
     }
@@ -203,11 +203,11 @@ fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
         for _ in 0..options.checks {
             now += step;
             clock.advance(Duration::from_nanos(step));
-            let _ = limiter.check_n(key, options.cost);
+            let _ = ours.check_n(key, options.cost);
         }
         if sprayed % every == 0 {
             let count = limited.len();
-            limited[turn % count].check(&limiter, now);
+            limited[turn % count].check(&ours, now);
             turn += 1;
         }
     }
@@ -216,6 +216,6 @@ fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
         due: limited.iter().map(|key| key.due).sum(),
         leaked: limited.iter().map(|key| key.leaked).sum(),
         worst: limited.iter().map(share).fold(0.0, f64::max),
-        evicted: limiter.evicted(),
+        evicted: ours.evicted(),
     })
 }
