@@ -7,6 +7,7 @@ use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::lease::Leases;
 use crate::limiter::Limiter;
+use crate::overflow::OverflowPolicy;
 use crate::quota::{Quota, QuotaError};
 use crate::table::Table;
 use crate::tsc::TscClock;
@@ -25,6 +26,7 @@ pub struct LimiterBuilder<C = TscClock> {
     capacity: usize,
     hasher: Option<KeyHasher>,
     leases: u64,
+    overflow: OverflowPolicy,
     clock: Source<C>,
 }
 
@@ -41,6 +43,7 @@ impl LimiterBuilder {
             capacity: DEFAULT_CAPACITY,
             hasher: None,
             leases: 0,
+            overflow: OverflowPolicy::default(),
             clock: Source::Made(TscClock::new),
         }
     }
@@ -76,6 +79,12 @@ impl<C: Clock> LimiterBuilder<C> {
         Self { leases: units, ..self }
     }
 
+    /// What happens when a key finds no place because too many others have debt;
+    /// [`OverflowPolicy::EvictLeastDebt`] unless set.
+    pub fn overflow(self, policy: OverflowPolicy) -> Self {
+        Self { overflow: policy, ..self }
+    }
+
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
         LimiterBuilder {
@@ -83,6 +92,7 @@ impl<C: Clock> LimiterBuilder<C> {
             capacity: self.capacity,
             hasher: self.hasher,
             leases: self.leases,
+            overflow: self.overflow,
             clock: Source::Given(clock),
         }
     }
@@ -98,6 +108,7 @@ impl<C: Clock> LimiterBuilder<C> {
             return Err(BuildError::Capacity);
         }
         let table = Table::new(self.capacity, Tat).ok_or(BuildError::OutOfMemory)?;
+        let table = table.with_policy(self.overflow);
         let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
         let clock = match self.clock {
             Source::Made(make) => make(),

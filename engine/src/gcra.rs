@@ -204,7 +204,18 @@ impl Gcra {
         match update {
             Update::Written { before, now } => self.allowed(before, now, cost),
             Update::Unchanged { found, now } => self.unchanged(found, now, cost),
+            Update::Full { fresh_from, now, admitted } => self.full(fresh_from - now, admitted),
         }
+    }
+
+    /// The answer to a check of a fresh key for which there is no place before `wait` is over.
+    #[cold]
+    fn full(&self, wait: u64, admitted: bool) -> Decision {
+        if admitted {
+            return Decision::allowed(self.burst, self.burst, 0);
+        }
+        let wait = self.scale.to_nanos(wait);
+        Decision::denied(self.burst, 0, wait, wait)
     }
 
     /// The answer to a check of `cost` at `now` that found `tat` and was admitted.

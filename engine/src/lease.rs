@@ -40,6 +40,7 @@ use crossbeam_utils::CachePadded;
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::KeyHash;
+use crate::overflow::answer;
 use crate::table::{Table, Update};
 
 use block::Block;
@@ -238,7 +239,7 @@ impl Leases {
                 return check.gcra.leased(tat, now, block.undrained(check.gcra, now));
             }
         }
-        check.gcra.answer(update, check.cost)
+        answer(check.table, check.gcra, check.table.home(check.key), update, check.cost)
     }
 
     /// Charges the check and a new lease at once. `None` if there is to be none.
@@ -336,6 +337,8 @@ pub(crate) fn look(table: &Table<Tat>, key: KeyHash, now: u64) -> u64 {
     match table.home(key).update(now, || now, |_, _| None) {
         Update::Unchanged { found, .. } => found,
         Update::Written { before, .. } => before,
+        // A look asks for no place.
+        Update::Full { .. } => 0,
     }
 }
 

@@ -24,6 +24,7 @@ mod interleave;
 mod key;
 mod lease;
 mod limiter;
+mod overflow;
 mod quota;
 #[cfg(any(test, not(loom)))]
 mod recent;
@@ -37,6 +38,7 @@ pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 pub use lease::MAX_LEASE_UNITS;
 pub use limiter::Limiter;
+pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};

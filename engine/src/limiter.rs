@@ -10,8 +10,9 @@ use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::lease::{self, Check, Leases, Seat};
+use crate::overflow::{Event, OverflowCounts, OverflowPolicy, answer};
 use crate::quota::{Quota, QuotaError};
-use crate::table::{Home, Table};
+use crate::table::{Home, Table, Update};
 use crate::tsc::TscClock;
 
 /// A rate limiter for many keys, shared by reference between any number of threads.
@@ -27,8 +28,10 @@ use crate::tsc::TscClock;
 ///   the error of `t - s`. [`Limiter::refund`] adds what it gives back, and [`Limiter::reset`]
 ///   begins anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
-/// * When more keys are live than fit, the key nearest to fresh among those that compete for a
-///   place is forgotten, and [`Limiter::evicted`] counts it.
+/// * When more keys are live than fit, the [`OverflowPolicy`] says what happens, and
+///   [`Limiter::overflow`] counts it. By default the key that loses least among those that compete
+///   for a place is forgotten, and keys that are being denied are forgotten last. No debt is lost
+///   but what is counted there.
 ///
 /// # Leases
 /// Two cores that write one word are slower than one. [`LimiterBuilder::leases`] lets threads charge
@@ -183,7 +186,7 @@ impl<C: Clock> Limiter<C> {
             }
             let update = current.update_at_home::<false>(now, admit);
             decisions.push(if let Some(update) = update {
-                self.gcra.answer(update, 1)
+                answer(&self.table, &self.gcra, current, update, 1)
             } else {
                 current.prefetch_block();
                 away[count] = (index, current);
@@ -226,7 +229,9 @@ impl<C: Clock> Limiter<C> {
         let admit = |tat, now| self.gcra.admit(tat, now, 1);
         for (index, home) in away {
             match home.update_in_block(now, admit) {
-                Some(update) => decisions[*index] = self.gcra.answer(update, 1),
+                Some(update) => {
+                    decisions[*index] = answer(&self.table, &self.gcra, *home, update, 1)
+                }
                 None => home.prefetch_beyond_block(),
             }
         }
@@ -234,7 +239,7 @@ impl<C: Clock> Limiter<C> {
             if decisions[*index] == Decision::OPEN {
                 let reread = || self.gcra.scale().instant(self.clock.now());
                 let update = home.update_beyond_block(now, reread, admit);
-                decisions[*index] = self.gcra.answer(update, 1);
+                decisions[*index] = answer(&self.table, &self.gcra, *home, update, 1);
             }
         }
     }
@@ -248,6 +253,7 @@ impl<C: Clock> Limiter<C> {
     /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
     /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
     /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
+    /// For a key without a place this follows the [`OverflowPolicy`].
     pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
         let scale = self.gcra.scale();
         let debt = scale.to_units(saturating_nanos(debt));
@@ -332,7 +338,20 @@ impl<C: Clock> Limiter<C> {
         }
     }
 
-    /// How many live keys have been forgotten to make room, since the limiter was built.
+    /// What happens to a key that finds no place.
+    #[must_use]
+    pub fn overflow_policy(&self) -> OverflowPolicy {
+        self.table.policy()
+    }
+
+    /// How often keys have found no place, and what became of it.
+    #[must_use]
+    pub fn overflow(&self) -> OverflowCounts {
+        self.table.counts()
+    }
+
+    /// How many live keys have been forgotten to make room, since the limiter was built:
+    /// [`OverflowCounts::evicted`].
     #[must_use]
     pub fn evicted(&self) -> u64 {
         self.table.evicted()
@@ -355,7 +374,7 @@ impl<C: Clock> Limiter<C> {
             home.update_at_home::<false>(now, admit)
         };
         match update {
-            Some(update) => gcra.answer(update, cost),
+            Some(update) => answer(&self.table, gcra, home, update, cost),
             None => self.decide_beyond_home(gcra, home, cost, now, reread),
         }
     }
@@ -372,7 +391,7 @@ impl<C: Clock> Limiter<C> {
     ) -> Decision {
         let reread = || self.gcra.scale().instant(reread());
         let admit = |tat, now| if cost == 0 { None } else { gcra.admit(tat, now, cost) };
-        gcra.answer(home.update_beyond_home(now, reread, admit), cost)
+        answer(&self.table, gcra, home, home.update_beyond_home(now, reread, admit), cost)
     }
 
     /// [`Limiter::decide`] under the limiter's own quota, with leases.
@@ -409,11 +428,14 @@ impl<C: Clock> Limiter<C> {
     /// Updates a key whether or not it has a place yet.
     fn force(&self, key: KeyHash, raise: impl Fn(u64) -> u64) {
         let now = || self.gcra.scale().instant(self.clock.now());
-        let _ = self.table.home(key).update(now(), now, |tat, now| {
+        let update = self.table.home(key).update(now(), now, |tat, now| {
             let raised = raise(tat);
             // A word that does not change, or that is not live, needs no place.
             (raised > tat && raised > now).then_some(raised)
         });
+        if matches!(update, Update::Full { .. }) {
+            self.table.count(Event::ChargeDropped);
+        }
     }
 }
 

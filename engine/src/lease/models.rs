@@ -58,7 +58,7 @@ impl World {
     fn tat(&self, key: KeyHash) -> u64 {
         match self.table.home(key).update(NOW, || NOW, |_, _| None) {
             Update::Unchanged { found, .. } => found,
-            Update::Written { .. } => unreachable!(),
+            Update::Written { .. } | Update::Full { .. } => unreachable!(),
         }
     }
 

@@ -2,24 +2,28 @@
 //!
 //! ```text
 //! word, settled   value (59)            | generation, low 4 bits | 0
-//! word, claimed   key tag (47) | 0 (3)  | generation (13)        | 1
-//! tag             key tag (47) | candidate (4) | generation (13)
+//! word, claimed   key tag (47) | 0 (5) | generation (11)         | 1
+//! tag             key tag (47) | candidate (4) | strikes (2) | generation (11)
 //! ```
 //!
 //! A *generation* counts how often the slot changed hands. A claimed word whose key tag is 0 names
-//! nobody: a claim was withdrawn and the slot is free.
+//! nobody: a claim was withdrawn and the slot is free. *Strikes* say how often the key was denied
+//! since the slot got its label (`strikes.rs`).
 
 use crate::key::{KeyHash, TAG_BITS};
 
 use super::lines::CANDIDATES;
 
 const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
-const GENERATION_BITS: u32 = 13;
+const GENERATION_BITS: u32 = 11;
 const GENERATION_MASK: u64 = (1 << GENERATION_BITS) - 1;
 const LOW_BITS: u32 = 4;
 const LOW_MASK: u64 = (1 << LOW_BITS) - 1;
 const VALUE_SHIFT: u32 = 1 + LOW_BITS;
 const CLAIMED: u64 = 1;
+const STRIKE_SHIFT: u32 = GENERATION_BITS;
+const STRIKE_BITS: u32 = 2;
+const CANDIDATE_SHIFT: u32 = STRIKE_SHIFT + STRIKE_BITS;
 
 /// The largest value a settled word holds.
 pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
@@ -27,11 +31,14 @@ pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
 const CANDIDATE_BITS: u32 = 4;
 const CANDIDATE_MASK: u64 = (1 << CANDIDATE_BITS) - 1;
 
-const _: () = assert!(TAG_SHIFT == GENERATION_BITS + CANDIDATE_BITS);
+/// The most strikes a tag holds.
+pub(super) const STRIKES_MAX: u32 = (1 << STRIKE_BITS) - 1;
+
+const _: () = assert!(TAG_SHIFT == CANDIDATE_SHIFT + CANDIDATE_BITS);
 const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
 const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
 
-/// How often a slot has changed hands, modulo 2^13.
+/// How often a slot has changed hands, modulo 2^11.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
@@ -105,7 +112,7 @@ pub(super) struct Tag(pub(super) u64);
 impl Tag {
     /// The tag of a slot that belongs to `key` and lies in the `candidate`-th of its lines.
     pub(super) const fn new(key: KeyHash, candidate: usize, generation: Generation) -> Self {
-        Self((key.tag() << TAG_SHIFT) | ((candidate as u64) << GENERATION_BITS) | generation.0)
+        Self((key.tag() << TAG_SHIFT) | ((candidate as u64) << CANDIDATE_SHIFT) | generation.0)
     }
 
     #[inline]
@@ -123,6 +130,21 @@ impl Tag {
     }
 
     pub(super) const fn candidate(self) -> usize {
-        ((self.0 >> GENERATION_BITS) & CANDIDATE_MASK) as usize
+        ((self.0 >> CANDIDATE_SHIFT) & CANDIDATE_MASK) as usize
+    }
+
+    /// How often the key was denied, as far as the slot counts; 0 in a new label.
+    pub(super) const fn strikes(self) -> u32 {
+        (self.0 >> STRIKE_SHIFT) as u32 & STRIKES_MAX
+    }
+
+    /// The tag with one strike more; `strikes` is below `STRIKES_MAX`.
+    pub(super) const fn struck(self) -> Self {
+        Self(self.0 + (1 << STRIKE_SHIFT))
+    }
+
+    /// The place of a live slot with this tag among those that may be evicted, the lowest first.
+    pub(super) const fn rank(self, fresh_from: u64) -> u64 {
+        ((self.strikes() as u64) << (u64::BITS - VALUE_SHIFT)) | fresh_from
     }
 }

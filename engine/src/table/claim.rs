@@ -30,6 +30,7 @@ use crate::sync::{Ordering, fence};
 use super::bits::{Generation, Tag, Word};
 use super::lines::{BLOCK, Place, SLOTS, Slot};
 use super::{State, Table, Update};
+use crate::overflow::{Event, OverflowPolicy};
 
 /// A key goes into its home block while so many slots there are vacant. More would send keys away
 /// from home for nothing; with fewer, full blocks become so frequent that insertions find no room.
@@ -62,8 +63,21 @@ pub(super) struct Absent<'t> {
     vacant: Option<Met<'t>>,
     /// An intent of another key.
     foreign: Option<Met<'t>>,
-    /// The live slot nearest to fresh.
+    /// The live slot that gives way first: of those whose keys were denied least, the one nearest
+    /// to fresh.
     least: Option<Met<'t>>,
+    /// No block has more than one vacancy.
+    crowded: bool,
+}
+
+/// What became of an attempt to claim a place.
+pub(super) enum Claim<'t> {
+    /// An intent of the key stands.
+    Intent(Met<'t>),
+    /// The place changed; look again.
+    Lost,
+    /// All places are live and the policy is not to evict; the first expires then.
+    Full { fresh_from: u64 },
 }
 
 impl<S: State> Table<S> {
@@ -74,7 +88,7 @@ impl<S: State> Table<S> {
         &self,
         looked_at: usize,
         key: KeyHash,
-        now: u64,
+        mut now: u64,
         reread: &impl Fn() -> u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
@@ -98,9 +112,21 @@ impl<S: State> Table<S> {
             if decide(0, now).is_none() {
                 return Update::Unchanged { found: 0, now };
             }
-            let Some(claim) = self.claim(key, &absent, &mut takeovers) else { continue };
-            if let Some(update) = self.settle(key, place, claim, now, reread, decide) {
-                return update;
+            match self.claim(key, &absent, &mut takeovers) {
+                Claim::Intent(claim) => {
+                    if let Some(update) = self.settle(key, place, claim, now, reread, decide) {
+                        return update;
+                    }
+                }
+                Claim::Lost => {}
+                Claim::Full { fresh_from } => {
+                    // The thread may have been delayed, and the place be free by now.
+                    now = now.max(reread());
+                    if fresh_from > now {
+                        let admitted = self.policy == OverflowPolicy::Allow;
+                        return Update::Full { fresh_from, now, admitted };
+                    }
+                }
             }
         }
     }
@@ -108,7 +134,7 @@ impl<S: State> Table<S> {
     pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
         let mut absent = Absent::default();
         let (mut first_vacant, mut vacant, mut most_vacant) = (None, 0, 0);
-        let mut least_fresh_from = u64::MAX;
+        let mut least_rank = u64::MAX;
         for candidate in 0..self.lines.candidates() {
             if candidate % BLOCK == 0 {
                 (first_vacant, vacant) = (None, 0);
@@ -138,8 +164,8 @@ impl<S: State> Table<S> {
                 if fresh_from <= now {
                     vacant += 1;
                     first_vacant = first_vacant.or(Some(met));
-                } else if fresh_from < least_fresh_from {
-                    least_fresh_from = fresh_from;
+                } else if tag.rank(fresh_from) < least_rank {
+                    least_rank = tag.rank(fresh_from);
                     absent.least = Some(met);
                 }
             }
@@ -149,37 +175,52 @@ impl<S: State> Table<S> {
                 most_vacant = if home_has_room { usize::MAX } else { vacant };
             }
         }
+        absent.crowded = most_vacant <= 1;
         Scan::Absent(absent)
     }
 
-    /// Publishes an intent in the best place, or joins the one that is there. `None`: the place
-    /// changed; look again.
+    /// Publishes an intent in the best place, or joins the one that is there.
     pub(super) fn claim<'t>(
         &self,
         key: KeyHash,
         absent: &Absent<'t>,
         takeovers: &mut usize,
-    ) -> Option<Met<'t>> {
+    ) -> Claim<'t> {
         if let Some(joined) = absent.joinable {
-            return Some(joined);
+            return Claim::Intent(joined);
+        }
+        if absent.crowded {
+            self.press();
         }
         // A parked thread's intent must not cost a slot for ever, nor two threads take turns at
         // each other's for ever.
         let foreign = absent.foreign.filter(|_| *takeovers < self.lines.candidates() * SLOTS);
         *takeovers += usize::from(absent.vacant.is_none() && foreign.is_some());
-        let evicts = absent.vacant.is_none() && foreign.is_none() && absent.least.is_some();
-        let met = absent.vacant.or(foreign).or(absent.least).or(absent.foreign)?;
+        let roomless = absent.vacant.is_none() && foreign.is_none();
+        let evicts = self.policy == OverflowPolicy::EvictLeastDebt;
+        if roomless
+            && !evicts
+            && let Some(least) = absent.least
+        {
+            return Claim::Full { fresh_from: self.state.fresh_from(least.word.value()) };
+        }
+        let Some(met) = absent.vacant.or(foreign).or(absent.least).or(absent.foreign) else {
+            return Claim::Lost;
+        };
 
         let intent = Word::intent(key, met.generation);
-        met.slot
+        if met
+            .slot
             .word
             .compare_exchange(met.word.0, intent.0, Ordering::Release, Ordering::Relaxed)
-            .ok()?;
-        if evicts {
-            // Relaxed: a statistic.
-            self.evicted.fetch_add(1, Ordering::Relaxed);
+            .is_err()
+        {
+            return Claim::Lost;
         }
-        Some(Met { word: intent, ..met })
+        if roomless && absent.least.is_some() {
+            self.counters.count(Event::Evicted);
+        }
+        Claim::Intent(Met { word: intent, ..met })
     }
 
     /// Carries an intent through: resolve, label, confirm. `None`: the claim was lost, or the key

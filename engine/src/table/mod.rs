@@ -30,12 +30,14 @@ mod memory;
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod progress;
+mod strikes;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
 use core::ops::Range;
 
 use crate::key::KeyHash;
+use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
 
 use bits::{Tag, Word};
@@ -55,7 +57,10 @@ pub(crate) trait State {
 pub(crate) struct Table<S> {
     lines: Lines,
     state: S,
-    evicted: AtomicU64,
+    policy: OverflowPolicy,
+    /// Not 0 once a claim has found the table crowded.
+    pressed: AtomicU64,
+    counters: Counters,
 }
 
 /// What [`Home::update`] did, with the `now` it decided at.
@@ -65,6 +70,9 @@ pub(crate) enum Update {
     Written { before: u64, now: u64 },
     /// The key's value was `found` (0: none) and was left so.
     Unchanged { found: u64, now: u64 },
+    /// Every place the key may have belongs to a live key, the first of them until `fresh_from`,
+    /// and the policy is not to evict: the key is `admitted` without a trace, or not.
+    Full { fresh_from: u64, now: u64, admitted: bool },
 }
 
 impl<S: State> Table<S> {
@@ -77,7 +85,18 @@ impl<S: State> Table<S> {
 
     /// A table of exactly `count` lines: one, two, or whole blocks.
     pub(crate) fn with_lines(count: usize, state: S) -> Option<Self> {
-        Some(Self { lines: Lines::new(count)?, state, evicted: AtomicU64::new(0) })
+        Some(Self {
+            lines: Lines::new(count)?,
+            state,
+            policy: OverflowPolicy::default(),
+            pressed: AtomicU64::new(0),
+            counters: Counters::new(),
+        })
+    }
+
+    /// The table with another policy than the default one.
+    pub(crate) fn with_policy(self, policy: OverflowPolicy) -> Self {
+        Self { policy, ..self }
     }
 
     /// Where to begin with a key; its home line is on its way from memory when this returns.
@@ -107,8 +126,20 @@ impl<S: State> Table<S> {
         std::mem::size_of_val(self.lines.all())
     }
 
+    pub(crate) fn policy(&self) -> OverflowPolicy {
+        self.policy
+    }
+
+    pub(crate) fn count(&self, event: Event) {
+        self.counters.count(event);
+    }
+
+    pub(crate) fn counts(&self) -> OverflowCounts {
+        self.counters.counts()
+    }
+
     pub(crate) fn evicted(&self) -> u64 {
-        self.evicted.load(Ordering::Relaxed)
+        self.counters.sum(Event::Evicted)
     }
 }
 

@@ -26,7 +26,7 @@ fn set(table: &Table, key: KeyHash, value: u64) -> Update {
 fn get(table: &Table, key: KeyHash) -> u64 {
     match table.home(key).update(NOW, || NOW, |_, _| None) {
         Update::Unchanged { found, .. } => found,
-        Update::Written { .. } => unreachable!("nothing was written"),
+        other => unreachable!("a look did {other:?}"),
     }
 }
 

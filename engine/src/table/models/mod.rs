@@ -16,6 +16,7 @@ mod handovers;
 mod lines;
 mod lowering;
 mod parked;
+mod strikes;
 
 #[cfg(interleave)]
 mod exhaustive;

@@ -1,0 +1,221 @@
+//! What a table does when it is full: evictions at the intended fill, and key sprays.
+//!
+//! Both run on a clock that moves by hand, so figures follow from the seed alone.
+#![forbid(unsafe_code)]
+
+use std::error::Error;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use tidegate_engine::{KeyHash, KeyHasher, Limiter, ManualClock, Quota};
+
+/// Shows what a table does when it is full.
+#[derive(Debug, Parser)]
+#[command(name = "table")]
+struct Options {
+    /// What all keys follow from
+    #[arg(long, global = true, value_name = "N", default_value_t = 20_261_121)]
+    seed: u64,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Clone, Copy, Debug, Subcommand)]
+enum Command {
+    /// Counts forced evictions while a table is filled to 80 % of its slots, then while keys
+    /// expire and others come at random, at the same fill
+    Fill {
+        /// Keys that are live at once
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        keys: usize,
+        /// How often every key is replaced, on average
+        #[arg(long, value_name = "N", default_value_t = 10)]
+        turnovers: u32,
+    },
+    /// Sprays keys worth ten times the capacity while 50 keys are being denied, and shows how many
+    /// of the checks that their quota denies are denied
+    Spray {
+        /// Keys the table has room for
+        #[arg(long, value_name = "N", default_value_t = 1_000_000)]
+        keys: usize,
+        /// How often each sprayed key is checked
+        #[arg(long, value_name = "N", default_value_t = 1)]
+        checks: u32,
+        /// How often a limited key is checked while the table is sprayed through once
+        #[arg(long, value_name = "N", default_value_t = 100)]
+        visits: usize,
+    },
+}
+
+type Outcome = Result<(), Box<dyn Error>>;
+
+fn main() -> ExitCode {
+    let Options { seed, command } = Options::parse();
+    let outcome = match command {
+        Command::Fill { keys, turnovers } => fill(keys, turnovers, seed),
+        Command::Spray { keys, checks, visits } => sprays(keys, checks, visits, seed),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where standard error is gone too, the exit code has to do.
+            let _ = writeln!(io::stderr(), "table: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Costs are lifetimes in nanoseconds: a unit is granted anew each nanosecond.
+const LIFETIMES: Quota = Quota::per_second(1_000_000_000).burst(1 << 50);
+/// On average; long enough for the clock's step to be exact.
+const MEAN_LIFETIME: u64 = 1 << 40;
+
+fn fill(keys: usize, turnovers: u32, seed: u64) -> Outcome {
+    let clock = ManualClock::new();
+    let limiter = Limiter::builder(LIFETIMES).capacity(keys).clock(clock.clone()).build()?;
+    let keys = limiter.capacity() as u64;
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+    let mut out = io::stdout().lock();
+    let mut evicted = 0;
+    for turnover in 0..=turnovers {
+        for _ in 0..keys {
+            if turnover > 0 {
+                clock.advance(Duration::from_nanos(MEAN_LIFETIME / keys));
+            }
+            let key = KeyHash::from_bits(random.next_u64());
+            if !limiter.check_n(key, lifetime(&mut random)).is_allowed() {
+                return Err("a new key was denied".into());
+            }
+        }
+        let more = limiter.evicted() - evicted;
+        evicted += more;
+        let name = if turnover == 0 { "filled" } else { "replaced" };
+        let live = limiter.live().count();
+        let fill = 80.0 * live as f64 / keys as f64;
+        let share = more as f64 / keys as f64;
+        writeln!(
+            out,
+            "{name} {turnover}: {live} live keys, {fill:.2} % of slots, {more} evictions in {keys} insertions: {share:.1e}"
+        )?;
+    }
+    let share = evicted as f64 / (keys * u64::from(turnovers + 1)) as f64;
+    writeln!(out, "in all: {share:.1e} evictions an insertion")?;
+    if share < 1e-4 { Ok(()) } else { Err("more than one insertion in 10 000 evicts".into()) }
+}
+
+/// Exponentially distributed, so whether a key expires does not depend on its age.
+fn lifetime(random: &mut Xoshiro256PlusPlus) -> u64 {
+    let uniform: f64 = random.random_range(f64::MIN_POSITIVE..1.0);
+    (-uniform.ln() * MEAN_LIFETIME as f64) as u64 + 1
+}
+
+/// What all keys of the spray are checked under: T is 6 s.
+const QUOTA: Quota = Quota::per_minute(10);
+const LIMITED: u64 = 50;
+
+fn sprays(keys: usize, checks: u32, visits: usize, seed: u64) -> Outcome {
+    let mut out = io::stdout().lock();
+    for cost in [1, QUOTA.burst_size()] {
+        // Of T, in which the table is sprayed through once.
+        for share in [0.02, 0.5, 4.0] {
+            let turnover = QUOTA.debt_of(1).mul_f64(share);
+            let Denials { due, leaked, worst, evicted } =
+                spray(&Spray { keys, cost, checks, visits, turnover, seed })?;
+            let denied = 100.0 * (1.0 - leaked as f64 / due as f64);
+            let worst = 100.0 * (1.0 - worst);
+            writeln!(
+                out,
+                "cost {cost:2}, {checks} checks a sprayed key, a table full of them in {turnover:?}: {evicted} evictions, {denied:.3} % of {due} denied, {worst:.3} % of the worst key's"
+            )?;
+        }
+    }
+    Ok(())
+}
+
+struct Spray {
+    keys: usize,
+    cost: u64,
+    checks: u32,
+    visits: usize,
+    turnover: Duration,
+    seed: u64,
+}
+
+/// Of the limited keys' checks.
+struct Denials {
+    /// What an ideal limiter denies, and what of that was admitted.
+    due: u64,
+    leaked: u64,
+    /// The largest share that was admitted of what one key was due.
+    worst: f64,
+    evicted: u64,
+}
+
+/// A key that is checked all along, and what an ideal limiter knows of it.
+struct Limited {
+    key: KeyHash,
+    tat: u64,
+    due: u64,
+    leaked: u64,
+}
+
+impl Limited {
+    fn check(&mut self, limiter: &Limiter<ManualClock>, now: u64) {
+        let interval = QUOTA.debt_of(1).as_nanos() as u64;
+        let charged = self.tat.max(now) + interval;
+        let allowed = limiter.check(self.key).is_allowed();
+        if charged - now <= interval * QUOTA.burst_size() {
+            self.tat = charged;
+        } else {
+            self.due += 1;
+            self.leaked += u64::from(allowed);
+        }
+    }
+}
+
+fn spray(options: &Spray) -> Result<Denials, Box<dyn Error>> {
+    let clock = ManualClock::new();
+    let hasher = KeyHasher::rapid(options.seed);
+    let ours = Limiter::builder(QUOTA)
+        .capacity(options.keys)
+        .hasher(hasher.clone())
+        .clock(clock.clone())
+        .build()?;
+    let keys = ours.capacity();
+    let limited = |index| Limited { key: hasher.hash_u64(index), tat: 0, due: 0, leaked: 0 };
+    let mut limited: Vec<_> = (0..LIMITED).map(limited).collect();
+    let step = options.turnover.as_nanos() as u64 / keys as u64;
+    let every = (keys / options.visits / limited.len()).max(1);
+    let (mut now, mut turn) = (0, 0);
+    for key in &mut limited {
+        for _ in 0..100 {
+            key.check(&ours, now);
+        }
+        key.due = 0;
+    }
+    let step = step / u64::from(options.checks);
+    for sprayed in 0..10 * keys {
+        let key = hasher.hash_u64(LIMITED + sprayed as u64);
+        for _ in 0..options.checks {
+            now += step;
+            clock.advance(Duration::from_nanos(step));
+            let _ = ours.check_n(key, options.cost);
+        }
+        if sprayed % every == 0 {
+            let count = limited.len();
+            limited[turn % count].check(&ours, now);
+            turn += 1;
+        }
+    }
+    let share = |key: &Limited| key.leaked as f64 / key.due.max(1) as f64;
+    Ok(Denials {
+        due: limited.iter().map(|key| key.due).sum(),
+        leaked: limited.iter().map(|key| key.leaked).sum(),
+        worst: limited.iter().map(share).fold(0.0, f64::max),
+        evicted: ours.evicted(),
+    })
+}

@@ -1,0 +1,171 @@
+//! What becomes of a key for which there is no place.
+
+use crossbeam_utils::CachePadded;
+
+use crate::decision::Decision;
+use crate::gcra::{Gcra, Tat};
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::{Home, Table, Update};
+
+/// What a limiter does when a key needs a place and every place it may have belongs to a key that
+/// still has debt.
+///
+/// That does not happen while the table is filled to its
+/// [capacity](crate::Limiter::capacity) or less, except to fewer than one insertion in 10 000.
+/// [`Limiter::overflow`](crate::Limiter::overflow) counts each time it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum OverflowPolicy {
+    /// Forgets the key that loses least: among the keys that were denied least often, the one with
+    /// the least debt. The key that was forgotten is as good as new.
+    ///
+    /// Keys that are being limited are not washed out by a spray of keys that are checked once:
+    /// once a table begins to run out of room, denials are counted with the key, roughly by their
+    /// logarithm, for as long as it has its place. A key can then be forgotten in favour of another
+    /// only if every key that competes with it was denied about as often. What remains is a
+    /// sprayer that has each of its keys denied many times, and keys that are checked less
+    /// often than the sprayer fills the table.
+    #[default]
+    EvictLeastDebt,
+    /// Denies the check. No key is ever forgotten; keys without debt are locked out until a place
+    /// becomes free, so a spray of keys keeps others from being served.
+    ///
+    /// `remaining` is then 0, and `retry_after` and `reset_after` are the time until the first of
+    /// the key's places becomes free. A peek needs no place: it reports a key that is fresh.
+    Deny,
+    /// Admits the check and does not charge it. No key is ever forgotten and none is locked out;
+    /// keys that find no place are not limited, so a spray of keys lifts the limit for others.
+    ///
+    /// The decision shows a fresh key: all of the burst remains.
+    Allow,
+}
+
+/// How often a limiter has met keys for which there was no place, since it was built.
+///
+/// Counters of different threads are added up one after another, so figures that are read while
+/// others check need not belong to one instant; none ever decreases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OverflowCounts {
+    /// Keys that had debt and were forgotten ([`OverflowPolicy::EvictLeastDebt`]).
+    pub evicted: u64,
+    /// Checks that were denied for want of a place ([`OverflowPolicy::Deny`]).
+    pub denied: u64,
+    /// Checks that were admitted without a charge ([`OverflowPolicy::Allow`]).
+    pub allowed: u64,
+    /// Charges of debt consumed elsewhere ([`charge_debt`](crate::Limiter::charge_debt),
+    /// [`raise_debt`](crate::Limiter::raise_debt)) that found no place, under
+    /// [`OverflowPolicy::Deny`] and [`OverflowPolicy::Allow`]. They have no effect.
+    pub charges_dropped: u64,
+}
+
+/// What there was no place for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Event {
+    Evicted,
+    Denied,
+    Allowed,
+    ChargeDropped,
+}
+
+/// Counters that threads seldom share a cache line of: a limiter out of room counts each check of
+/// a key without a place, and such checks go on on all cores.
+#[derive(Debug)]
+pub(crate) struct Counters {
+    shards: Box<[CachePadded<[AtomicU64; EVENTS]>]>,
+}
+
+const EVENTS: usize = 4;
+/// A power of two; one in models, which have few objects to spare.
+const SHARDS: usize = if cfg!(any(loom, interleave)) { 1 } else { 16 };
+
+impl Counters {
+    pub(crate) fn new() -> Self {
+        let shard = || CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        Self { shards: (0..SHARDS).map(|_| shard()).collect() }
+    }
+
+    pub(crate) fn count(&self, event: Event) {
+        // Relaxed: a statistic, which guards nothing.
+        self.shards[shard()][event as usize].fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn sum(&self, event: Event) -> u64 {
+        // Relaxed: as above.
+        self.shards.iter().map(|shard| shard[event as usize].load(Ordering::Relaxed)).sum()
+    }
+
+    pub(crate) fn counts(&self) -> OverflowCounts {
+        OverflowCounts {
+            evicted: self.sum(Event::Evicted),
+            denied: self.sum(Event::Denied),
+            allowed: self.sum(Event::Allowed),
+            charges_dropped: self.sum(Event::ChargeDropped),
+        }
+    }
+}
+
+/// The calling thread's shard: where the thread keeps its own variables tells it from others.
+fn shard() -> usize {
+    thread_local!(static HERE: u8 = const { 0 });
+    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+    let here = HERE.with(|here| std::ptr::from_ref(here).addr());
+    ((here as u64).wrapping_mul(SPREAD) >> 32) as usize % SHARDS
+}
+
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_count_apart_and_add_up() {
+        const THREADS: u64 = 8;
+        let counters = Counters::new();
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for _ in 0..1_000 {
+                        counters.count(Event::Denied);
+                        counters.count(Event::Evicted);
+                    }
+                });
+            }
+        });
+        let expected = 1_000 * THREADS;
+        let counts = OverflowCounts { denied: expected, evicted: expected, ..Default::default() };
+        assert_eq!(counters.counts(), counts);
+    }
+}
+
+/// The answer to a check that did this to the key, of which the table hears what its policy needs.
+#[inline]
+pub(crate) fn answer(
+    table: &Table<Tat>,
+    gcra: &Gcra,
+    home: Home<'_, Tat>,
+    update: Update,
+    cost: u64,
+) -> Decision {
+    // Only denials and keys without a place can matter to the policy.
+    if !matches!(update, Update::Written { .. }) && table.is_pressed() {
+        note(table, gcra, home, update, cost);
+    }
+    gcra.answer(update, cost)
+}
+
+/// Tells the table of a denial, once it is short of room, and counts what it had no room for.
+#[cold]
+fn note(table: &Table<Tat>, gcra: &Gcra, home: Home<'_, Tat>, update: Update, cost: u64) {
+    match update {
+        Update::Unchanged { now, .. } => {
+            // A look is no denial, and a cost that never fits says nothing about its key.
+            let denied = (1..=gcra.burst()).contains(&cost);
+            if denied && table.policy() == OverflowPolicy::EvictLeastDebt {
+                home.strike(now);
+            }
+        }
+        Update::Full { admitted: true, .. } => table.count(Event::Allowed),
+        Update::Full { admitted: false, .. } => table.count(Event::Denied),
+        Update::Written { .. } => {}
+    }
+}
