@@ -151,7 +151,7 @@ impl Panels {
             if with_threads {
                 let name = thread_count(self.threads[panel]);
                 let right = self.left_of(panel) + self.width();
-                svg.text_to(right, first_row - 5.0, "tick", &name);
+                svg.text_to(right, top + 20.0, "dim", &name);
             }
         }
         for (nth, row) in group.rows.iter().enumerate() {

@@ -117,7 +117,7 @@ fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-/// Everybody who has a figure, in the order of their first one.
+/// Everybody who has a figure: ours first, then in the order of their first figure.
 fn labels(lines: &[Line]) -> Vec<&Label> {
     let mut labels = Vec::new();
     for line in lines {
@@ -130,6 +130,8 @@ fn labels(lines: &[Line]) -> Vec<&Label> {
             Line::Run(_) | Line::Absence(_) => {}
         }
     }
+    let place = |label: &Label| roster::ours().iter().position(|entry| entry.label == *label);
+    labels.sort_by_key(|label| place(label).unwrap_or(usize::MAX));
     labels
 }
 
