@@ -1,4 +1,5 @@
 use super::*;
+use crate::runner::Rates;
 
 fn label(contender: &str, variant: Option<&str>) -> Label {
     Label { contender: contender.to_owned(), variant: variant.map(str::to_owned) }
@@ -72,4 +73,19 @@ fn a_line_that_is_none_is_named() {
     let error =
         parse("{\"command\":\"\",\"machine\":\"\",\"date\":\"\",\"seed\":1,\"runs\":5}\n{}");
     assert!(error.as_ref().is_err_and(|error| error.starts_with("line 2: ")), "{error:?}");
+}
+
+#[test]
+fn figures_are_medians_and_ratios_are_to_the_reference() {
+    let entry = crate::roster::ours().remove(0);
+    let measured = Measured {
+        label: entry.label.clone(),
+        beside: None,
+        rates: Rates { min: 1.0, median: 6.0, max: 9.0 },
+        remarks: Remarks::default(),
+    };
+    let speed = Speed::new(Workload::Zipf1M, 2, measured, 4.0);
+    assert_eq!([speed.mops, speed.min, speed.max, speed.ratio], [6.0, 1.0, 9.0, 1.5]);
+    let memory = Memory::new(&entry, 10, 200, 800.0);
+    assert_eq!([memory.bytes_per_key, memory.ratio], [20.0, 0.25]);
 }
