@@ -10,6 +10,7 @@ use core::time::Duration;
 use crate::contenders::{Audited, Contender};
 use crate::draw::key_of;
 use crate::failure::Failure;
+use crate::script::CallKey;
 use crate::workloads::Plan;
 
 /// How many keys are sampled, where there are as many.
@@ -26,30 +27,42 @@ pub fn sample(keys: usize) -> Vec<u32> {
     (0..first).chain(rest).map(|index| index as u32).collect()
 }
 
-/// A sampled key and the window in which its warm-up took effect.
+/// A sampled key, what it was charged before anything was counted, and when.
 #[derive(Clone, Debug)]
-pub struct Witness {
+pub struct Witness<K> {
     index: u32,
-    key: String,
+    key: K,
+    units: u32,
     not_before: Duration,
     not_after: Duration,
 }
 
-impl Witness {
+impl<K: CallKey> Witness<K> {
     /// Charges the key its warm-up.
     ///
     /// # Errors
     /// When the key is denied.
-    pub fn warm_up<C: Audited>(contender: &C, plan: &Plan, index: u32) -> Result<Self, Failure> {
-        let key = key_of(index);
+    pub fn warm_up<C: Audited<Key = K>>(
+        contender: &C,
+        plan: &Plan,
+        index: u32,
+    ) -> Result<Self, Failure> {
+        let key = K::of(index);
         let not_before = contender.now();
         let admitted = contender.admit(&key, plan.warm_up);
         let not_after = contender.now();
         if admitted {
-            Ok(Self { index, key, not_before, not_after })
+            Ok(Self { index, key, units: plan.warm_up.get(), not_before, not_after })
         } else {
-            Err(Failure::WarmUp { contender: C::NAME, key })
+            Err(Failure::WarmUp { contender: C::label().to_string(), key: key_of(index) })
         }
+    }
+
+    /// A key that was checked for the first time, and once, between two readings of the limiter's
+    /// clock.
+    #[must_use]
+    pub fn first_check(index: u32, not_before: Duration, not_after: Duration) -> Self {
+        Self { index, key: K::of(index), units: 1, not_before, not_after }
     }
 
     /// The key's index.
@@ -58,17 +71,18 @@ impl Witness {
         self.index
     }
 
-    /// Demands that the key owes its warm-up and `admitted` units since, less the time since.
+    /// Demands that the key owes what it was charged at first and `admitted` units since, less the
+    /// time since.
     ///
     /// # Errors
     /// When it owes anything else.
-    pub fn testify<C: Audited>(
+    pub fn testify<C: Audited<Key = K>>(
         &self,
         contender: &C,
         plan: &Plan,
         admitted: u32,
     ) -> Result<(), Failure> {
-        let charged = plan.interval * plan.warm_up.get() + plan.interval * admitted;
+        let charged = plan.interval * self.units + plan.interval * admitted;
         let asked = contender.now();
         let found = contender.debt(&self.key);
         let answered = contender.now();
@@ -77,7 +91,7 @@ impl Witness {
         if (low..=high).contains(&found) {
             Ok(())
         } else {
-            Err(Failure::Debt { key: self.key.clone(), low, high, found })
+            Err(Failure::Debt { key: key_of(self.index), low, high, found })
         }
     }
 }
@@ -91,20 +105,21 @@ pub fn share<C: Contender>(plan: &Plan, allowed: u64, checks: u64) -> Result<(),
     if allowed == expected {
         Ok(())
     } else {
-        Err(Failure::Share { contender: C::NAME, expected, allowed, checks })
+        Err(Failure::Share { contender: C::label().to_string(), expected, allowed, checks })
     }
 }
 
-/// Demands that all of the plan's keys are live.
+/// Demands that all of the plan's keys are live, of a limiter that can tell.
 ///
 /// # Errors
 /// When there are fewer or more.
 pub fn live_keys<C: Contender>(contender: &C, plan: &Plan) -> Result<(), Failure> {
-    let found = contender.live_keys();
-    if found == plan.keys {
-        Ok(())
-    } else {
-        Err(Failure::LiveKeys { contender: C::NAME, expected: plan.keys, found })
+    match contender.live_keys() {
+        Some(found) if found != plan.keys => {
+            let contender = C::label().to_string();
+            Err(Failure::LiveKeys { contender, expected: plan.keys, found })
+        }
+        _ => Ok(()),
     }
 }
 
@@ -115,7 +130,7 @@ pub fn live_keys<C: Contender>(contender: &C, plan: &Plan) -> Result<(), Failure
 pub fn evicted<C: Audited>(contender: &C) -> Result<(), Failure> {
     match contender.evicted() {
         0 => Ok(()),
-        keys => Err(Failure::Evicted { contender: C::NAME, keys }),
+        keys => Err(Failure::Evicted { contender: C::label().to_string(), keys }),
     }
 }
 

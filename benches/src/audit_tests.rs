@@ -29,6 +29,7 @@ impl Honest {
 
 impl Contender for Alone {
     const NAME: &'static str = "alone";
+    type Key = String;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         Ok(Self(std::sync::Mutex::new(Honest {
@@ -51,19 +52,17 @@ impl Contender for Alone {
         true
     }
 
-    fn live_keys(&self) -> usize {
-        1
+    fn live_keys(&self) -> Option<usize> {
+        Some(1)
     }
 }
 
 impl Audited for Alone {
-    const VARIANT: &'static str = "test";
-
     fn now(&self) -> Duration {
         self.with(Honest::now)
     }
 
-    fn debt(&self, _: &str) -> Duration {
+    fn debt(&self, _: &String) -> Duration {
         self.with(|honest| {
             (honest.theoretical_arrival.get() + honest.skew.get()).saturating_sub(honest.now())
         })
@@ -74,7 +73,7 @@ impl Audited for Alone {
     }
 }
 
-fn after_three_checks() -> (Plan, Alone, Witness) {
+fn after_three_checks() -> (Plan, Alone, Witness<String>) {
     let plan = Plan::allowing(1, 100).unwrap();
     let limiter = Alone::build(&plan).unwrap();
     let witness = Witness::warm_up(&limiter, &plan, 0).unwrap();
@@ -102,6 +101,18 @@ fn the_bounds_are_a_few_clock_readings_wide() {
     let (plan, limiter, witness) = after_three_checks();
     limiter.with(|honest| honest.skew.set(Duration::from_secs(5)));
     assert!(matches!(witness.testify(&limiter, &plan, 3), Err(Failure::Debt { .. })));
+}
+
+#[test]
+fn a_first_check_is_owed_once() {
+    let plan = Plan::allowing(1, 100).unwrap();
+    let limiter = Alone::build(&plan).unwrap();
+    let not_before = limiter.now();
+    assert!(limiter.check(&key_of(0)));
+    let witness = Witness::<String>::first_check(0, not_before, limiter.now());
+    assert_eq!(witness.testify(&limiter, &plan, 0), Ok(()));
+    assert!(limiter.check(&key_of(0)));
+    assert!(matches!(witness.testify(&limiter, &plan, 0), Err(Failure::Debt { .. })));
 }
 
 #[test]

@@ -25,13 +25,21 @@ enum Law {
     Only,
     Zipf(Zipf<f64>),
     Uniform(u32),
+    /// Every index comes once: this is the next.
+    Fresh(u32),
 }
+
+/// Far enough apart that threads which draw equally often never meet.
+const FRESH_STRIDE: u32 = u32::MAX / MAX_THREADS;
+
+/// No draw is for a thread of a higher number.
+pub const MAX_THREADS: u32 = 64;
 
 impl Draw {
     /// The draw of thread number `thread`, from 0, out of `keys` keys.
     ///
     /// # Errors
-    /// When there are no keys, or more than 2^32 - 1.
+    /// When there are no keys, or more than 2^32 - 1, or [`MAX_THREADS`] threads are too few.
     pub fn new(workload: Workload, keys: usize, seed: u64, thread: usize) -> Result<Self, Failure> {
         let count = u32::try_from(keys).ok().filter(|count| *count > 0);
         let count =
@@ -43,6 +51,11 @@ impl Draw {
                     .map_err(|error| Failure::SetUp(format!("Zipf's law: {error}")))?,
             ),
             Workload::Uniform10M | Workload::Memory => Law::Uniform(count),
+            Workload::NewKey => {
+                let thread = u32::try_from(thread).ok().filter(|thread| *thread < MAX_THREADS);
+                let thread = thread.ok_or_else(|| Failure::SetUp("too many threads".to_owned()))?;
+                Law::Fresh(thread * FRESH_STRIDE)
+            }
         };
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
         for _ in 0..thread {
@@ -51,14 +64,19 @@ impl Draw {
         Ok(Self { rng, law })
     }
 
-    /// The next key's index, below the number of keys. Under Zipf's law, index 0 is the most
-    /// frequent key.
+    /// The next key's index, below the number of keys unless every key is new. Under Zipf's law,
+    /// index 0 is the most frequent key.
     pub fn next_index(&mut self) -> u32 {
-        match self.law {
+        match &mut self.law {
             Law::Only => 0,
             // Samples are the ranks 1.0 to the number of keys.
             Law::Zipf(zipf) => zipf.sample(&mut self.rng) as u32 - 1,
-            Law::Uniform(count) => self.rng.random_range(0..count),
+            Law::Uniform(count) => self.rng.random_range(0..*count),
+            Law::Fresh(next) => {
+                let index = *next;
+                *next = next.wrapping_add(1);
+                index
+            }
         }
     }
 }

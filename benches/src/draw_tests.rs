@@ -53,6 +53,17 @@ fn a_seed_and_a_thread_name_one_sequence() {
 }
 
 #[test]
+fn new_keys_come_once_for_all_threads() {
+    const DRAWS: usize = 10_000;
+    let mut seen = std::collections::HashSet::new();
+    for thread in 0..MAX_THREADS as usize {
+        let mut draw = Draw::new(Workload::NewKey, DRAWS, SEED, thread).expect("few threads");
+        assert!((0..DRAWS).all(|_| seen.insert(draw.next_index())), "thread {thread}");
+    }
+    assert!(Draw::new(Workload::NewKey, DRAWS, SEED, MAX_THREADS as usize).is_err());
+}
+
+#[test]
 fn nothing_can_be_drawn_from_no_keys() {
     assert!(Draw::new(Workload::Zipf1M, 0, SEED, 0).is_err());
 }

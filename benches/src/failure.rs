@@ -11,7 +11,7 @@ pub enum Failure {
     /// Another share of the checks was allowed than the workload is named after.
     Share {
         /// The limiter that decided.
-        contender: &'static str,
+        contender: String,
         /// Checks that should have been allowed.
         expected: u64,
         /// Checks that were allowed.
@@ -22,14 +22,14 @@ pub enum Failure {
     /// A key was denied while the keys were put in place, before anything was timed.
     WarmUp {
         /// The limiter that decided.
-        contender: &'static str,
+        contender: String,
         /// The key that was denied.
         key: String,
     },
     /// Another number of keys is live than was put in place.
     LiveKeys {
         /// The limiter that was asked.
-        contender: &'static str,
+        contender: String,
         /// Keys put in place.
         expected: usize,
         /// Keys found.
@@ -38,7 +38,7 @@ pub enum Failure {
     /// Live keys were forgotten to make room.
     Evicted {
         /// The limiter that was asked.
-        contender: &'static str,
+        contender: String,
         /// Keys forgotten.
         keys: u64,
     },

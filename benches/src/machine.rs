@@ -15,3 +15,10 @@ pub fn describe() -> String {
     let plural = if cores == 1 { "" } else { "s" };
     format!("{cores} core{plural}, {model}, {}", std::env::consts::ARCH)
 }
+
+/// How many threads were running or wanted to, averaged over the last minute, where the system
+/// tells.
+#[must_use]
+pub fn load() -> Option<f64> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()
+}

@@ -5,69 +5,35 @@
 //! overhead, room kept for growth, and only such pages of a table as were touched. Each limiter is
 //! measured in a fresh process, so that none inherits memory another one freed.
 
-use std::env;
 use std::fs;
-use std::process::Command;
 
 use crate::audit;
-use crate::contenders::{Contender, GovernorString, Precise};
+use crate::child;
+use crate::contenders::Contender;
+use crate::entrant::Entry;
 use crate::failure::Failure;
 use crate::warm_up::warm_up;
 use crate::workloads::Plan;
 
 /// The flag under which this program measures one limiter and prints bytes; its value is the
-/// limiter's name.
+/// limiter's label.
 pub const CHILD_FLAG: &str = "memory-of";
 
-/// Resident bytes that a limiter's live keys take.
-#[derive(Clone, Copy, Debug)]
-pub struct Footprints {
-    /// Live keys.
-    pub keys: usize,
-    /// Ours.
-    pub ours_bytes: u64,
-    /// The peer's.
-    pub peer_bytes: u64,
-}
-
-/// Measures both limiters, each in a process of its own.
+/// Resident bytes that the entry's live keys take, measured in a process of its own.
 ///
 /// # Errors
-/// When a process fails; its reason is on standard error.
-pub fn compare(keys: usize) -> Result<Footprints, Failure> {
-    let ours_bytes = in_child(Precise::NAME)?;
-    let peer_bytes = in_child(GovernorString::NAME)?;
-    Ok(Footprints { keys, ours_bytes, peer_bytes })
+/// When the process fails; its reason is on standard error.
+pub fn in_child(entry: &Entry) -> Result<u64, Failure> {
+    let text = child::ask(entry, &[format!("--{CHILD_FLAG}={}", entry.label)])?;
+    text.parse()
+        .map_err(|_| Failure::SetUp(format!("memory of {}: can not read {text:?}", entry.label)))
 }
 
-/// Measures the limiter called `name` in this process, which must not have run anything else.
+/// How much resident memory grows while a limiter is built and `keys` keys go live.
 ///
 /// # Errors
-/// When there is no such limiter, a key is denied or lost, or the system does not tell.
-pub fn measure(name: &str, keys: usize) -> Result<u64, Failure> {
-    match name {
-        Precise::NAME => growth::<Precise>(keys),
-        GovernorString::NAME => growth::<GovernorString>(keys),
-        _ => Err(Failure::SetUp(format!("no limiter is called {name}"))),
-    }
-}
-
-fn in_child(name: &str) -> Result<u64, Failure> {
-    let failed = |what: String| Failure::SetUp(format!("memory of {name}: {what}"));
-    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
-    let output = Command::new(program)
-        .arg(format!("--{CHILD_FLAG}={name}"))
-        .stderr(std::process::Stdio::inherit())
-        .output()
-        .map_err(|error| failed(error.to_string()))?;
-    if !output.status.success() {
-        return Err(failed(output.status.to_string()));
-    }
-    let text = String::from_utf8_lossy(&output.stdout);
-    text.trim().parse().map_err(|_| failed(format!("can not read {text:?}")))
-}
-
-fn growth<C: Contender>(keys: usize) -> Result<u64, Failure> {
+/// When a key is denied or lost, or the system does not tell.
+pub fn growth<C: Contender>(keys: usize) -> Result<u64, Failure> {
     let plan = Plan::allowing(keys, 1)?;
     let order: Vec<u32> = (0..keys as u32).collect();
     let before = resident_bytes()?;

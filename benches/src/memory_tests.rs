@@ -7,8 +7,3 @@ fn resident_memory_is_read_in_kibibytes() {
     assert_eq!(parse_rss("Pss:  1 kB\n"), None);
     assert_eq!(parse_rss("Rss: many kB\n"), None);
 }
-
-#[test]
-fn an_unknown_limiter_is_refused() {
-    assert!(measure("nobody", 1).is_err());
-}

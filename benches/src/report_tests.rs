@@ -1,42 +1,40 @@
 use super::*;
-use crate::contenders::{GovernorString, Precise};
+use crate::samples;
 
-fn measured(ours: f64, peer: f64) -> Measured {
-    let rates = |median| Rates { min: median / 2.0, median, max: median * 2.0 };
-    Measured { threads: 2, ours: rates(ours), peer: rates(peer), staleness: None }
-}
-
-fn written(format: Format, measured: &Measured) -> String {
+fn written(format: Format, lines: &[Line]) -> String {
     let mut out = Vec::new();
     let mut report = Report::new(&mut out, format);
     report.begin().unwrap();
-    report.throughput::<Precise, GovernorString>(Workload::Zipf1M, measured).unwrap();
-    let footprints = Footprints { keys: 10, ours_bytes: 200, peer_bytes: 1_000 };
-    report.memory::<Precise, GovernorString>(&footprints).unwrap();
-    report.finish().unwrap();
+    for line in lines {
+        report.line(line.clone()).unwrap();
+    }
+    assert_eq!(report.finish().unwrap(), lines);
     String::from_utf8(out).unwrap()
 }
 
 #[test]
-fn json_has_one_object_a_line_in_the_published_shape() {
-    assert_eq!(
-        written(Format::Json, &measured(12.345_67, 4.0)),
-        concat!(
-            r#"{"workload":"zipf-1m","threads":2,"variant":"precise","ours_mops":12.346,"#,
-            r#""peer":"governor-string","peer_mops":4.0,"ratio":3.086}"#,
-            "\n",
-            r#"{"workload":"memory","keys":10,"ours_bytes":200,"#,
-            r#""peer":"governor-string","peer_bytes":1000}"#,
-            "\n",
-        )
-    );
+fn json_has_one_object_a_line() {
+    let lines = samples::lines();
+    assert_eq!(record::parse(&written(Format::Json, &lines)), Ok(lines));
 }
 
 #[test]
-fn a_table_says_where_we_lose() {
-    let won = written(Format::Table, &measured(8.0, 4.0));
-    assert!(won.contains("We lose nowhere"), "{won}");
-    assert!(won.contains("20.0 B/key"), "{won}");
-    let lost = written(Format::Table, &measured(3.0, 4.0));
-    assert!(lost.contains("We lose at zipf-1m with 2 threads: 0.75 times"), "{lost}");
+fn a_table_has_a_row_for_each_figure_and_says_where_we_lose() {
+    let table = written(Format::Table, &samples::lines());
+    let row = |workload: &str, label: &str| {
+        table.lines().any(|row| row.starts_with(workload) && row.contains(label))
+    };
+    assert!(row("zipf-1m", "ours recent"), "{table}");
+    assert!(row("memory", "20.0 B/key"), "{table}");
+    assert!(table.contains("clock up to 1.5 ms late"), "{table}");
+    assert!(table.contains("sketch takes no part in new-key, memory"), "{table}");
+    assert!(table.contains("We lose at zipf-1m with 1 thread: sketch is 1.50 times"), "{table}");
+}
+
+#[test]
+fn a_table_says_that_we_lose_nowhere() {
+    let lines =
+        [samples::ours("zipf-1m", 1, "precise", 4.0), samples::peer("zipf-1m", 1, "x", 3.0)];
+    let table = written(Format::Table, &lines);
+    assert!(table.contains("We lose nowhere"), "{table}");
 }

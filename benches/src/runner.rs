@@ -1,19 +1,18 @@
-//! One workload, two limiters, in turn.
+//! One workload, any number of limiters, in turn.
 //!
-//! Both limiters get the same keys in the same order. A thread's keys stand in memory as strings in
-//! the order of their use, as a request's key is at hand when it is checked: what is timed is the
-//! limiter and no look-up of the key's text. Every round draws new keys.
+//! All limiters get the same keys in the same order, and every round draws new ones. Within a
+//! round each limiter has its turn before the next round begins, and another one is first each
+//! time, so that what the machine does meanwhile meets all of them alike.
+//!
+//! All limiters of a workload exist throughout; the upkeep threads that some of them have run beside
+//! the others' turns too.
 
-use core::hint::black_box;
-use std::sync::Barrier;
-use std::time::{Duration, Instant};
-
-use crate::audit;
-use crate::contenders::{Audited, Contender};
-use crate::draw::{Draw, shuffled, write_key};
+use crate::contenders::{Label, Remarks};
+use crate::draw::shuffled;
+use crate::entrant::{Entry, Round};
 use crate::failure::Failure;
-use crate::warm_up::{warm_up, warm_up_audited};
-use crate::workloads::{Plan, Workload};
+use crate::script::Script;
+use crate::workloads::Workload;
 
 /// How much is run.
 #[derive(Clone, Debug)]
@@ -30,17 +29,17 @@ pub struct Settings {
     pub seed: u64,
 }
 
-/// Throughput of both limiters in all rounds with one thread count.
+/// Throughput of one limiter in all rounds with one thread count.
 #[derive(Clone, Debug)]
 pub struct Measured {
-    /// Threads that checked at the same time.
-    pub threads: usize,
-    /// Ours.
-    pub ours: Rates,
-    /// The peer.
-    pub peer: Rates,
-    /// The longest time our clock has stood still so far, if it is one that does.
-    pub staleness: Option<Duration>,
+    /// The limiter.
+    pub label: Label,
+    /// The variant of ours to set beside it; none for ours.
+    pub beside: Option<&'static str>,
+    /// Its throughput.
+    pub rates: Rates,
+    /// What to publish with it.
+    pub remarks: Remarks,
 }
 
 /// Throughput of one limiter: checks of all threads together, in millions a second.
@@ -67,128 +66,114 @@ impl Rates {
     }
 }
 
-/// Runs a workload with every thread count and hands each result to `report` as it is there.
+/// Runs a workload whose keys are in place before the first round, with every thread count, and
+/// hands the results to `report` as they are there: the number of threads, and what was measured of
+/// each entry, in the entries' order.
 ///
-/// The limiters are built and filled once. After each thread count, the outcome is audited.
+/// The limiters are built and filled once; after each thread count, the outcome is audited.
 ///
 /// # Errors
 /// When what happened is not what the workload is named after.
-pub fn run<O: Audited, P: Contender>(
+pub fn run(
     workload: Workload,
     settings: &Settings,
-    mut report: impl FnMut(&Measured),
+    entries: &[Entry],
+    mut report: impl FnMut(usize, Vec<Measured>),
 ) -> Result<(), Failure> {
-    let most_threads = settings.threads.iter().copied().max().unwrap_or(1);
     let checks_per_thread = u64::from(settings.runs) * u64::from(settings.checks);
     let checks = checks_per_thread * settings.threads.iter().sum::<usize>() as u64;
     let plan = workload.plan(settings.keys, checks)?;
-
-    let mut scripts = Vec::new();
-    for thread in 0..most_threads {
-        scripts.push(Script::new(workload, settings, thread)?);
-    }
+    let mut scripts = scripts(workload, settings)?;
     let mut tally = vec![0; plan.keys];
     // Where a key comes to lie may depend on who was first; neither rare nor frequent keys are.
     let order = shuffled(plan.keys, settings.seed);
-    let ours = O::build(&plan)?;
-    let witnesses = warm_up_audited(&ours, &plan, &order)?;
-    let peer = P::build(&plan)?;
-    warm_up(&peer, &plan, &order)?;
+    let mut entrants = Vec::with_capacity(entries.len());
+    for entry in entries {
+        entrants.push((entry.enter)(&plan, &order)?);
+    }
 
     for &threads in &settings.threads {
         let scripts = &mut scripts[..threads];
-        let (mut ours_rates, mut peer_rates) = (Vec::new(), Vec::new());
-        for _ in 0..settings.runs {
+        let mut rounds = Rounds::of(entries);
+        for run in 0..settings.runs {
             for script in &mut *scripts {
-                script.redraw(&mut tally);
+                script.redraw(|index, checks| tally[index as usize] += checks);
             }
-            ours_rates.push(round(&ours, &plan, scripts)?);
-            peer_rates.push(round(&peer, &plan, scripts)?);
+            rounds.take_turns(run, |nth| {
+                let mops = entrants[nth].round(&plan, scripts)?;
+                Ok(Round { mops, remarks: entrants[nth].remarks() })
+            })?;
         }
-        for witness in &witnesses {
-            let admitted = if plan.allowed { tally[witness.index() as usize] } else { 0 };
-            witness.testify(&ours, &plan, admitted)?;
+        for entrant in &entrants {
+            entrant.audit(&plan, &tally)?;
         }
-        audit::evicted(&ours)?;
-        let staleness = ours.staleness();
-        let (ours, peer) = (Rates::of(ours_rates), Rates::of(peer_rates));
-        report(&Measured { threads, ours, peer, staleness });
+        report(threads, rounds.summarise(entries));
     }
-    audit::live_keys(&ours, &plan)?;
-    audit::live_keys(&peer, &plan)
+    Ok(())
 }
 
-/// The keys one thread checks in a round, in order, `laps` times over.
-#[derive(Debug)]
-struct Script {
-    draw: Draw,
-    keys: Vec<String>,
-    laps: u32,
+/// As [`run`], of keys that are new in each round: `turn` is one round of an entry with a number of
+/// threads.
+///
+/// # Errors
+/// When a turn fails.
+pub fn run_first_checks(
+    settings: &Settings,
+    entries: &[Entry],
+    mut turn: impl FnMut(&Entry, usize) -> Result<Round, Failure>,
+    mut report: impl FnMut(usize, Vec<Measured>),
+) -> Result<(), Failure> {
+    for &threads in &settings.threads {
+        let mut rounds = Rounds::of(entries);
+        for run in 0..settings.runs {
+            rounds.take_turns(run, |nth| turn(&entries[nth], threads))?;
+        }
+        report(threads, rounds.summarise(entries));
+    }
+    Ok(())
 }
 
-impl Script {
-    /// A single key is repeated this often, so that stepping through the list costs nothing and
-    /// the list stays in the first-level cache.
-    const HOT_KEYS: u32 = 64;
+fn scripts(workload: Workload, settings: &Settings) -> Result<Vec<Script>, Failure> {
+    let most_threads = settings.threads.iter().copied().max().unwrap_or(1);
+    (0..most_threads)
+        .map(|thread| Script::new(workload, settings.keys, settings.checks, settings.seed, thread))
+        .collect()
+}
 
-    fn new(workload: Workload, settings: &Settings, thread: usize) -> Result<Self, Failure> {
-        let draw = Draw::new(workload, settings.keys, settings.seed, thread)?;
-        let (length, laps) = match settings.keys {
-            1 => (Self::HOT_KEYS, settings.checks / Self::HOT_KEYS),
-            _ => (settings.checks, 1),
+/// The rounds of every entry with one thread count.
+struct Rounds(Vec<Vec<Round>>);
+
+impl Rounds {
+    fn of(entries: &[Entry]) -> Self {
+        Self(vec![Vec::new(); entries.len()])
+    }
+
+    /// Lets everybody have one turn, a different one first in each run.
+    fn take_turns(
+        &mut self,
+        run: u32,
+        mut turn: impl FnMut(usize) -> Result<Round, Failure>,
+    ) -> Result<(), Failure> {
+        let count = self.0.len();
+        for position in 0..count {
+            let nth = (position + run as usize) % count;
+            self.0[nth].push(turn(nth)?);
+        }
+        Ok(())
+    }
+
+    fn summarise(self, entries: &[Entry]) -> Vec<Measured> {
+        let summary = |(entry, rounds): (&Entry, Vec<Round>)| Measured {
+            label: entry.label.clone(),
+            beside: entry.beside,
+            rates: Rates::of(rounds.iter().map(|round| round.mops).collect()),
+            remarks: rounds
+                .iter()
+                .map(|round| round.remarks)
+                .fold(Remarks::default(), Remarks::and),
         };
-        let keys = (0..length).map(|_| String::new()).collect();
-        Ok(Self { draw, keys, laps })
+        entries.iter().zip(self.0).map(summary).collect()
     }
-
-    /// Draws new keys into the same strings, and counts them.
-    fn redraw(&mut self, tally: &mut [u32]) {
-        for key in &mut self.keys {
-            let index = self.draw.next_index();
-            write_key(key, index);
-            tally[index as usize] += self.laps;
-        }
-    }
-
-    fn checks(&self) -> u64 {
-        self.keys.len() as u64 * u64::from(self.laps)
-    }
-
-    /// Checks every key and counts what was allowed.
-    #[inline(never)]
-    fn perform<C: Contender>(&self, contender: &C) -> u64 {
-        let mut allowed = 0;
-        for _ in 0..self.laps {
-            allowed += contender.check_all(black_box(&self.keys));
-        }
-        allowed
-    }
-}
-
-/// Runs every script on a thread of its own, at the same time; the throughput in millions a second,
-/// from the first thread's start to the last one's end.
-fn round<C: Contender>(contender: &C, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure> {
-    let barrier = Barrier::new(scripts.len());
-    let perform = |script: &Script| {
-        barrier.wait();
-        let start = Instant::now();
-        let allowed = script.perform(contender);
-        (start, Instant::now(), allowed)
-    };
-    let outcomes = std::thread::scope(|scope| {
-        let threads: Vec<_> =
-            scripts.iter().map(|script| scope.spawn(|| perform(script))).collect();
-        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Result<Vec<_>, _>>()
-    });
-    let outcomes =
-        outcomes.map_err(|_| Failure::SetUp(format!("{}: a thread panicked", C::NAME)))?;
-
-    let checks = scripts.iter().map(Script::checks).sum();
-    audit::share::<C>(plan, outcomes.iter().map(|(_, _, allowed)| allowed).sum(), checks)?;
-    let start = outcomes.iter().map(|(start, _, _)| *start).min();
-    let end = outcomes.iter().map(|(_, end, _)| *end).max();
-    let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
-    Ok(checks as f64 / elapsed.as_secs_f64() / 1e6)
 }
 
 #[cfg(test)]

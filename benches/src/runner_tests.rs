@@ -1,17 +1,22 @@
 use core::num::NonZeroU32;
+use core::time::Duration;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
-use crate::contenders::{GovernorString, Precise};
+use crate::contenders::{Audited, Contender, Ours, Precise};
+use crate::first_checks::{self, Amount};
+use crate::roster;
+use crate::workloads::Plan;
 
 fn settings(keys: usize) -> Settings {
     Settings { threads: vec![1, 2], runs: 3, checks: 640, keys, seed: 11 }
 }
 
-fn run_small(workload: Workload, keys: usize) -> Vec<Measured> {
+fn run_small(workload: Workload, keys: usize) -> Vec<(usize, Vec<Measured>)> {
+    let entries = [roster::ours().remove(0), roster::reference()];
     let mut reported = Vec::new();
-    run::<Precise, GovernorString>(workload, &settings(keys), |measured| {
-        reported.push(measured.clone());
+    run(workload, &settings(keys), &entries, |threads, measured| {
+        reported.push((threads, measured));
     })
     .expect("every claim holds");
     reported
@@ -26,58 +31,97 @@ fn every_workload_is_what_its_name_says() {
         (Workload::Uniform10M, 5_000),
     ] {
         let reported = run_small(workload, keys);
-        let threads: Vec<_> = reported.iter().map(|measured| measured.threads).collect();
+        let threads: Vec<_> = reported.iter().map(|(threads, _)| *threads).collect();
         assert_eq!(threads, [1, 2], "{workload:?}");
-        for rates in reported.iter().flat_map(|measured| [measured.ours, measured.peer]) {
-            assert!(rates.min > 0.0 && rates.min <= rates.median && rates.median <= rates.max);
+        for (_, measured) in reported {
+            let labels: Vec<_> = measured.iter().map(|one| one.label.to_string()).collect();
+            assert_eq!(labels, ["ours precise", "governor-string"]);
+            for Measured { rates, .. } in measured {
+                assert!(rates.min > 0.0 && rates.min <= rates.median && rates.median <= rates.max);
+            }
         }
     }
 }
 
-/// Ours, but it forgets to check every other key.
-struct Forgetful(Precise, AtomicU32);
+/// Ours, but it takes every other check for done.
+struct Forgetful {
+    ours: Ours<Precise>,
+    checks: AtomicU32,
+}
 
 impl Contender for Forgetful {
     const NAME: &'static str = "forgetful";
+    type Key = String;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
-        Ok(Self(Precise::build(plan)?, AtomicU32::new(0)))
+        Ok(Self { ours: Ours::build(plan)?, checks: AtomicU32::new(0) })
     }
 
     fn check(&self, key: &String) -> bool {
-        let skip = self.1.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
-        skip || self.0.check(key)
+        let skip = self.checks.fetch_add(1, Ordering::Relaxed).is_multiple_of(2);
+        skip || self.ours.check(key)
     }
 
     fn admit(&self, key: &String, units: NonZeroU32) -> bool {
-        self.0.admit(key, units)
+        self.ours.admit(key, units)
     }
 
-    fn live_keys(&self) -> usize {
-        self.0.live_keys()
+    fn live_keys(&self) -> Option<usize> {
+        self.ours.live_keys()
     }
 }
 
 impl Audited for Forgetful {
-    const VARIANT: &'static str = "forgetful";
-
     fn now(&self) -> Duration {
-        self.0.now()
+        self.ours.now()
     }
 
-    fn debt(&self, key: &str) -> Duration {
-        self.0.debt(key)
+    fn debt(&self, key: &String) -> Duration {
+        self.ours.debt(key)
     }
 
     fn evicted(&self) -> u64 {
-        self.0.evicted()
+        self.ours.evicted()
     }
 }
 
 #[test]
 fn charges_that_get_lost_void_the_figures() {
-    let outcome = run::<Forgetful, GovernorString>(Workload::Zipf1M, &settings(5_000), |_| ());
+    let entries = [Entry::ours::<Forgetful>()];
+    let outcome = run(Workload::Zipf1M, &settings(5_000), &entries, |_, _| ());
     assert!(matches!(outcome, Err(Failure::Debt { .. })), "{outcome:?}");
+}
+
+#[test]
+fn first_checks_that_do_not_happen_void_the_figures() {
+    let amount = Amount { threads: 2, checks: 500 };
+    let outcome = first_checks::measure(&Entry::ours::<Forgetful>(), amount);
+    assert!(matches!(outcome, Err(Failure::LiveKeys { found: 500, .. })), "{outcome:?}");
+}
+
+#[test]
+fn everybody_has_a_turn_in_each_round_and_another_one_is_first() {
+    let entries = [roster::ours().remove(0), roster::reference(), Entry::ours::<Forgetful>()];
+    let mut turns = Vec::new();
+    let turn = |entry: &Entry, threads| {
+        turns.push((threads, entry.label.contender.clone()));
+        Ok(Round { mops: turns.len() as f64, remarks: Remarks::default() })
+    };
+    let mut medians = Vec::new();
+    run_first_checks(&settings(1), &entries, turn, |threads, measured| {
+        medians.push((threads, measured.iter().map(|one| one.rates.median).collect::<Vec<_>>()));
+    })
+    .expect("no turn fails");
+    let [ours, governor, forgetful] = ["ours", "governor-string", "forgetful"];
+    let rounds =
+        [[ours, governor, forgetful], [governor, forgetful, ours], [forgetful, ours, governor]];
+    let expected: Vec<_> = [1, 2]
+        .into_iter()
+        .flat_map(|threads| rounds.concat().into_iter().map(move |one| (threads, one.to_owned())))
+        .collect();
+    assert_eq!(turns, expected);
+    // Turns 1, 6 and 8 were ours, of those with one thread.
+    assert_eq!(medians, [(1, vec![6.0, 4.0, 5.0]), (2, vec![15.0, 13.0, 14.0])]);
 }
 
 #[test]

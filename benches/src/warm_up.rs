@@ -2,8 +2,9 @@
 
 use crate::audit::{self, Witness};
 use crate::contenders::{Audited, Contender};
-use crate::draw::{key_of, write_key};
+use crate::draw::key_of;
 use crate::failure::Failure;
+use crate::script::CallKey as _;
 use crate::workloads::Plan;
 
 /// Charges the keys of `order` their warm-up.
@@ -11,11 +12,12 @@ use crate::workloads::Plan;
 /// # Errors
 /// When one is denied.
 pub fn warm_up<C: Contender>(contender: &C, plan: &Plan, order: &[u32]) -> Result<(), Failure> {
-    let mut key = key_of(0);
-    for index in order {
-        write_key(&mut key, *index);
+    let mut key = C::Key::of(0);
+    for &index in order {
+        key.set(index);
         if !contender.admit(&key, plan.warm_up) {
-            return Err(Failure::WarmUp { contender: C::NAME, key });
+            let contender = C::label().to_string();
+            return Err(Failure::WarmUp { contender, key: key_of(index) });
         }
     }
     Ok(())
@@ -29,7 +31,7 @@ pub fn warm_up_audited<C: Audited>(
     contender: &C,
     plan: &Plan,
     order: &[u32],
-) -> Result<Vec<Witness>, Failure> {
+) -> Result<Vec<Witness<C::Key>>, Failure> {
     let sample = audit::sample(plan.keys);
     let is_sampled = |index: &u32| sample.binary_search(index).is_ok();
     let mut witnesses = Vec::with_capacity(sample.len());

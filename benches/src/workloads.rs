@@ -18,14 +18,22 @@ pub enum Workload {
     /// Ten million keys drawn uniformly, every check allowed.
     #[value(name = "uniform-10m")]
     Uniform10M,
+    /// The first check of a million keys by each thread, on a limiter that has seen none.
+    NewKey,
     /// A million live keys at rest: the memory they take.
     Memory,
 }
 
 impl Workload {
     /// Every workload, in the order of a report.
-    pub const ALL: [Self; 5] =
-        [Self::HotAllowed, Self::HotDenied, Self::Zipf1M, Self::Uniform10M, Self::Memory];
+    pub const ALL: [Self; 6] = [
+        Self::HotAllowed,
+        Self::HotDenied,
+        Self::Zipf1M,
+        Self::Uniform10M,
+        Self::NewKey,
+        Self::Memory,
+    ];
 
     /// The name on the command line and in reports.
     #[must_use]
@@ -35,25 +43,45 @@ impl Workload {
             Self::HotDenied => "hot-denied",
             Self::Zipf1M => "zipf-1m",
             Self::Uniform10M => "uniform-10m",
+            Self::NewKey => "new-key",
             Self::Memory => "memory",
         }
     }
 
-    /// Keys that are live throughout.
+    /// What is run, in a few words.
+    #[must_use]
+    pub const fn description(self) -> &'static str {
+        match self {
+            Self::HotAllowed => "one key, every check allowed",
+            Self::HotDenied => "one key, every check denied",
+            Self::Zipf1M => "Zipf(0.99) over a million keys, every check allowed",
+            Self::Uniform10M => "uniform over ten million keys, every check allowed",
+            Self::NewKey => "first checks of a million keys by each thread",
+            Self::Memory => "a million live keys",
+        }
+    }
+
+    /// Keys that are live throughout; of [`Workload::NewKey`], those that each thread brings.
     #[must_use]
     pub const fn keys(self) -> usize {
         match self {
             Self::HotAllowed | Self::HotDenied => 1,
-            Self::Zipf1M | Self::Memory => 1_000_000,
+            Self::Zipf1M | Self::NewKey | Self::Memory => 1_000_000,
             Self::Uniform10M => 10_000_000,
         }
+    }
+
+    /// Whether there is a single key, so that a limiter without keys can take part.
+    #[must_use]
+    pub const fn is_hot(self) -> bool {
+        matches!(self, Self::HotAllowed | Self::HotDenied)
     }
 
     /// Whether checks are spread over so many keys that most of them miss the cache: what batches
     /// are for.
     #[must_use]
     pub const fn is_wide(self) -> bool {
-        matches!(self, Self::Zipf1M | Self::Uniform10M)
+        matches!(self, Self::Zipf1M | Self::Uniform10M | Self::NewKey)
     }
 
     /// A plan that makes the outcome of up to `checks` checks after the warm-up what the name says.
@@ -109,13 +137,16 @@ impl Plan {
     }
 
     /// A plan under which the warm-up uses everything up, for a day.
+    ///
+    /// The burst is more than one unit because not every peer enforces a burst of one.
     #[must_use]
     pub const fn denying(keys: usize) -> Self {
+        const BURST: NonZeroU32 = NonZeroU32::new(2).unwrap();
         Self {
             keys,
             interval: Duration::from_hours(24),
-            burst: NonZeroU32::MIN,
-            warm_up: NonZeroU32::MIN,
+            burst: BURST,
+            warm_up: BURST,
             allowed: false,
         }
     }

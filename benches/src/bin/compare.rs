@@ -1,14 +1,22 @@
-//! Runs our limiter and governor side by side.
+//! Runs our limiter and its peers side by side.
 #![forbid(unsafe_code)]
 
+use std::fmt::Write as _;
 use std::io::{self, Write as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::{env, fs};
 
 use clap::Parser;
-use tidegate_benches::contenders::{Audited, Batch32, GovernorString, Precise, Recent};
+use tidegate_benches::contenders::Label;
+use tidegate_benches::entrant::Entry;
+use tidegate_benches::first_checks::Amount;
+use tidegate_benches::record::{self, Absence, Line, Memory, Run, Speed};
 use tidegate_benches::report::{Format, Report};
-use tidegate_benches::runner::{self, Settings};
-use tidegate_benches::{Failure, Workload, machine, memory};
+use tidegate_benches::runner::{self, Measured, Settings};
+use tidegate_benches::{
+    Failure, Workload, child, date, draw, first_checks, machine, memory, roster,
+};
 
 /// Runs our limiter and governor's keyed one side by side, in turn, in one process, and checks that
 /// what was measured is what its name says.
@@ -18,36 +26,47 @@ struct Options {
     /// Print one JSON object a line instead of a table
     #[arg(long)]
     json: bool,
+    /// Let everybody take part, not governor alone; needs a build with `--features peers`
+    #[arg(long)]
+    peers: bool,
     /// Run this workload only
     #[arg(long, value_name = "WORKLOAD")]
     only: Option<Workload>,
-    /// Run this clock or call style of ours only
-    #[arg(long, value_name = "VARIANT",
-          value_parser = [Precise::VARIANT, Recent::VARIANT, Batch32::VARIANT])]
-    variant: Option<String>,
+    /// Run this variant of ours only: a style (precise, recent, batch32) with -u64 or -sip; may be
+    /// given several times
+    #[arg(long, value_name = "VARIANT")]
+    variant: Vec<String>,
     /// Timed rounds of each limiter, of which the median is shown
     #[arg(long, value_name = "N", default_value_t = 5,
           value_parser = clap::value_parser!(u32).range(5..=99))]
     runs: u32,
     /// Run with this many threads instead of 1 and 2
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=64))]
+    #[arg(long, value_name = "N",
+          value_parser = clap::value_parser!(u8).range(1..=i64::from(draw::MAX_THREADS)))]
     threads: Option<u8>,
     /// What the drawn keys follow from
     #[arg(long, value_name = "N", default_value_t = 20_261_121)]
     seed: u64,
-    /// A twentieth of the checks: shows that everything works, not how fast it is
+    /// A twentieth of the checks, no `SipHash`: shows that everything works, not how fast it is
     #[arg(long)]
     quick: bool,
+    /// Write the figures to this file too, as JSON, below a line on how they came about
+    #[arg(long, value_name = "FILE", conflicts_with = "quick")]
+    record: Option<PathBuf>,
     /// Measure the memory of one limiter in this process and print bytes
     #[arg(long = memory::CHILD_FLAG, hide = true, value_name = "LIMITER")]
     memory_of: Option<String>,
+    /// Run one round of one limiter's first checks in this process and print it as JSON
+    #[arg(long = first_checks::CHILD_FLAG, hide = true, value_name = "LIMITER")]
+    first_checks_of: Option<String>,
 }
 
 fn main() -> ExitCode {
     let options = Options::parse();
-    let outcome = match &options.memory_of {
-        Some(limiter) => print_memory_of(limiter),
-        None => compare(&options),
+    let outcome = match (&options.memory_of, &options.first_checks_of) {
+        (Some(limiter), _) => print_memory_of(limiter),
+        (None, Some(limiter)) => print_first_checks_of(limiter, &options),
+        (None, None) => compare(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -62,18 +81,34 @@ fn main() -> ExitCode {
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn compare(options: &Options) -> Outcome {
+    let entries = entries(options)?;
+    let load = machine::load();
     describe_run(options)?;
     let format = if options.json { Format::Json } else { Format::Table };
     let mut report = Report::new(io::stdout(), format);
     report.begin()?;
     for workload in Workload::ALL {
         if options.only.is_none_or(|only| only == workload) {
-            measure(workload, options, &mut report)
+            measure(workload, options, &entries, &mut report)
                 .map_err(|error| format!("{}: {error}", workload.name()))?;
         }
     }
-    report.finish()?;
+    let lines = report.finish()?;
+    if let Some(path) = &options.record {
+        fs::write(path, recording(options, load, lines)?)
+            .map_err(|error| format!("{}: {error}", path.display()))?;
+    }
     Ok(())
+}
+
+/// Ours, the reference, and the peers if they are wanted, in the order of a report.
+fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
+    let mut entries = roster::chosen_of_ours(&options.variant, !options.quick)?;
+    entries.push(roster::reference());
+    if options.peers {
+        entries.extend(roster::peers()?);
+    }
+    Ok(entries)
 }
 
 /// To standard error, so that standard output holds figures only.
@@ -87,41 +122,76 @@ fn describe_run(options: &Options) -> io::Result<()> {
     Ok(())
 }
 
-fn measure(workload: Workload, options: &Options, report: &mut Report<io::Stdout>) -> Outcome {
+fn measure(
+    workload: Workload,
+    options: &Options,
+    entries: &[Entry],
+    report: &mut Report<io::Stdout>,
+) -> Outcome {
+    let (present, absent): (Vec<_>, Vec<_>) =
+        entries.iter().cloned().partition(|entry| (entry.absence)(workload).is_none());
     if workload == Workload::Memory {
-        let footprints = memory::compare(workload.keys())?;
-        return Ok(report.memory::<Precise, GovernorString>(&footprints)?);
+        for line in memory_lines(&present)? {
+            report.line(Line::Memory(line))?;
+        }
+    } else {
+        let mut written = Ok(());
+        measure_speeds(workload, options, &present, |threads, measured| {
+            for speed in speeds(workload, threads, measured) {
+                if written.is_ok() {
+                    written = report.line(Line::Speed(speed));
+                }
+            }
+        })?;
+        written?;
     }
-    measure_style::<Precise>(workload, options, report)?;
-    if workload != Workload::HotDenied {
-        measure_style::<Recent>(workload, options, report)?;
-    }
-    if workload.is_wide() {
-        measure_style::<Batch32>(workload, options, report)?;
+    for Entry { label, absence, .. } in absent {
+        if let Some(why) = absence(workload) {
+            let (workload, absent) = (workload.name().to_owned(), why.to_owned());
+            report.line(Line::Absence(Absence { workload, label, absent }))?;
+        }
     }
     Ok(())
 }
 
-fn measure_style<O: Audited>(
+fn measure_speeds(
     workload: Workload,
     options: &Options,
-    report: &mut Report<io::Stdout>,
-) -> Outcome {
-    if options.variant.as_ref().is_some_and(|variant| variant != O::VARIANT) {
-        return Ok(());
+    entries: &[Entry],
+    report: impl FnMut(usize, Vec<Measured>),
+) -> Result<(), Failure> {
+    let settings = settings(workload, options);
+    if workload == Workload::NewKey {
+        let turn = |entry: &Entry, threads: usize| {
+            let mut arguments = vec![format!("--threads={threads}")];
+            if options.quick {
+                arguments.push("--quick".to_owned());
+            }
+            first_checks::in_child(entry, arguments)
+        };
+        runner::run_first_checks(&settings, entries, turn, report)
+    } else {
+        runner::run(workload, &settings, entries, report)
     }
-    let (mut written, mut staleness) = (Ok(()), None);
-    runner::run::<O, GovernorString>(workload, &settings(workload, options), |measured| {
-        staleness = measured.staleness.max(staleness);
-        if written.is_ok() {
-            written = report.throughput::<O, GovernorString>(workload, measured);
-        }
-    })?;
-    if let Some(staleness) = staleness {
-        let (workload, variant) = (workload.name(), O::VARIANT);
-        writeln!(io::stderr(), "{workload} {variant}: the clock was up to {staleness:?} late")?;
-    }
-    Ok(written?)
+}
+
+fn is_reference(label: &Label) -> bool {
+    *label == roster::reference().label
+}
+
+fn speeds(workload: Workload, threads: usize, measured: Vec<Measured>) -> Vec<Speed> {
+    let reference = measured.iter().find(|one| is_reference(&one.label));
+    let reference = reference.map_or(f64::NAN, |one| one.rates.median);
+    measured.into_iter().map(|one| Speed::new(workload, threads, one, reference)).collect()
+}
+
+fn memory_lines(entries: &[Entry]) -> Result<Vec<Memory>, Failure> {
+    let keys = Workload::Memory.keys();
+    let bytes = entries.iter().map(memory::in_child).collect::<Result<Vec<_>, _>>()?;
+    let measured = || entries.iter().zip(&bytes);
+    let reference = measured().find(|(entry, _)| is_reference(&entry.label));
+    let reference = reference.map_or(f64::NAN, |(_, bytes)| *bytes as f64);
+    Ok(measured().map(|(entry, bytes)| Memory::new(entry, keys, *bytes, reference)).collect())
 }
 
 fn settings(workload: Workload, options: &Options) -> Settings {
@@ -129,7 +199,11 @@ fn settings(workload: Workload, options: &Options) -> Settings {
     const CHECKS: u32 = 2_000_000;
     const HOT_CHECKS: u32 = 8_000_000;
     const QUICK_DIVISOR: u32 = 20;
-    let checks = if workload.keys() == 1 { HOT_CHECKS } else { CHECKS };
+    let checks = match workload {
+        Workload::NewKey => workload.keys() as u32,
+        _ if workload.is_hot() => HOT_CHECKS,
+        _ => CHECKS,
+    };
     Settings {
         threads: options.threads.map_or_else(|| vec![1, 2], |threads| vec![threads.into()]),
         runs: options.runs,
@@ -139,8 +213,48 @@ fn settings(workload: Workload, options: &Options) -> Settings {
     }
 }
 
+/// The text of a recording: how it came about, then the figures.
+fn recording(
+    options: &Options,
+    load: Option<f64>,
+    mut lines: Vec<Line>,
+) -> Result<String, Box<dyn std::error::Error>> {
+    let arguments: Vec<_> = env::args().skip(1).collect();
+    let features = if options.peers { "--features peers " } else { "" };
+    lines.insert(
+        0,
+        Line::Run(Run {
+            command: format!(
+                "cargo run --release -p tidegate-benches {features}--bin compare -- {}",
+                arguments.join(" ")
+            ),
+            machine: machine::describe(),
+            load,
+            date: date::today(),
+            seed: options.seed,
+            runs: options.runs,
+        }),
+    );
+    let mut text = String::new();
+    for line in &lines {
+        writeln!(text, "{}", record::to_json(line)?)?;
+    }
+    Ok(text)
+}
+
 fn print_memory_of(limiter: &str) -> Outcome {
-    let bytes: Result<u64, Failure> = memory::measure(limiter, Workload::Memory.keys());
-    writeln!(io::stdout(), "{}", bytes?)?;
+    let entries = roster::all();
+    let bytes = (child::find(&entries, limiter)?.footprint)(Workload::Memory.keys())?;
+    writeln!(io::stdout(), "{bytes}")?;
+    Ok(())
+}
+
+fn print_first_checks_of(limiter: &str, options: &Options) -> Outcome {
+    let entries = roster::all();
+    let Settings { threads, checks, .. } = settings(Workload::NewKey, options);
+    let amount = Amount { threads: threads[0], checks };
+    let round = first_checks::measure(child::find(&entries, limiter)?, amount)?;
+    serde_json::to_writer(io::stdout(), &round)?;
+    writeln!(io::stdout())?;
     Ok(())
 }

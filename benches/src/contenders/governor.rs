@@ -1,9 +1,9 @@
-//! governor's keyed limiter.
+//! governor's keyed limiter, to which all ratios are taken.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
 
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
+use governor::{DefaultKeyedRateLimiter, RateLimiter};
 
 use super::Contender;
 use crate::failure::Failure;
@@ -14,14 +14,19 @@ use crate::workloads::Plan;
 #[derive(Debug)]
 pub struct GovernorString(DefaultKeyedRateLimiter<String>);
 
+/// The plan's quota in governor's terms.
+pub(super) fn quota(plan: &Plan, name: &str) -> Result<governor::Quota, Failure> {
+    governor::Quota::with_period(plan.interval)
+        .map(|quota| quota.allow_burst(plan.burst))
+        .ok_or_else(|| Failure::SetUp(format!("{name}: the interval is 0")))
+}
+
 impl Contender for GovernorString {
     const NAME: &'static str = "governor-string";
+    type Key = String;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
-        let quota = Quota::with_period(plan.interval)
-            .ok_or_else(|| Failure::SetUp(format!("{}: the interval is 0", Self::NAME)))?
-            .allow_burst(plan.burst);
-        Ok(Self(RateLimiter::keyed(quota)))
+        Ok(Self(RateLimiter::keyed(quota(plan, Self::NAME)?)))
     }
 
     #[inline]
@@ -33,7 +38,7 @@ impl Contender for GovernorString {
         matches!(self.0.check_key_n(key, units), Ok(Ok(())))
     }
 
-    fn live_keys(&self) -> usize {
-        self.0.len()
+    fn live_keys(&self) -> Option<usize> {
+        Some(self.0.len())
     }
 }

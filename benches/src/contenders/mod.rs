@@ -2,21 +2,50 @@
 
 mod governor;
 mod ours;
+#[cfg(feature = "peers")]
+mod peers;
 
+use core::fmt;
 use core::hint::black_box;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 pub use self::governor::GovernorString;
-pub use self::ours::{Batch32, Precise, Recent};
+pub use self::ours::{Batch32, Hashing, Ours, Precise, Rapid, Recent, Sip, Style};
+#[cfg(feature = "peers")]
+pub use self::peers::{
+    GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
+    PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
+};
 use crate::failure::Failure;
-use crate::workloads::Plan;
+use crate::script::CallKey;
+use crate::workloads::{Plan, Workload};
 
 /// A limiter that can be measured. Implementations only translate, and hand every part of the
 /// limiter's answer to `black_box` so that none is optimised away.
-pub trait Contender: Sync + Sized {
+pub trait Contender: Sync + Sized + 'static {
     /// The name in reports.
     const NAME: &'static str;
+
+    /// Of our limiter's variants, the one that is called in the same way: it is set beside this one.
+    const BESIDE: &'static str = "precise";
+
+    /// What names who is limited.
+    type Key: CallKey;
+
+    /// Which of several ways to call this limiter is measured, where there are several.
+    #[must_use]
+    fn variant() -> Option<String> {
+        None
+    }
+
+    /// Why the limiter takes no part in a workload, if it does not.
+    #[must_use]
+    fn absence(_: Workload) -> Option<&'static str> {
+        None
+    }
 
     /// A limiter with the plan's quota and room for its keys.
     ///
@@ -25,40 +54,82 @@ pub trait Contender: Sync + Sized {
     fn build(plan: &Plan) -> Result<Self, Failure>;
 
     /// Asks for one unit, the way a user of the library does.
-    // A `String` is what governor's keyed limiter borrows; `str` would cost it an allocation.
-    #[expect(clippy::ptr_arg)]
-    fn check(&self, key: &String) -> bool;
+    fn check(&self, key: &Self::Key) -> bool;
 
     /// Asks for one unit of each key in turn; how many were allowed. This is what is timed.
     #[inline]
-    fn check_all(&self, keys: &[String]) -> u64 {
+    fn check_all(&self, keys: &[Self::Key]) -> u64 {
         keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
     }
 
     /// Asks for several units, outside the timed part.
-    #[expect(clippy::ptr_arg)]
-    fn admit(&self, key: &String, units: NonZeroU32) -> bool;
+    fn admit(&self, key: &Self::Key, units: NonZeroU32) -> bool;
 
-    /// How many keys have state now.
-    fn live_keys(&self) -> usize;
+    /// How many keys have state now, where the limiter can tell.
+    fn live_keys(&self) -> Option<usize>;
+
+    /// The name and the variant.
+    #[must_use]
+    fn label() -> Label {
+        Label { contender: Self::NAME.to_owned(), variant: Self::variant() }
+    }
 }
 
 /// A contender that tells enough to prove what happened inside.
 pub trait Audited: Contender {
-    /// Which clock or call style of ours is measured.
-    const VARIANT: &'static str;
-
     /// The time on the limiter's own clock, since any fixed origin.
     fn now(&self) -> Duration;
 
     /// How much the key owes: the time until it is as good as new.
-    fn debt(&self, key: &str) -> Duration;
+    fn debt(&self, key: &Self::Key) -> Duration;
 
     /// Live keys forgotten to make room, since the limiter was built.
     fn evicted(&self) -> u64;
 
-    /// The longest time the limiter's clock has stood still, if it is one that does.
-    fn staleness(&self) -> Option<Duration> {
-        None
+    /// What has to be known beside the figures of this variant.
+    fn remarks(&self) -> Remarks {
+        Remarks::default()
+    }
+}
+
+/// What a row of a report is about.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Label {
+    /// The limiter.
+    pub contender: String,
+    /// The way it is called, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
+}
+
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.contender)?;
+        self.variant.as_ref().map_or(Ok(()), |variant| write!(f, " {variant}"))
+    }
+}
+
+/// What a figure has to be published with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Remarks {
+    /// Microseconds: the longest time the limiter's clock has stood still, if it is one that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub staleness_us: Option<u64>,
+}
+
+impl Remarks {
+    /// The remarks that hold for two measurements together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self { staleness_us: self.staleness_us.max(other.staleness_us) }
+    }
+}
+
+impl fmt::Display for Remarks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.staleness_us {
+            Some(micros) => write!(f, "clock up to {:.1} ms late", micros as f64 / 1e3),
+            None => Ok(()),
+        }
     }
 }

@@ -1,33 +1,34 @@
 //! Tidegate's engine, in the styles it can be called in.
+//!
+//! A variant is a style, the type of the keys and a hash: `recent`, `precise-u64`, `batch32-sip`.
 
 use core::fmt::Debug;
 use core::hint::black_box;
+use core::marker::PhantomData;
 use core::num::NonZeroU32;
 use core::time::Duration;
+use std::hash::{BuildHasher as _, RandomState};
 
-use tidegate_engine::{Clock, Limiter, Quota, RecentClock, TscClock};
+use tidegate_engine::{Clock, Decision, Key, KeyHasher, Limiter, Quota, RecentClock, TscClock};
 
-use super::{Audited, Contender};
+use super::{Audited, Contender, Remarks};
 use crate::failure::Failure;
-use crate::workloads::Plan;
+use crate::script::CallKey;
+use crate::workloads::{Plan, Workload};
 
-/// The time-stamp counter read in each check.
-pub type Precise = Ours<PreciseStyle>;
-/// A shared clock word that an upkeep thread advances.
-pub type Recent = Ours<RecentStyle>;
-/// Batches of 32 keys, with one reading of the time-stamp counter for each.
-pub type Batch32 = Ours<Batch32Style>;
-
-/// The engine with its default hasher, called in one style.
+/// The engine, called in one style with keys of one type under one hash.
 #[derive(Debug)]
-pub struct Ours<S: Style>(Limiter<S::Clock>);
+pub struct Ours<S: Style, K = String, H = Rapid> {
+    limiter: Limiter<S::Clock>,
+    setup: PhantomData<fn(K, H)>,
+}
 
 /// A clock and a way to call.
-pub trait Style: Sync {
+pub trait Style: Sync + Sized + 'static {
     /// The limiter's clock.
     type Clock: Clock + Sync + Debug;
     /// The style's name in reports.
-    const VARIANT: &'static str;
+    const NAME: &'static str;
 
     /// A new clock.
     ///
@@ -35,131 +36,205 @@ pub trait Style: Sync {
     /// When there is none to be had.
     fn clock() -> Result<Self::Clock, Failure>;
 
-    /// [`Contender::check_all`] in this style.
+    /// Asks for one unit of each key in turn; how many were allowed.
     #[inline]
-    fn check_all(ours: &Ours<Self>, keys: &[String]) -> u64
-    where
-        Self: Sized,
-    {
-        keys.iter().map(|key| u64::from(ours.check(black_box(key)))).sum()
+    fn check_all<K: Key>(limiter: &Limiter<Self::Clock>, keys: &[K]) -> u64 {
+        keys.iter().map(|key| u64::from(check(limiter, black_box(key)))).sum()
     }
 
-    /// The longest time the clock has stood still, where it does.
-    fn staleness(_: &Self::Clock) -> Option<Duration> {
+    /// Why the style takes no part in a workload, if it does not.
+    #[must_use]
+    fn absence(_: Workload) -> Option<&'static str> {
         None
+    }
+
+    /// What has to be known beside the style's figures.
+    #[must_use]
+    fn remarks(_: &Limiter<Self::Clock>) -> Remarks {
+        Remarks::default()
     }
 }
 
-/// The style of [`Precise`].
-#[derive(Debug)]
-pub struct PreciseStyle;
+#[inline]
+fn check<C: Clock, K: Key>(limiter: &Limiter<C>, key: &K) -> bool {
+    black_box(limiter.check(key)).is_allowed()
+}
 
-impl Style for PreciseStyle {
+/// Of a style that differs from `precise` only in how the limiter is called.
+const SAME_TABLE: &str = "it has the same table as precise";
+
+/// The time-stamp counter read in each check.
+#[derive(Debug)]
+pub struct Precise;
+
+impl Style for Precise {
     type Clock = TscClock;
-    const VARIANT: &'static str = "precise";
+    const NAME: &'static str = "precise";
 
     fn clock() -> Result<TscClock, Failure> {
         Ok(TscClock::new())
     }
 }
 
-/// The style of [`Recent`].
+/// A shared clock word that an upkeep thread advances.
 #[derive(Debug)]
-pub struct RecentStyle;
+pub struct Recent;
 
-impl RecentStyle {
+impl Recent {
     /// Leaves room for late wake-ups below a staleness of a millisecond.
-    const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
+    pub(super) const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
 }
 
-impl Style for RecentStyle {
+impl Style for Recent {
     type Clock = RecentClock;
-    const VARIANT: &'static str = "recent";
+    const NAME: &'static str = "recent";
 
     fn clock() -> Result<RecentClock, Failure> {
         RecentClock::start(Self::UPKEEP_INTERVAL)
             .map_err(|error| Failure::SetUp(format!("upkeep thread: {error}")))
     }
 
-    fn staleness(clock: &RecentClock) -> Option<Duration> {
-        Some(clock.staleness())
+    fn absence(workload: Workload) -> Option<&'static str> {
+        (workload == Workload::Memory).then_some(SAME_TABLE)
+    }
+
+    fn remarks(limiter: &Limiter<RecentClock>) -> Remarks {
+        Remarks { staleness_us: Some(limiter.clock().staleness().as_micros() as u64) }
     }
 }
 
-/// The style of [`Batch32`].
+/// Batches of 32 keys, with one reading of the time-stamp counter for each.
 #[derive(Debug)]
-pub struct Batch32Style;
+pub struct Batch32;
 
-impl Style for Batch32Style {
+impl Style for Batch32 {
     type Clock = TscClock;
-    const VARIANT: &'static str = "batch32";
+    const NAME: &'static str = "batch32";
 
     fn clock() -> Result<TscClock, Failure> {
         Ok(TscClock::new())
     }
 
     #[inline]
-    fn check_all(ours: &Ours<Self>, keys: &[String]) -> u64 {
+    fn check_all<K: Key>(limiter: &Limiter<TscClock>, keys: &[K]) -> u64 {
         const BATCH: usize = 32;
         let mut decisions = Vec::with_capacity(BATCH);
         let mut allowed = 0;
         for batch in keys.chunks(BATCH) {
-            ours.0.check_many(batch, &mut decisions);
-            let decided = black_box(&decisions);
-            allowed += decided.iter().filter(|decision| decision.is_allowed()).count() as u64;
+            limiter.check_many(batch, &mut decisions);
+            allowed += black_box(&decisions).iter().filter(|one| is_allowed(one)).count() as u64;
         }
         allowed
     }
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        match workload {
+            Workload::Memory => Some(SAME_TABLE),
+            _ if workload.is_hot() => Some("a batch that names one key 32 times is no use case"),
+            _ => None,
+        }
+    }
 }
 
-impl<S: Style> Contender for Ours<S> {
+#[inline]
+fn is_allowed(decision: &Decision) -> bool {
+    decision.is_allowed()
+}
+
+/// How keys are hashed.
+pub trait Hashing: 'static {
+    /// What the variant's name ends in.
+    const SUFFIX: &'static str;
+
+    /// The hasher of a limiter; the engine's own choice where there is none.
+    fn hasher() -> Option<KeyHasher>;
+}
+
+/// The engine's default: rapidhash under a random seed.
+#[derive(Debug)]
+pub struct Rapid;
+
+impl Hashing for Rapid {
+    const SUFFIX: &'static str = "";
+
+    fn hasher() -> Option<KeyHasher> {
+        None
+    }
+}
+
+/// SipHash-1-3-128 under a secret of the operating system's randomness.
+#[derive(Debug)]
+pub struct Sip;
+
+impl Hashing for Sip {
+    const SUFFIX: &'static str = "-sip";
+
+    fn hasher() -> Option<KeyHasher> {
+        let random = RandomState::new();
+        let halves = [random.hash_one(0_u8), random.hash_one(1_u8)];
+        let secret = (u128::from(halves[0]) << 64) | u128::from(halves[1]);
+        Some(KeyHasher::siphash(secret.to_ne_bytes()))
+    }
+}
+
+impl<S: Style, K: CallKey + Key, H: Hashing> Contender for Ours<S, K, H> {
     const NAME: &'static str = "ours";
+    type Key = K;
+
+    fn variant() -> Option<String> {
+        Some([S::NAME, K::SUFFIX, H::SUFFIX].concat())
+    }
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        S::absence(workload)
+    }
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
-        Limiter::builder(quota)
-            .capacity(plan.keys)
-            .clock(S::clock()?)
+        let builder = Limiter::builder(quota).capacity(plan.keys).clock(S::clock()?);
+        let builder = match H::hasher() {
+            Some(hasher) => builder.hasher(hasher),
+            None => builder,
+        };
+        let limiter = builder
             .build()
-            .map(Self)
-            .map_err(|error| Failure::SetUp(format!("{}: {error}", Self::NAME)))
+            .map_err(|error| Failure::SetUp(format!("{}: {error}", Self::label())))?;
+        Ok(Self { limiter, setup: PhantomData })
     }
 
     #[inline]
-    fn check(&self, key: &String) -> bool {
-        black_box(self.0.check(key.as_str())).is_allowed()
+    fn check(&self, key: &K) -> bool {
+        check(&self.limiter, key)
     }
 
     #[inline]
-    fn check_all(&self, keys: &[String]) -> u64 {
-        S::check_all(self, keys)
+    fn check_all(&self, keys: &[K]) -> u64 {
+        S::check_all(&self.limiter, keys)
     }
 
-    fn admit(&self, key: &String, units: NonZeroU32) -> bool {
-        self.0.check_n(key.as_str(), units.get().into()).is_allowed()
+    fn admit(&self, key: &K, units: NonZeroU32) -> bool {
+        self.limiter.check_n(key, units.get().into()).is_allowed()
     }
 
-    fn live_keys(&self) -> usize {
-        self.0.live().count()
+    fn live_keys(&self) -> Option<usize> {
+        Some(self.limiter.live().count())
     }
 }
 
-impl<S: Style> Audited for Ours<S> {
-    const VARIANT: &'static str = S::VARIANT;
-
+impl<S: Style, K: CallKey + Key, H: Hashing> Audited for Ours<S, K, H> {
     fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.clock().now().as_nanos())
+        Duration::from_nanos(self.limiter.clock().now().as_nanos())
     }
 
-    fn debt(&self, key: &str) -> Duration {
-        self.0.peek(key).reset_after()
+    fn debt(&self, key: &K) -> Duration {
+        self.limiter.peek(key).reset_after()
     }
 
     fn evicted(&self) -> u64 {
-        self.0.evicted()
+        self.limiter.evicted()
     }
 
-    fn staleness(&self) -> Option<Duration> {
-        S::staleness(self.0.clock())
+    fn remarks(&self) -> Remarks {
+        S::remarks(&self.limiter)
     }
 }

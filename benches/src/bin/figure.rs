@@ -1,0 +1,51 @@
+//! Makes what is published of the recorded figures: the figure and the README's tables.
+#![forbid(unsafe_code)]
+
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use clap::Parser;
+use tidegate_benches::published::{FIGURE, README, RECORD};
+use tidegate_benches::{Failure, figure, markdown, record};
+
+/// Draws docs/compare.svg and writes the tables in README.md, from benches/recorded/compare.jsonl.
+#[derive(Debug, Parser)]
+#[command(name = "figure")]
+struct Options {
+    /// The root of the repository; where this program was built, unless given
+    #[arg(long, value_name = "FOLDER")]
+    root: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    match publish(Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Where standard error is gone too, the exit code has to do.
+            let _ = writeln!(io::stderr(), "figure: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn publish(options: Options) -> Result<(), Failure> {
+    let built_in = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let root = options.root.unwrap_or_else(built_in);
+    let lines = record::read(&root.join(RECORD))?;
+    let readme = root.join(README);
+    let renewed = markdown::renew(&read(&readme)?, &lines)?;
+    for (path, text) in [(root.join(FIGURE), figure::draw(&lines)?), (readme, renewed)] {
+        fs::write(&path, text).map_err(|error| failed(&path, &error))?;
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| failed(path, &error))
+}
+
+fn failed(path: &Path, error: &io::Error) -> Failure {
+    Failure::SetUp(format!("{}: {error}", path.display()))
+}

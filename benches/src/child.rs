@@ -1,0 +1,35 @@
+//! Measuring in a process of its own.
+
+use std::env;
+use std::process::{Command, Stdio};
+
+use crate::entrant::Entry;
+use crate::failure::Failure;
+
+/// Runs this program once more with `arguments`, to measure `entry`; what it prints, trimmed.
+///
+/// # Errors
+/// When the process fails; its reason is on standard error.
+pub fn ask(entry: &Entry, arguments: &[String]) -> Result<String, Failure> {
+    let label = &entry.label;
+    let failed = |what: String| Failure::SetUp(format!("a process for {label}: {what}"));
+    let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
+    let output = Command::new(program)
+        .args(arguments)
+        .stderr(Stdio::inherit())
+        .output()
+        .map_err(|error| failed(error.to_string()))?;
+    if !output.status.success() {
+        return Err(failed(output.status.to_string()));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// The entry with this label.
+///
+/// # Errors
+/// When there is none.
+pub fn find<'a>(entries: &'a [Entry], label: &str) -> Result<&'a Entry, Failure> {
+    let entry = entries.iter().find(|entry| entry.label.to_string() == label);
+    entry.ok_or_else(|| Failure::SetUp(format!("no limiter is called {label}")))
+}

@@ -1,0 +1,22 @@
+//! Limiters beyond governor's keyed one, each called as its documentation says, with its own
+//! default clock unless its name says otherwise.
+
+mod governors;
+mod pingora;
+mod quota;
+mod single;
+mod throttlecrab;
+mod words;
+
+pub use self::governors::{GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep};
+pub use self::pingora::PingoraLimits;
+pub use self::quota::Quota;
+pub use self::single::{LeakyBucket, Ratelimit};
+pub use self::throttlecrab::Throttlecrab;
+pub use self::words::{PapayaU64, SccU64};
+use crate::workloads::Workload;
+
+/// Of a limiter for one thing: only a workload with a single key can be put to it.
+fn without_keys(workload: Workload) -> Option<&'static str> {
+    (!workload.is_hot()).then_some("it has no keys")
+}

@@ -1,0 +1,89 @@
+//! Token buckets without keys.
+
+use core::fmt;
+use core::hint::black_box;
+use core::num::NonZeroU32;
+
+use leaky_bucket::RateLimiter;
+use ratelimit::Ratelimiter;
+
+use super::without_keys;
+use crate::contenders::Contender;
+use crate::failure::Failure;
+use crate::workloads::{Plan, Workload};
+
+/// leaky-bucket, asked by `try_acquire`; not fair, which with nobody waiting is the faster choice.
+/// It looks at its clock only when the bucket is empty.
+pub struct LeakyBucket(RateLimiter);
+
+impl fmt::Debug for LeakyBucket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeakyBucket").finish_non_exhaustive()
+    }
+}
+
+impl Contender for LeakyBucket {
+    const NAME: &'static str = "leaky-bucket";
+    type Key = u64;
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        without_keys(workload)
+    }
+
+    fn build(plan: &Plan) -> Result<Self, Failure> {
+        let burst = plan.burst.get() as usize;
+        let mut builder = RateLimiter::builder();
+        builder.max(burst).initial(burst).refill(1).interval(plan.interval).fair(false);
+        Ok(Self(builder.build()))
+    }
+
+    #[inline]
+    fn check(&self, _: &u64) -> bool {
+        black_box(self.0.try_acquire(1))
+    }
+
+    fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
+        self.0.try_acquire(units.get() as usize)
+    }
+
+    fn live_keys(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// ratelimit, asked by `try_wait`.
+#[derive(Debug)]
+pub struct Ratelimit(Ratelimiter);
+
+impl Contender for Ratelimit {
+    const NAME: &'static str = "ratelimit";
+    type Key = u64;
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        without_keys(workload)
+    }
+
+    fn build(plan: &Plan) -> Result<Self, Failure> {
+        let burst = plan.burst.get().into();
+        Ratelimiter::builder(1)
+            .period(plan.interval)
+            .max_tokens(burst)
+            .initial_available(burst)
+            .build()
+            .map(Self)
+            .map_err(|error| Failure::SetUp(format!("{}: {error}", Self::NAME)))
+    }
+
+    #[inline]
+    fn check(&self, _: &u64) -> bool {
+        black_box(self.0.try_wait()).is_ok()
+    }
+
+    fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
+        self.0.try_wait_n(units.get().into()).is_ok()
+    }
+
+    fn live_keys(&self) -> Option<usize> {
+        None
+    }
+}

@@ -1,0 +1,173 @@
+//! Contenders of different types, side by side: erased around a whole round, so that what is timed
+//! is still statically dispatched.
+
+use serde::{Deserialize, Serialize};
+
+use crate::audit::{self, SAMPLED_KEYS, Witness};
+use crate::contenders::{Audited, Contender, Label, Remarks};
+use crate::failure::Failure;
+use crate::memory;
+use crate::script::Script;
+use crate::timed;
+use crate::warm_up::{warm_up, warm_up_audited};
+use crate::workloads::{Plan, Workload};
+
+/// A contender and what can be done with it.
+#[derive(Clone, Debug)]
+pub struct Entry {
+    /// Its name and variant.
+    pub label: Label,
+    /// The variant of ours to set beside it; none for ours.
+    pub beside: Option<&'static str>,
+    /// Why it takes no part in a workload, if it does not.
+    pub absence: fn(Workload) -> Option<&'static str>,
+    /// Builds it and puts the keys in place, in this order.
+    pub enter: Enter,
+    /// One round with a new one, which the scripts' keys are all new to.
+    pub first_checks: fn(&Plan, &[Script]) -> Result<Round, Failure>,
+    /// Resident bytes that this many live keys take, in a process that has run nothing else.
+    pub footprint: fn(usize) -> Result<u64, Failure>,
+}
+
+/// Builds a contender and puts the keys of a plan in place, in an order given as indexes.
+pub type Enter = fn(&Plan, &[u32]) -> Result<Box<dyn Entrant>, Failure>;
+
+/// What one round yields.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Round {
+    /// Millions of checks a second.
+    pub mops: f64,
+    /// What to publish the figure with.
+    pub remarks: Remarks,
+}
+
+impl Entry {
+    /// A limiter of somebody else's.
+    #[must_use]
+    pub fn peer<C: Contender>() -> Self {
+        Self {
+            label: C::label(),
+            beside: Some(C::BESIDE),
+            absence: C::absence,
+            enter: |plan, order| Ok(Box::new(Peer::<C>::enter(plan, order)?)),
+            first_checks: |plan, scripts| first_checks(&C::build(plan)?, plan, scripts),
+            footprint: memory::growth::<C>,
+        }
+    }
+
+    /// A variant of ours.
+    #[must_use]
+    pub fn ours<O: Audited>() -> Self {
+        Self {
+            label: O::label(),
+            beside: None,
+            absence: O::absence,
+            enter: |plan, order| Ok(Box::new(Watched::<O>::enter(plan, order)?)),
+            first_checks: |plan, scripts| first_checks_audited(&O::build(plan)?, plan, scripts),
+            footprint: memory::growth::<O>,
+        }
+    }
+}
+
+/// A limiter that has its keys in place and runs round after round.
+pub trait Entrant {
+    /// Runs the scripts, each on a thread of its own; millions of checks a second.
+    ///
+    /// # Errors
+    /// When another share of the checks is allowed than the plan says.
+    fn round(&self, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure>;
+
+    /// Demands that what happened so far is what was asked for; `tally` counts the checks of each
+    /// key's index.
+    ///
+    /// # Errors
+    /// When a claim does not hold.
+    fn audit(&self, plan: &Plan, tally: &[u32]) -> Result<(), Failure>;
+
+    /// What to publish the figures with.
+    fn remarks(&self) -> Remarks;
+}
+
+struct Peer<C>(C);
+
+impl<C: Contender> Peer<C> {
+    fn enter(plan: &Plan, order: &[u32]) -> Result<Self, Failure> {
+        let contender = C::build(plan)?;
+        warm_up(&contender, plan, order)?;
+        Ok(Self(contender))
+    }
+}
+
+impl<C: Contender> Entrant for Peer<C> {
+    fn round(&self, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure> {
+        timed::round(&self.0, plan, scripts)
+    }
+
+    fn audit(&self, plan: &Plan, _: &[u32]) -> Result<(), Failure> {
+        audit::live_keys(&self.0, plan)
+    }
+
+    fn remarks(&self) -> Remarks {
+        Remarks::default()
+    }
+}
+
+struct Watched<O: Audited> {
+    contender: O,
+    witnesses: Vec<Witness<O::Key>>,
+}
+
+impl<O: Audited> Watched<O> {
+    fn enter(plan: &Plan, order: &[u32]) -> Result<Self, Failure> {
+        let contender = O::build(plan)?;
+        let witnesses = warm_up_audited(&contender, plan, order)?;
+        Ok(Self { contender, witnesses })
+    }
+}
+
+impl<O: Audited> Entrant for Watched<O> {
+    fn round(&self, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure> {
+        timed::round(&self.contender, plan, scripts)
+    }
+
+    fn audit(&self, plan: &Plan, tally: &[u32]) -> Result<(), Failure> {
+        for witness in &self.witnesses {
+            let admitted = if plan.allowed { tally[witness.index() as usize] } else { 0 };
+            witness.testify(&self.contender, plan, admitted)?;
+        }
+        audit::evicted(&self.contender)?;
+        audit::live_keys(&self.contender, plan)
+    }
+
+    fn remarks(&self) -> Remarks {
+        self.contender.remarks()
+    }
+}
+
+fn first_checks<C: Contender>(
+    contender: &C,
+    plan: &Plan,
+    scripts: &[Script],
+) -> Result<Round, Failure> {
+    let mops = timed::round(contender, plan, scripts)?;
+    audit::live_keys(contender, plan)?;
+    Ok(Round { mops, remarks: Remarks::default() })
+}
+
+fn first_checks_audited<O: Audited>(
+    contender: &O,
+    plan: &Plan,
+    scripts: &[Script],
+) -> Result<Round, Failure> {
+    let not_before = contender.now();
+    let round = first_checks(contender, plan, scripts)?;
+    let not_after = contender.now();
+    audit::evicted(contender)?;
+    for script in scripts {
+        let step = script.indexes().len().div_ceil(SAMPLED_KEYS).max(1);
+        for index in script.indexes().step_by(step) {
+            Witness::first_check(index, not_before, not_after).testify(contender, plan, 0)?;
+        }
+    }
+    Ok(Round { remarks: contender.remarks(), ..round })
+}

@@ -1,0 +1,184 @@
+//! The README's tables, made from recorded lines.
+
+use core::fmt::Write as _;
+
+use crate::contenders::{Label, Remarks};
+use crate::failure::Failure;
+use crate::record::{Line, Memory, Run, Speed};
+use crate::roster;
+use crate::verdict::{self, Loss};
+use crate::workloads::Workload;
+
+/// The line before what is made.
+const BEGIN: &str = "<!-- written by the `figure` program of benches: begin -->";
+/// The line after it.
+const END: &str = "<!-- written by the `figure` program of benches: end -->";
+
+/// The document with what stands between the marks made anew.
+///
+/// # Errors
+/// When the document does not have both marks, or nothing is recorded.
+pub fn renew(document: &str, lines: &[Line]) -> Result<String, Failure> {
+    let unmarked = || Failure::SetUp(format!("there are no lines {BEGIN} and {END}"));
+    let (before, rest) = document.split_once(BEGIN).ok_or_else(unmarked)?;
+    let (_, after) = rest.split_once(END).ok_or_else(unmarked)?;
+    Ok(format!("{before}{BEGIN}\n{}{END}{after}", section(lines)?))
+}
+
+/// How the figures came about, the table, what belongs to it, and where we lose.
+fn section(lines: &[Line]) -> Result<String, Failure> {
+    let labels = labels(lines);
+    if labels.is_empty() {
+        return Err(Failure::SetUp("there are no figures to show".to_owned()));
+    }
+    let mut text = String::new();
+    for line in lines {
+        if let Line::Run(run) = line {
+            paragraph(&mut text, &origin(run));
+        }
+    }
+    paragraph(&mut text, &table(lines, &labels));
+    let remarks: Vec<_> = labels.iter().filter_map(|label| remark(lines, label)).collect();
+    for notes in [remarks, absences(lines), losses(lines)] {
+        if !notes.is_empty() {
+            paragraph(&mut text, &notes.join("\n"));
+        }
+    }
+    Ok(text)
+}
+
+fn origin(Run { command, machine, load, date, runs, .. }: &Run) -> String {
+    let load = load.map(|load| format!(", other load {load:.1} threads")).unwrap_or_default();
+    format!("Recorded on {date}, {machine}{load}, medians of {runs} rounds, by\n`{command}`:")
+}
+
+fn paragraph(text: &mut String, paragraph: &str) {
+    // Writing into a `String` does not fail.
+    let _ = writeln!(text, "{paragraph}\n");
+}
+
+/// A row for everybody who has a figure, a column for every workload.
+fn table(lines: &[Line], labels: &[&Label]) -> String {
+    let mut workloads = Workload::ALL.to_vec();
+    workloads.retain(|workload| labels.iter().any(|label| cell(lines, label, *workload).is_some()));
+    let names: Vec<_> = workloads.iter().map(|workload| workload.name()).collect();
+    let mut rows = vec![format!("| | {} |", names.join(" | "))];
+    rows.push(format!("|---|{}", "---|".repeat(workloads.len())));
+    for label in labels {
+        let cells: Vec<_> = workloads
+            .iter()
+            .map(|workload| cell(lines, label, *workload).unwrap_or_else(|| "-".to_owned()))
+            .collect();
+        let name = if label.variant.is_some() { format!("**{label}**") } else { label.to_string() };
+        rows.push(format!("| {name} | {} |", cells.join(" | ")));
+    }
+    let reference = roster::reference().label;
+    let cells: Vec<_> = workloads
+        .iter()
+        .map(|workload| speeds(lines, &reference, *workload).map(|speed| speed.mops))
+        .map(|mops| list(mops.map(|mops| format!("{mops:.1}"))).unwrap_or_default())
+        .collect();
+    rows.push(format!("| *{reference}, million a second* | {} |", cells.join(" | ")));
+    rows.join("\n")
+}
+
+/// Ratios by rising numbers of threads, or bytes a key.
+fn cell(lines: &[Line], label: &Label, workload: Workload) -> Option<String> {
+    let memory = lines.iter().find_map(|line| match line {
+        Line::Memory(memory) if memory.label == *label && memory.workload == workload.name() => {
+            Some(memory)
+        }
+        _ => None,
+    });
+    match memory {
+        Some(Memory { bytes_per_key, .. }) => Some(format!("{bytes_per_key:.1} B")),
+        None => list(speeds(lines, label, workload).map(|speed| two_digits(speed.ratio))),
+    }
+}
+
+fn speeds<'a>(
+    lines: &'a [Line],
+    label: &Label,
+    workload: Workload,
+) -> impl Iterator<Item = &'a Speed> {
+    lines.iter().filter_map(move |line| match line {
+        Line::Speed(speed) if speed.label == *label && speed.workload == workload.name() => {
+            Some(speed)
+        }
+        _ => None,
+    })
+}
+
+fn list(cells: impl Iterator<Item = String>) -> Option<String> {
+    cells.reduce(|all, cell| format!("{all} / {cell}"))
+}
+
+fn two_digits(ratio: f64) -> String {
+    if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
+}
+
+/// Everybody who has a figure: ours first, then in the order of their first figure.
+fn labels(lines: &[Line]) -> Vec<&Label> {
+    let mut labels = Vec::new();
+    for line in lines {
+        match line {
+            Line::Speed(Speed { label, .. }) | Line::Memory(Memory { label, .. }) => {
+                if !labels.contains(&label) {
+                    labels.push(label);
+                }
+            }
+            Line::Run(_) | Line::Absence(_) => {}
+        }
+    }
+    let place = |label: &Label| roster::ours().iter().position(|entry| entry.label == *label);
+    labels.sort_by_key(|label| place(label).unwrap_or(usize::MAX));
+    labels
+}
+
+/// What to publish with all figures of one of ours.
+fn remark(lines: &[Line], label: &Label) -> Option<String> {
+    let by_workload: Vec<_> = Workload::ALL
+        .into_iter()
+        .map(|workload| {
+            let remarks = speeds(lines, label, workload).map(|speed| speed.remarks);
+            (workload, remarks.fold(Remarks::default(), Remarks::and).to_string())
+        })
+        .filter(|(_, remarks)| !remarks.is_empty())
+        .map(|(workload, remarks)| format!("{}: {remarks}", workload.name()))
+        .collect();
+    (!by_workload.is_empty()).then(|| format!("* {label}: {}.", by_workload.join(", ")))
+}
+
+fn absences(lines: &[Line]) -> Vec<String> {
+    verdict::absences(lines)
+        .into_iter()
+        .map(|(label, reasons)| format!("* {label} takes no part in {reasons}."))
+        .collect()
+}
+
+/// A line for each winner and variant of ours.
+fn losses(lines: &[Line]) -> Vec<String> {
+    let losses = verdict::losses(lines);
+    if losses.is_empty() {
+        return vec!["We lose nowhere.".to_owned()];
+    }
+    let mut notes = vec!["Where we lose, and by what factor:".to_owned(), String::new()];
+    let mut done: Vec<(&str, &str)> = Vec::new();
+    for Loss { winner, variant, .. } in &losses {
+        if done.contains(&(winner, variant)) {
+            continue;
+        }
+        done.push((winner, variant));
+        let rows: Vec<_> = losses
+            .iter()
+            .filter(|loss| loss.winner == *winner && loss.variant == *variant)
+            .map(|loss| format!("{} {:.2}", loss.place(), loss.factor))
+            .collect();
+        notes.push(format!("* to {winner}, beside {variant}: {}.", rows.join(", ")));
+    }
+    notes
+}
+
+#[cfg(test)]
+#[path = "markdown_tests.rs"]
+mod tests;

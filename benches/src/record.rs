@@ -1,0 +1,175 @@
+//! Figures as lines of JSON: what `compare` prints and records, and what is drawn from.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::contenders::{Label, Remarks};
+use crate::entrant::Entry;
+use crate::failure::Failure;
+use crate::runner::Measured;
+use crate::workloads::Workload;
+
+/// One line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Line {
+    /// How the lines after it came about.
+    Run(Run),
+    /// Checks a second.
+    Speed(Speed),
+    /// Bytes a key.
+    Memory(Memory),
+    /// No figure, and why.
+    Absence(Absence),
+}
+
+/// How figures came about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Run {
+    /// What was typed.
+    pub command: String,
+    /// What it ran on.
+    pub machine: String,
+    /// How many threads wanted to run in the minute before, where the system tells: other load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub load: Option<f64>,
+    /// The day, as year-month-day.
+    pub date: String,
+    /// What the drawn keys follow from.
+    pub seed: u64,
+    /// Rounds of which the median is given.
+    pub runs: u32,
+}
+
+/// Throughput of one limiter in one workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Speed {
+    /// The workload's name.
+    pub workload: String,
+    /// Threads that checked at the same time.
+    pub threads: usize,
+    /// The limiter.
+    #[serde(flatten)]
+    pub label: Label,
+    /// Millions of checks a second by all threads together: the median.
+    pub mops: f64,
+    /// The slowest round.
+    pub min: f64,
+    /// The fastest round.
+    pub max: f64,
+    /// `mops` divided by the reference's in the same run.
+    pub ratio: f64,
+    /// The variant of ours that is called in the same way, for a peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+    /// What to publish with it.
+    #[serde(flatten)]
+    pub remarks: Remarks,
+}
+
+/// Memory that one limiter takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Memory {
+    /// The workload's name.
+    pub workload: String,
+    /// The limiter.
+    #[serde(flatten)]
+    pub label: Label,
+    /// Live keys.
+    pub keys: usize,
+    /// Resident bytes for each.
+    pub bytes_per_key: f64,
+    /// `bytes_per_key` divided by the reference's in the same run.
+    pub ratio: f64,
+    /// The variant of ours that is called in the same way, for a peer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub beside: Option<String>,
+}
+
+/// A limiter that takes no part in a workload.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Absence {
+    /// The workload's name.
+    pub workload: String,
+    /// The limiter.
+    #[serde(flatten)]
+    pub label: Label,
+    /// Why.
+    pub absent: String,
+}
+
+impl Speed {
+    /// The line of one result; `reference` is the reference's median.
+    #[must_use]
+    pub fn new(workload: Workload, threads: usize, measured: Measured, reference: f64) -> Self {
+        let Measured { label, beside, rates, remarks } = measured;
+        Self {
+            workload: workload.name().to_owned(),
+            threads,
+            label,
+            mops: thousandths(rates.median),
+            min: thousandths(rates.min),
+            max: thousandths(rates.max),
+            ratio: thousandths(rates.median / reference),
+            beside: beside.map(str::to_owned),
+            remarks,
+        }
+    }
+}
+
+impl Memory {
+    /// The line of one result; `reference` is the reference's bytes.
+    #[must_use]
+    pub fn new(entry: &Entry, keys: usize, bytes: u64, reference: f64) -> Self {
+        Self {
+            workload: Workload::Memory.name().to_owned(),
+            label: entry.label.clone(),
+            keys,
+            bytes_per_key: thousandths(bytes as f64 / keys as f64),
+            ratio: thousandths(bytes as f64 / reference),
+            beside: entry.beside.map(str::to_owned),
+        }
+    }
+}
+
+/// The line's text, without an end of line.
+///
+/// # Errors
+/// When a figure is not a number.
+pub fn to_json(line: &Line) -> Result<String, Failure> {
+    serde_json::to_string(line).map_err(|error| Failure::SetUp(error.to_string()))
+}
+
+/// Reads recorded lines.
+///
+/// # Errors
+/// When the file can not be read, or a line is not what is recorded.
+pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
+    let shown = path.display();
+    let text =
+        fs::read_to_string(path).map_err(|error| Failure::SetUp(format!("{shown}: {error}")))?;
+    parse(&text).map_err(|error| Failure::SetUp(format!("{shown}: {error}")))
+}
+
+/// Parses recorded lines.
+///
+/// # Errors
+/// When one is not what is recorded; the text names it.
+pub fn parse(text: &str) -> Result<Vec<Line>, String> {
+    let line = |(number, line): (usize, &str)| {
+        serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))
+    };
+    text.lines().enumerate().map(line).collect()
+}
+
+/// Three decimal places.
+#[must_use]
+pub fn thousandths(value: f64) -> f64 {
+    (value * 1e3).round() / 1e3
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -1,0 +1,94 @@
+//! Who can take part.
+
+use crate::contenders::{Batch32, GovernorString, Hashing as _, Ours, Precise, Recent, Sip};
+use crate::entrant::Entry;
+use crate::failure::Failure;
+
+/// Whether a variant of ours hashes by `SipHash`.
+#[must_use]
+pub fn is_sip(variant: &str) -> bool {
+    variant.ends_with(Sip::SUFFIX)
+}
+
+/// All variants of ours.
+#[must_use]
+pub fn ours() -> Vec<Entry> {
+    vec![
+        Entry::ours::<Ours<Precise>>(),
+        Entry::ours::<Ours<Recent>>(),
+        Entry::ours::<Ours<Batch32>>(),
+        Entry::ours::<Ours<Precise, u64>>(),
+        Entry::ours::<Ours<Precise, String, Sip>>(),
+        Entry::ours::<Ours<Recent, String, Sip>>(),
+        Entry::ours::<Ours<Batch32, String, Sip>>(),
+        Entry::ours::<Ours<Precise, u64, Sip>>(),
+    ]
+}
+
+/// The limiter that ratios are taken to.
+#[must_use]
+pub fn reference() -> Entry {
+    Entry::peer::<GovernorString>()
+}
+
+/// Everybody else.
+///
+/// # Errors
+/// When this program is built without them.
+pub fn peers() -> Result<Vec<Entry>, Failure> {
+    #[cfg(not(feature = "peers"))]
+    return Err(Failure::SetUp("the peers need `--features peers` at build time".to_owned()));
+    #[cfg(feature = "peers")]
+    {
+        use crate::contenders::{
+            GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
+            PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
+        };
+        Ok(vec![
+            Entry::peer::<GovernorUpkeep>(),
+            Entry::peer::<GovernorPresized>(),
+            Entry::peer::<GovernorU64>(),
+            Entry::peer::<GovernorDirect>(),
+            Entry::peer::<PapayaU64>(),
+            Entry::peer::<SccU64>(),
+            Entry::peer::<Quota>(),
+            Entry::peer::<Throttlecrab>(),
+            Entry::peer::<PingoraLimits>(),
+            Entry::peer::<LeakyBucket>(),
+            Entry::peer::<Ratelimit>(),
+        ])
+    }
+}
+
+/// Everybody this program is built with.
+#[must_use]
+pub fn all() -> Vec<Entry> {
+    let mut entries = ours();
+    entries.push(reference());
+    entries.extend(peers().unwrap_or_default());
+    entries
+}
+
+/// The variants of ours named in `variants`; if there are none, all, or only those under the
+/// default hash.
+///
+/// # Errors
+/// When there is no such variant.
+pub fn chosen_of_ours(variants: &[String], also_sip: bool) -> Result<Vec<Entry>, Failure> {
+    let name = |entry: &Entry| entry.label.variant.clone().unwrap_or_default();
+    let mut entries = ours();
+    let known: Vec<_> = entries.iter().map(name).collect();
+    if let Some(unknown) = variants.iter().find(|variant| !known.contains(variant)) {
+        let known = known.join(", ");
+        return Err(Failure::SetUp(format!("no variant is called {unknown}; there are {known}")));
+    }
+    entries.retain(|entry| {
+        let name = name(entry);
+        if variants.is_empty() { also_sip || !is_sip(&name) } else { variants.contains(&name) }
+    });
+    Ok(entries)
+}
+
+#[cfg(test)]
+#[path = "roster_tests.rs"]
+mod tests;

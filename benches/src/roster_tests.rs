@@ -1,0 +1,59 @@
+use std::collections::HashSet;
+
+use super::*;
+use crate::first_checks::{self, Amount};
+use crate::runner::{self, Settings};
+use crate::workloads::Workload;
+
+#[test]
+fn labels_differ() {
+    let labels: HashSet<_> = all().iter().map(|entry| entry.label.to_string()).collect();
+    assert_eq!(labels.len(), all().len());
+}
+
+#[test]
+fn every_peer_names_a_variant_of_ours_to_be_set_beside() {
+    let known: Vec<_> = ours().into_iter().filter_map(|entry| entry.label.variant).collect();
+    for entry in all() {
+        match entry.beside {
+            None => assert!(entry.label.variant.is_some(), "{}", entry.label),
+            Some(variant) => assert!(known.iter().any(|one| one == variant), "{}", entry.label),
+        }
+    }
+}
+
+#[test]
+fn variants_are_chosen_by_name_and_refused_if_unknown() {
+    let names = |entries: Vec<Entry>| -> Vec<_> {
+        entries.into_iter().filter_map(|entry| entry.label.variant).collect()
+    };
+    let given = ["recent-sip".to_owned(), "precise".to_owned()];
+    assert_eq!(names(chosen_of_ours(&given, false).expect("known")), ["precise", "recent-sip"]);
+    let quick = names(chosen_of_ours(&[], false).expect("known"));
+    assert_eq!(quick, ["precise", "recent", "batch32", "precise-u64"]);
+    assert_eq!(chosen_of_ours(&[], true).expect("known").len(), ours().len());
+    assert!(chosen_of_ours(&["hasty".to_owned()], false).is_err());
+}
+
+/// Every claim of every workload holds for everybody who takes part.
+#[test]
+fn everybody_can_do_what_they_take_part_in() {
+    for workload in Workload::ALL {
+        let mut present = all();
+        present.retain(|entry| (entry.absence)(workload).is_none());
+        assert!(present.iter().any(|entry| entry.label == reference().label), "{workload:?}");
+        if workload == Workload::NewKey {
+            for (entry, threads) in present.iter().flat_map(|entry| [(entry, 1), (entry, 2)]) {
+                first_checks::measure(entry, Amount { threads, checks: 2_000 })
+                    .unwrap_or_else(|error| panic!("{}: {error}", entry.label));
+            }
+        } else {
+            let keys = if workload.is_hot() { 1 } else { 2_000 };
+            let settings = Settings { threads: vec![1, 2], runs: 2, checks: 640, keys, seed: 3 };
+            runner::run(workload, &settings, &present, |_, measured| {
+                assert_eq!(measured.len(), present.len());
+            })
+            .unwrap_or_else(|error| panic!("{workload:?}: {error}"));
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! Recorded lines for tests.
+
+use crate::contenders::{Label, Remarks};
+use crate::record::{Absence, Line, Memory, Run, Speed};
+
+/// How the other samples came about.
+pub fn run() -> Line {
+    Line::Run(Run {
+        command: "compare --sample".to_owned(),
+        machine: "2 cores, <made up> & unreal".to_owned(),
+        load: Some(0.25),
+        date: "2026-11-21".to_owned(),
+        seed: 7,
+        runs: 5,
+    })
+}
+
+/// The figure of one of our variants, where the reference does a million a second.
+pub fn ours(workload: &str, threads: usize, variant: &str, mops: f64) -> Line {
+    speed(workload, threads, label("ours", Some(variant)), mops, None)
+}
+
+/// A peer's figure, to be set beside our `precise`.
+pub fn peer(workload: &str, threads: usize, name: &str, mops: f64) -> Line {
+    speed(workload, threads, label(name, None), mops, Some("precise".to_owned()))
+}
+
+/// A row of memory, where the reference takes a hundred bytes.
+pub fn memory(name: &str, variant: Option<&str>, bytes_per_key: f64) -> Line {
+    let label = label(name, variant);
+    let beside = variant.is_none().then(|| "precise".to_owned());
+    let (workload, ratio) = ("memory".to_owned(), bytes_per_key / 100.0);
+    Line::Memory(Memory { workload, label, keys: 10, bytes_per_key, ratio, beside })
+}
+
+/// A peer that takes no part.
+pub fn absence(workload: &str, name: &str, why: &str) -> Line {
+    let (workload, absent) = (workload.to_owned(), why.to_owned());
+    Line::Absence(Absence { workload, label: label(name, None), absent })
+}
+
+fn speed(workload: &str, threads: usize, label: Label, mops: f64, beside: Option<String>) -> Line {
+    let staleness_us = (label.variant.as_deref() == Some("recent")).then_some(1_500);
+    Line::Speed(Speed {
+        workload: workload.to_owned(),
+        threads,
+        label,
+        mops,
+        min: mops / 2.0,
+        max: mops * 2.0,
+        ratio: mops,
+        beside,
+        remarks: Remarks { staleness_us },
+    })
+}
+
+fn label(contender: &str, variant: Option<&str>) -> Label {
+    Label { contender: contender.to_owned(), variant: variant.map(str::to_owned) }
+}
+
+/// Two workloads and memory; ours win one row and lose one.
+pub fn lines() -> Vec<Line> {
+    vec![
+        run(),
+        ours("zipf-1m", 1, "precise", 4.0),
+        ours("zipf-1m", 1, "recent", 12.0),
+        peer("zipf-1m", 1, "governor-string", 1.0),
+        peer("zipf-1m", 1, "sketch", 6.0),
+        ours("zipf-1m", 2, "precise", 3.0),
+        ours("zipf-1m", 2, "recent", 11.0),
+        peer("zipf-1m", 2, "governor-string", 1.0),
+        peer("zipf-1m", 2, "sketch", 0.75),
+        ours("new-key", 1, "precise", 2.0),
+        peer("new-key", 1, "governor-string", 1.0),
+        absence("new-key", "sketch", "it has no keys"),
+        memory("ours", Some("precise"), 20.0),
+        memory("governor-string", None, 100.0),
+        absence("memory", "sketch", "it has no keys"),
+    ]
+}

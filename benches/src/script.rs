@@ -1,0 +1,125 @@
+//! What each thread checks.
+
+use core::hint::black_box;
+
+use crate::contenders::Contender;
+use crate::draw::{Draw, key_of, write_key};
+use crate::failure::Failure;
+use crate::workloads::Workload;
+
+/// A type that names who is limited, made from a key's index.
+pub trait CallKey: Send + Sync + Sized + 'static {
+    /// What a variant's name holds for keys of this type.
+    const SUFFIX: &'static str;
+
+    /// The key of an index.
+    fn of(index: u32) -> Self;
+
+    /// Makes this the key of another index.
+    fn set(&mut self, index: u32);
+
+    /// The script's keys of this type.
+    fn of_script(script: &Script) -> &[Self];
+}
+
+impl CallKey for String {
+    const SUFFIX: &'static str = "";
+
+    fn of(index: u32) -> Self {
+        key_of(index)
+    }
+
+    fn set(&mut self, index: u32) {
+        write_key(self, index);
+    }
+
+    fn of_script(script: &Script) -> &[Self] {
+        &script.strings
+    }
+}
+
+impl CallKey for u64 {
+    const SUFFIX: &'static str = "-u64";
+
+    fn of(index: u32) -> Self {
+        index.into()
+    }
+
+    fn set(&mut self, index: u32) {
+        *self = index.into();
+    }
+
+    fn of_script(script: &Script) -> &[Self] {
+        &script.numbers
+    }
+}
+
+/// The keys one thread checks in a round, in order, `laps` times over: as strings, and the same
+/// ones as integers.
+///
+/// They stand in memory in the order of their use, as a request's key is at hand when it is
+/// checked: what is timed is the limiter and no look-up of the key's text.
+#[derive(Debug)]
+pub struct Script {
+    draw: Draw,
+    strings: Vec<String>,
+    numbers: Vec<u64>,
+    laps: u32,
+}
+
+impl Script {
+    /// A single key is repeated this often, so that stepping through the list costs nothing and
+    /// the list stays in the first-level cache.
+    const HOT_KEYS: u32 = 64;
+
+    /// The script of thread number `thread`, from 0, for `checks` checks out of `keys` keys.
+    /// There are no keys in it before [`Script::redraw`].
+    ///
+    /// # Errors
+    /// When the keys can not be drawn.
+    pub fn new(
+        workload: Workload,
+        keys: usize,
+        checks: u32,
+        seed: u64,
+        thread: usize,
+    ) -> Result<Self, Failure> {
+        let draw = Draw::new(workload, keys, seed, thread)?;
+        let (length, laps) =
+            if workload.is_hot() { (Self::HOT_KEYS, checks / Self::HOT_KEYS) } else { (checks, 1) };
+        let strings = (0..length).map(|_| String::new()).collect();
+        Ok(Self { draw, strings, numbers: vec![0; length as usize], laps })
+    }
+
+    /// Draws new keys into the same places, and tells `tally` how often each index is checked.
+    pub fn redraw(&mut self, mut tally: impl FnMut(u32, u32)) {
+        for (string, number) in self.strings.iter_mut().zip(&mut self.numbers) {
+            let index = self.draw.next_index();
+            string.set(index);
+            number.set(index);
+            tally(index, self.laps);
+        }
+    }
+
+    /// Checks in a round.
+    #[must_use]
+    pub fn checks(&self) -> u64 {
+        self.numbers.len() as u64 * u64::from(self.laps)
+    }
+
+    /// The keys' indexes, in order.
+    #[must_use]
+    pub fn indexes(&self) -> impl ExactSizeIterator<Item = u32> {
+        self.numbers.iter().map(|number| *number as u32)
+    }
+
+    /// Checks every key and counts what was allowed.
+    #[inline(never)]
+    pub fn perform<C: Contender>(&self, contender: &C) -> u64 {
+        let mut allowed = 0;
+        for _ in 0..self.laps {
+            allowed += contender.check_all(black_box(C::Key::of_script(self)));
+        }
+        allowed
+    }
+}

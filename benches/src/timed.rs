@@ -1,0 +1,39 @@
+//! One round of one limiter.
+
+use std::sync::Barrier;
+use std::time::{Duration, Instant};
+
+use crate::audit;
+use crate::contenders::Contender;
+use crate::failure::Failure;
+use crate::script::Script;
+use crate::workloads::Plan;
+
+/// Runs every script on a thread of its own, at the same time; the throughput in millions a second,
+/// from the first thread's start to the last one's end.
+///
+/// # Errors
+/// When another share of the checks is allowed than the plan says.
+pub fn round<C: Contender>(contender: &C, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure> {
+    let barrier = Barrier::new(scripts.len());
+    let perform = |script: &Script| {
+        barrier.wait();
+        let start = Instant::now();
+        let allowed = script.perform(contender);
+        (start, Instant::now(), allowed)
+    };
+    let outcomes = std::thread::scope(|scope| {
+        let threads: Vec<_> =
+            scripts.iter().map(|script| scope.spawn(|| perform(script))).collect();
+        threads.into_iter().map(std::thread::ScopedJoinHandle::join).collect::<Result<Vec<_>, _>>()
+    });
+    let outcomes =
+        outcomes.map_err(|_| Failure::SetUp(format!("{}: a thread panicked", C::label())))?;
+
+    let checks = scripts.iter().map(Script::checks).sum();
+    audit::share::<C>(plan, outcomes.iter().map(|(_, _, allowed)| allowed).sum(), checks)?;
+    let start = outcomes.iter().map(|(start, _, _)| *start).min();
+    let end = outcomes.iter().map(|(_, end, _)| *end).max();
+    let elapsed = start.zip(end).map_or(Duration::ZERO, |(start, end)| end - start);
+    Ok(checks as f64 / elapsed.as_secs_f64() / 1e6)
+}
