@@ -24,7 +24,7 @@ fn sample() -> [Line; 4] {
             max: 13.5,
             ratio: 3.086,
             beside: None,
-            remarks: Remarks { staleness_us: Some(1_500) },
+            remarks: Remarks { staleness_us: Some(1_500), ..Remarks::default() },
         }),
         Line::Memory(Memory {
             workload: "memory".to_owned(),

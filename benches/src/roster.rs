@@ -1,6 +1,8 @@
 //! Who can take part.
 
-use crate::contenders::{Batch32, GovernorString, Hashing as _, Ours, Precise, Recent, Sip};
+use crate::contenders::{
+    Batch32, GovernorString, Hashing as _, Leased, Ours, Precise, Recent, Sip,
+};
 use crate::entrant::Entry;
 use crate::failure::Failure;
 
@@ -16,6 +18,7 @@ pub fn ours() -> Vec<Entry> {
     vec![
         Entry::ours::<Ours<Precise>>(),
         Entry::ours::<Ours<Recent>>(),
+        Entry::ours::<Ours<Leased>>(),
         Entry::ours::<Ours<Batch32>>(),
         Entry::ours::<Ours<Precise, u64>>(),
         Entry::ours::<Ours<Precise, String, Sip>>(),

@@ -50,7 +50,7 @@ fn speed(workload: &str, threads: usize, label: Label, mops: f64, beside: Option
         max: mops * 2.0,
         ratio: mops,
         beside,
-        remarks: Remarks { staleness_us },
+        remarks: Remarks { staleness_us, ..Remarks::default() },
     })
 }
 

@@ -13,7 +13,7 @@ use core::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use self::governor::GovernorString;
-pub use self::ours::{Batch32, Hashing, Ours, Precise, Rapid, Recent, Sip, Style};
+pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip, Style};
 #[cfg(feature = "peers")]
 pub use self::peers::{
     GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
@@ -115,21 +115,31 @@ pub struct Remarks {
     /// Microseconds: the longest time the limiter's clock has stood still, if it is one that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub staleness_us: Option<u64>,
+    /// Units: the largest lease, where there are leases.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_units: Option<u64>,
 }
 
 impl Remarks {
     /// The remarks that hold for two measurements together.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
-        Self { staleness_us: self.staleness_us.max(other.staleness_us) }
+        Self {
+            staleness_us: self.staleness_us.max(other.staleness_us),
+            lease_units: self.lease_units.max(other.lease_units),
+        }
     }
 }
 
 impl fmt::Display for Remarks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.staleness_us {
-            Some(micros) => write!(f, "clock up to {:.1} ms late", micros as f64 / 1e3),
-            None => Ok(()),
+        if let Some(micros) = self.staleness_us {
+            write!(f, "clock up to {:.1} ms late", micros as f64 / 1e3)?;
         }
+        if let Some(units) = self.lease_units {
+            let separator = if self.staleness_us.is_some() { ", " } else { "" };
+            write!(f, "{separator}leases of {units}")?;
+        }
+        Ok(())
     }
 }

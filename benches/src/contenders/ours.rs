@@ -29,6 +29,8 @@ pub trait Style: Sync + Sized + 'static {
     type Clock: Clock + Sync + Debug;
     /// The style's name in reports.
     const NAME: &'static str;
+    /// The largest lease of a hot key, in units; 0 for none.
+    const LEASES: u64 = 0;
 
     /// A new clock.
     ///
@@ -99,7 +101,26 @@ impl Style for Recent {
     }
 
     fn remarks(limiter: &Limiter<RecentClock>) -> Remarks {
-        Remarks { staleness_us: Some(limiter.clock().staleness().as_micros() as u64) }
+        let staleness_us = Some(limiter.clock().staleness().as_micros() as u64);
+        Remarks { staleness_us, ..Remarks::default() }
+    }
+}
+
+/// [`Recent`], with threads that lease units of hot keys.
+#[derive(Debug)]
+pub struct Leased;
+
+impl Style for Leased {
+    type Clock = RecentClock;
+    const NAME: &'static str = "leased";
+    const LEASES: u64 = 1_024;
+
+    fn clock() -> Result<RecentClock, Failure> {
+        Recent::clock()
+    }
+
+    fn remarks(limiter: &Limiter<RecentClock>) -> Remarks {
+        Remarks { lease_units: Some(limiter.lease_units()), ..Recent::remarks(limiter) }
     }
 }
 
@@ -191,7 +212,8 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Contender for Ours<S, K, H> {
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
-        let builder = Limiter::builder(quota).capacity(plan.keys).clock(S::clock()?);
+        let builder =
+            Limiter::builder(quota).capacity(plan.keys).leases(S::LEASES).clock(S::clock()?);
         let builder = match H::hasher() {
             Some(hasher) => builder.hasher(hasher),
             None => builder,
@@ -227,7 +249,9 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Audited for Ours<S, K, H> {
     }
 
     fn debt(&self, key: &K) -> Duration {
-        self.limiter.peek(key).reset_after()
+        // What lies in leases is charged and not admitted.
+        let leased = self.limiter.quota().debt_of(self.limiter.leased(key));
+        self.limiter.peek(key).reset_after().saturating_sub(leased)
     }
 
     fn evicted(&self) -> u64 {
