@@ -230,7 +230,7 @@ impl<C: Clock> Limiter<C> {
         for (index, home) in away {
             match home.update_in_block(now, admit) {
                 Some(update) => {
-                    decisions[*index] = answer(&self.table, &self.gcra, *home, update, 1)
+                    decisions[*index] = answer(&self.table, &self.gcra, *home, update, 1);
                 }
                 None => home.prefetch_beyond_block(),
             }

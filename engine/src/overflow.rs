@@ -95,6 +95,12 @@ impl Counters {
         self.shards.iter().map(|shard| shard[event as usize].load(Ordering::Relaxed)).sum()
     }
 
+    /// Every atomic of these counters.
+    #[cfg(all(test, interleave))]
+    pub(crate) fn atomics(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.shards.iter().flat_map(|shard| shard.iter())
+    }
+
     pub(crate) fn counts(&self) -> OverflowCounts {
         OverflowCounts {
             evicted: self.sum(Event::Evicted),

@@ -129,7 +129,8 @@ impl<'m> Search<'m> {
         assert!(model.threads.len() <= THREADS_MAX);
         let slots = shared.table.lines.all().iter().flat_map(|line| &line.slots);
         let mut atomics: Vec<_> = slots.flat_map(|slot| [&slot.tag, &slot.word]).collect();
-        atomics.extend([&shared.table.evicted, &shared.clock]);
+        atomics.extend(shared.table.counters.atomics());
+        atomics.extend([&shared.table.pressed, &shared.clock]);
         let same = |body| move |other: &Thread| Arc::ptr_eq(body, other);
         let twin = |body| model.threads.iter().position(same(body)).unwrap();
         let address = |(index, atomic): (usize, &&AtomicU64)| (address(atomic), index);
