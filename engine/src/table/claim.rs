@@ -28,7 +28,7 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{BLOCK, Place, SLOTS, Slot};
+use super::lines::{BLOCK, CANDIDATES, Place, SLOTS, Slot};
 use super::{State, Table, Update};
 use crate::overflow::{Event, OverflowPolicy};
 
@@ -93,9 +93,15 @@ impl<S: State> Table<S> {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
+        let mut fetched = looked_at;
         for candidate in looked_at..self.lines.candidates() {
+            if candidate == fetched {
+                // All blocks beyond the home block at once: most who come so far look through them.
+                fetched = if candidate < BLOCK { BLOCK } else { CANDIDATES };
+                self.prefetch(place, candidate..fetched);
+            }
             let line = self.lines.line(place, candidate);
-            if let Some(update) = line.update::<false>(key, now, decide) {
+            if let Some(update) = line.update::<true>(key, now, decide) {
                 return update;
             }
         }
@@ -158,6 +164,9 @@ impl<S: State> Table<S> {
                 let tag = Tag(slot.tag.load(Ordering::Relaxed));
                 if tag.names(key) {
                     return Scan::Found(slot);
+                }
+                if most_vacant == usize::MAX {
+                    continue;
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
                 let fresh_from = self.state.fresh_from(word.value());

@@ -41,7 +41,7 @@ use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
 
 use bits::{Tag, Word};
-use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, SLOTS, Slot};
+use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, Place, SLOTS, Slot};
 
 /// The share of slots that may be live before keys compete for places, as a fraction.
 const FILL: (usize, usize) = (4, 5);
@@ -105,6 +105,13 @@ impl<S: State> Table<S> {
         let line = self.lines.home(key);
         lines::prefetch(line);
         Home { table: self, key, line }
+    }
+
+    /// Brings those of a key's lines nearer that the table has.
+    fn prefetch(&self, place: Place, candidates: Range<usize>) {
+        for candidate in candidates.start..candidates.end.min(self.lines.candidates()) {
+            lines::prefetch(self.lines.line(place, candidate));
+        }
     }
 
     /// Every settled slot's key and value, each read at its own moment.
@@ -233,11 +240,7 @@ impl<S: State> Home<'_, S> {
     }
 
     fn prefetch(self, candidates: Range<usize>) {
-        let lines = &self.table.lines;
-        let place = lines.place(self.key);
-        for candidate in candidates.start..candidates.end.min(lines.candidates()) {
-            lines::prefetch(lines.line(place, candidate));
-        }
+        self.table.prefetch(self.table.lines.place(self.key), candidates);
     }
 }
 
