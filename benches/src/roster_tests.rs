@@ -30,7 +30,7 @@ fn variants_are_chosen_by_name_and_refused_if_unknown() {
     let given = ["recent-sip".to_owned(), "precise".to_owned()];
     assert_eq!(names(chosen_of_ours(&given, false).expect("known")), ["precise", "recent-sip"]);
     let quick = names(chosen_of_ours(&[], false).expect("known"));
-    assert_eq!(quick, ["precise", "recent", "batch32", "precise-u64"]);
+    assert_eq!(quick, ["precise", "recent", "leased", "batch32", "precise-u64"]);
     assert_eq!(chosen_of_ours(&[], true).expect("known").len(), ours().len());
     assert!(chosen_of_ours(&["hasty".to_owned()], false).is_err());
 }

@@ -11,7 +11,7 @@ use super::Violation;
 /// Low bits of a key's hash that do not choose its home in the smallest table.
 const TAG_BITS: u32 = 47;
 /// Slots of the lines that a key may live in.
-pub const PLACES: usize = 32;
+pub const PLACES: usize = 48;
 
 /// `count` keys with one home; each has further places of its own.
 #[must_use]
@@ -19,7 +19,7 @@ pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
     tags(seed).map(KeyHash::from_bits).take(count).collect()
 }
 
-/// `count` keys, at least 33, that may live in the same [`PLACES`] slots of a table of the smallest
+/// `count` keys, more than [`PLACES`], that may live in the same slots of a table of the smallest
 /// size, and nowhere else.
 ///
 /// How tags choose their lines is the engine's business. What is assumed of it here is tried out, so
@@ -30,7 +30,7 @@ pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
 pub fn rivals(count: usize, seed: u64) -> Result<Vec<KeyHash>, Violation> {
     /// The multiplier that spreads the further lines of tags, and the number of distances.
     const STRIDE: u64 = 0xb504_f333_f9de_6485;
-    const DISTANCES: u64 = 511;
+    const DISTANCES: u64 = 340;
     let nearest = |tag: &u64| tag.wrapping_mul(STRIDE) < u64::MAX / DISTANCES;
     let keys: Vec<_> = tags(seed).filter(nearest).map(KeyHash::from_bits).take(count).collect();
 
