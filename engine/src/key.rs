@@ -16,7 +16,9 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// A key after hashing: 59 bits that stand for the key everywhere, in a table and on the wire.
 ///
 /// Two keys with one `KeyHash` share one state. Among `n` live keys a given key meets such a twin
-/// with a probability of about `n / 2^59` (2 in 10^11 at ten million keys).
+/// with a probability of about `n / 2^59` (2 in 10^11 at ten million keys). Tables of the smallest
+/// size tell keys apart by 47 of these bits and by where they lie, which makes it up to twenty
+/// times as likely there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(u64);
 

@@ -43,7 +43,8 @@ use crate::tsc::TscClock;
 ///   drained and lies idle, unless that thread is just taking them. A higher cost is paid by the word
 ///   or by one lease as a whole, so it can be denied while up to 1/16 of the burst is leased in parts.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
-///   the worst, and only of keys whose threads keep changing.
+///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
+///   to drain, and of keys that are refunded as often as they are charged.
 /// * `remaining` counts what other threads have leased as taken, and `reset_after` counts leased
 ///   units as used. Both describe the key's word at a moment during the call.
 /// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
@@ -329,7 +330,7 @@ impl<C: Clock> Limiter<C> {
         leases.units(&self.gcra, key, lease::look(&self.table, key, now), now)
     }
 
-    /// Gives back what this thread has leased and not used, as far as nothing has been charged
+    /// Gives back what this thread, and those that share its part, have leased and not used, as far as nothing has been charged
     /// to the same key since; the rest can still be used by others until it has drained. For
     /// a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
     pub fn return_leases(&self) {

@@ -28,7 +28,9 @@ use hardware::Hardware;
 /// * The fallback continues where the counter was at the last comparison, or later where the
 ///   counter was ahead. It is never before a reading that was given when the comparison failed,
 ///   unless the counter itself had gone back, or another processor's was ahead.
-/// * A reading before a previous one never mints tokens: see [`Clock`].
+/// * Between comparisons readings are the counter's: on processors whose counters differ by less than
+///   the millisecond that is tolerated, one can be before a previous one. That never mints tokens:
+///   see [`Clock`].
 #[derive(Clone, Debug)]
 pub struct TscClock {
     checked: Checked<Hardware>,

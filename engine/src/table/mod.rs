@@ -126,7 +126,7 @@ impl<S: State> Table<S> {
     }
 
     pub(crate) fn capacity(&self) -> usize {
-        self.lines.all().len() * SLOTS / FILL.1 * FILL.0
+        self.lines.all().len() * SLOTS * FILL.0 / FILL.1
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {

@@ -71,6 +71,13 @@ fn a_table_filled_to_its_capacity_does_not_evict() {
 }
 
 #[test]
+fn a_table_has_at_least_the_capacity_asked_for() {
+    for keys in [1, 13_103, 13_104, 13_105, 13_107, 13_108, 20_000, 99_999, 1_000_000] {
+        assert!(Table::new(keys, Tat).unwrap().capacity() >= keys, "{keys}");
+    }
+}
+
+#[test]
 fn an_expired_key_makes_room_and_a_live_one_does_not() {
     let table = Table::with_lines(8, Tat).unwrap();
     let all: Vec<_> = keys(32).collect();
