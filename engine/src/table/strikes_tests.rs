@@ -93,3 +93,16 @@ fn a_delayed_thread_sees_the_place_that_has_become_free() {
         assert_eq!(table.evicted(), 0);
     }
 }
+
+#[test]
+fn a_table_is_pressed_before_it_evicts() {
+    let table = Table::with_lines(4, Tat).unwrap();
+    let mut pressed = false;
+    for key in keys(17) {
+        assert_eq!(table.evicted(), 0);
+        pressed = table.is_pressed();
+        set(&table, key, NOW + 1);
+    }
+    assert_eq!(table.evicted(), 1, "the last key found no room");
+    assert!(pressed, "denials were counted when it came");
+}
