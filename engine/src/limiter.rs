@@ -46,7 +46,9 @@ use crate::tsc::TscClock;
 ///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
 ///   to drain, and of keys that are refunded as often as they are charged.
 /// * `remaining` counts what other threads have leased as taken, and `reset_after` counts leased
-///   units as used. Both describe the key's word at a moment during the call.
+///   units as used. Both describe the key's word at a moment during the call. Where told debt has
+///   taken the word beyond the burst, [`Limiter::peek`] says so and leaves this thread's lease out,
+///   from which a check may still be admitted.
 /// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.

@@ -38,7 +38,8 @@ impl<C: Clock> Limiter<C> {
     /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
     /// allocates.
     ///
-    /// What threads have leased of the key is forgotten too, except by a thread that is just taking it.
+    /// What threads have leased of the key is forgotten too, except by a thread that is just taking it
+    /// or is in [`Limiter::return_leases`].
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
         self.lower(key, gcra::reset);
