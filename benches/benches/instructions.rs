@@ -35,7 +35,7 @@ const BURST: u64 = 1 << 20;
 /// A limiter, what it is asked, and what happened. Boxed, so that handing it over costs nothing
 /// that depends on the system's libraries.
 struct Scene {
-    limiter: Limiter<ManualClock>,
+    limiter: Limiter<Quota, ManualClock>,
     keys: Vec<String>,
     hashes: Vec<KeyHash>,
     /// Room for the answers to a batch.
@@ -100,7 +100,7 @@ impl Scene {
     #[inline]
     fn each(
         mut self: Box<Self>,
-        operation: impl Fn(&Limiter<ManualClock>, &String) -> Decision,
+        operation: impl Fn(&Limiter<Quota, ManualClock>, &String) -> Decision,
     ) -> Box<Self> {
         for key in &self.keys[..OPERATIONS] {
             let decision = black_box(operation(black_box(&self.limiter), black_box(key)));

@@ -3,12 +3,12 @@
 use core::fmt;
 
 use crate::clock::Clock;
-use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
-use crate::lease::Leases;
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Parts};
+use crate::observer::Observer;
 use crate::overflow::OverflowPolicy;
 use crate::quota::{Quota, QuotaError};
+use crate::rule::{Algorithm as _, Rule};
 use crate::table::Table;
 use crate::tsc::TscClock;
 
@@ -21,13 +21,14 @@ pub const MAX_CAPACITY: usize = 1 << 36;
 /// What a limiter is to be made of; see [`Limiter::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct LimiterBuilder<C = TscClock> {
-    quota: Quota,
+pub struct LimiterBuilder<R = Quota, C = TscClock, O = ()> {
+    rule: R,
     capacity: usize,
     hasher: Option<KeyHasher>,
     leases: u64,
     overflow: OverflowPolicy,
     clock: Source<C>,
+    observer: O,
 }
 
 #[derive(Debug)]
@@ -36,20 +37,21 @@ enum Source<C> {
     Given(C),
 }
 
-impl LimiterBuilder {
-    pub(crate) fn new(quota: Quota) -> Self {
+impl<R: Rule> LimiterBuilder<R> {
+    pub(crate) fn new(rule: R) -> Self {
         Self {
-            quota,
+            rule,
             capacity: DEFAULT_CAPACITY,
             hasher: None,
             leases: 0,
             overflow: OverflowPolicy::default(),
             clock: Source::Made(TscClock::new),
+            observer: (),
         }
     }
 }
 
-impl<C: Clock> LimiterBuilder<C> {
+impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// How many keys shall fit at once, from 1 to [`MAX_CAPACITY`]; [`DEFAULT_CAPACITY`] unless
     /// set. A key takes 20 bytes at this fill; memory that no key has touched is only reserved.
     /// Small tables are rounded up to 13 107 keys (256 KiB).
@@ -86,36 +88,42 @@ impl<C: Clock> LimiterBuilder<C> {
     }
 
     /// The clock to read; a new [`TscClock`] unless set.
-    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<D> {
-        LimiterBuilder {
-            quota: self.quota,
-            capacity: self.capacity,
-            hasher: self.hasher,
-            leases: self.leases,
-            overflow: self.overflow,
-            clock: Source::Given(clock),
-        }
+    pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
+        let Self { rule, capacity, hasher, leases, overflow, clock: _, observer } = self;
+        let clock = Source::Given(clock);
+        LimiterBuilder { rule, capacity, hasher, leases, overflow, clock, observer }
+    }
+
+    /// Who hears of each decision; nobody unless set.
+    pub fn observer<P: Observer>(self, observer: P) -> LimiterBuilder<R, C, P> {
+        let Self { rule, capacity, hasher, leases, overflow, clock, observer: _ } = self;
+        LimiterBuilder { rule, capacity, hasher, leases, overflow, clock, observer }
     }
 
     /// Makes the limiter: the only step that allocates.
     ///
     /// # Errors
-    /// When the quota can not be enforced, the capacity is out of range, or the memory is not to
+    /// When the rule can not be enforced, the capacity is out of range, or the memory is not to
     /// be had.
-    pub fn build(self) -> Result<Limiter<C>, BuildError> {
-        let gcra = Gcra::exact(&self.quota).map_err(BuildError::Quota)?;
+    pub fn build(self) -> Result<Limiter<R, C, O>, BuildError> {
+        let algorithm = self.rule.algorithm().map_err(BuildError::Quota)?;
         if self.capacity == 0 || self.capacity > MAX_CAPACITY {
             return Err(BuildError::Capacity);
         }
-        let table = Table::new(self.capacity, Tat).ok_or(BuildError::OutOfMemory)?;
-        let table = table.with_policy(self.overflow);
-        let hasher = self.hasher.unwrap_or_else(KeyHasher::random);
+        let table = Table::new(self.capacity, algorithm.state()).ok_or(BuildError::OutOfMemory)?;
         let clock = match self.clock {
             Source::Made(make) => make(),
             Source::Given(clock) => clock,
         };
-        let leases = Leases::new(self.leases, gcra.burst());
-        Ok(Limiter::from_parts(self.quota, gcra, hasher, clock, table, leases))
+        Ok(Limiter::from_parts(Parts {
+            rule: self.rule,
+            hasher: self.hasher.unwrap_or_else(KeyHasher::random),
+            clock,
+            table: table.with_policy(self.overflow),
+            leases: R::leases(&algorithm, self.leases),
+            algorithm,
+            observer: self.observer,
+        }))
     }
 }
 

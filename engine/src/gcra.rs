@@ -13,6 +13,7 @@
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
+use crate::rule::Algorithm;
 use crate::table::{State, Update};
 
 /// Bits of a TAT.
@@ -27,7 +28,7 @@ const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
 
 /// A table's values are TATs: a key is as good as new when its TAT has come.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Tat;
+pub struct Tat;
 
 impl State for Tat {
     #[inline]
@@ -103,7 +104,7 @@ fn end_of_time() -> u64 {
 
 /// A quota in the units of one scale: everything a decision needs, computed once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Gcra {
+pub struct Gcra {
     scale: Scale,
     /// Emission interval T in units, at least 1.
     interval: u64,
@@ -190,11 +191,16 @@ impl Gcra {
         (charged - now <= self.tau).then_some(charged)
     }
 
+    /// The debt of `cost` in units, saturating. A blocked quota has no emission interval: nothing is
+    /// owed under it.
+    fn debt_of(&self, cost: u64) -> u64 {
+        if self.burst == 0 { 0 } else { cost.saturating_mul(self.interval) }
+    }
+
     /// The TAT after `cost` was given back at `now` to a key with `tat`, never below fresh; `None`
     /// when there is nothing to change.
     pub(crate) fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        // A blocked quota has no emission interval, and has admitted nothing.
-        let units = if self.burst == 0 { 0 } else { cost.saturating_mul(self.interval) };
+        let units = self.debt_of(cost);
         (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
     }
 
@@ -273,6 +279,47 @@ impl Gcra {
         // because room * (1 / interval - reciprocal / 2^64) < 2^57 * 2^-64 + 1 quotient step.
         let estimate = ((u128::from(room) * u128::from(self.reciprocal)) >> 64) as u64;
         if (estimate + 1) * self.interval <= room { estimate + 1 } else { estimate }
+    }
+}
+
+impl Algorithm for Gcra {
+    type State = Tat;
+
+    fn state(&self) -> Tat {
+        Tat
+    }
+
+    #[inline]
+    fn instant(&self, now: Timestamp) -> u64 {
+        self.scale.instant(now)
+    }
+
+    #[inline]
+    fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        self.admit(tat, now, cost)
+    }
+
+    fn charge(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        let charged = charge(tat, now, self.debt_of(cost));
+        (charged > tat && charged > now).then_some(charged)
+    }
+
+    fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        self.refund(tat, now, cost)
+    }
+
+    fn reset(&self, tat: u64, now: u64) -> Option<u64> {
+        reset(tat, now)
+    }
+
+    #[inline]
+    fn can_fit(&self, cost: u64) -> bool {
+        cost <= self.burst
+    }
+
+    #[inline]
+    fn answer(&self, update: Update, cost: u64) -> Decision {
+        self.answer(update, cost)
     }
 }
 

@@ -124,14 +124,18 @@ impl KeyHasher {
     fn hash64(&self, bytes: &[u8]) -> u64 {
         match &self.0 {
             Algorithm::Rapid(secrets) => rapid(bytes, secrets),
-            Algorithm::Sip(keyed) => {
-                use core::hash::Hasher;
-                let mut hasher = *keyed;
-                hasher.write(bytes);
-                hasher.finish128().h1
-            }
+            Algorithm::Sip(keyed) => sip(bytes, keyed),
         }
     }
+}
+
+/// Out of line: in line it would keep the other hash from being so.
+#[inline(never)]
+fn sip(bytes: &[u8], keyed: &SipHasher13) -> u64 {
+    use core::hash::Hasher as _;
+    let mut hasher = *keyed;
+    hasher.write(bytes);
+    hasher.finish128().h1
 }
 
 /// rapidhash V3. Keys of 8 to 16 bytes are hashed in line, which takes two multiplications.

@@ -41,6 +41,7 @@ use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::KeyHash;
 use crate::overflow::answer;
+use crate::rule::Leasing;
 use crate::table::{Table, Update};
 
 use block::Block;
@@ -64,7 +65,7 @@ const MAX_STRIPES: usize = 64;
 
 /// The leases of one limiter.
 #[derive(Debug)]
-pub(crate) struct Leases {
+pub struct Leases {
     /// A power of two of them.
     stripes: Box<[CachePadded<Stripe>]>,
     /// The largest lease, in units.
@@ -304,6 +305,31 @@ impl Leases {
     #[inline]
     fn stripe(&self, seat: Seat) -> &Stripe {
         &self.stripes[seat.among(self.stripes.len())]
+    }
+}
+
+impl Leasing<Gcra> for Leases {
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
+    fn decide(
+        &self,
+        table: &Table<Tat>,
+        gcra: &Gcra,
+        key: KeyHash,
+        cost: u64,
+        now: u64,
+        reread: impl Fn() -> u64,
+    ) -> Decision {
+        let check = Check { gcra, table, key, cost, now, reread };
+        let seat = Seat::here();
+        if cost == 0 { self.peek(seat, &check) } else { self.decide(seat, &check) }
+    }
+
+    fn forget(&self, key: KeyHash) {
+        self.forget(key);
     }
 }
 

@@ -24,10 +24,12 @@ mod interleave;
 mod key;
 mod lease;
 mod limiter;
+mod observer;
 mod overflow;
 mod quota;
 #[cfg(any(test, not(loom)))]
 mod recent;
+mod rule;
 mod sync;
 mod table;
 mod tsc;
@@ -38,8 +40,10 @@ pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 pub use lease::MAX_LEASE_UNITS;
 pub use limiter::Limiter;
+pub use observer::Observer;
 pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(not(loom))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
+pub use rule::Rule;
 pub use tsc::TscClock;

@@ -3,7 +3,7 @@
 use crossbeam_utils::CachePadded;
 
 use crate::decision::Decision;
-use crate::gcra::{Gcra, Tat};
+use crate::rule::Algorithm;
 use crate::sync::{AtomicU64, Ordering};
 use crate::table::{Home, Table, Update};
 
@@ -145,27 +145,33 @@ mod tests {
 
 /// The answer to a check that did this to the key, of which the table hears what its policy needs.
 #[inline]
-pub(crate) fn answer(
-    table: &Table<Tat>,
-    gcra: &Gcra,
-    home: Home<'_, Tat>,
+pub(crate) fn answer<A: Algorithm>(
+    table: &Table<A::State>,
+    algorithm: &A,
+    home: Home<'_, A::State>,
     update: Update,
     cost: u64,
 ) -> Decision {
     // Only denials and keys without a place can matter to the policy.
     if !matches!(update, Update::Written { .. }) && table.is_pressed() {
-        note(table, gcra, home, update, cost);
+        note(table, algorithm, home, update, cost);
     }
-    gcra.answer(update, cost)
+    algorithm.answer(update, cost)
 }
 
 /// Tells the table of a denial, once it is short of room, and counts what it had no room for.
 #[cold]
-fn note(table: &Table<Tat>, gcra: &Gcra, home: Home<'_, Tat>, update: Update, cost: u64) {
+fn note<A: Algorithm>(
+    table: &Table<A::State>,
+    algorithm: &A,
+    home: Home<'_, A::State>,
+    update: Update,
+    cost: u64,
+) {
     match update {
         Update::Unchanged { now, .. } => {
             // A look is no denial, and a cost that never fits says nothing about its key.
-            let denied = (1..=gcra.burst()).contains(&cost);
+            let denied = cost > 0 && algorithm.can_fit(cost);
             if denied && table.policy() == OverflowPolicy::EvictLeastDebt {
                 home.strike(now);
             }

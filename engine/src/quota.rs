@@ -3,6 +3,10 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::gcra::Gcra;
+use crate::lease::Leases;
+use crate::rule::{Rule, sealed};
+
 /// A rate and a burst: `count` units each `period`, at most `burst` of them at once.
 ///
 /// The constructors name the period; the burst equals the count until [`Quota::burst`] sets it.
@@ -92,6 +96,21 @@ impl Quota {
             .saturating_mul(u128::from(cost))
             .div_ceil(u128::from(self.count));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+    }
+}
+
+impl sealed::Sealed for Quota {}
+
+impl Rule for Quota {
+    type Algorithm = Gcra;
+    type Leases = Leases;
+
+    fn algorithm(&self) -> Result<Gcra, QuotaError> {
+        Gcra::exact(self)
+    }
+
+    fn leases(gcra: &Gcra, units: u64) -> Option<Leases> {
+        Leases::new(units, gcra.burst())
     }
 }
 

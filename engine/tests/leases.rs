@@ -9,7 +9,7 @@ use tidegate_engine::{Clock, Limiter, MAX_LEASE_UNITS, ManualClock, Quota};
 
 const THREADS: usize = 4;
 
-fn leasing(quota: Quota, units: u64) -> Limiter<ManualClock> {
+fn leasing(quota: Quota, units: u64) -> Limiter<Quota, ManualClock> {
     let limiter = Limiter::builder(quota).leases(units).clock(ManualClock::new()).build().unwrap();
     assert!(limiter.lease_units() > 0, "nothing is leased");
     limiter
@@ -18,12 +18,12 @@ fn leasing(quota: Quota, units: u64) -> Limiter<ManualClock> {
 /// A burst large enough that something is leased on a machine of any size.
 const BURST: u64 = 200_000;
 
-fn admitted(limiter: &Limiter<ManualClock>, key: &str, tries: u64) -> u64 {
+fn admitted(limiter: &Limiter<Quota, ManualClock>, key: &str, tries: u64) -> u64 {
     (0..tries).map(|_| u64::from(limiter.check(key).is_allowed())).sum()
 }
 
 /// The debt of all keys together, in units.
-fn debt(limiter: &Limiter<ManualClock>) -> u64 {
+fn debt(limiter: &Limiter<Quota, ManualClock>) -> u64 {
     let unit = limiter.quota().debt_of(1).as_nanos();
     limiter.live().map(|(_, debt)| (debt.as_nanos() / unit) as u64).sum()
 }

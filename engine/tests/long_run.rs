@@ -45,7 +45,7 @@ impl Random {
     }
 }
 
-fn limiter(quota: Quota) -> Limiter<ManualClock> {
+fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
     Limiter::builder(quota).capacity(1).clock(ManualClock::new()).build().unwrap()
 }
 

@@ -37,7 +37,7 @@ fn any_quota() -> impl Strategy<Value = Quota> {
     })
 }
 
-fn limiter(quota: Quota) -> Limiter<ManualClock> {
+fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
     Limiter::builder(quota).capacity(1).clock(ManualClock::new()).build().unwrap()
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tidegate_engine::{Clock, Limiter, ManualClock, OverflowPolicy, Quota, Timestamp};
 
-type Manual = Limiter<ManualClock>;
+type Manual = Limiter<Quota, ManualClock>;
 
 const QUOTA: Quota = Quota::per_minute(60).burst(5);
 

@@ -39,7 +39,7 @@ fn quota() -> impl Strategy<Value = Quota> {
         .prop_map(|(count, burst)| Quota::new(count, Duration::from_secs(1)).burst(burst))
 }
 
-fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
+fn limiter(quota: Quota) -> (Limiter<Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     (Limiter::builder(quota).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
 }

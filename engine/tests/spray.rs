@@ -41,7 +41,7 @@ struct Limited {
 }
 
 impl Limited {
-    fn check(&mut self, limiter: &Limiter<ManualClock>, now: Duration) {
+    fn check(&mut self, limiter: &Limiter<Quota, ManualClock>, now: Duration) {
         let Habit { quota, cost } = self.habit;
         let interval = quota.period().as_nanos() / u128::from(quota.count());
         let charged = self.tat.max(now.as_nanos()) + interval * u128::from(cost);

@@ -6,12 +6,12 @@ use tidegate_engine::{
     BuildError, Clock, Limiter, MAX_BURST_TOLERANCE, ManualClock, Quota, QuotaError, Timestamp,
 };
 
-fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
+fn limiter(quota: Quota) -> (Limiter<Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     (Limiter::builder(quota).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
 }
 
-fn admitted(limiter: &Limiter<ManualClock>, tries: u32) -> u32 {
+fn admitted(limiter: &Limiter<Quota, ManualClock>, tries: u32) -> u32 {
     (0..tries).map(|_| u32::from(limiter.check("key").is_allowed())).sum()
 }
 

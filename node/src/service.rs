@@ -125,7 +125,7 @@ impl Service {
         let limit = self.named.get(name).ok_or(CheckError::UnknownLimit)?;
         let key = hashed(&limit.limiter, key)?;
         let decision = limit.limiter.check_n(key, cost);
-        let quota = *limit.limiter.quota();
+        let quota = limit.limiter.quota();
         self.tell(limit.id, key, &quota, &decision, cost);
         limit.http.count(&decision, cost);
         Ok((decision, quota))

@@ -164,7 +164,7 @@ struct Limited {
 }
 
 impl Limited {
-    fn check(&mut self, limiter: &Limiter<ManualClock>, now: u64) {
+    fn check(&mut self, limiter: &Limiter<Quota, ManualClock>, now: u64) {
         let interval = QUOTA.debt_of(1).as_nanos() as u64;
         let charged = self.tat.max(now) + interval;
         let allowed = limiter.check(self.key).is_allowed();

@@ -19,7 +19,7 @@ use crate::workloads::{Plan, Workload};
 /// The engine, called in one style with keys of one type under one hash.
 #[derive(Debug)]
 pub struct Ours<S: Style, K = String, H = Rapid> {
-    limiter: Limiter<S::Clock>,
+    limiter: Limiter<Quota, S::Clock>,
     setup: PhantomData<fn(K, H)>,
 }
 
@@ -40,7 +40,7 @@ pub trait Style: Sync + Sized + 'static {
 
     /// Asks for one unit of each key in turn; how many were allowed.
     #[inline]
-    fn check_all<K: Key>(limiter: &Limiter<Self::Clock>, keys: &[K]) -> u64 {
+    fn check_all<K: Key>(limiter: &Limiter<Quota, Self::Clock>, keys: &[K]) -> u64 {
         keys.iter().map(|key| u64::from(check(limiter, black_box(key)))).sum()
     }
 
@@ -52,13 +52,13 @@ pub trait Style: Sync + Sized + 'static {
 
     /// What has to be known beside the style's figures.
     #[must_use]
-    fn remarks(_: &Limiter<Self::Clock>) -> Remarks {
+    fn remarks(_: &Limiter<Quota, Self::Clock>) -> Remarks {
         Remarks::default()
     }
 }
 
 #[inline]
-fn check<C: Clock, K: Key>(limiter: &Limiter<C>, key: &K) -> bool {
+fn check<C: Clock, K: Key>(limiter: &Limiter<Quota, C>, key: &K) -> bool {
     black_box(limiter.check(key)).is_allowed()
 }
 
@@ -100,7 +100,7 @@ impl Style for Recent {
         (workload == Workload::Memory).then_some(SAME_TABLE)
     }
 
-    fn remarks(limiter: &Limiter<RecentClock>) -> Remarks {
+    fn remarks(limiter: &Limiter<Quota, RecentClock>) -> Remarks {
         let staleness_us = Some(limiter.clock().staleness().as_micros() as u64);
         Remarks { staleness_us, ..Remarks::default() }
     }
@@ -119,7 +119,7 @@ impl Style for Leased {
         Recent::clock()
     }
 
-    fn remarks(limiter: &Limiter<RecentClock>) -> Remarks {
+    fn remarks(limiter: &Limiter<Quota, RecentClock>) -> Remarks {
         Remarks { lease_units: Some(limiter.lease_units()), ..Recent::remarks(limiter) }
     }
 }
@@ -137,7 +137,7 @@ impl Style for Batch32 {
     }
 
     #[inline]
-    fn check_all<K: Key>(limiter: &Limiter<TscClock>, keys: &[K]) -> u64 {
+    fn check_all<K: Key>(limiter: &Limiter<Quota, TscClock>, keys: &[K]) -> u64 {
         const BATCH: usize = 32;
         let mut decisions = Vec::with_capacity(BATCH);
         let mut allowed = 0;

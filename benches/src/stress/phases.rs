@@ -144,7 +144,7 @@ struct Tally {
 }
 
 fn check_all<const STALLS: bool>(
-    limiter: &Limiter<Hesitant<STALLS>>,
+    limiter: &Limiter<Quota, Hesitant<STALLS>>,
     keys: &[KeyHash],
     mut draw: impl FnMut() -> usize,
     rng: &mut Xoshiro256PlusPlus,
@@ -160,7 +160,7 @@ fn check_all<const STALLS: bool>(
 
 /// What each key has been admitted, and so has to owe.
 struct Book<'a, const STALLS: bool> {
-    limiter: &'a Limiter<Hesitant<STALLS>>,
+    limiter: &'a Limiter<Quota, Hesitant<STALLS>>,
     clock: &'a ManualClock,
     keys: &'a [KeyHash],
     evicts: bool,
@@ -175,7 +175,7 @@ struct Book<'a, const STALLS: bool> {
 
 impl<'a, const STALLS: bool> Book<'a, STALLS> {
     fn new(
-        limiter: &'a Limiter<Hesitant<STALLS>>,
+        limiter: &'a Limiter<Quota, Hesitant<STALLS>>,
         clock: &'a ManualClock,
         keys: &'a [KeyHash],
         evicts: bool,

@@ -99,7 +99,7 @@ fn run<C: Clock + Sync>(
 }
 
 fn check_all<C: Clock>(
-    limiter: &Limiter<C>,
+    limiter: &Limiter<Quota, C>,
     keys: &[KeyHash],
     truth: &TscClock,
     rng: &mut Xoshiro256PlusPlus,

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 
 use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::decision::Decision;
-use crate::gcra::{Gcra, Tat};
-use crate::key::{KeyHash, KeyHasher};
+use crate::gcra::Tat;
+use crate::key::KeyHash;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
 use crate::table::Table;
@@ -23,11 +23,10 @@ fn key(index: usize) -> KeyHash {
     KeyHash::from_bits(1 + ((index as u64) << 20))
 }
 
-fn limiter(quota: Quota, units: u64) -> Limiter<ManualClock> {
-    let gcra = Gcra::exact(&quota).unwrap();
+fn limiter(quota: Quota, units: u64) -> Limiter<Quota, ManualClock> {
     let table = Table::new(1, Tat).unwrap();
     let leases = Leases::striped(units, quota.burst_size(), STRIPES);
-    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), ManualClock::new(), table, leases)
+    Limiter::for_tests(quota, ManualClock::new(), table, leases)
 }
 
 /// A bucket that follows what was admitted, in 1/(16 * count) nanoseconds.
@@ -112,7 +111,7 @@ impl Followed {
 }
 
 /// Units that checks of one unit would be admitted now, one by one.
-fn left(limiter: &Limiter<ManualClock>, key: KeyHash) -> u64 {
+fn left(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     let (table, gcra) = limiter.parts();
     let now = gcra.scale().instant(limiter.clock().now());
     let word = gcra.answer(table.home(key).update(now, || now, |_, _| None), 0);
@@ -120,7 +119,7 @@ fn left(limiter: &Limiter<ManualClock>, key: KeyHash) -> u64 {
 }
 
 fn hold(
-    limiter: &Limiter<ManualClock>,
+    limiter: &Limiter<Quota, ManualClock>,
     key: KeyHash,
     followed: &mut Followed,
     decision: &Decision,
@@ -185,7 +184,7 @@ proptest! {
 }
 
 /// Asks until the word and every lease of the key are used up, from all seats.
-fn exhaust(limiter: &Limiter<ManualClock>, key: KeyHash) -> u64 {
+fn exhaust(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     let admitted = |seat| {
         Seat::sit(seat);
         let most = 2 * limiter.quota().burst_size();
@@ -227,10 +226,9 @@ fn few_units_drain_unused() {
 #[test]
 fn a_forgotten_key_leaves_no_lease_behind() {
     let quota = Quota::per_second(1).burst(10_000);
-    let (gcra, table) = (Gcra::exact(&quota).unwrap(), Table::with_lines(2, Tat).unwrap());
+    let table = Table::with_lines(2, Tat).unwrap();
     let leases = Leases::striped(100, quota.burst_size(), STRIPES);
-    let hasher = KeyHasher::rapid(1);
-    let limiter = Limiter::from_parts(quota, gcra, hasher, ManualClock::new(), table, leases);
+    let limiter = Limiter::for_tests(quota, ManualClock::new(), table, leases);
     Seat::sit(0);
     for _ in 0..2_000 {
         assert!(limiter.check(key(0)).is_allowed());

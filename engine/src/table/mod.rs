@@ -47,14 +47,14 @@ use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, Place, SLOTS, Slot};
 const FILL: (usize, usize) = (4, 5);
 
 /// What a table has to know about the values of an algorithm.
-pub(crate) trait State {
+pub trait State {
     /// The time from which a key with this value is exactly a fresh key. A fresh key's value, 0, is
     /// so at all times: this is 0 then.
     fn fresh_from(&self, value: u64) -> u64;
 }
 
 #[derive(Debug)]
-pub(crate) struct Table<S> {
+pub struct Table<S> {
     lines: Lines,
     state: S,
     policy: OverflowPolicy,
@@ -65,7 +65,7 @@ pub(crate) struct Table<S> {
 
 /// What [`Home::update`] did, with the `now` it decided at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Update {
+pub enum Update {
     /// The key's value was `before` (0: no live word) and has been replaced.
     Written { before: u64, now: u64 },
     /// The key's value was `found` (0: none) and was left so.

@@ -10,8 +10,8 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock, Timestamp};
-use crate::gcra::{Gcra, Tat};
-use crate::key::{KeyHash, KeyHasher};
+use crate::gcra::Tat;
+use crate::key::KeyHash;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
 use crate::sync::watched::watch;
@@ -175,7 +175,7 @@ struct Account {
 }
 
 struct Run {
-    limiter: Limiter<ManualClock>,
+    limiter: Limiter<Quota, ManualClock>,
     ledger: Ledger,
     died: bool,
     /// What the thread that ended may or may not have done.
@@ -318,16 +318,15 @@ impl Add for Ledger {
 }
 
 /// An emission interval of one nanosecond, so that debts are costs.
-fn limiter(lines: usize) -> Limiter<ManualClock> {
+fn limiter(lines: usize) -> Limiter<Quota, ManualClock> {
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
     let clock = ManualClock::new();
     clock.set(Timestamp::from_nanos(1_000));
-    let gcra = Gcra::exact(&quota).expect("the quota can be enforced");
     let table = Table::with_lines(lines, Tat).expect("there is memory");
-    Limiter::from_parts(quota, gcra, KeyHasher::rapid(1), clock, table, None)
+    Limiter::for_tests(quota, clock, table, None)
 }
 
-fn act(limiter: &Limiter<ManualClock>, action: Action, ledger: &mut Ledger) {
+fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledger) {
     let key = KeyHash::from_parts(0, action.key());
     match action {
         Check(_) => {
@@ -360,7 +359,7 @@ fn act(limiter: &Limiter<ManualClock>, action: Action, ledger: &mut Ledger) {
 
 /// Acts one by one, each in at most `bound` operations on atomics.
 fn act_bounded(
-    limiter: &Limiter<ManualClock>,
+    limiter: &Limiter<Quota, ManualClock>,
     actions: &[Action],
     bound: u64,
     name: &str,

@@ -5,12 +5,13 @@
 //! never claim a slot.
 
 use crate::clock::Clock;
-use crate::gcra;
 use crate::key::Key;
+use crate::observer::Observer;
+use crate::rule::{Algorithm as _, Leasing as _, Rule};
 
 use super::Limiter;
 
-impl<C: Clock> Limiter<C> {
+impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Gives back `cost` units that were admitted and not used: lowers the key's debt by `cost`
     /// emission intervals of the limiter's own quota, at most to none.
     ///
@@ -28,7 +29,7 @@ impl<C: Clock> Limiter<C> {
     /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
     /// O(1), neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
-        self.lower(key, |tat, now| self.gcra.refund(tat, now, cost));
+        self.lower(key, |tat, now| self.algorithm().refund(tat, now, cost));
     }
 
     /// Forgets the key's debt, as if it had never been seen; the next check finds the whole burst.
@@ -42,15 +43,15 @@ impl<C: Clock> Limiter<C> {
     /// or is in [`Limiter::return_leases`].
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
-        self.lower(key, gcra::reset);
+        self.lower(key, |value, now| self.algorithm().reset(value, now));
         if let Some(leases) = &self.leases {
             leases.forget(key);
         }
     }
 
-    /// Replaces a live word by what `decide(tat, now)` returns.
+    /// Replaces a live word by what `decide(value, now)` returns.
     fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
-        let now = || self.gcra.scale().instant(self.clock.now());
+        let now = || self.instant_now();
         let _ = self.table.home(self.hash(key)).update(now(), now, decide);
     }
 }

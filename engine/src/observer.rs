@@ -1,0 +1,22 @@
+//! Hearing of decisions.
+
+use crate::decision::Decision;
+use crate::key::KeyHash;
+
+/// Hears of each decision that a [`Limiter`](crate::Limiter) makes, on the thread that asked and before
+/// the answer is returned. Given to the builder; without one, nothing is called and nothing is paid.
+pub trait Observer {
+    /// Whether [`Observer::decided`] does anything.
+    const LISTENS: bool = true;
+
+    /// A check of `cost` units (0: a look) of `key` was decided.
+    fn decided(&self, key: KeyHash, cost: u64, decision: &Decision);
+}
+
+/// Nobody listens.
+impl Observer for () {
+    const LISTENS: bool = false;
+
+    #[inline]
+    fn decided(&self, _: KeyHash, _: u64, _: &Decision) {}
+}

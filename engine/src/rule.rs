@@ -1,0 +1,109 @@
+//! What a limiter enforces, and what an algorithm has to provide for that.
+
+use core::fmt::Debug;
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::key::KeyHash;
+use crate::quota::QuotaError;
+use crate::table::{State, Table, Update};
+
+/// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
+/// key.
+///
+/// [`Quota`](crate::Quota) is one. The trait is sealed: an algorithm lives up to what the table asks
+/// of its words, which the types of other crates can not be held to.
+pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
+    /// The rule in the form in which checks are decided.
+    #[doc(hidden)]
+    type Algorithm: Algorithm;
+    /// What of a hot key threads may hold for themselves.
+    #[doc(hidden)]
+    type Leases: Leasing<Self::Algorithm>;
+
+    /// Compiles the rule.
+    #[doc(hidden)]
+    fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
+
+    /// Leases of up to `units`; `None` where there are to be none.
+    #[doc(hidden)]
+    fn leases(algorithm: &Self::Algorithm, units: u64) -> Option<Self::Leases>;
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Arithmetic on the value of one key: what stands in its word, 0 for a key without one.
+///
+/// All methods are pure. `now` is what [`Algorithm::instant`] makes of a timestamp; a value may come
+/// from a later `now` than the one at hand, and nothing is minted then.
+pub trait Algorithm: Debug + Send + Sync + 'static {
+    /// What the table knows of the values.
+    type State: State + Debug + Send + Sync;
+
+    /// The table's part of the algorithm.
+    fn state(&self) -> Self::State;
+
+    /// A point in time on the scale of the values, never beyond the last one at which keys are still
+    /// decided rightly: time stands still there, and exhausted keys stay denied.
+    fn instant(&self, now: Timestamp) -> u64;
+
+    /// The value after admitting `cost`, at least 1; `None` when it does not fit.
+    fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value after charging `cost` whether or not it fits, saturating; `None` when it stays.
+    fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value after giving back `cost`, never better than fresh; `None` when it stays.
+    fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value of a key whose charges are forgotten; `None` when it has none.
+    fn reset(&self, value: u64, now: u64) -> Option<u64>;
+
+    /// Whether a fresh key admits `cost`: if not, no key ever does.
+    fn can_fit(&self, cost: u64) -> bool;
+
+    /// The answer to a check of `cost` that did this to the key's word; to a look, of cost 0.
+    fn answer(&self, update: Update, cost: u64) -> Decision;
+}
+
+/// Deciding a check by what the thread holds for itself, before the key's word is asked.
+pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
+    /// Decides by a lease or by the word. `now` and `reread` are as in
+    /// [`Home::update`](crate::table::Home::update).
+    fn decide(
+        &self,
+        table: &Table<A::State>,
+        algorithm: &A,
+        key: KeyHash,
+        cost: u64,
+        now: u64,
+        reread: impl Fn() -> u64,
+    ) -> Decision;
+
+    /// Empties the leases of a key whose word has been reset.
+    fn forget(&self, key: KeyHash);
+}
+
+/// Of rules that know no leases: there is no value of this type.
+#[derive(Debug)]
+pub enum NoLeases {}
+
+impl<A: Algorithm> Leasing<A> for NoLeases {
+    fn decide(
+        &self,
+        _: &Table<A::State>,
+        _: &A,
+        _: KeyHash,
+        _: u64,
+        _: u64,
+        _: impl Fn() -> u64,
+    ) -> Decision {
+        match *self {}
+    }
+
+    fn forget(&self, _: KeyHash) {
+        match *self {}
+    }
+}
