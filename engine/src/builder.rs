@@ -10,7 +10,15 @@ use crate::overflow::OverflowPolicy;
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Algorithm as _, Rule};
 use crate::table::Table;
+#[cfg(feature = "std")]
 use crate::tsc::TscClock;
+
+/// The clock of a limiter that was given none.
+#[cfg(feature = "std")]
+pub(crate) type DefaultClock = TscClock;
+/// There is none without an operating system to ask; this one stands still until it is moved.
+#[cfg(not(feature = "std"))]
+pub(crate) type DefaultClock = crate::clock::ManualClock;
 
 /// Keys that fit at once unless [`LimiterBuilder::capacity`] says otherwise.
 pub const DEFAULT_CAPACITY: usize = 1 << 20;
@@ -21,10 +29,10 @@ pub const MAX_CAPACITY: usize = 1 << 36;
 /// What a limiter is to be made of; see [`Limiter::builder`].
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct LimiterBuilder<R = Quota, C = TscClock, O = ()> {
+pub struct LimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     rule: R,
     capacity: usize,
-    hasher: Option<KeyHasher>,
+    hasher: Source<KeyHasher>,
     leases: u64,
     overflow: OverflowPolicy,
     clock: Source<C>,
@@ -32,20 +40,45 @@ pub struct LimiterBuilder<R = Quota, C = TscClock, O = ()> {
 }
 
 #[derive(Debug)]
-enum Source<C> {
-    Made(fn() -> C),
-    Given(C),
+enum Source<T> {
+    /// Made when the limiter is.
+    #[cfg_attr(
+        not(feature = "std"),
+        expect(dead_code, reason = "there is nothing to make it from")
+    )]
+    Made(fn() -> T),
+    Given(T),
 }
 
+impl<T> Source<T> {
+    fn get(self) -> T {
+        match self {
+            Self::Made(make) => make(),
+            Self::Given(it) => it,
+        }
+    }
+}
+
+#[cfg(feature = "std")]
 impl<R: Rule> LimiterBuilder<R> {
     pub(crate) fn new(rule: R) -> Self {
+        Self::of(rule, Source::Made(TscClock::new), Source::Made(KeyHasher::random))
+    }
+}
+
+impl<R: Rule, C: Clock> LimiterBuilder<R, C> {
+    pub(crate) fn with(rule: R, clock: C, hasher: KeyHasher) -> Self {
+        Self::of(rule, Source::Given(clock), Source::Given(hasher))
+    }
+
+    fn of(rule: R, clock: Source<C>, hasher: Source<KeyHasher>) -> Self {
         Self {
             rule,
             capacity: DEFAULT_CAPACITY,
-            hasher: None,
+            hasher,
             leases: 0,
             overflow: OverflowPolicy::default(),
-            clock: Source::Made(TscClock::new),
+            clock,
             observer: (),
         }
     }
@@ -62,7 +95,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// How keys are hashed; rapidhash under a random seed unless set. Limiters that exchange
     /// [`KeyHash`](crate::KeyHash)es need one hasher.
     pub fn hasher(self, hasher: KeyHasher) -> Self {
-        Self { hasher: Some(hasher), ..self }
+        Self { hasher: Source::Given(hasher), ..self }
     }
 
     /// Lets threads lease up to `units` of a hot key at once, at most
@@ -77,6 +110,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// Every other check then also looks into its thread's part of 2 KiB, which makes one of a cold
     /// key, or of a key that is denied, slower by roughly a fifth. For limits with keys that
     /// several threads check millions of times a second.
+    #[cfg(feature = "std")]
     pub fn leases(self, units: u64) -> Self {
         Self { leases: units, ..self }
     }
@@ -111,14 +145,10 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             return Err(BuildError::Capacity);
         }
         let table = Table::new(self.capacity, algorithm.state()).ok_or(BuildError::OutOfMemory)?;
-        let clock = match self.clock {
-            Source::Made(make) => make(),
-            Source::Given(clock) => clock,
-        };
         Ok(Limiter::from_parts(Parts {
             rule: self.rule,
-            hasher: self.hasher.unwrap_or_else(KeyHasher::random),
-            clock,
+            hasher: self.hasher.get(),
+            clock: self.clock.get(),
             table: table.with_policy(self.overflow),
             leases: R::leases(&algorithm, self.leases),
             algorithm,
@@ -149,8 +179,8 @@ impl fmt::Display for BuildError {
     }
 }
 
-impl std::error::Error for BuildError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+impl core::error::Error for BuildError {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Quota(error) => Some(error),
             _ => None,

@@ -1,5 +1,7 @@
 //! Who is limited: keys and how they are hashed.
 
+use alloc::string::String;
+use alloc::vec::Vec;
 use core::fmt;
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
@@ -92,6 +94,7 @@ impl KeyHasher {
     }
 
     /// rapidhash under a seed of the operating system's randomness, as std's hash maps draw it.
+    #[cfg(feature = "std")]
     #[must_use]
     pub fn random() -> Self {
         use std::hash::{BuildHasher, RandomState};

@@ -13,7 +13,15 @@
 //! ```
 //!
 //! [`Limiter`] states what is guaranteed; [`Quota`] how limits are written down.
+//!
+//! # Features
+//! `std` (on unless turned off): clocks of the operating system, random seeds, leases. Without it the crate is
+//! `no_std` and needs `alloc` and 64-bit atomics; a limiter is then made by
+//! [`Limiter::builder_with`], from a clock and a seed of yours.
 #![warn(missing_docs)]
+#![cfg_attr(not(any(feature = "std", test, loom, interleave)), no_std)]
+
+extern crate alloc;
 
 mod builder;
 mod clock;
@@ -22,28 +30,32 @@ mod gcra;
 #[cfg(interleave)]
 mod interleave;
 mod key;
+#[cfg(feature = "std")]
 mod lease;
 mod limiter;
 mod observer;
 mod overflow;
 mod quota;
-#[cfg(any(test, not(loom)))]
+#[cfg(all(feature = "std", any(test, not(loom))))]
 mod recent;
 mod rule;
 mod sync;
 mod table;
+#[cfg(feature = "std")]
 mod tsc;
 
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
+#[cfg(feature = "std")]
 pub use lease::MAX_LEASE_UNITS;
 pub use limiter::Limiter;
 pub use observer::Observer;
 pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
-#[cfg(not(loom))]
+#[cfg(all(feature = "std", not(loom)))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 pub use rule::Rule;
+#[cfg(feature = "std")]
 pub use tsc::TscClock;

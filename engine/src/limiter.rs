@@ -4,7 +4,7 @@ mod bucket;
 mod lower;
 mod many;
 
-use crate::builder::LimiterBuilder;
+use crate::builder::{DefaultClock, LimiterBuilder};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash, KeyHasher};
@@ -13,7 +13,6 @@ use crate::overflow::{Event, OverflowCounts, OverflowPolicy, answer};
 use crate::quota::Quota;
 use crate::rule::{Algorithm, Leasing, Rule};
 use crate::table::{Home, Table, Update};
-use crate::tsc::TscClock;
 
 type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 
@@ -70,7 +69,7 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// # Ok::<(), tidegate_engine::BuildError>(())
 /// ```
 #[derive(Debug)]
-pub struct Limiter<R: Rule = Quota, C = TscClock, O = ()> {
+pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
     algorithm: R::Algorithm,
     hasher: KeyHasher,
     clock: C,
@@ -94,8 +93,28 @@ pub(crate) struct Parts<R: Rule, C, O> {
 impl Limiter {
     /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless told
     /// otherwise.
+    #[cfg(feature = "std")]
     pub fn builder<R: Rule>(rule: R) -> LimiterBuilder<R> {
         LimiterBuilder::new(rule)
+    }
+
+    /// Starts building a limiter from a clock and a hasher of yours, without an operating system.
+    /// Who can choose keys must not be able to guess the hasher's seed.
+    ///
+    /// ```
+    /// use tidegate_engine::{KeyHasher, Limiter, ManualClock, Quota};
+    ///
+    /// let (clock, hasher) = (ManualClock::new(), KeyHasher::rapid(0x5eed));
+    /// let limiter = Limiter::builder_with(Quota::per_second(1), clock, hasher).build()?;
+    /// assert!(limiter.check("user:42").is_allowed());
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    pub fn builder_with<R: Rule, C: Clock>(
+        rule: R,
+        clock: C,
+        hasher: KeyHasher,
+    ) -> LimiterBuilder<R, C> {
+        LimiterBuilder::with(rule, clock, hasher)
     }
 }
 

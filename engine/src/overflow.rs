@@ -1,5 +1,7 @@
 //! What becomes of a key for which there is no place.
 
+use alloc::boxed::Box;
+
 use crossbeam_utils::CachePadded;
 
 use crate::decision::Decision;
@@ -81,7 +83,7 @@ const SHARDS: usize = if cfg!(any(loom, interleave)) { 1 } else { 16 };
 
 impl Counters {
     pub(crate) fn new() -> Self {
-        let shard = || CachePadded::new(std::array::from_fn(|_| AtomicU64::new(0)));
+        let shard = || CachePadded::new(core::array::from_fn(|_| AtomicU64::new(0)));
         Self { shards: (0..SHARDS).map(|_| shard()).collect() }
     }
 
@@ -111,12 +113,14 @@ impl Counters {
     }
 }
 
-/// The calling thread's shard: where the thread keeps its own variables tells it from others.
+/// The calling thread's shard: where its stack lies tells it from others.
 fn shard() -> usize {
-    thread_local!(static HERE: u8 = const { 0 });
+    /// Stacks lie at least as far apart, and one call chain seldom spans more.
+    const STACK_BYTES_LOG2: u32 = 16;
     const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let here = HERE.with(|here| std::ptr::from_ref(here).addr());
-    ((here as u64).wrapping_mul(SPREAD) >> 32) as usize % SHARDS
+    let here = 0_u8;
+    let stack = core::ptr::from_ref(&here).addr() as u64 >> STACK_BYTES_LOG2;
+    (stack.wrapping_mul(SPREAD) >> 32) as usize % SHARDS
 }
 
 #[cfg(all(test, not(any(loom, interleave))))]

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::gcra::Gcra;
+#[cfg(feature = "std")]
 use crate::lease::Leases;
 use crate::rule::{Rule, sealed};
 
@@ -103,12 +104,16 @@ impl sealed::Sealed for Quota {}
 
 impl Rule for Quota {
     type Algorithm = Gcra;
+    #[cfg(feature = "std")]
     type Leases = Leases;
+    #[cfg(not(feature = "std"))]
+    type Leases = crate::rule::NoLeases;
 
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)
     }
 
+    #[cfg(feature = "std")]
     fn leases(gcra: &Gcra, units: u64) -> Option<Leases> {
         Leases::new(units, gcra.burst())
     }
@@ -145,4 +150,4 @@ impl fmt::Display for QuotaError {
     }
 }
 
-impl std::error::Error for QuotaError {}
+impl core::error::Error for QuotaError {}

@@ -1,15 +1,15 @@
-//! The one door to atomics: std's, loom's under `--cfg loom`, or those of the exhaustive search under
+//! The one door to atomics: the language's own, loom's under `--cfg loom`, or those of the exhaustive search under
 //! `--cfg interleave`. In unit tests each of std's operations can be watched and stopped.
 
 #[cfg(all(test, not(any(loom, interleave))))]
 pub(crate) mod watched;
 
 #[cfg(not(any(test, loom, interleave)))]
-pub(crate) use std::sync::atomic::{AtomicU64, fence};
-#[cfg(not(any(loom, interleave)))]
-pub(crate) use std::sync::{Arc, atomic::Ordering};
+pub(crate) use core::sync::atomic::{AtomicU64, fence};
 #[cfg(all(test, not(any(loom, interleave))))]
 pub(crate) use watched::{AtomicU64, fence};
+#[cfg(not(any(loom, interleave)))]
+pub(crate) use {alloc::sync::Arc, core::sync::atomic::Ordering};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{

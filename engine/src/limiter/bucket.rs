@@ -6,6 +6,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra};
 use crate::key::{Key, KeyHash};
+#[cfg(feature = "std")]
 use crate::lease::{self, Leases, Seat};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
@@ -72,7 +73,10 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub fn quota(&self) -> Quota {
         self.rule()
     }
+}
 
+#[cfg(feature = "std")]
+impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
     /// [`LimiterBuilder::leases`].
     #[must_use]
@@ -99,13 +103,14 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
             leases.give_back_all(Seat::here(), self.algorithm(), &self.table);
         }
     }
+}
 
-    #[cfg(all(test, not(any(loom, interleave))))]
+#[cfg(all(test, not(any(loom, interleave))))]
+impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub(crate) fn parts(&self) -> (&crate::table::Table<gcra::Tat>, &Gcra) {
         (&self.table, self.algorithm())
     }
 
-    #[cfg(all(test, not(any(loom, interleave))))]
     pub(crate) fn leases(&self) -> &Leases {
         self.leases.as_ref().expect("leases are on")
     }

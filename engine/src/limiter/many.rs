@@ -1,5 +1,7 @@
 //! Checking many keys at one reading of the clock.
 
+use alloc::vec::Vec;
+
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::Key;

@@ -275,7 +275,7 @@ impl<S: State> Table<S> {
         let mut earlier = true;
         for candidate in 0..self.lines.candidates() {
             for slot in &self.lines.line(place, candidate).slots {
-                if std::ptr::eq(slot, claim.slot) {
+                if core::ptr::eq(slot, claim.slot) {
                     earlier = false;
                 } else if slot.rivals(key, earlier) {
                     return false;

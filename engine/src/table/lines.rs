@@ -124,9 +124,9 @@ const fn index_in(block: usize, line: usize) -> usize {
 pub(super) fn prefetch(line: &Line) {
     #[cfg(target_arch = "x86_64")]
     {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: SSE is part of every x86-64; a prefetch reads nothing that a program can see.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(line).cast()) };
+        unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;

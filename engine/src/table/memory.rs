@@ -7,8 +7,8 @@ pub(super) use modelled::Memory;
 
 #[cfg(not(loom))]
 mod lazy {
-    use std::alloc::{Layout, alloc_zeroed, dealloc};
-    use std::ptr::NonNull;
+    use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+    use core::ptr::NonNull;
 
     use crate::table::lines::Line;
 
@@ -47,7 +47,7 @@ mod lazy {
             // SAFETY: `first` is aligned for `Line` and `count` lines lie inside the allocation, which
             // lives as long as `self`. Zeroed bytes are valid lines: they hold only atomic
             // integers. Nobody has a mutable reference to them.
-            unsafe { std::slice::from_raw_parts(self.first.as_ptr(), self.count) }
+            unsafe { core::slice::from_raw_parts(self.first.as_ptr(), self.count) }
         }
     }
 
@@ -89,7 +89,7 @@ mod modelled {
     impl Memory {
         pub(in crate::table) fn zeroed(count: usize) -> Option<Self> {
             let zeroed = || Slot { tag: AtomicU64::new(0), word: AtomicU64::new(0) };
-            let line = || Line { slots: std::array::from_fn(|_| zeroed()) };
+            let line = || Line { slots: core::array::from_fn(|_| zeroed()) };
             Some(Self((0..count).map(|_| line()).collect()))
         }
 

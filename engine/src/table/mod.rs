@@ -130,7 +130,7 @@ impl<S: State> Table<S> {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        std::mem::size_of_val(self.lines.all())
+        size_of_val(self.lines.all())
     }
 
     pub(crate) fn policy(&self) -> OverflowPolicy {
