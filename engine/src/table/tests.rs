@@ -1,9 +1,12 @@
 //! Single-threaded and real-thread tests of the table.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 use std::sync::Barrier;
 
 use crate::key::{KeyHash, KeyHasher};
+use crate::sync::watched::watch;
 
 use super::lines::CANDIDATES;
 use crate::gcra::Tat;
@@ -168,4 +171,24 @@ fn slots_that_change_hands_lose_and_invent_nothing() {
         assert!(seen.insert(key), "{key:?} has two live words");
         assert!(value <= elapsed + BURST, "{key:?} was charged for another");
     }
+}
+
+/// A limiter that cleans its whole map up inside a request stalls that request. Here the table is full of
+/// keys that have expired, and after that of live ones: a check costs a bounded number of steps.
+#[test]
+fn no_check_sweeps_the_table() {
+    const STEPS_BOUND: u64 = 1_000;
+    let table = Table::with_lines(4_096, Tat).unwrap();
+    for value in [NOW, NOW + 5] {
+        for key in keys(4 * table.capacity() as u64) {
+            set(&table, key, value);
+        }
+        for key in keys(5 * table.capacity() as u64).skip(4 * table.capacity()).take(1_000) {
+            let steps = Rc::new(Cell::new(0));
+            let counted = Rc::clone(&steps);
+            watch(move || counted.set(counted.get() + 1), || set(&table, key, NOW + 6));
+            assert!((1..=STEPS_BOUND).contains(&steps.get()), "{} steps", steps.get());
+        }
+    }
+    assert!(table.evicted() > 0);
 }

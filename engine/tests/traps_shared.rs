@@ -1,0 +1,105 @@
+//! Mistakes that rate limiters have made where threads or many keys meet, each as a test.
+
+use std::collections::HashSet;
+use std::sync::Barrier;
+
+use tidegate_engine::{Limiter, ManualClock, Quota};
+
+/// More than any machine's test runner has cores to itself, so that threads are stopped anywhere.
+const THREADS: usize = 8;
+
+fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
+    Limiter::builder(quota).capacity(1_000).clock(ManualClock::new()).build().unwrap()
+}
+
+/// What `act` returns on each of [`THREADS`] threads that begin together, added up.
+fn together(act: impl Fn(usize) -> u64 + Sync) -> u64 {
+    let barrier = Barrier::new(THREADS);
+    let (act, barrier) = (&act, &barrier);
+    let run = |thread| {
+        barrier.wait();
+        act(thread)
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || run(thread))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    })
+}
+
+/// Looking and charging in two steps admits once for each thread that looked.
+#[test]
+fn check_then_update_is_one_step() {
+    const BURST: u64 = 10_000;
+    for round in 0..20_u64 {
+        let limiter = limiter(Quota::per_hour(BURST));
+        let admitted = together(|_| {
+            let allowed = |_: &u64| limiter.check(round).is_allowed();
+            (0..BURST).filter(allowed).count() as u64
+        });
+        assert_eq!(admitted, BURST);
+    }
+}
+
+/// State in two words that are updated apart denies what fits, or never recovers.
+#[test]
+fn what_fits_is_never_denied_spuriously() {
+    const EACH: u64 = 10_000;
+    for round in 0..20_u64 {
+        let limiter = limiter(Quota::per_hour(EACH * THREADS as u64));
+        let denied = together(|_| {
+            let denied = |_: &u64| !limiter.check(round).is_allowed();
+            (0..EACH).filter(denied).count() as u64
+        });
+        assert_eq!(denied, 0);
+        assert_eq!(limiter.peek(round).remaining(), 0);
+    }
+}
+
+/// A compare-and-swap that gives up after so many tries turns contention into an error or a denial.
+/// Here every check of every thread goes for the same word, charges and gives back.
+#[test]
+fn contention_is_never_an_error() {
+    const EACH: u64 = 50_000;
+    let limiter = limiter(Quota::per_hour(THREADS as u64));
+    let denied = together(|_| {
+        let mut denied = 0;
+        for _ in 0..EACH {
+            // At most one unit a thread is out at any time, so there is always room for one.
+            denied += u64::from(!limiter.check("hot").is_allowed());
+            limiter.refund("hot", 1);
+        }
+        denied
+    });
+    assert_eq!(denied, 0);
+    assert_eq!(limiter.peek("hot").remaining(), THREADS as u64);
+}
+
+/// A key that is too long to be kept is limited all the same, and not together with its like.
+#[test]
+fn an_over_long_key_is_limited_like_any_other() {
+    const LONG: usize = 1 << 20;
+    let limiter = limiter(Quota::per_hour(2));
+    let keys: Vec<_> = ["a", "b"].map(|end| "x".repeat(LONG) + end).to_vec();
+    for key in &keys {
+        let admitted = (0..5).filter(|_| limiter.check(key).is_allowed()).count();
+        assert_eq!(admitted, 2);
+    }
+    let hashes: HashSet<_> = [0, 1, 7, 8, 16, 17, 255, 256, 65_535, 65_536, LONG]
+        .into_iter()
+        .map(|length| limiter.hash("x".repeat(length)))
+        .collect();
+    assert_eq!(hashes.len(), 11);
+}
+
+/// Keys that come once each take no more memory than the table had at first.
+#[test]
+fn a_spray_of_keys_grows_nothing() {
+    let limiter = limiter(Quota::per_hour(5));
+    let (bytes, capacity) = (limiter.memory_bytes(), limiter.capacity() as u64);
+    for key in 0..capacity * 10 {
+        assert!(limiter.check(key).is_allowed());
+    }
+    assert_eq!(limiter.memory_bytes(), bytes);
+    assert!(limiter.live().count() * size_of::<(u64, u64)>() <= bytes);
+    assert_eq!(limiter.evicted() + limiter.live().count() as u64, capacity * 10);
+}
