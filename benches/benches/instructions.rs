@@ -31,6 +31,8 @@ const KEYS: usize = 1_024;
 const BATCH: usize = 32;
 /// More than is ever checked: nothing is denied unless it is to be.
 const BURST: u64 = 1 << 20;
+/// Units of a lease: few enough that they are the same for any number of processors.
+const LEASE: u64 = 64;
 
 /// A limiter, what it is asked, and what happened. Boxed, so that handing it over costs nothing
 /// that depends on the system's libraries.
@@ -65,9 +67,15 @@ impl Hash {
 impl Scene {
     /// A limiter in which nobody owes anything, on a clock that stands still.
     fn new(hash: Hash, quota: Quota) -> Box<Self> {
+        Self::leasing(hash, quota, 0)
+    }
+
+    /// As [`Scene::new`], with leases of so many units.
+    fn leasing(hash: Hash, quota: Quota, leases: u64) -> Box<Self> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(1 << 40));
         let limiter = Limiter::builder(quota).capacity(1).hasher(hash.hasher()).clock(clock);
+        let limiter = limiter.leases(leases);
         Box::new(Self {
             limiter: limiter.build().expect("a small table"),
             keys: Vec::new(),
@@ -167,6 +175,35 @@ fn unseen_filled(hash: Hash) -> Box<Scene> {
     scene
 }
 
+/// As [`hot`], by leases, once the key is known to be hot.
+fn leased(hash: Hash) -> Box<Scene> {
+    let scene = Scene::leasing(hash, plenty(), LEASE).fill(1);
+    assert_eq!(scene.limiter.lease_units(), LEASE);
+    for _ in 0..64 * LEASE {
+        assert!(scene.limiter.check(key(0)).is_allowed());
+    }
+    scene.ask(repeat_n(0, KEYS))
+}
+
+/// Keys that are not in the table, of which every slot is live: each takes another key's.
+fn unseen_crowded(hash: Hash) -> Box<Scene> {
+    let scene = Scene::new(hash, plenty());
+    let checked = 4 * scene.limiter.capacity();
+    let mut scene = scene.fill(checked).ask(checked..checked + KEYS);
+    scene.live = scene.limiter.live().count();
+    scene
+}
+
+/// As [`exhausted`], in a table that has begun to run out of room and so counts denials.
+fn exhausted_crowded(hash: Hash) -> Box<Scene> {
+    let mut scene = unseen_crowded(hash).ask(repeat_n(0, KEYS));
+    let spent = BURST - scene.limiter.peek(&scene.keys[0]).remaining();
+    assert!(scene.limiter.check_n(&scene.keys[0], BURST - spent).is_allowed());
+    scene.live = scene.limiter.live().count();
+    scene.expected = 0;
+    scene
+}
+
 fn batches(mut scene: Box<Scene>) -> Box<Scene> {
     scene.expected = OPERATIONS * BATCH;
     scene
@@ -178,6 +215,14 @@ fn audit(scene: Box<Scene>) {
     assert_eq!(scene.allowed, scene.expected, "allowed");
     assert_eq!(scene.limiter.live().count(), scene.live, "live keys");
     assert_eq!(scene.limiter.evicted(), 0, "evicted keys");
+}
+
+/// As [`audit`], of a table that has run out of room.
+#[expect(clippy::needless_pass_by_value, reason = "what a benchmark returns is handed over")]
+fn audit_crowded(scene: Box<Scene>) {
+    assert_eq!(scene.allowed, scene.expected, "allowed");
+    assert_eq!(scene.limiter.live().count(), scene.live, "live keys");
+    assert!(scene.limiter.evicted() > OPERATIONS as u64, "evicted keys");
 }
 
 /// As [`audit`], and nothing has been charged.
@@ -200,7 +245,15 @@ fn audit_untouched(scene: Box<Scene>) {
 #[bench::first_siphash(unseen(Hash::Sip))]
 #[bench::first_filled_rapid(unseen_filled(Hash::Rapid))]
 #[bench::first_filled_siphash(unseen_filled(Hash::Sip))]
+#[bench::leased_rapid(leased(Hash::Rapid))]
 fn check(scene: Box<Scene>) -> Box<Scene> {
+    scene.each(|limiter, key| limiter.check(key))
+}
+
+#[library_benchmark(teardown = audit_crowded)]
+#[bench::first_rapid(unseen_crowded(Hash::Rapid))]
+#[bench::hot_denied_rapid(exhausted_crowded(Hash::Rapid))]
+fn check_crowded(scene: Box<Scene>) -> Box<Scene> {
     scene.each(|limiter, key| limiter.check(key))
 }
 
@@ -281,7 +334,7 @@ fn recent_clock(clock: RecentClock) -> RecentClock {
 
 library_benchmark_group!(
     name = limiter,
-    benchmarks = [check, check_n, check_with, peek, check_at, check_many_32]
+    benchmarks = [check, check_crowded, check_n, check_with, peek, check_at, check_many_32]
 );
 
 library_benchmark_group!(name = clock, benchmarks = [tsc_clock, recent_clock]);
