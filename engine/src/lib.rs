@@ -43,6 +43,7 @@ mod sync;
 mod table;
 #[cfg(feature = "std")]
 mod tsc;
+mod window;
 
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
@@ -59,3 +60,4 @@ pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 pub use rule::Rule;
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
+pub use window::{FixedWindow, MAX_WINDOW};

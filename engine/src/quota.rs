@@ -133,6 +133,13 @@ pub enum QuotaError {
     RateTooHigh,
     /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
     BurstTooLong,
+    /// The window is longer than [`MAX_WINDOW`](crate::MAX_WINDOW).
+    WindowTooLong,
+    /// The limit is above `max`, the most that a key's word can count in windows of this length.
+    LimitTooHigh {
+        /// The highest limit there is for windows of this length.
+        max: u64,
+    },
 }
 
 /// The longest time a full burst may take to refill: 2^57 ns, about 4.5 years.
@@ -145,6 +152,10 @@ impl fmt::Display for QuotaError {
             Self::ZeroPeriod => "period must be longer than 0",
             Self::PeriodTooLong => "period must be at most 2^64 nanoseconds",
             Self::RateTooHigh => "rate must be at most 1000000000 units per second",
+            Self::WindowTooLong => "window must be at most 2^56 nanoseconds (about 834 days)",
+            Self::LimitTooHigh { max } => {
+                return write!(f, "limit must be at most {max} for windows of this length");
+            }
             Self::BurstTooLong => "burst must refill within 1667 days (burst / rate is too long)",
         })
     }

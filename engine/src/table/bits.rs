@@ -25,6 +25,8 @@ const STRIKE_SHIFT: u32 = GENERATION_BITS;
 const STRIKE_BITS: u32 = 2;
 const CANDIDATE_SHIFT: u32 = STRIKE_SHIFT + STRIKE_BITS;
 
+/// Bits of the value in a settled word.
+pub(crate) const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
 /// The largest value a settled word holds.
 pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
 /// Which of a key's lines a slot lies in.

@@ -40,6 +40,7 @@ use crate::key::KeyHash;
 use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
 
+pub(crate) use bits::VALUE_BITS;
 use bits::{Tag, Word};
 use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, Place, SLOTS, Slot};
 

@@ -1,0 +1,114 @@
+//! Counting within windows of time: fixed, sliding and calendar windows.
+//!
+//! A key's value holds the number of a *period* in its high bits and counts below it. Periods are
+//! numbered from 1, so a value of 0 stands in none. Time is in nanoseconds since the clock's
+//! origin. While a value's period lasts it is the key's period, also for who comes with a `now` before
+//! it: time never takes a key back, and nothing is admitted twice. Once it is over its counts are too,
+//! and only then is the period of `now` computed.
+
+mod count;
+mod fixed;
+
+use core::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::quota::QuotaError;
+use crate::table::VALUE_BITS;
+
+pub use fixed::FixedWindow;
+
+/// The longest window: 2^56 ns, about 834 days.
+pub const MAX_WINDOW: Duration = Duration::from_nanos(WINDOW_MAX);
+const WINDOW_MAX: u64 = 1 << 56;
+
+const SECOND: u64 = 1_000_000_000;
+const DAY: u64 = 24 * 3_600 * SECOND;
+
+/// Time stands still here, in nanoseconds: ten years after the clock's origin.
+const NOW_MAX: u64 = 3_660 * DAY;
+
+// The table orders keys by when they are fresh, in as many bits as a value has.
+const _: () = assert!(NOW_MAX + 2 * WINDOW_MAX < 1 << VALUE_BITS);
+
+/// An instant in the scale of all windows.
+#[inline]
+fn instant(now: Timestamp) -> u64 {
+    now.as_nanos().min(NOW_MAX)
+}
+
+/// How time is divided into periods, which are numbered from 1 in the order of time.
+pub trait Periods: Copy + core::fmt::Debug + Send + Sync + 'static {
+    /// The period that `now` lies in.
+    fn at(&self, now: u64) -> u64;
+
+    /// When a period begins, at least 0.
+    fn start(&self, period: u64) -> u64;
+
+    /// When a period is over; 0 for period 0.
+    fn end(&self, period: u64) -> u64;
+}
+
+/// Periods of one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Even {
+    /// In nanoseconds, at least 1.
+    length: u64,
+    /// How much of the first period lies before the clock's origin, in nanoseconds; less than
+    /// `length`.
+    phase: u64,
+}
+
+impl Even {
+    /// Periods of which the first begins at the clock's origin.
+    fn new(length: Duration) -> Result<Self, QuotaError> {
+        if length.is_zero() {
+            return Err(QuotaError::ZeroPeriod);
+        }
+        if length > MAX_WINDOW {
+            return Err(QuotaError::WindowTooLong);
+        }
+        Ok(Self { length: length.as_nanos() as u64, phase: 0 })
+    }
+}
+
+impl Periods for Even {
+    #[inline]
+    fn at(&self, now: u64) -> u64 {
+        (now + self.phase) / self.length + 1
+    }
+
+    #[inline]
+    fn start(&self, period: u64) -> u64 {
+        self.end(period.saturating_sub(1))
+    }
+
+    #[inline]
+    fn end(&self, period: u64) -> u64 {
+        (period * self.length).saturating_sub(self.phase)
+    }
+}
+
+/// How many bits a value has left for counts beside the numbers of all periods; an error when `limit`
+/// needs more than a share of 1/`counts` of them.
+fn count_bits(periods: &impl Periods, limit: u64, counts: u32) -> Result<u32, QuotaError> {
+    let period_bits = u64::BITS - periods.at(NOW_MAX).leading_zeros();
+    let bits = (VALUE_BITS - period_bits) / counts;
+    let max = largest(bits);
+    if limit > max { Err(QuotaError::LimitTooHigh { max }) } else { Ok(bits) }
+}
+
+/// The largest count of so many bits.
+#[inline]
+const fn largest(bits: u32) -> u64 {
+    (1 << bits) - 1
+}
+
+/// The answer to a check of a fresh key for which there is no place before `wait` ns are over.
+#[cold]
+fn full(limit: u64, wait: u64, admitted: bool) -> Decision {
+    if admitted {
+        return Decision::allowed(limit, limit, 0);
+    }
+    Decision::denied(limit, 0, wait, wait)
+}
