@@ -140,15 +140,17 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// When the rule can not be enforced, the capacity is out of range, or the memory is not to
     /// be had.
     pub fn build(self) -> Result<Limiter<R, C, O>, BuildError> {
-        let algorithm = self.rule.algorithm().map_err(BuildError::Quota)?;
         if self.capacity == 0 || self.capacity > MAX_CAPACITY {
             return Err(BuildError::Capacity);
         }
+        let clock = self.clock.get();
+        let rule = self.rule.anchor(clock.now());
+        let algorithm = rule.algorithm().map_err(BuildError::Quota)?;
         let table = Table::new(self.capacity, algorithm.state()).ok_or(BuildError::OutOfMemory)?;
         Ok(Limiter::from_parts(Parts {
-            rule: self.rule,
+            rule,
             hasher: self.hasher.get(),
-            clock: self.clock.get(),
+            clock,
             table: table.with_policy(self.overflow),
             leases: R::leases(&algorithm, self.leases),
             algorithm,

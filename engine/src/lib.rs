@@ -60,4 +60,4 @@ pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 pub use rule::Rule;
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
-pub use window::{FixedWindow, MAX_WINDOW};
+pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};

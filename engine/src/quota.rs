@@ -60,6 +60,42 @@ impl Quota {
         Self::new(count, Duration::from_hours(24))
     }
 
+    /// At most `limit` units in *every* interval as long as `window`, wherever it begins, both its ends
+    /// included: [`Quota::burst`] units at once and `limit - burst` each window.
+    ///
+    /// A quota of `count` units a period with a burst of `burst` admits up to `burst + count` units in an
+    /// unlucky interval of that length, because the burst comes on top of the rate. Here both together
+    /// are the limit. The price is that no more than `limit - burst` units a window are admitted
+    /// in the long run: with a burst of a tenth of the limit nine tenths of it, with a burst of 1
+    /// nearly all of it, one by one. For the whole limit at any pace there is only a log of what was
+    /// admitted.
+    ///
+    /// Exact for every window: what is left of a nanosecond when time is divided into units is never
+    /// granted. As for any quota, what is given back ([`Limiter::refund`](crate::Limiter::refund),
+    /// [`Limiter::reset`](crate::Limiter::reset)) comes on top.
+    ///
+    /// # Errors
+    /// When the burst is 0 or not below the limit; a limit of 1 has no room for a rate beside its
+    /// burst. The ranges of every quota are checked where it meets a limiter.
+    ///
+    /// ```
+    /// use tidegate_engine::Quota;
+    /// use core::time::Duration;
+    ///
+    /// let quota = Quota::strict(100, Duration::from_secs(60), 10)?;
+    /// assert_eq!(quota, Quota::per_minute(90).burst(10));
+    /// # Ok::<(), tidegate_engine::QuotaError>(())
+    /// ```
+    pub const fn strict(limit: u64, window: Duration, burst: u64) -> Result<Self, QuotaError> {
+        if burst == 0 {
+            return Err(QuotaError::ZeroBurst);
+        }
+        if burst >= limit {
+            return Err(QuotaError::StrictBurst);
+        }
+        Ok(Self::new(limit - burst, window).burst(burst))
+    }
+
     /// The same rate with room for `units` at once.
     #[must_use]
     pub const fn burst(self, units: u64) -> Self {
@@ -133,6 +169,10 @@ pub enum QuotaError {
     RateTooHigh,
     /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
     BurstTooLong,
+    /// The burst of [`Quota::strict`] is not below the limit: nothing is left for the rate.
+    StrictBurst,
+    /// The offset from UTC is more than [`MAX_UTC_OFFSET`](crate::MAX_UTC_OFFSET) either way.
+    UtcOffset,
     /// The window is longer than [`MAX_WINDOW`](crate::MAX_WINDOW).
     WindowTooLong,
     /// The limit is above `max`, the most that a key's word can count in windows of this length.
@@ -152,6 +192,8 @@ impl fmt::Display for QuotaError {
             Self::ZeroPeriod => "period must be longer than 0",
             Self::PeriodTooLong => "period must be at most 2^64 nanoseconds",
             Self::RateTooHigh => "rate must be at most 1000000000 units per second",
+            Self::StrictBurst => "strict burst must be below the limit",
+            Self::UtcOffset => "offset from UTC must be at most 64800 seconds (18 hours)",
             Self::WindowTooLong => "window must be at most 2^56 nanoseconds (about 834 days)",
             Self::LimitTooHigh { max } => {
                 return write!(f, "limit must be at most {max} for windows of this length");

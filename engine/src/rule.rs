@@ -21,6 +21,15 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
 
+    /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
+    /// `now` is the present reading of the limiter's clock.
+    #[doc(hidden)]
+    #[must_use]
+    fn anchor(self, now: Timestamp) -> Self {
+        let _ = now;
+        self
+    }
+
     /// Compiles the rule.
     #[doc(hidden)]
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;

@@ -63,8 +63,8 @@ pub(super) struct Absent<'t> {
     vacant: Option<Met<'t>>,
     /// An intent of another key.
     foreign: Option<Met<'t>>,
-    /// The live slot that gives way first: of those whose keys were denied least, the one nearest
-    /// to fresh.
+    /// The live slot that gives way first: of those whose keys were denied least, the one with the
+    /// least value, which is nearest to fresh.
     least: Option<Met<'t>>,
     /// No block has more than one vacancy.
     crowded: bool,
@@ -169,12 +169,11 @@ impl<S: State> Table<S> {
                     continue;
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
-                let fresh_from = self.state.fresh_from(word.value());
-                if fresh_from <= now {
+                if self.state.fresh_from(word.value()) <= now {
                     vacant += 1;
                     first_vacant = first_vacant.or(Some(met));
-                } else if tag.rank(fresh_from) < least_rank {
-                    least_rank = tag.rank(fresh_from);
+                } else if tag.rank(word) < least_rank {
+                    least_rank = tag.rank(word);
                     absent.least = Some(met);
                 }
             }

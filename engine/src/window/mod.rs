@@ -6,8 +6,12 @@
 //! it: time never takes a key back, and nothing is admitted twice. Once it is over its counts are too,
 //! and only then is the period of `now` computed.
 
+mod calendar;
+mod civil;
 mod count;
 mod fixed;
+mod sliding;
+mod sliding_window;
 
 use core::time::Duration;
 
@@ -16,7 +20,9 @@ use crate::decision::Decision;
 use crate::quota::QuotaError;
 use crate::table::VALUE_BITS;
 
+pub use calendar::{CalendarWindow, MAX_UTC_OFFSET};
 pub use fixed::FixedWindow;
+pub use sliding_window::SlidingWindow;
 
 /// The longest window: 2^56 ns, about 834 days.
 pub const MAX_WINDOW: Duration = Duration::from_nanos(WINDOW_MAX);
@@ -28,7 +34,7 @@ const DAY: u64 = 24 * 3_600 * SECOND;
 /// Time stands still here, in nanoseconds: ten years after the clock's origin.
 const NOW_MAX: u64 = 3_660 * DAY;
 
-// The table orders keys by when they are fresh, in as many bits as a value has.
+// No sum of an instant and the lengths of two windows is more than a value could say, nor a decision.
 const _: () = assert!(NOW_MAX + 2 * WINDOW_MAX < 1 << VALUE_BITS);
 
 /// An instant in the scale of all windows.

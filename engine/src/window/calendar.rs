@@ -1,0 +1,232 @@
+//! The calendar window: as a rule, and how time is divided.
+
+use core::time::Duration;
+use std::time::SystemTime;
+
+use crate::clock::Timestamp;
+use crate::quota::QuotaError;
+use crate::rule::{NoLeases, Rule, sealed};
+
+use super::civil::month_of;
+use super::count::Count;
+use super::{DAY, Even, Periods, SECOND};
+
+/// The most seconds that a calendar may be ahead of UTC or behind it: 18 hours.
+pub const MAX_UTC_OFFSET: i32 = 64_800;
+
+/// At most `limit` units in each minute, hour, day or month of the wall clock; at the end of each the
+/// key is as good as new.
+///
+/// # When to use it
+/// For limits that people count by the calendar, as a plan's "10 000 a month" or "100 a day, anew
+/// at midnight". Where the moment does not matter, [`FixedWindow`](crate::FixedWindow) needs no wall
+/// clock, and [`Quota`](crate::Quota) spreads load evenly.
+///
+/// # What it guarantees
+/// In each calendar period a key is admitted at most `limit` units, for any number of threads, plus
+/// what is given back in it. Otherwise as [`FixedWindow`](crate::FixedWindow), its error too: up to
+/// `2 * limit` units around the moment at which a period ends. After ten years of uptime time stands still.
+///
+/// # The wall clock
+/// The limiter's own clock knows no date. When a limiter is built, the system's wall clock is
+/// looked at once, and from then on the limiter's clock counts on from there: a wall clock that is
+/// set later, forward or back, moves nothing and mints nothing. The limiter's clock drifts from the
+/// wall clock like any that nobody corrects, and periods end so much too early or too late. To follow a
+/// wall clock that was set, build the limiter anew. [`CalendarWindow::anchored`] gives the date
+/// explicitly; limiters that shall agree on their periods need the same date and one clock.
+///
+/// Days have 24 hours at [`CalendarWindow::utc_offset`], all year round: no daylight saving time and
+/// no leap seconds. Months are those of the Gregorian calendar.
+///
+/// # What it costs
+/// 20 bytes a key at the intended fill. A check takes as long as with
+/// [`FixedWindow`](crate::FixedWindow), and a dozen divisions more when a key enters a month.
+///
+/// # Ranges
+/// Checked by [`LimiterBuilder::build`](crate::LimiterBuilder::build). The limit is at most 2^36 - 1 a
+/// minute, 2^42 - 1 an hour and 2^47 - 1 a day or a month ([`QuotaError::LimitTooHigh`]), where
+/// [`Limiter::charge`](crate::Limiter::charge) saturates too. A limit of 0 blocks.
+///
+/// ```
+/// use tidegate_engine::{CalendarWindow, Limiter, ManualClock};
+/// use core::time::Duration;
+///
+/// // 2026-11-30, 23:59:50 in Berlin's winter, one hour ahead of UTC.
+/// let november = Duration::from_secs(1_796_079_590);
+/// let rule = CalendarWindow::per_month(1).utc_offset(3_600).anchored(november);
+/// let clock = ManualClock::new();
+/// let limiter = Limiter::builder(rule).clock(clock.clone()).build()?;
+/// assert!(limiter.check("user:42").is_allowed());
+/// assert_eq!(limiter.check("user:42").retry_after(), Some(Duration::from_secs(10)));
+/// clock.advance(Duration::from_secs(10));
+/// assert!(limiter.check("user:42").is_allowed());
+/// let december = Duration::from_hours(31 * 24);
+/// assert_eq!(limiter.check("user:42").retry_after(), Some(december));
+/// # Ok::<(), tidegate_engine::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct CalendarWindow {
+    limit: u64,
+    unit: Unit,
+    /// How far local time is ahead of UTC, in seconds.
+    utc_offset: i32,
+    /// The wall clock's time at the origin of the limiter's clock, in nanoseconds since 1970-01-01 UTC.
+    origin: Option<i128>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Unit {
+    Minute,
+    Hour,
+    Day,
+    Month,
+}
+
+impl CalendarWindow {
+    const fn new(limit: u64, unit: Unit) -> Self {
+        Self { limit, unit, utc_offset: 0, origin: None }
+    }
+
+    /// At most `limit` units in each minute.
+    #[must_use]
+    pub const fn per_minute(limit: u64) -> Self {
+        Self::new(limit, Unit::Minute)
+    }
+
+    /// At most `limit` units in each hour.
+    #[must_use]
+    pub const fn per_hour(limit: u64) -> Self {
+        Self::new(limit, Unit::Hour)
+    }
+
+    /// At most `limit` units in each day, from midnight UTC unless [`CalendarWindow::utc_offset`] is
+    /// set.
+    #[must_use]
+    pub const fn per_day(limit: u64) -> Self {
+        Self::new(limit, Unit::Day)
+    }
+
+    /// At most `limit` units in each month, from midnight UTC before its first day unless
+    /// [`CalendarWindow::utc_offset`] is set.
+    #[must_use]
+    pub const fn per_month(limit: u64) -> Self {
+        Self::new(limit, Unit::Month)
+    }
+
+    /// The same by a clock that is `seconds` ahead of UTC, or behind it when negative; at most
+    /// [`MAX_UTC_OFFSET`] either way.
+    #[must_use]
+    pub const fn utc_offset(self, seconds: i32) -> Self {
+        Self { utc_offset: seconds, ..self }
+    }
+
+    /// The same with the wall clock's time at the *origin* of the limiter's clock, as the time since
+    /// 1970-01-01 00:00 UTC; the system is asked for it unless set. A [`ManualClock`](crate::ManualClock)
+    /// begins at its origin.
+    #[must_use]
+    pub const fn anchored(self, unix: Duration) -> Self {
+        Self { origin: Some(unix.as_nanos().cast_signed()), ..self }
+    }
+
+    /// Units that are admitted in each period.
+    #[must_use]
+    pub const fn limit(&self) -> u64 {
+        self.limit
+    }
+}
+
+impl sealed::Sealed for CalendarWindow {}
+
+impl Rule for CalendarWindow {
+    type Algorithm = Count<Calendar>;
+    type Leases = NoLeases;
+
+    fn anchor(self, now: Timestamp) -> Self {
+        let origin = self.origin.unwrap_or_else(|| wall_clock() - i128::from(now.as_nanos()));
+        Self { origin: Some(origin), ..self }
+    }
+
+    fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
+        if self.utc_offset.unsigned_abs() > MAX_UTC_OFFSET.unsigned_abs() {
+            return Err(QuotaError::UtcOffset);
+        }
+        let offset = i128::from(self.utc_offset) * i128::from(SECOND);
+        let local = self.origin.unwrap_or_default() + offset;
+        Count::new(Calendar::new(self.unit, local), self.limit)
+    }
+
+    fn leases(_: &Self::Algorithm, _: u64) -> Option<NoLeases> {
+        None
+    }
+}
+
+/// The system's time in nanoseconds since 1970-01-01 UTC.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a calendar is the wall clock's; it is read once, when a limiter is built"
+)]
+fn wall_clock() -> i128 {
+    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+        Ok(since) => since.as_nanos().cast_signed(),
+        Err(before) => -before.duration().as_nanos().cast_signed(),
+    }
+}
+
+/// How a calendar divides time.
+#[derive(Clone, Copy, Debug)]
+pub struct Calendar {
+    /// The periods; where they are months, the days.
+    even: Even,
+    /// Where periods are months, the number of the day that the clock's origin lies in. Their own
+    /// numbers are then those of their last days, counted from that one as 1.
+    first_day: Option<i64>,
+}
+
+impl Calendar {
+    /// `local` is the calendar's time at the clock's origin, in nanoseconds since 1970-01-01.
+    fn new(unit: Unit, local: i128) -> Self {
+        let length = match unit {
+            Unit::Minute => 60 * SECOND,
+            Unit::Hour => 3_600 * SECOND,
+            Unit::Day | Unit::Month => DAY,
+        };
+        let length_wide = i128::from(length);
+        // The time of a `Duration` is below 2^94 ns, so its days are below 2^48.
+        let (number, phase) = (local.div_euclid(length_wide), local.rem_euclid(length_wide));
+        Self {
+            even: Even { length, phase: phase as u64 },
+            first_day: (unit == Unit::Month).then_some(number as i64),
+        }
+    }
+}
+
+impl Periods for Calendar {
+    #[inline]
+    fn at(&self, now: u64) -> u64 {
+        let number = self.even.at(now);
+        match self.first_day {
+            None => number,
+            Some(first_day) => {
+                let today = first_day + (number - 1).cast_signed();
+                (month_of(today).end - first_day).cast_unsigned()
+            }
+        }
+    }
+
+    fn start(&self, period: u64) -> u64 {
+        match self.first_day {
+            None => self.even.start(period),
+            Some(first_day) => {
+                let last = first_day + period.cast_signed() - 1;
+                // The first month may begin before the origin.
+                let days = month_of(last).start - first_day;
+                self.even.end(days.max(0).cast_unsigned())
+            }
+        }
+    }
+
+    #[inline]
+    fn end(&self, period: u64) -> u64 {
+        self.even.end(period)
+    }
+}

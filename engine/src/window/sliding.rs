@@ -1,0 +1,223 @@
+//! Two counts a key: the algorithm of the sliding-window counter.
+//!
+//! ```text
+//! value (59)   window | count of the window | count of the window before
+//! ```
+//!
+//! The count of the window before weighs as much as of that window still lies within one length of
+//! `now`, as if what was admitted then had been spread evenly: at `elapsed` into a window of length L
+//! the *estimate* is `current + previous * (L - elapsed) / L`. A cost is admitted when the estimate
+//! and the cost together are at most the limit. Both sides are compared times L, in 128 bits, so nothing
+//! is rounded.
+//!
+//! The estimate of a key that nobody asks for never rises, also from one window to the next: what
+//! was current weighs whole at first. So the first instant at which a cost fits is where a
+//! falling line crosses what is left beside the cost, in this window or in the next one.
+//!
+//! The estimate is that of "How we built rate limiting capable of scaling to millions of domains"
+//! (Cloudflare, 2017).
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::quota::QuotaError;
+use crate::rule::Algorithm;
+use crate::table::{State, Update};
+
+use super::{Even, Periods, count_bits, full, instant, largest};
+
+/// A limit on an estimate of what was admitted within one length before now.
+#[derive(Clone, Copy, Debug)]
+pub struct Sliding {
+    windows: Even,
+    limit: u64,
+    /// Bits of each count.
+    bits: u32,
+}
+
+/// What a key has been charged in a window and in the one before.
+#[derive(Clone, Copy)]
+struct Counts {
+    window: u64,
+    current: u64,
+    previous: u64,
+}
+
+impl Sliding {
+    pub(super) fn new(windows: Even, limit: u64) -> Result<Self, QuotaError> {
+        Ok(Self { windows, limit, bits: count_bits(&windows, limit, 2)? })
+    }
+
+    #[inline]
+    fn unpack(&self, value: u64) -> Counts {
+        Counts {
+            window: value >> (2 * self.bits),
+            current: (value >> self.bits) & largest(self.bits),
+            previous: value & largest(self.bits),
+        }
+    }
+
+    #[inline]
+    fn pack(&self, Counts { window, current, previous }: Counts) -> u64 {
+        (((window << self.bits) | current) << self.bits) | previous
+    }
+
+    /// What counts at `now`.
+    #[inline]
+    fn counts(&self, value: u64, now: u64) -> Counts {
+        let counts = self.unpack(value);
+        let end = self.windows.end(counts.window);
+        if end > now {
+            return counts;
+        }
+        if now - end < self.windows.length {
+            return Counts { window: counts.window + 1, current: 0, previous: counts.current };
+        }
+        Counts { window: self.windows.at(now), current: 0, previous: 0 }
+    }
+
+    /// How much of the window is left at `now`, in nanoseconds: all of it before it begins.
+    #[inline]
+    fn left(&self, counts: Counts, now: u64) -> u64 {
+        (self.windows.end(counts.window) - now).min(self.windows.length)
+    }
+
+    /// Whether `cost`, at most the limit, fits at `now`.
+    #[inline]
+    fn fits(&self, counts: Counts, now: u64, cost: u64) -> bool {
+        let Some(room) = (self.limit - cost).checked_sub(counts.current) else { return false };
+        // A count that fits whole need not be weighed.
+        counts.previous <= room
+            || u128::from(counts.previous) * u128::from(self.left(counts, now))
+                <= u128::from(room) * u128::from(self.windows.length)
+    }
+
+    /// Units that fit at `now`.
+    #[inline]
+    fn remaining(&self, counts: Counts, now: u64) -> u64 {
+        let weighed = if counts.previous == 0 {
+            0
+        } else {
+            // At most the count, because no more than the length is left.
+            (u128::from(counts.previous) * u128::from(self.left(counts, now)))
+                .div_ceil(u128::from(self.windows.length)) as u64
+        };
+        self.limit.saturating_sub(counts.current + weighed)
+    }
+
+    /// How long from `now` until `cost`, at most the limit, fits if nobody else is admitted; it does
+    /// not fit at `now`.
+    fn wait(&self, counts: Counts, now: u64, cost: u64) -> u64 {
+        let end = self.windows.end(counts.window);
+        let room = self.limit - cost;
+        let fits_from = match room.checked_sub(counts.current) {
+            Some(beside) => end - self.bearable(counts.previous, beside),
+            None => end + self.windows.length - self.bearable(counts.current, room),
+        };
+        fits_from - now
+    }
+
+    /// How much of a window can be left so that a count before it weighs at most `room`, in
+    /// nanoseconds.
+    fn bearable(&self, count: u64, room: u64) -> u64 {
+        if count <= room {
+            return self.windows.length;
+        }
+        // Below the length, because the room is less than the count.
+        (u128::from(room) * u128::from(self.windows.length) / u128::from(count)) as u64
+    }
+
+    /// The answer to a look at a key, or to a check that was denied.
+    fn unchanged(&self, value: u64, now: u64, cost: u64) -> Decision {
+        let counts = self.counts(value, now);
+        let remaining = self.remaining(counts, now);
+        let reset = self.fresh_from(value).saturating_sub(now);
+        if cost > self.limit {
+            return Decision::never(self.limit, remaining, reset);
+        }
+        if cost == 0 && self.fits(counts, now, 0) {
+            return Decision::allowed(self.limit, remaining, reset);
+        }
+        Decision::denied(self.limit, remaining, self.wait(counts, now, cost), reset)
+    }
+}
+
+impl State for Sliding {
+    /// A count is over when the window after its own is. A key without one is fresh from its
+    /// window's beginning.
+    #[inline]
+    fn fresh_from(&self, value: u64) -> u64 {
+        let Counts { window, current, previous } = self.unpack(value);
+        if current > 0 {
+            self.windows.end(window + 1)
+        } else if previous > 0 {
+            self.windows.end(window)
+        } else {
+            self.windows.start(window)
+        }
+    }
+}
+
+impl Algorithm for Sliding {
+    type State = Self;
+
+    fn state(&self) -> Self {
+        *self
+    }
+
+    #[inline]
+    fn instant(&self, now: Timestamp) -> u64 {
+        instant(now)
+    }
+
+    #[inline]
+    fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        // A cost above the limit can never fit.
+        if cost > self.limit {
+            return None;
+        }
+        let counts = self.counts(value, now);
+        let charged = Counts { current: counts.current + cost, ..counts };
+        self.fits(counts, now, cost).then(|| self.pack(charged))
+    }
+
+    fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let counts = self.counts(value, now);
+        let current = counts.current.saturating_add(cost).min(largest(self.bits));
+        (current > counts.current).then(|| self.pack(Counts { current, ..counts }))
+    }
+
+    fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let counts = self.counts(value, now);
+        let current = counts.current.saturating_sub(cost);
+        let rest = cost - (counts.current - current);
+        let previous = counts.previous.saturating_sub(rest);
+        let lowered = current < counts.current || previous < counts.previous;
+        lowered.then(|| self.pack(Counts { current, previous, ..counts }))
+    }
+
+    fn reset(&self, value: u64, now: u64) -> Option<u64> {
+        let fresh = Counts { window: self.windows.at(now), current: 0, previous: 0 };
+        (self.fresh_from(value) > now).then(|| self.pack(fresh))
+    }
+
+    #[inline]
+    fn can_fit(&self, cost: u64) -> bool {
+        cost <= self.limit
+    }
+
+    #[inline]
+    fn answer(&self, update: Update, cost: u64) -> Decision {
+        match update {
+            Update::Written { before, now } => {
+                let counts = self.counts(before, now);
+                let counts = Counts { current: counts.current + cost, ..counts };
+                let reset = self.windows.end(counts.window + 1) - now;
+                Decision::allowed(self.limit, self.remaining(counts, now), reset)
+            }
+            Update::Unchanged { found, now } => self.unchanged(found, now, cost),
+            Update::Full { fresh_from, now, admitted } => {
+                full(self.limit, fresh_from - now, admitted)
+            }
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! Mistakes that rate limiters have made, each as a test of the rules that count in windows.
+
+use std::sync::Barrier;
+use std::time::Duration;
+
+use tidegate_engine::{
+    BuildError, CalendarWindow, FixedWindow, Limiter, MAX_WINDOW, ManualClock, OverflowPolicy,
+    Quota, QuotaError, Rule, SlidingWindow, Timestamp,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+type Manual<R> = Limiter<R, ManualClock>;
+
+fn limiter<R: Rule>(rule: R) -> (Manual<R>, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder(rule).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
+}
+
+fn admitted<R: Rule>(limiter: &Manual<R>, tries: u32) -> u32 {
+    (0..tries).map(|_| u32::from(limiter.check("key").is_allowed())).sum()
+}
+
+fn at(duration: Duration) -> Timestamp {
+    Timestamp::ORIGIN.saturating_add(duration)
+}
+
+fn years(count: u32) -> Duration {
+    Duration::from_hours(24 * 365 * u64::from(count))
+}
+
+/// A test for each rule, under a limit of so many units a minute.
+macro_rules! each_rule {
+    ($limit:literal, $test:expr) => {
+        $test(limiter(FixedWindow::per_minute($limit)));
+        $test(limiter(SlidingWindow::per_minute($limit)));
+        $test(limiter(CalendarWindow::per_minute($limit).anchored(Duration::from_mins(7))));
+    };
+}
+
+#[test]
+fn cost_does_not_wrap_the_count() {
+    fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
+        for cost in [6, 1 << 18, 1 << 36, u64::MAX - 4, u64::MAX] {
+            assert_eq!(limiter.check_n("key", cost).retry_after(), None, "{cost}");
+        }
+        assert_eq!(admitted(&limiter, 9), 5);
+        for cost in [u64::MAX - 4, u64::MAX] {
+            assert!(!limiter.check_n("key", cost).is_allowed(), "{cost}");
+        }
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn charges_saturate_in_their_field() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        for cost in [u64::MAX, 1, u64::MAX] {
+            assert_eq!(limiter.charge("key", cost).remaining(), 0);
+            assert!(limiter.charge("key", cost).reset_after() <= SECOND * 120);
+        }
+        assert_eq!(admitted(&limiter, 3), 0);
+        limiter.refund("key", u64::MAX);
+        assert_eq!(limiter.peek("key").reset_after(), Duration::ZERO);
+        limiter.charge("key", u64::MAX).retry_after().unwrap();
+        clock.advance(SECOND * 120);
+        assert_eq!(admitted(&limiter, 9), 5);
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn time_that_runs_backwards_mints_nothing() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        clock.set(at(SECOND * 610));
+        assert_eq!(admitted(&limiter, 10), 5);
+        for step in 0..1_000 {
+            clock.set(Timestamp::from_nanos(step * 7_919_000_000 % 610_000_000_000));
+            assert_eq!(admitted(&limiter, 3), 0);
+        }
+        clock.set(at(SECOND * 610));
+        assert_eq!(admitted(&limiter, 3), 0);
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn a_clock_that_leaps_forward_saturates() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        clock.set(Timestamp::from_nanos(u64::MAX));
+        assert_eq!(admitted(&limiter, 10), 5);
+        clock.advance(Duration::MAX);
+        assert_eq!(admitted(&limiter, 10), 0, "time that stands still must not mint");
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn ten_years_of_uptime_change_nothing() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        for uptime in [1, 10] {
+            clock.set(at(years(uptime)));
+            assert_eq!(admitted(&limiter, 10), 5);
+            clock.advance(SECOND * 121);
+            assert_eq!(admitted(&limiter, 10), 5);
+        }
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn fifty_years_of_uptime_mint_nothing() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        clock.set(at(years(50)));
+        assert_eq!(admitted(&limiter, 10), 5);
+        for _ in 0..100 {
+            clock.advance(SECOND * 86_400);
+            assert_eq!(admitted(&limiter, 3), 0);
+        }
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn the_limit_is_not_off_by_one() {
+    fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
+        assert!(!limiter.check_n("all and one", 6).is_allowed());
+        assert!(limiter.check_n("all", 5).is_allowed());
+        assert!(!limiter.check("all").is_allowed());
+        assert!(limiter.check_n("but one", 4).is_allowed());
+        assert!(limiter.check("but one").is_allowed());
+        assert!(!limiter.check("but one").is_allowed());
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn idle_is_exactly_fresh() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        clock.set(at(SECOND * 45));
+        assert_eq!(admitted(&limiter, 10), 5);
+        let reset = limiter.peek("key").reset_after();
+        clock.advance(reset.checked_sub(Duration::from_nanos(1)).unwrap());
+        assert!(!limiter.check_n("key", 5).is_allowed());
+        clock.advance(Duration::from_nanos(1));
+        assert_eq!(limiter.peek("key"), limiter.peek("never seen"));
+        assert_eq!(admitted(&limiter, 10), 5);
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn a_key_seen_at_the_clocks_origin_is_not_a_fresh_one() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        clock.set(Timestamp::ORIGIN);
+        assert_eq!(admitted(&limiter, 10), 5);
+        assert_eq!(limiter.peek("key").remaining(), 0);
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn a_cost_above_the_limit_is_told_at_once_and_charges_nothing() {
+    fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
+        let never = limiter.check_n("key", 6);
+        assert!(!never.is_allowed() && never.retry_after().is_none());
+        assert_eq!((never.remaining(), never.reset_after()), (5, Duration::ZERO));
+    }
+    each_rule!(5, test);
+}
+
+#[test]
+fn a_limit_of_zero_blocks() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        for _ in 0..3 {
+            assert_eq!(limiter.check("key").retry_after(), None);
+            assert_eq!(limiter.peek("key").remaining(), 0);
+            clock.advance(SECOND * 600);
+        }
+    }
+    each_rule!(0, test);
+}
+
+#[test]
+fn windows_of_no_length_and_of_too_much_are_errors() {
+    fn error(rule: impl Rule) -> Option<BuildError> {
+        Limiter::builder(rule).clock(ManualClock::new()).capacity(1).build().err()
+    }
+    let nanosecond = Duration::from_nanos(1);
+    for (length, expected) in [
+        (Duration::ZERO, Some(QuotaError::ZeroPeriod)),
+        (nanosecond, None),
+        (MAX_WINDOW, None),
+        (MAX_WINDOW + nanosecond, Some(QuotaError::WindowTooLong)),
+        (Duration::MAX, Some(QuotaError::WindowTooLong)),
+    ] {
+        let expected = expected.map(BuildError::Quota);
+        assert_eq!(error(FixedWindow::new(0, length)), expected, "{length:?}");
+        assert_eq!(error(SlidingWindow::new(0, length)), expected, "{length:?}");
+    }
+}
+
+#[test]
+fn a_strict_quota_needs_room_for_burst_and_rate() {
+    let strict = |limit, burst| Quota::strict(limit, SECOND, burst);
+    assert_eq!(strict(5, 0), Err(QuotaError::ZeroBurst));
+    assert_eq!(strict(5, 5), Err(QuotaError::StrictBurst));
+    assert_eq!(strict(1, 1), Err(QuotaError::StrictBurst));
+    assert_eq!(strict(0, 1), Err(QuotaError::StrictBurst));
+    assert_eq!(strict(u64::MAX, u64::MAX), Err(QuotaError::StrictBurst));
+    assert_eq!(strict(5, 4), Ok(Quota::per_second(1).burst(4)));
+}
+
+#[test]
+fn a_limit_is_truncated_nowhere() {
+    // The highest limit of each length, as the documentation says.
+    let (minute, hour, day) = (SECOND * 60, SECOND * 3_600, SECOND * 86_400);
+    let highest = [(SECOND, 30, 15), (minute, 36, 18), (hour, 42, 21), (day, 47, 23)];
+    for (length, fixed_bits, sliding_bits) in highest {
+        let (fixed, sliding) = ((1_u64 << fixed_bits) - 1, (1_u64 << sliding_bits) - 1);
+        let (fixed, sliding) =
+            (FixedWindow::new(fixed, length), SlidingWindow::new(sliding, length));
+        assert!(limiter(fixed).0.check_n("key", fixed.limit()).is_allowed());
+        assert!(limiter(sliding).0.check_n("key", sliding.limit()).is_allowed());
+        for over in [1, u64::MAX - fixed.limit()] {
+            let over = FixedWindow::new(fixed.limit() + over, length);
+            let error = Limiter::builder(over).clock(ManualClock::new()).build().err();
+            let max = fixed.limit();
+            assert_eq!(error, Some(BuildError::Quota(QuotaError::LimitTooHigh { max })));
+        }
+        let over = SlidingWindow::new(sliding.limit() + 1, length);
+        let error = Limiter::builder(over).clock(ManualClock::new()).build().err();
+        let max = sliding.limit();
+        assert_eq!(error, Some(BuildError::Quota(QuotaError::LimitTooHigh { max })));
+    }
+    for (rule, bits) in [
+        (CalendarWindow::per_minute as fn(u64) -> _, 36),
+        (CalendarWindow::per_hour, 42),
+        (CalendarWindow::per_day, 47),
+        (CalendarWindow::per_month, 47),
+    ] {
+        let max = (1 << bits) - 1;
+        assert!(limiter(rule(max)).0.check_n("key", max).is_allowed());
+        let error = Limiter::builder(rule(max + 1)).clock(ManualClock::new()).build().err();
+        assert_eq!(error, Some(BuildError::Quota(QuotaError::LimitTooHigh { max })));
+    }
+}
+
+#[test]
+fn retry_after_is_never_cut_to_nothing() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        assert_eq!(admitted(&limiter, 9), 5);
+        for _ in 0..20 {
+            let denied = limiter.check("key");
+            let wait = denied.retry_after().unwrap();
+            assert!(!denied.is_allowed() && wait > Duration::ZERO);
+            clock.advance(wait.checked_sub(Duration::from_nanos(1)).unwrap());
+            assert!(!limiter.check("key").is_allowed());
+            clock.advance(Duration::from_nanos(1));
+            assert!(limiter.check("key").is_allowed());
+            while limiter.check("key").is_allowed() {}
+        }
+    }
+    each_rule!(5, test);
+}
+
+/// Under the default policy the key with the smallest count of a window gives way, not the one that
+/// happens to come first.
+#[test]
+fn an_exhausted_key_is_not_forgotten_for_a_spray_of_others() {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(FixedWindow::per_minute(100)).capacity(1);
+    let limiter = builder.clock(clock.clone()).overflow(OverflowPolicy::EvictLeastDebt);
+    let limiter = limiter.build().unwrap();
+    let victims = 100_000..100_100_u64;
+    for key in victims.clone() {
+        assert!(limiter.check_n(key, 100).is_allowed());
+    }
+    for key in 0..60_000_u64 {
+        assert!(limiter.check(key).is_allowed());
+    }
+    assert!(limiter.evicted() > 10_000);
+    assert!(victims.clone().all(|key| !limiter.check(key).is_allowed()));
+}
+
+/// Threads that check one key at one time take exactly the limit, and count it once.
+#[test]
+fn two_threads_take_the_limit_once() {
+    fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
+        const THREADS: usize = 4;
+        for round in 0..200 {
+            clock.set(at(SECOND * 120 * round));
+            let start = Barrier::new(THREADS);
+            let take = || {
+                start.wait();
+                admitted(&limiter, 400)
+            };
+            let taken: u32 = std::thread::scope(|scope| {
+                let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(take)).collect();
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!(taken, 1_000);
+        }
+    }
+    each_rule!(1_000, test);
+}

@@ -1,0 +1,174 @@
+//! Calendar windows against a calendar that counts day by day.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate_engine::{
+    BuildError, CalendarWindow, Limiter, MAX_UTC_OFFSET, ManualClock, QuotaError, Timestamp,
+};
+
+const SECOND: i128 = 1_000_000_000;
+const DAY: i128 = 86_400 * SECOND;
+/// Time stands still here.
+const LAST: u64 = 3_660 * 86_400 * 1_000_000_000;
+
+fn is_leap(year: i128) -> bool {
+    year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
+}
+
+/// The end of the month that a local time lies in, in nanoseconds since 1970, found by going through
+/// all months since then.
+fn end_of_month(local: i128) -> i128 {
+    let mut days = 0;
+    for year in 1970.. {
+        let february = if is_leap(year) { 29 } else { 28 };
+        for month in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+            days += month;
+            if days * DAY > local {
+                return days * DAY;
+            }
+        }
+    }
+    unreachable!()
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Unit {
+    Minute,
+    Hour,
+    Day,
+    Month,
+}
+
+impl Unit {
+    fn rule(self, limit: u64) -> CalendarWindow {
+        match self {
+            Self::Minute => CalendarWindow::per_minute(limit),
+            Self::Hour => CalendarWindow::per_hour(limit),
+            Self::Day => CalendarWindow::per_day(limit),
+            Self::Month => CalendarWindow::per_month(limit),
+        }
+    }
+
+    fn end(self, local: i128) -> i128 {
+        let even = |length: i128| (local.div_euclid(length) + 1) * length;
+        match self {
+            Self::Minute => even(60 * SECOND),
+            Self::Hour => even(3_600 * SECOND),
+            Self::Day => even(DAY),
+            Self::Month => end_of_month(local),
+        }
+    }
+}
+
+fn limiter(rule: CalendarWindow) -> (Limiter<CalendarWindow, ManualClock>, ManualClock) {
+    let clock = ManualClock::new();
+    (Limiter::builder(rule).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    duration.as_nanos() as u64
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn periods_end_when_the_calendar_says(
+        unit in prop::sample::select(vec![Unit::Minute, Unit::Hour, Unit::Day, Unit::Month]),
+        // 1970 to 2200.
+        unix in 86_400_u64..7_258_118_400,
+        fraction in 0_u32..1_000_000_000,
+        offset in -MAX_UTC_OFFSET..=MAX_UTC_OFFSET,
+        times in prop::collection::vec(prop_oneof![0..LAST, Just(0_u64), Just(LAST)], 1..20),
+    ) {
+        let anchor = Duration::new(unix, fraction);
+        let (limiter, _) = limiter(unit.rule(3).utc_offset(offset).anchored(anchor));
+        let origin = anchor.as_nanos().cast_signed() + i128::from(offset) * SECOND;
+        for (key, time) in times.into_iter().enumerate() {
+            let check = |time, cost| limiter.check_at(key as u64, cost, Timestamp::from_nanos(time));
+            let end = unit.end(origin + i128::from(time)) - origin;
+            let left = u64::try_from(end - i128::from(time)).unwrap();
+            prop_assert_eq!(nanos(check(time, 1).reset_after()), left);
+            let denied = check(time, 3);
+            prop_assert_eq!((denied.remaining(), denied.retry_after().map(nanos)), (2, Some(left)));
+            if time + left <= LAST {
+                prop_assert!(!check(time + left - 1, 3).is_allowed());
+                prop_assert_eq!(check(time + left, 0).reset_after(), Duration::ZERO);
+                prop_assert!(check(time + left, 3).is_allowed());
+            }
+        }
+    }
+
+    /// Refund and reset leave nothing that is live, and a month's key is never better than fresh.
+    #[test]
+    fn what_is_given_back_leaves_a_fresh_key(
+        unit in prop::sample::select(vec![Unit::Minute, Unit::Hour, Unit::Day, Unit::Month]),
+        unix in 86_400_u64..7_258_118_400,
+        time in 0..LAST,
+        resets in any::<bool>(),
+    ) {
+        let (limiter, clock) = limiter(unit.rule(3).anchored(Duration::from_secs(unix)));
+        clock.set(Timestamp::from_nanos(time));
+        prop_assert!(limiter.check_n("key", 2).is_allowed());
+        if resets { limiter.reset("key") } else { limiter.refund("key", 9) }
+        let looked = limiter.peek("key");
+        prop_assert_eq!((looked.remaining(), looked.reset_after()), (3, Duration::ZERO));
+        prop_assert!(limiter.check_n("key", 3).is_allowed());
+        prop_assert!(!limiter.check("key").is_allowed());
+    }
+}
+
+#[test]
+fn february_has_a_leap_day_where_it_should() {
+    // 1 February, 00:00 UTC.
+    for (unix, days) in
+        [(1_706_745_600, 29), (1_738_368_000, 28), (949_363_200, 29), (4_105_123_200, 28)]
+    {
+        let anchor = Duration::from_secs(unix);
+        let (limiter, _) = limiter(CalendarWindow::per_month(1).anchored(anchor));
+        assert_eq!(limiter.check("key").reset_after(), Duration::from_hours(24 * days));
+    }
+}
+
+#[test]
+fn an_offset_beyond_eighteen_hours_is_an_error() {
+    for seconds in [MAX_UTC_OFFSET + 1, -MAX_UTC_OFFSET - 1, i32::MAX, i32::MIN] {
+        let rule = CalendarWindow::per_day(1).utc_offset(seconds);
+        let error = Limiter::builder(rule).clock(ManualClock::new()).build().err();
+        assert_eq!(error, Some(BuildError::Quota(QuotaError::UtcOffset)));
+    }
+    for seconds in [MAX_UTC_OFFSET, -MAX_UTC_OFFSET] {
+        let (limiter, _) = limiter(CalendarWindow::per_day(1).utc_offset(seconds));
+        assert!(limiter.check("key").is_allowed());
+    }
+}
+
+#[test]
+fn any_date_can_be_the_anchor() {
+    for anchor in [Duration::ZERO, Duration::MAX] {
+        for unit in [Unit::Minute, Unit::Hour, Unit::Day, Unit::Month] {
+            let (limiter, _) = limiter(unit.rule(1).utc_offset(-60).anchored(anchor));
+            assert!(limiter.check("key").is_allowed());
+            assert!(limiter.check("key").reset_after() <= Duration::from_hours(24 * 31));
+        }
+    }
+}
+
+/// Unless told otherwise a limiter looks at the system's clock, once: what its own clock showed then
+/// is that date. Two limiters whose clocks show different times agree on the end of the day.
+#[test]
+fn the_anchor_is_the_date_at_the_clocks_reading() {
+    let ends = [0, 1 << 40, LAST / 2].map(|reading| {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(reading));
+        let builder = Limiter::builder(CalendarWindow::per_month(1)).capacity(1);
+        let limiter = builder.clock(clock.clone()).build().unwrap();
+        clock.advance(Duration::from_secs(5));
+        limiter.check("key").reset_after()
+    });
+    // Unless the month ends between one line and the next.
+    let (least, most) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
+    let apart = most.abs_diff(*least);
+    assert!(apart < Duration::from_mins(10) || apart > Duration::from_hours(24 * 27), "{ends:?}");
+}
