@@ -21,6 +21,8 @@ use crate::quota::QuotaError;
 use crate::table::VALUE_BITS;
 
 pub use calendar::{CalendarWindow, MAX_UTC_OFFSET};
+#[cfg(all(test, any(loom, interleave)))]
+pub(crate) use count::Count;
 pub use fixed::FixedWindow;
 pub use sliding_window::SlidingWindow;
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use crate::interleave::{self, Access, Next};
 use crate::sync::{AtomicU64, Ordering};
 
-use super::{Model, NOW, Shared, State, Thread, key};
+use super::{Model, Shared, State, Thread, key};
 
 /// No thread makes more accesses than this. No two states of a run are the same, so one that never
 /// ended would pass any bound.
@@ -71,7 +71,7 @@ fn states_max() -> usize {
 /// In every state, so also while threads are in the middle of a claim.
 fn at_most_one_live_word(state: &State<'_>) {
     let mut names: Vec<_> = state.shared.table.entries().collect();
-    names.retain(|(_, value)| *value > NOW);
+    names.retain(|(_, value)| state.shared.is_live(*value));
     names.sort_unstable();
     let twice = names.windows(2).find(|pair| pair[0].0.tag() == pair[1].0.tag());
     assert_eq!(twice, None, "a key has two live words");

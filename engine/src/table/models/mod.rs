@@ -6,8 +6,8 @@
 //! every state there. A thread that is stopped for ever leaves a state in the middle, so those
 //! states are also what crashes leave behind.
 //!
-//! A line has two slots here. All models use emission intervals of one unit, so a key's value less
-//! `now` is the cost it was charged.
+//! A line has two slots here. Values are TATs with emission intervals of one unit, so a key's value less
+//! `now` is the cost it was charged, or the words of a fixed window ([`windows`]).
 
 mod charges;
 mod claims;
@@ -17,6 +17,7 @@ mod lines;
 mod lowering;
 mod parked;
 mod strikes;
+mod windows;
 
 #[cfg(interleave)]
 mod exhaustive;
@@ -25,13 +26,15 @@ mod weak;
 
 use std::sync::Arc;
 
-use crate::gcra::{self, Gcra, Tat};
+use crate::gcra::{self, Gcra};
 use crate::key::KeyHash;
+use crate::rule::Algorithm as _;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::bits::{Generation, Tag, Word};
 use super::lines::Slot;
 use super::{Table, Update};
+use windows::counting;
 
 const NOW: u64 = 100;
 
@@ -49,9 +52,70 @@ const COMPLETE: Option<usize> = None;
 
 /// What the threads of a model share.
 struct Shared {
-    table: Table<Tat>,
+    table: Table<Values>,
     /// A clock that is a word, for models in which time moves.
     clock: AtomicU64,
+}
+
+/// What the values of a table are.
+#[derive(Clone, Copy, Debug)]
+enum Values {
+    Tats,
+    /// Of windows of which [`NOW`] lies in the first.
+    Windows,
+}
+
+impl Values {
+    /// The value after one unit more, if that is within the limit.
+    fn admit(self, value: u64, now: u64, limit: u64) -> Option<u64> {
+        let charged = value.max(now) + 1;
+        match self {
+            Self::Tats => (charged - now <= limit).then_some(charged),
+            Self::Windows => counting(limit).admit(value, now, 1),
+        }
+    }
+
+    fn refund(self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let quota = crate::Quota::per_second(1_000_000_000).burst(9);
+        match self {
+            Self::Tats => Gcra::exact(&quota).unwrap().refund(value, now, cost),
+            Self::Windows => counting(9).refund(value, now, cost),
+        }
+    }
+
+    fn reset(self, value: u64, now: u64) -> Option<u64> {
+        match self {
+            Self::Tats => gcra::reset(value, now),
+            Self::Windows => counting(9).reset(value, now),
+        }
+    }
+
+    /// What a live value was charged.
+    fn charged(self, value: u64) -> u64 {
+        match self {
+            Self::Tats => value - NOW,
+            Self::Windows => windows::count_of(value),
+        }
+    }
+}
+
+impl super::State for Values {
+    fn fresh_from(&self, value: u64) -> u64 {
+        match self {
+            Self::Tats => value,
+            Self::Windows => counting(9).fresh_from(value),
+        }
+    }
+}
+
+impl Shared {
+    fn values(&self) -> Values {
+        self.table.state
+    }
+
+    fn is_live(&self, value: u64) -> bool {
+        super::State::fresh_from(&self.values(), value) > NOW
+    }
 }
 
 /// A thread: what it returns is counted, usually the cost it was admitted.
@@ -63,6 +127,7 @@ type Check = Arc<dyn Fn(&State<'_>) + Send + Sync>;
 #[derive(Clone)]
 struct Model {
     lines: usize,
+    values: Values,
     setup: Vec<Setup>,
     threads: Vec<Thread>,
     always: Vec<Check>,
@@ -80,7 +145,19 @@ struct State<'s> {
 impl Model {
     /// A table of `lines` lines and no keys.
     fn of(lines: usize) -> Self {
-        Self { lines, setup: Vec::new(), threads: Vec::new(), always: Vec::new(), large: false }
+        Self {
+            lines,
+            values: Values::Tats,
+            setup: Vec::new(),
+            threads: Vec::new(),
+            always: Vec::new(),
+            large: false,
+        }
+    }
+
+    /// The same with other values.
+    fn of_values(self, values: Values) -> Self {
+        Self { values, ..self }
     }
 
     fn setup(mut self, setup: impl Fn(&Shared) + Send + Sync + 'static) -> Self {
@@ -133,7 +210,7 @@ impl Model {
     }
 
     fn shared(&self) -> Shared {
-        let table = Table::with_lines(self.lines, Tat).unwrap();
+        let table = Table::with_lines(self.lines, self.values).unwrap();
         let shared = Shared { table, clock: AtomicU64::new(NOW) };
         self.setup.iter().for_each(|setup| setup(&shared));
         shared
@@ -167,14 +244,14 @@ impl State<'_> {
     fn live(&self, key: KeyHash) -> Vec<u64> {
         let entries = self.shared.table.entries();
         let values = entries.filter(|(other, _)| other.tag() == key.tag());
-        values.map(|(_, value)| value).filter(|value| *value > NOW).collect()
+        values.map(|(_, value)| value).filter(|value| self.shared.is_live(*value)).collect()
     }
 
     /// The cost charged to a key, which has at most one live word.
     fn charged(&self, key: KeyHash) -> u64 {
         let live = self.live(key);
         assert!(live.len() <= 1, "{key:?} has {} live words", live.len());
-        live.first().map_or(0, |value| value - NOW)
+        live.first().map_or(0, |value| self.shared.values().charged(*value))
     }
 
     /// No slot is left claimed.
@@ -200,28 +277,21 @@ fn check(shared: &Shared, key: KeyHash, burst: u64) -> u64 {
 }
 
 fn check_at(shared: &Shared, key: KeyHash, burst: u64, now: u64, reread: u64) -> u64 {
-    update(
-        shared,
-        key,
-        now,
-        || reread,
-        |value, now| {
-            let charged = value.max(now) + 1;
-            (charged - now <= burst).then_some(charged)
-        },
-    )
+    let values = shared.values();
+    update(shared, key, now, || reread, |value, now| values.admit(value, now, burst))
 }
 
 /// Gives back so much, and tells nothing: 0.
 fn refund(shared: &Shared, key: KeyHash, cost: u64) -> u64 {
-    let gcra = Gcra::exact(&crate::Quota::per_second(1_000_000_000).burst(9)).unwrap();
-    update(shared, key, NOW, || NOW, |value, now| gcra.refund(value, now, cost));
+    let values = shared.values();
+    update(shared, key, NOW, || NOW, |value, now| values.refund(value, now, cost));
     0
 }
 
 /// Forgets the key's debt, and tells nothing: 0.
 fn reset(shared: &Shared, key: KeyHash) -> u64 {
-    update(shared, key, NOW, || NOW, gcra::reset);
+    let values = shared.values();
+    update(shared, key, NOW, || NOW, |value, now| values.reset(value, now));
     0
 }
 
