@@ -98,7 +98,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         Self { hasher: Source::Given(hasher), ..self }
     }
 
-    /// Lets threads lease up to `units` of a hot key at once, at most
+    /// For a [`Quota`]; other rules have no leases. Lets threads lease up to `units` of a hot key at once, at most
     /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. Several hundred let
     /// threads that check one key side by side hardly meet; see [`Limiter`], "Leases", for what
     /// changes.

@@ -52,7 +52,7 @@ impl Decision {
         self.retry_after == 0
     }
 
-    /// The burst of the quota that decided, in units.
+    /// The burst of the quota that decided, or the limit of the window, in units.
     #[inline]
     #[must_use]
     pub const fn limit(&self) -> u64 {

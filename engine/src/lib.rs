@@ -12,7 +12,8 @@
 //! # Ok::<(), tidegate_engine::BuildError>(())
 //! ```
 //!
-//! [`Limiter`] states what is guaranteed; [`Quota`] how limits are written down.
+//! [`Limiter`] states what is guaranteed; [`Quota`] how limits are written down, and [`Rule`] what else a
+//! limiter can enforce.
 //!
 //! # Features
 //! `std` (on unless turned off): clocks of the operating system, random seeds, leases. Without it the crate is

@@ -20,14 +20,13 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///
 /// State is one 64-bit word a key in a table of fixed size: a check neither locks nor allocates,
 /// and memory does not grow. Keys need no set-up and no clean-up: a key that has been idle until
-/// its debt drained is exactly as if it had never been seen.
+/// its debt drained, or its window was over, is exactly as if it had never been seen.
 ///
 /// # Guarantees
-/// * For each key and every interval `[s, t]`, the admitted cost is at most
-///   `burst + rate * (t - s)`, for any number of threads. Time is counted in units of 1 to 2 ns
-///   (exactly 1 ns where the emission interval is a whole number of nanoseconds), and one unit is
-///   the error of `t - s`. [`Limiter::refund`] adds what it gives back, and [`Limiter::reset`]
-///   begins anew.
+/// * What is admitted of each key is bounded by the [`Rule`], for any number of threads; the rule's type
+///   says how: [`Quota`], [`SlidingWindow`](crate::SlidingWindow), [`FixedWindow`](crate::FixedWindow),
+///   [`CalendarWindow`](crate::CalendarWindow). [`Limiter::refund`] adds what it gives back, and
+///   [`Limiter::reset`] begins anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
 /// * When more keys are live than fit, the [`OverflowPolicy`] says what happens, and
 ///   [`Limiter::overflow`] counts it. By default the key that loses least among those that compete
@@ -35,7 +34,7 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///   but what is counted there.
 ///
 /// # Leases
-/// Two cores that write one word are slower than one. [`LimiterBuilder::leases`] lets threads charge
+/// For limiters with a [`Quota`]. Two cores that write one word are slower than one. [`LimiterBuilder::leases`] lets threads charge
 /// several units of a hot key at once and use them one by one, so that what is allowed on one
 /// key scales with cores too. A key becomes hot by being admitted at least 64 times by one thread.
 /// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
@@ -146,7 +145,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// A `now` earlier than that of a previous check never mints tokens on a key that is still in
     /// the table. Between concurrent callers whose `now`s differ by `d`, a key whose debt drained
-    /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee.
+    /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee; under a
+    /// rule that counts in windows, a key whose window is over for one and not yet for the other up to
+    /// the limit once more in that window.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.hash(key), cost, now, || now)

@@ -19,7 +19,8 @@ use crate::table::{Home, Table, Update};
 #[non_exhaustive]
 pub enum OverflowPolicy {
     /// Forgets the key that loses least: among the keys that were denied least often, the one with
-    /// the least debt. The key that was forgotten is as good as new.
+    /// the least debt; under a rule that counts in windows, of those whose window is over first the one
+    /// with the lowest count. The key that was forgotten is as good as new.
     ///
     /// Keys that are being limited are not washed out by a spray of keys that are checked once:
     /// once a table begins to run out of room, denials are counted with the key, roughly by their

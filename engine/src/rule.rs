@@ -11,8 +11,15 @@ use crate::table::{State, Table, Update};
 /// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
 /// key.
 ///
-/// [`Quota`](crate::Quota) is one. The trait is sealed: an algorithm lives up to what the table asks
-/// of its words, which the types of other crates can not be held to.
+/// | rule | algorithm | admitted in a window's length, at most |
+/// |---|---|---|
+/// | [`Quota`](crate::Quota) | GCRA (token bucket) | the burst and what the rate grants |
+/// | [`Quota::strict`](crate::Quota::strict) | GCRA with the burst taken off the rate | the limit |
+/// | [`SlidingWindow`](crate::SlidingWindow) | two windows, weighted | less than twice the limit |
+/// | [`FixedWindow`](crate::FixedWindow), [`CalendarWindow`](crate::CalendarWindow) | a count a window | twice the limit |
+///
+/// The trait is sealed: an algorithm lives up to what the table asks of its words, which the types of
+/// other crates can not be held to.
 pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]

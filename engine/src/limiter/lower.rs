@@ -1,4 +1,4 @@
-//! Giving back: the operations that lower a key's TAT.
+//! Giving back: the operations that lower a key's value.
 //!
 //! They are charges with the sign turned: one compare-and-swap from the word that was read, in the
 //! same generation, of a key that has a live word. A key without one is fresh already, so they
@@ -13,7 +13,8 @@ use super::Limiter;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Gives back `cost` units that were admitted and not used: lowers the key's debt by `cost`
-    /// emission intervals of the limiter's own quota, at most to none.
+    /// emission intervals of the limiter's own quota, or its count in the present window by `cost`
+    /// (then, where it still weighs, in the one before), at most to none.
     ///
     /// A key without debt is left as it is: a refund never makes a key better than fresh, and debt
     /// that has drained since it was charged can not be had back. `cost` may be of any size; what
@@ -21,7 +22,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// Nobody keeps receipts. A refund of what was never charged, or whose charge has drained while
     /// others were made, is taken from the debt that is there, so it lets others in: together at
-    /// most the burst beyond what [`Limiter`] guarantees, each time it is done. Units that were
+    /// most the burst, or the window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
     /// charged with [`Limiter::check_with`] are given back at this limiter's emission interval,
     /// which is too much where the call's quota had a shorter one, and too little where longer.
     ///
@@ -29,13 +30,14 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
     /// O(1), neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
-        self.lower(key, |tat, now| self.algorithm().refund(tat, now, cost));
+        self.lower(key, |value, now| self.algorithm().refund(value, now, cost));
     }
 
     /// Forgets the key's debt, as if it had never been seen; the next check finds the whole burst.
     ///
     /// The debt ends at the clock's present reading: a [`Limiter::check_at`] with an earlier time
-    /// still finds that of the time between. A check at the same time is charged before, and
+    /// still finds that of the time between, and under a rule that counts in windows is decided in the
+    /// window of the reset, of which nothing is used. A check at the same time is charged before, and
     /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
     /// allocates.
     ///

@@ -13,8 +13,9 @@ use super::count::Count;
 ///
 /// # When to use it
 /// When a limit is stated per window and its users count the same way: "1000 a minute, the count
-/// starts anew each minute". Limits that others enforce in this way are matched exactly. To spread
-/// load evenly take [`Quota`](crate::Quota).
+/// starts anew each minute". Windows begin at the clock's origin, mostly when the process starts; for
+/// those of the wall clock take [`CalendarWindow`](crate::CalendarWindow), to spread load evenly
+/// [`Quota`](crate::Quota).
 ///
 /// # What it guarantees
 /// * In each window a key is admitted at most `limit` units, for any number of threads, plus what is
