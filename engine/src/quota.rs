@@ -190,6 +190,10 @@ pub enum QuotaError {
     StrictBurst,
     /// The offset from UTC is more than [`MAX_UTC_OFFSET`](crate::MAX_UTC_OFFSET) either way.
     UtcOffset,
+    /// A [`CalendarWindow`](crate::CalendarWindow) needs a date
+    /// ([`CalendarWindow::anchored`](crate::CalendarWindow::anchored)) where there is no wall clock to ask,
+    /// without the feature `std`.
+    Unanchored,
     /// The window is longer than [`MAX_WINDOW`](crate::MAX_WINDOW).
     WindowTooLong,
     /// The limit is above `max`, the most that a key's word can count in windows of this length.
@@ -211,6 +215,7 @@ impl fmt::Display for QuotaError {
             Self::RateTooHigh => "rate must be at most 1000000000 units per second",
             Self::StrictBurst => "strict burst must be below the limit",
             Self::UtcOffset => "offset from UTC must be at most 64800 seconds (18 hours)",
+            Self::Unanchored => "a calendar needs a date where there is no wall clock",
             Self::WindowTooLong => "window must be at most 2^56 nanoseconds (about 834 days)",
             Self::LimitTooHigh { max } => {
                 return write!(f, "limit must be at most {max} for windows of this length");

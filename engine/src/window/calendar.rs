@@ -1,9 +1,7 @@
 //! The calendar window: as a rule, and how time is divided.
 
 use core::time::Duration;
-use std::time::SystemTime;
 
-use crate::clock::Timestamp;
 use crate::quota::QuotaError;
 use crate::rule::{NoLeases, Rule, sealed};
 
@@ -121,8 +119,8 @@ impl CalendarWindow {
     }
 
     /// The same with the wall clock's time at the *origin* of the limiter's clock, as the time since
-    /// 1970-01-01 00:00 UTC; the system is asked for it unless set. A [`ManualClock`](crate::ManualClock)
-    /// begins at its origin.
+    /// 1970-01-01 00:00 UTC; the system is asked for it unless set, where there is one: without the feature
+    /// `std` it must be set. A [`ManualClock`](crate::ManualClock) begins at its origin.
     #[must_use]
     pub const fn anchored(self, unix: Duration) -> Self {
         Self { origin: Some(unix.as_nanos().cast_signed()), ..self }
@@ -141,7 +139,8 @@ impl Rule for CalendarWindow {
     type Algorithm = Count<Calendar>;
     type Leases = NoLeases;
 
-    fn anchor(self, now: Timestamp) -> Self {
+    #[cfg(feature = "std")]
+    fn anchor(self, now: crate::clock::Timestamp) -> Self {
         let origin = self.origin.unwrap_or_else(|| wall_clock() - i128::from(now.as_nanos()));
         Self { origin: Some(origin), ..self }
     }
@@ -151,7 +150,7 @@ impl Rule for CalendarWindow {
             return Err(QuotaError::UtcOffset);
         }
         let offset = i128::from(self.utc_offset) * i128::from(SECOND);
-        let local = self.origin.unwrap_or_default() + offset;
+        let local = self.origin.ok_or(QuotaError::Unanchored)? + offset;
         Count::new(Calendar::new(self.unit, local), self.limit)
     }
 
@@ -161,12 +160,13 @@ impl Rule for CalendarWindow {
 }
 
 /// The system's time in nanoseconds since 1970-01-01 UTC.
+#[cfg(feature = "std")]
 #[expect(
     clippy::disallowed_methods,
     reason = "a calendar is the wall clock's; it is read once, when a limiter is built"
 )]
 fn wall_clock() -> i128 {
-    match SystemTime::now().duration_since(SystemTime::UNIX_EPOCH) {
+    match std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH) {
         Ok(since) => since.as_nanos().cast_signed(),
         Err(before) => -before.duration().as_nanos().cast_signed(),
     }
