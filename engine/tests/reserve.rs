@@ -137,6 +137,19 @@ fn reservations_settled_in_any_order_give_back_all() {
     }
 }
 
+/// The one exception that the guarantee names, as large as it gets here.
+#[test]
+fn a_reservation_moved_forward_gives_back_what_drained_in_its_new_place() {
+    let (limiter, clock) = limiter(Quota::per_second(1).burst(10));
+    let (front, behind) = (limiter.reserve("key", 5).unwrap(), limiter.reserve("key", 5).unwrap());
+    front.cancel();
+    // Behind now drains from 0 s to 5 s; in its old place it would from 5 s to 10 s.
+    clock.advance(Duration::from_secs(8));
+    assert!(limiter.check_n("key", 5).is_allowed());
+    behind.cancel();
+    assert_eq!(seconds_of_debt(&limiter, "key"), 5 - 2);
+}
+
 #[test]
 fn a_reset_key_owes_a_reservation_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
@@ -190,6 +203,8 @@ fn an_owned_reservation_goes_with_its_task() {
 #[derive(Clone, Copy, Debug)]
 enum Operation {
     Check(u64),
+    /// A check of all that remains.
+    Fill,
     Reserve(u64),
     /// Of the reservation at this place among the open ones.
     Settle(usize, u64),
@@ -197,9 +212,11 @@ enum Operation {
 
 fn steps() -> impl Strategy<Value = Vec<(u64, Operation)>> {
     let operation = prop_oneof![
-        3 => (0_u64..12).prop_map(Operation::Check),
+        3 => (0_u64..6).prop_map(Operation::Check),
+        1 => Just(Operation::Fill),
         3 => (1_u64..12).prop_map(Operation::Reserve),
-        4 => (0_usize..4, 0_u64..12).prop_map(|(index, actual)| Operation::Settle(index, actual)),
+        2 => (0_usize..4, 0_u64..12).prop_map(|(index, actual)| Operation::Settle(index, actual)),
+        2 => (0_usize..4).prop_map(|index| Operation::Settle(index, 0)),
     ];
     let halves = prop_oneof![3 => Just(0_u64), 5 => 0_u64..8, 1 => 0_u64..40];
     prop::collection::vec((halves, operation), 1..150)
@@ -237,6 +254,11 @@ fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
                 if limiter.check_n("key", cost).is_allowed() {
                     uses.push(Use { at, cost });
                 }
+            }
+            Operation::Fill => {
+                let cost = limiter.peek("key").remaining();
+                assert!(limiter.check_n("key", cost).is_allowed());
+                uses.push(Use { at, cost });
             }
             Operation::Reserve(cost) if open.len() < most_open => {
                 if let Ok(reservation) = limiter.reserve("key", cost) {
@@ -298,6 +320,7 @@ proptest! {
                     prop_assert!(limiter.check_n("key", cost).is_allowed());
                     owed += cost * SECOND;
                 }
+                Operation::Fill => {}
                 Operation::Reserve(cost) => {
                     open.push(limiter.reserve("key", cost).unwrap());
                     owed += cost * SECOND;
