@@ -1,5 +1,7 @@
 //! What every limit can do for those who ask several at once, or give back later.
 
+use core::cmp::Ordering;
+
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
@@ -71,11 +73,9 @@ pub(crate) fn settle(
     receipt: Receipt,
     actual: u64,
 ) -> Decision {
-    if actual > cost {
-        limit.take_anyway(key, actual - cost)
-    } else if actual < cost {
-        limit.give_back(key, cost - actual, receipt)
-    } else {
-        limit.look(key, 0, limit.now())
+    match actual.cmp(&cost) {
+        Ordering::Greater => limit.take_anyway(key, actual - cost),
+        Ordering::Less => limit.give_back(key, cost - actual, receipt),
+        Ordering::Equal => limit.look(key, 0, limit.now()),
     }
 }

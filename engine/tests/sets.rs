@@ -70,7 +70,7 @@ fn a_set_can_be_an_array_a_vector_a_slice_or_nothing() {
     let asks = [limiter.ask("a", 1), limiter.ask("b", 2)];
     assert!(LimitSet::new(asks).check().is_allowed());
     assert!(LimitSet::new(asks.to_vec()).check().is_allowed());
-    assert!(LimitSet::new(&mut asks.clone()[..]).check().is_allowed());
+    assert!(LimitSet::new(&mut { asks }[..]).check().is_allowed());
     assert_eq!((remaining(&limiter, "a"), remaining(&limiter, "b")), (7, 4));
     let nothing = LimitSet::new([]).check();
     assert!(nothing.is_allowed() && nothing.tightest().is_none());

@@ -67,7 +67,6 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
     }
 
     /// What was asked for.
-    #[must_use]
     pub fn asks(&self) -> &[Ask<'l>] {
         self.asks.as_ref()
     }

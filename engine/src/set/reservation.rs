@@ -56,7 +56,6 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
     pub fn cancel(self) {}
 
     /// What is reserved.
-    #[must_use]
     pub fn asks(&self) -> &[Ask<'l>] {
         self.asks.as_ref()
     }
