@@ -1,7 +1,7 @@
 //! Reserving units now and settling later what was used of them.
 
+use alloc::sync::Arc;
 use core::fmt;
-use std::sync::Arc;
 
 use crate::clock::Clock;
 use crate::decision::Decision;

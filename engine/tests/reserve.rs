@@ -5,7 +5,9 @@ use std::sync::{Arc, Barrier};
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::{Clock, Limiter, ManualClock, OverflowPolicy, Quota, Reservation};
+use tidegate_engine::{
+    Clock, FixedWindow, Limiter, ManualClock, OverflowPolicy, Quota, Reservation,
+};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -126,6 +128,21 @@ fn a_reservation_behind_debt_keeps_its_worth() {
 }
 
 #[test]
+fn a_window_that_is_over_gives_nothing_back_to_the_next_one() {
+    let clock = ManualClock::new();
+    let rule = FixedWindow::new(10, Duration::from_secs(10));
+    let limiter = Limiter::builder(rule).capacity(1).clock(clock.clone()).build().unwrap();
+    let (early, late) = (limiter.reserve("key", 4).unwrap(), limiter.reserve("key", 4).unwrap());
+    assert_eq!(early.commit(1).remaining(), 5);
+    clock.advance(Duration::from_secs(10));
+    assert!(limiter.check_n("key", 9).is_allowed());
+    late.cancel();
+    assert_eq!(limiter.peek("key").remaining(), 1);
+    let debt = limiter.reserve("key", 1).unwrap().commit(3);
+    assert_eq!((debt.is_allowed(), debt.retry_after()), (false, Some(Duration::from_secs(10))));
+}
+
+#[test]
 fn reservations_settled_in_any_order_give_back_all() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
         let (limiter, _) = limiter(Quota::per_second(1).burst(10));
@@ -224,7 +241,7 @@ fn steps() -> impl Strategy<Value = Vec<(u64, Operation)>> {
 
 /// Units that count against the bound from a moment on.
 #[derive(Clone, Copy)]
-struct Use {
+struct Charge {
     at: u64,
     cost: u64,
 }
@@ -243,7 +260,7 @@ struct Open<'l> {
 /// back twice.
 fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(burst));
-    let mut uses: Vec<Use> = Vec::new();
+    let mut charges: Vec<Charge> = Vec::new();
     let mut open: Vec<Open<'_>> = Vec::new();
     let mut twice = 0;
     for (halves, operation) in steps {
@@ -252,21 +269,20 @@ fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
         match *operation {
             Operation::Check(cost) => {
                 if limiter.check_n("key", cost).is_allowed() {
-                    uses.push(Use { at, cost });
+                    charges.push(Charge { at, cost });
                 }
             }
             Operation::Fill => {
                 let cost = limiter.peek("key").remaining();
                 assert!(limiter.check_n("key", cost).is_allowed());
-                uses.push(Use { at, cost });
+                charges.push(Charge { at, cost });
             }
             Operation::Reserve(cost) if open.len() < most_open => {
                 if let Ok(reservation) = limiter.reserve("key", cost) {
-                    open.push(Open { reservation, used: uses.len(), given_back_in_front: 0 });
-                    uses.push(Use { at, cost });
+                    open.push(Open { reservation, used: charges.len(), given_back_in_front: 0 });
+                    charges.push(Charge { at, cost });
                 }
             }
-            Operation::Reserve(_) => {}
             Operation::Settle(index, actual) if index < open.len() => {
                 let settled = open.remove(index);
                 let actual = actual.min(settled.reservation.cost());
@@ -276,14 +292,15 @@ fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
                     behind.given_back_in_front += unused;
                 }
                 let _ = settled.reservation.commit(actual);
-                uses[settled.used].cost = actual;
+                charges[settled.used].cost = actual;
             }
-            Operation::Settle(..) => {}
+            Operation::Reserve(_) | Operation::Settle(..) => {}
         }
-        for first in 0..uses.len() {
-            let used: u64 = uses[first..].iter().map(|part| part.cost).sum();
-            let bound = (burst + twice) * SECOND + (at - uses[first].at);
-            assert!(used * SECOND <= bound, "{used} since {}, at {at}", uses[first].at);
+        let mut used = 0;
+        for charge in charges.iter().rev() {
+            used += charge.cost;
+            let bound = (burst + twice) * SECOND + (at - charge.at);
+            assert!(used * SECOND <= bound, "{used} since {}, at {at}", charge.at);
         }
     }
 }
@@ -305,6 +322,45 @@ proptest! {
         the_bound_holds(burst, 4, &steps);
     }
 
+    /// In each window what was checked and committed, and what is still reserved, is exactly what counts.
+    #[test]
+    fn a_window_counts_what_was_used_in_it(limit in 1_u64..20, steps in steps()) {
+        let clock = ManualClock::new();
+        let rule = FixedWindow::new(limit, Duration::from_secs(10));
+        let limiter = Limiter::builder(rule).capacity(1).clock(clock.clone()).build().unwrap();
+        let (mut window, mut count, mut open) = (0, 0, Vec::new());
+        for (halves, operation) in steps {
+            clock.advance(Duration::from_nanos(halves * SECOND / 2));
+            let now = clock.now().as_nanos() / (10 * SECOND);
+            if now > window {
+                (window, count) = (now, 0);
+            }
+            match operation {
+                Operation::Check(cost) => {
+                    let admitted = limiter.check_n("key", cost).is_allowed();
+                    prop_assert_eq!(admitted, count + cost <= limit);
+                    count += if admitted { cost } else { 0 };
+                }
+                Operation::Reserve(cost) => {
+                    let reserved = limiter.reserve("key", cost);
+                    prop_assert_eq!(reserved.is_ok(), count + cost <= limit);
+                    if let Ok(reserved) = reserved {
+                        open.push((window, reserved));
+                        count += cost;
+                    }
+                }
+                Operation::Settle(index, actual) if index < open.len() => {
+                    let (charged, reserved) = open.remove(index);
+                    let actual = actual.min(reserved.cost());
+                    count -= if charged == window { reserved.cost() - actual } else { 0 };
+                    let _ = reserved.commit(actual);
+                }
+                Operation::Fill | Operation::Settle(..) => {}
+            }
+            prop_assert_eq!(limiter.peek("key").remaining(), limit - count);
+        }
+    }
+
     /// A key that never falls idle owes exactly what was checked and committed, in whatever order.
     #[test]
     fn a_busy_key_owes_what_was_used(steps in steps()) {
@@ -320,7 +376,6 @@ proptest! {
                     prop_assert!(limiter.check_n("key", cost).is_allowed());
                     owed += cost * SECOND;
                 }
-                Operation::Fill => {}
                 Operation::Reserve(cost) => {
                     open.push(limiter.reserve("key", cost).unwrap());
                     owed += cost * SECOND;
@@ -331,7 +386,7 @@ proptest! {
                     let left = reservation.commit(actual);
                     prop_assert_eq!(left, limiter.peek("key"));
                 }
-                Operation::Settle(..) => {}
+                Operation::Fill | Operation::Settle(..) => {}
             }
             prop_assert_eq!(limiter.peek("key").reset_after(), Duration::from_nanos(owed));
         }

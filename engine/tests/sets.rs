@@ -9,7 +9,8 @@ use std::time::Duration;
 use exact::Oracle;
 use proptest::prelude::*;
 use tidegate_engine::{
-    Ask, Clock, Decision, KeyHash, LimitSet, Limiter, ManualClock, Observer, Quota, Timestamp,
+    Ask, Clock, Decision, FixedWindow, KeyHash, LimitSet, Limiter, ManualClock, Observer, Quota,
+    Timestamp,
 };
 
 type Manual = Limiter<Quota, ManualClock>;
@@ -62,6 +63,19 @@ fn the_limit_that_blocks_is_named_and_the_longest_wait_told() {
     // The wait is enough for all.
     clock.advance(denied.retry_after().unwrap());
     assert!(LimitSet::new(ask(2)).check().is_allowed());
+}
+
+#[test]
+fn limits_of_different_algorithms_make_a_set() {
+    let (bucket, clock) = limiter(Quota::per_second(1).burst(5));
+    let window = FixedWindow::new(2, Duration::from_mins(1));
+    let window = Limiter::builder(window).capacity(1).clock(clock).build().unwrap();
+    let check = |cost| LimitSet::new([bucket.ask("key", 1), window.ask("key", cost)]).check();
+    assert!(check(2).is_allowed());
+    let denied = check(1);
+    assert_eq!(denied.retry_after(), Some(Duration::from_mins(1)));
+    assert_eq!((denied.blocked().unwrap().index(), remaining(&bucket, "key")), (1, 4));
+    assert_eq!(check(3).retry_after(), None);
 }
 
 #[test]
