@@ -306,7 +306,7 @@ fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(1_000))]
+    #![proptest_config(ProptestConfig::with_cases(500))]
 
     /// One reservation at a time, beside any checks: exactly the limiter's bound.
     #[test]
