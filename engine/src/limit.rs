@@ -9,8 +9,8 @@ use crate::key::{KeyHash, KeyHasher};
 /// A limit that can be part of a [`LimitSet`](crate::LimitSet) and lend to a
 /// [`Reservation`](crate::Reservation), whatever its algorithm.
 ///
-/// [`Limiter`](crate::Limiter) is one, with any rule, clock and observer that threads may share. The
-/// trait is sealed: all-or-nothing rests on each limit taking back exactly what it charged.
+/// [`Limiter`](crate::Limiter) is one, with any rule, clock and observer that threads may share.
+/// The trait is sealed: all-or-nothing rests on each limit taking back exactly what it charged.
 pub trait Limit: Send + Sync + sealed::Sealed {
     /// What hashes this limit's keys.
     #[doc(hidden)]
@@ -20,8 +20,8 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn now(&self) -> Timestamp;
 
-    /// What a check of `cost` would find, without charging anything: what is left where it fits, else
-    /// the denial. A `cost` of 0 is a peek.
+    /// What a check of `cost` would find, without charging anything: what is left where it fits,
+    /// else the denial. A `cost` of 0 is a peek.
     #[doc(hidden)]
     fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision;
 
@@ -29,8 +29,8 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt);
 
-    /// Gives back `cost` units of the charge that the receipt is for, as far as they still count, and
-    /// tells what is left.
+    /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
+    /// and tells what is left.
     #[doc(hidden)]
     fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision;
 

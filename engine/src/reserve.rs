@@ -13,33 +13,34 @@ use crate::rule::Rule;
 
 /// Units taken from a key until it is known how many are used; from [`Limiter::reserve`].
 ///
-/// [`Reservation::commit`] settles what was used, [`Reservation::cancel`] gives everything back, and so
-/// does dropping it: an early return or a panic costs nothing. Each consumes the reservation, so it is
-/// settled once. One that is leaked stays charged, as a check would.
+/// [`Reservation::commit`] settles what was used, [`Reservation::cancel`] gives everything back,
+/// and so does dropping it: an early return or a panic costs nothing. Each consumes the
+/// reservation, so it is settled once. One that is leaked stays charged, as a check would.
 ///
 /// # What is given back
-/// Only what still counts. Units reserved from a [`Quota`](crate::Quota) drain like those of a check,
-/// and what has drained by the time of settling was never in anybody's way; units of a window that is
-/// over do not lower the count of the next one.
+/// Only what still counts. Units reserved from a [`Quota`](crate::Quota) drain like those of a
+/// check, and what has drained by the time of settling was never in anybody's way; units of a
+/// window that is over do not lower the count of the next one.
 ///
 /// # Guarantees
-/// * While a reservation is open it counts in full, so that what is admitted and reserved stays within
-///   the limit. Settling it leaves the others no more than they would have without it, so
+/// * While a reservation is open it counts in full, so that what is admitted and reserved stays
+///   within the limit. Settling it leaves the others no more than they would have without it, so
 ///   what is admitted and committed stays within the limit as well, by whatever time it is settled.
 ///   What is committed beyond the reservation is debt, as from [`Limiter::charge`].
 /// * A quota has one exception, since a word keeps no list of reservations. One that is given back
-///   moves those that were reserved of the key after it, and are still open, forward in time. If the key then falls idle
-///   before they are settled, they give back up to as much as it did although it has drained:
-///   at most their own cost each, and only before the time at which they would have drained in their
-///   old place.
-/// * A concurrent check sees the units of a settled reservation taken or given back, never in between.
+///   moves those that were reserved of the key after it, and are still open, forward in time. If
+///   the key then falls idle before they are settled, they give back up to as much as it did
+///   although it has drained: at most their own cost each, and only before the time at which they
+///   would have drained in their old place.
+/// * A concurrent check sees the units of a settled reservation taken or given back, never in
+///   between.
 /// * If the key is reset, refunded or evicted while the reservation is open, what is given back is
 ///   taken from what others were charged since, at most the reserved cost.
-/// * On a limiter with leases only the key's word is asked, and what is given back may make leases void
-///   as a [`Limiter::refund`] does.
+/// * On a limiter with leases only the key's word is asked, and what is given back may make leases
+///   void as a [`Limiter::refund`] does.
 ///
-/// A quota's [`Observer`] hears of a reservation as of a check, and not of how it is settled. O(1),
-/// neither locks nor allocates.
+/// The limiter's [`Observer`] hears of a reservation as of a check, and not of how it is settled.
+/// O(1), neither locks nor allocates.
 ///
 /// # Token budgets of a language model
 /// ```
@@ -103,7 +104,8 @@ where
         Reservation::take(Lender::Borrowed(self), self.hash(key), cost)
     }
 
-    /// As [`Limiter::reserve`], for a reservation that goes with a task: it keeps the limiter alive.
+    /// As [`Limiter::reserve`], for a reservation that goes with a task: it keeps the limiter
+    /// alive.
     ///
     /// # Errors
     /// The denial when the units do not fit; nothing is charged then.
@@ -132,11 +134,12 @@ impl<'l> Reservation<'l> {
         Ok(Self { limit, key, cost, receipt, decision, open: true })
     }
 
-    /// Settles on `actual` units: gives back what was reserved beyond them, as far as it still counts,
-    /// or charges what is missing whether or not it fits, which makes debt beyond the burst.
+    /// Settles on `actual` units: gives back what was reserved beyond them, as far as it still
+    /// counts, or charges what is missing whether or not it fits, which makes debt beyond the
+    /// burst.
     ///
-    /// The answer is that of a [`Limiter::peek`] at the moment of settling: what is left, and a denial
-    /// where even a cost of 1 has to wait for debt.
+    /// The answer is that of a [`Limiter::peek`] at the moment of settling: what is left, and a
+    /// denial where even a cost of 1 has to wait for debt.
     pub fn commit(mut self, actual: u64) -> Decision {
         self.settle(actual)
     }

@@ -254,10 +254,10 @@ struct Open<'l> {
     given_back_in_front: u64,
 }
 
-/// Runs the steps with at most so many open reservations of a key. What is checked or reserved
-/// is what counts, as far as it is not known yet that less of it was used; then the used part alone. In
-/// every interval that is at most `burst + rate * (t - s)`, and what overlapping reservations may give
-/// back twice.
+/// Runs the steps with at most so many open reservations of a key. What is checked or reserved is
+/// what counts, as far as it is not known yet that less of it was used; then the used part alone.
+/// In every interval that is at most `burst + rate * (t - s)`, and what overlapping reservations
+/// may give back twice.
 fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(burst));
     let mut charges: Vec<Charge> = Vec::new();
@@ -322,7 +322,8 @@ proptest! {
         the_bound_holds(burst, 4, &steps);
     }
 
-    /// In each window what was checked and committed, and what is still reserved, is exactly what counts.
+    /// In each window what was checked and committed, and what is still reserved, is exactly what
+    /// counts.
     #[test]
     fn a_window_counts_what_was_used_in_it(limit in 1_u64..20, steps in steps()) {
         let clock = ManualClock::new();

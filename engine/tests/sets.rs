@@ -257,8 +257,8 @@ proptest! {
     }
 }
 
-/// The clock stands still, so what each key owes is what its admitted sets took, and never more than
-/// its burst.
+/// The clock stands still, so what each key owes is what its admitted sets took, and never more
+/// than its burst.
 #[test]
 fn sets_of_many_threads_add_up_on_every_limit() {
     const THREADS: u64 = 4;
@@ -352,8 +352,8 @@ impl Clock for Sly<'_> {
     }
 }
 
-/// A limit runs out between the look and the charge: what was taken is given back, and the answer is
-/// what the limits say then. Whichever of two limits it is, so that once it is not the first to
+/// A limit runs out between the look and the charge: what was taken is given back, and the answer
+/// is what the limits say then. Whichever of two limits it is, so that once it is not the first to
 /// be taken from.
 #[test]
 fn a_limit_that_runs_out_after_the_look_costs_the_others_nothing() {

@@ -10,8 +10,8 @@ use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
 
-/// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is hashed
-/// and not kept.
+/// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is
+/// hashed and not kept.
 #[derive(Clone, Copy)]
 #[must_use = "an ask does nothing until it is part of a set that is checked"]
 pub struct Ask<'l> {

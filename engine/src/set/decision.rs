@@ -13,8 +13,8 @@ use super::Ask;
 ///
 /// Where all was admitted, each limit's decision is that of its charge. Where not, that of a limit
 /// without room is its denial, and that of the others is a look: what remains there, uncharged. A
-/// limiter's decision describes one instant, those of different limits differ by the moments between
-/// their looks.
+/// limiter's decision describes one instant, those of different limits differ by the moments
+/// between their looks.
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct SetDecision<'l, A> {
     asks: A,
@@ -40,22 +40,24 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
         self.asks().iter().all(Ask::fits)
     }
 
-    /// The limit that blocked: of all without room the one to wait for longest, one that never has room
-    /// before all others, the first of equals. `None` when allowed.
+    /// The limit that blocked: of all without room the one to wait for longest, one that never has
+    /// room before all others, the first of equals. `None` when allowed.
     #[must_use]
     pub fn blocked(&self) -> Option<Blocked<'l>> {
         blocked(self.asks())
     }
 
-    /// How long to wait until all fits, provided nobody else is admitted meanwhile: the longest over all
-    /// limits without room, zero when allowed, `None` when a cost exceeds its limit and can never fit.
+    /// How long to wait until all fits, provided nobody else is admitted meanwhile: the longest
+    /// over all limits without room, zero when allowed, `None` when a cost exceeds its limit and
+    /// can never fit.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.blocked().map_or(Some(Duration::ZERO), |blocked| blocked.decision.retry_after())
     }
 
-    /// The one decision to report where only one can be: that of the limit that blocked, else that of
-    /// the one with the least remaining, the longer to reset of equals. `None` for a set of no asks.
+    /// The one decision to report where only one can be: that of the limit that blocked, else that
+    /// of the one with the least remaining, the longer to reset of equals. `None` for a set of no
+    /// asks.
     #[must_use]
     pub fn tightest(&self) -> Option<Decision> {
         tightest(self.asks())

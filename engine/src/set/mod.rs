@@ -1,14 +1,14 @@
 //! Several limits asked at once: all of them charge, or none does.
 //!
 //! # How
-//! A set first *looks* at all its limits and charges nothing, so the common denial writes nothing. If
-//! all have room it *takes* from one after another, and when one has run out of room meanwhile it
-//! gives back what it took. Each step is the limit's own: there is no lock and no retry, and a thread
-//! that is stopped between two steps never keeps another from deciding.
+//! A set first *looks* at all its limits and charges nothing, so the common denial writes nothing.
+//! If all have room it *takes* from one after another, and when one has run out of room meanwhile
+//! it gives back what it took. Each step is the limit's own: there is no lock and no retry, and a
+//! thread that is stopped between two steps never keeps another from deciding.
 //!
 //! # Why the order of taking matters
-//! All sets take in one order, by limit and then by key. Say a set is denied in the middle. The room
-//! it lacks was taken by a check or by another set since the look; if that set is denied in
+//! All sets take in one order, by limit and then by key. Say a set is denied in the middle. The
+//! room it lacks was taken by a check or by another set since the look; if that set is denied in
 //! its turn, then at a later place in the order, and so on: the chain ends at one that is admitted.
 //! In any other order two sets could each take what the other one needs, and both be denied.
 
@@ -25,23 +25,23 @@ pub use ask::Ask;
 pub use decision::{Blocked, SetDecision};
 pub use reservation::SetReservation;
 
-/// What one request asks of several limits, with different algorithms, keys and costs: it is admitted
-/// when all of them admit it, and charged to none of them else.
+/// What one request asks of several limits, with different algorithms, keys and costs: it is
+/// admitted when all of them admit it, and charged to none of them else.
 ///
-/// Made of any number of [`Ask`]s in an array, a `Vec`, or a slice that may be changed; with an array
-/// nothing is allocated. The same limit and key may stand in it more than once, and then has to have
-/// room for the costs together. An ask of cost 0 takes nothing and blocks only where a
+/// Made of any number of [`Ask`]s in an array, a `Vec`, or a slice that may be changed; with an
+/// array nothing is allocated. The same limit and key may stand in it more than once, and then has
+/// to have room for the costs together. An ask of cost 0 takes nothing and blocks only where a
 /// [peek](crate::Limiter::peek) is denied. A set of no asks is admitted.
 ///
 /// # Guarantees
-/// * No limit is ever exceeded: each unit is admitted by its own limit, and
-///   counts there from then on. All that [`Limiter`](crate::Limiter) guarantees of a check holds of each ask.
-/// * A set that is denied has charged nothing once the call returns. The common denial
-///   has charged nothing at any time.
-/// * While a set takes from one limit after another, a concurrent check may be denied by units that the set gives
-///   back a moment later, because another of its limits has just run out. So a set may be denied
-///   although, taken one after another, the others would have left it room. Of sets that compete for
-///   last units, and of nothing else, at least one is admitted.
+/// * No limit is ever exceeded: each unit is admitted by its own limit, and counts there from then
+///   on. All that [`Limiter`](crate::Limiter) guarantees of a check holds of each ask.
+/// * A set that is denied has charged nothing once the call returns. The common denial has charged
+///   nothing at any time. (A key that was evicted to make room for what is given back stays so.)
+/// * While a set takes from one limit after another, a concurrent check may be denied by units that
+///   the set gives back a moment later, because another of its limits has just run out. So a set
+///   may be denied although, taken one after another, the others would have left it room. Of sets
+///   that compete for last units, and of nothing else, at least one is admitted.
 /// * Giving back is exact, as [`Reservation`](crate::Reservation) states it.
 /// * Lock-free: a thread that is stopped in the middle of a set leaves what it has taken so far
 ///   charged, and keeps nobody from deciding.
@@ -126,8 +126,8 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
         SetDecision::new(self.asks)
     }
 
-    /// Takes all that is asked for if all of it fits, and hands out the right to give back what is not
-    /// used of it: a [`Reservation`](crate::Reservation) of several limits.
+    /// Takes all that is asked for if all of it fits, and hands out the right to give back what is
+    /// not used of it: a [`Reservation`](crate::Reservation) of several limits.
     ///
     /// # Errors
     /// The denial when not all fits; nothing is charged then.

@@ -1,5 +1,6 @@
 //! loom models of sets and reservations on limiters of one line. Those of two threads are complete:
-//! every order and every value a load may see. Those of three have the stated bound on preemptions a run.
+//! every order and every value a load may see. Those of three have the stated bound on preemptions
+//! a run.
 //!
 //! The steps are those of the table, which has models of its own; here the question is what threads
 //! see of each other between them. Time stands still, and a unit is one nanosecond of debt.
@@ -83,8 +84,8 @@ fn two_sets_in_opposite_order_take_last_units_once() {
     });
 }
 
-/// Three sets stand in a ring, so that each shares a last unit with each of the others: exactly one of them
-/// is admitted and charged for.
+/// Three sets stand in a ring, so that each shares a last unit with each of the others: exactly one
+/// of them is admitted and charged for.
 #[test]
 fn of_three_sets_in_a_ring_one_is_admitted() {
     explore(TRIO, || {
@@ -122,8 +123,8 @@ fn a_set_beside_a_check_charges_all_or_nothing() {
     }
 }
 
-/// The same where the other thread wants both units by checks: it may be denied by what the
-/// set gives back, but nobody is charged for nothing, nor admitted beyond the burst.
+/// The same where the other thread wants both units by checks: it may be denied by what the set
+/// gives back, but nobody is charged for nothing, nor admitted beyond the burst.
 #[test]
 fn a_check_may_be_denied_by_what_a_set_gives_back() {
     explore(COMPLETE, || {

@@ -11,8 +11,8 @@ use super::decision::tightest;
 /// Units taken from several limits until it is known how many are used; from
 /// [`LimitSet::reserve`](crate::LimitSet::reserve).
 ///
-/// All that [`Reservation`](crate::Reservation) says holds for each of the limits. Dropping it gives
-/// everything back.
+/// All that [`Reservation`](crate::Reservation) says holds for each of the limits. Dropping it
+/// gives everything back.
 ///
 /// ```
 /// use tidegate_engine::{LimitSet, Limiter, Quota};
@@ -44,8 +44,8 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
     /// does. `actual` is in the order of the asks; those beyond its end are settled on what they
     /// reserved, and what it has too much is ignored.
     ///
-    /// The answer is what is left of the limit with the least, a denial where even a cost of 1 has to
-    /// wait for debt; `None` for a set of no asks.
+    /// The answer is what is left of the limit with the least, a denial where even a cost of 1 has
+    /// to wait for debt; `None` for a set of no asks.
     #[allow(clippy::must_use_candidate, reason = "what is left need not matter to who has used it")]
     pub fn commit(mut self, actual: &[u64]) -> Option<Decision> {
         self.settle(|index, reserved| actual.get(index).copied().unwrap_or(reserved));
@@ -60,8 +60,8 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
         self.asks.as_ref()
     }
 
-    /// Settles each ask on what `actual(index, reserved)` returns. The latest is the first, as when a set
-    /// gives back: of asks of one key the later one lies behind the earlier one.
+    /// Settles each ask on what `actual(index, reserved)` returns. The latest is the first, as when
+    /// a set gives back: of asks of one key the later one lies behind the earlier one.
     fn settle(&mut self, actual: impl Fn(usize, u64) -> u64) {
         self.open = false;
         for (index, ask) in self.asks.as_mut().iter_mut().enumerate().rev() {
