@@ -200,8 +200,15 @@ impl Gcra {
     /// The TAT after `cost` was given back at `now` to a key with `tat`, never below fresh; `None`
     /// when there is nothing to change.
     pub(crate) fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        let units = self.debt_of(cost);
-        (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
+        lowered(tat, now, self.debt_of(cost))
+    }
+
+    /// As [`Gcra::refund`], for units of the charge that left the TAT `charged`.
+    ///
+    /// Each charge has an interval of time of its own, which ends at the TAT it left and drains from its
+    /// beginning. What is still to drain at `now` is the time from `now` to that end.
+    pub(crate) fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        lowered(tat, now, self.debt_of(cost).min(charged.saturating_sub(now)))
     }
 
     /// The answer to a check of `cost` that did this to the key's word.
@@ -308,6 +315,10 @@ impl Algorithm for Gcra {
         self.refund(tat, now, cost)
     }
 
+    fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        self.give_back(tat, now, cost, charged)
+    }
+
     fn reset(&self, tat: u64, now: u64) -> Option<u64> {
         reset(tat, now)
     }
@@ -339,6 +350,11 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
         return Err(QuotaError::RateTooHigh);
     }
     Ok(Some((period, quota.count())))
+}
+
+/// The TAT less `units`, never below fresh; `None` when there is nothing to change.
+fn lowered(tat: u64, now: u64, units: u64) -> Option<u64> {
+    (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
 }
 
 /// The TAT of a key whose debt is forgotten at `now`; `None` when it has none.

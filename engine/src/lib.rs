@@ -33,13 +33,16 @@ mod interleave;
 mod key;
 #[cfg(feature = "std")]
 mod lease;
+mod limit;
 mod limiter;
 mod observer;
 mod overflow;
 mod quota;
 #[cfg(all(feature = "std", any(test, not(loom))))]
 mod recent;
+mod reserve;
 mod rule;
+mod set;
 mod sync;
 mod table;
 #[cfg(feature = "std")]
@@ -52,13 +55,16 @@ pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]
 pub use lease::MAX_LEASE_UNITS;
+pub use limit::Limit;
 pub use limiter::Limiter;
 pub use observer::Observer;
 pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(all(feature = "std", not(loom)))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
+pub use reserve::Reservation;
 pub use rule::Rule;
+pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
 pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};

@@ -3,6 +3,7 @@
 mod bucket;
 mod lower;
 mod many;
+mod receipts;
 
 use crate::builder::{DefaultClock, LimiterBuilder};
 use crate::clock::{Clock, Timestamp};

@@ -76,6 +76,11 @@ pub trait Algorithm: Debug + Send + Sync + 'static {
     /// The value after giving back `cost`, never better than fresh; `None` when it stays.
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
 
+    /// The value after giving back `cost` units of the charge that left the value `charged`, as far
+    /// as `value` still counts them; `None` when it stays. Where a refund takes from whatever is
+    /// there, this leaves alone what others were charged after that charge had drained.
+    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64>;
+
     /// The value of a key whose charges are forgotten; `None` when it has none.
     fn reset(&self, value: u64, now: u64) -> Option<u64>;
 

@@ -116,6 +116,12 @@ impl<P: Periods> Algorithm for Count<P> {
         (lowered < count).then(|| self.pack(Counted { period, count: lowered }))
     }
 
+    /// The count of a later period has nothing of that charge.
+    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        let counts = self.counted(value, now).period == self.unpack(charged).period;
+        if counts { self.refund(value, now, cost) } else { None }
+    }
+
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
         let fresh = Counted { period: self.periods.at(now), count: 0 };
         (self.fresh_from(value) > now).then(|| self.pack(fresh))

@@ -1,0 +1,81 @@
+//! What every limit can do for those who ask several at once, or give back later.
+
+use core::cmp::Ordering;
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::key::{KeyHash, KeyHasher};
+
+/// A limit that can be part of a [`LimitSet`](crate::LimitSet) and lend to a
+/// [`Reservation`](crate::Reservation), whatever its algorithm.
+///
+/// [`Limiter`](crate::Limiter) is one, with any rule, clock and observer that threads may share.
+/// The trait is sealed: all-or-nothing rests on each limit taking back exactly what it charged.
+pub trait Limit: Send + Sync + sealed::Sealed {
+    /// What hashes this limit's keys.
+    #[doc(hidden)]
+    fn hasher(&self) -> &KeyHasher;
+
+    /// The time now on this limit's clock.
+    #[doc(hidden)]
+    fn now(&self) -> Timestamp;
+
+    /// What a check of `cost` would find, without charging anything: what is left where it fits,
+    /// else the denial. A `cost` of 0 is a peek.
+    #[doc(hidden)]
+    fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision;
+
+    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek.
+    #[doc(hidden)]
+    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt);
+
+    /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
+    /// and tells what is left.
+    #[doc(hidden)]
+    fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision;
+
+    /// Charges `cost` units whether or not they fit, and tells what is left.
+    #[doc(hidden)]
+    fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision;
+
+    /// Lets the observer hear of a decision on `cost` units.
+    #[doc(hidden)]
+    fn tell(&self, key: KeyHash, cost: u64, decision: &Decision);
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// Proof of one charge: what it left in the key's word, or that it left nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt(Option<u64>);
+
+impl Receipt {
+    /// Of what was not charged: nothing can be given back for it.
+    pub(crate) const NOTHING: Self = Self(None);
+
+    /// Of the charge that left this value.
+    pub(crate) const fn new(charged: Option<u64>) -> Self {
+        Self(charged)
+    }
+
+    pub(crate) const fn charged(self) -> Option<u64> {
+        self.0
+    }
+}
+
+/// Makes of a charge of `cost` units one of `actual`, and tells what is left.
+pub(crate) fn settle(
+    limit: &dyn Limit,
+    key: KeyHash,
+    cost: u64,
+    receipt: Receipt,
+    actual: u64,
+) -> Decision {
+    match actual.cmp(&cost) {
+        Ordering::Greater => limit.take_anyway(key, actual - cost),
+        Ordering::Less => limit.give_back(key, cost - actual, receipt),
+        Ordering::Equal => limit.look(key, 0, limit.now()),
+    }
+}

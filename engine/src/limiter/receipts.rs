@@ -1,0 +1,90 @@
+//! Charges with a receipt: what reservations and sets of limits are made of.
+//!
+//! All of it looks at the word alone and leaves leases where they are.
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::key::{KeyHash, KeyHasher};
+use crate::limit::{Limit, Receipt, sealed::Sealed};
+use crate::observer::Observer;
+use crate::overflow::{Event, answer};
+use crate::rule::{Algorithm as _, Rule};
+use crate::table::Update;
+
+use super::Limiter;
+
+impl<R: Rule, C: Clock, O: Observer> Sealed for Limiter<R, C, O> {}
+
+impl<R, C, O> Limit for Limiter<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    fn hasher(&self) -> &KeyHasher {
+        &self.hasher
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision {
+        let (home, now) = (self.table.home(key), self.instant(now));
+        let update = home.update(now, || now, |_, _| None);
+        let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
+        let cost = match update {
+            Update::Unchanged { found, now } if fits(found, now) => 0,
+            _ => cost,
+        };
+        answer(&self.table, &self.algorithm, home, update, cost)
+    }
+
+    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        if cost == 0 {
+            return (self.look(key, 0, now), Receipt::NOTHING);
+        }
+        let home = self.table.home(key);
+        let admit = |value, now| self.algorithm.admit(value, now, cost);
+        let update = home.update(self.instant(now), || self.instant_now(), admit);
+        let charged = match update {
+            Update::Written { before, now } => admit(before, now),
+            Update::Unchanged { .. } | Update::Full { .. } => None,
+        };
+        let decision = answer(&self.table, &self.algorithm, home, update, cost);
+        (decision, Receipt::new(charged))
+    }
+
+    fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision {
+        let Some(charged) = receipt.charged() else { return self.look(key, 0, self.clock.now()) };
+        self.correct(key, |value, now| self.algorithm.give_back(value, now, cost, charged))
+    }
+
+    fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision {
+        self.correct(key, |value, now| self.algorithm.charge(value, now, cost))
+    }
+
+    fn tell(&self, key: KeyHash, cost: u64, decision: &Decision) {
+        if O::LISTENS {
+            self.observer.decided(key, cost, decision);
+        }
+    }
+}
+
+impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// Replaces the key's value by what `decide(value, now)` returns, and tells what is left then.
+    fn correct(&self, key: KeyHash, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
+        let now = || self.instant_now();
+        let left = match self.table.home(key).update(now(), now, &decide) {
+            Update::Written { before, now } => {
+                Update::Unchanged { found: decide(before, now).unwrap_or(before), now }
+            }
+            Update::Full { now, .. } => {
+                self.table.count(Event::ChargeDropped);
+                Update::Unchanged { found: 0, now }
+            }
+            unchanged @ Update::Unchanged { .. } => unchanged,
+        };
+        self.algorithm.answer(left, 0)
+    }
+}

@@ -1,0 +1,136 @@
+//! What is asked of one limit.
+
+use core::fmt;
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::key::{Key, KeyHash};
+use crate::limit::{Limit, Receipt, settle};
+use crate::limiter::Limiter;
+use crate::observer::Observer;
+use crate::rule::Rule;
+
+/// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is
+/// hashed and not kept.
+#[derive(Clone, Copy)]
+#[must_use = "an ask does nothing until it is part of a set that is checked"]
+pub struct Ask<'l> {
+    limit: &'l dyn Limit,
+    name: &'l str,
+    key: KeyHash,
+    cost: u64,
+    /// When the limit was looked at.
+    at: Timestamp,
+    decision: Decision,
+    receipt: Receipt,
+}
+
+impl<R, C, O> Limiter<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    /// `cost` units of `key`, to be asked for together with what other limits have to admit: see
+    /// [`LimitSet`](crate::LimitSet).
+    pub fn ask(&self, key: impl Key, cost: u64) -> Ask<'_> {
+        Ask::new(self, key, cost)
+    }
+}
+
+impl<'l> Ask<'l> {
+    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`].
+    pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
+        let key = key.hash_with(limit.hasher());
+        let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);
+        Self { limit, name: "", key, cost, at: Timestamp::ORIGIN, decision, receipt }
+    }
+
+    /// The same with a name for the limit, by which [`Blocked`](crate::Blocked) tells it.
+    pub fn named(self, name: &'l str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// What the limit is called, empty unless [`Ask::named`] was.
+    #[must_use]
+    pub fn name(&self) -> &'l str {
+        self.name
+    }
+
+    /// The key's hash under its limit's hasher.
+    #[must_use]
+    pub fn key(&self) -> KeyHash {
+        self.key
+    }
+
+    /// The units that are asked for.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    /// What the limit said last.
+    pub(super) fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Whether the limit had room when it was asked last.
+    pub(super) fn fits(&self) -> bool {
+        self.decision.is_allowed()
+    }
+
+    /// The place in the order in which all sets take: by limit, then by key.
+    pub(super) fn rank(&self) -> (usize, u64) {
+        (core::ptr::from_ref(self.limit).addr(), self.key.to_bits())
+    }
+
+    /// Finds out whether the cost fits, together with the costs of earlier asks of the same key.
+    pub(super) fn look_beside(&mut self, earlier: &[Self]) {
+        let same = earlier.iter().filter(|other| other.rank() == self.rank());
+        let cost = same.fold(self.cost, |sum, other| sum.saturating_add(other.cost));
+        self.at = self.limit.now();
+        self.decision = self.limit.look(self.key, cost, self.at);
+        // An ask may have been part of another set before.
+        self.receipt = Receipt::NOTHING;
+    }
+
+    /// Takes the cost if it fits, at the time of the look; whether it did.
+    pub(super) fn take(&mut self) -> bool {
+        (self.decision, self.receipt) = self.limit.take(self.key, self.cost, self.at);
+        self.fits()
+    }
+
+    /// Takes the cost if it fits, without a look before; whether it did.
+    pub(super) fn take_now(&mut self) -> bool {
+        self.at = self.limit.now();
+        self.take()
+    }
+
+    /// Gives back what was taken.
+    pub(super) fn give_back(&mut self) {
+        if self.receipt != Receipt::NOTHING {
+            let _ = self.limit.give_back(self.key, self.cost, self.receipt);
+            self.receipt = Receipt::NOTHING;
+        }
+    }
+
+    /// Makes of what was taken `actual` units.
+    pub(super) fn settle(&mut self, actual: u64) {
+        self.decision = settle(self.limit, self.key, self.cost, self.receipt, actual);
+    }
+
+    /// Lets the limit's observer hear of the decision as one on `cost` units.
+    pub(super) fn tell(&self, cost: u64) {
+        self.limit.tell(self.key, cost, &self.decision);
+    }
+}
+
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("name", &self.name)
+            .field("key", &self.key)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,205 @@
+//! Several limits asked at once: all of them charge, or none does.
+//!
+//! # How
+//! A set first *looks* at all its limits and charges nothing, so the common denial writes nothing.
+//! If all have room it *takes* from one after another, and when one has run out of room meanwhile
+//! it gives back what it took. Each step is the limit's own: there is no lock and no retry, and a
+//! thread that is stopped between two steps never keeps another from deciding.
+//!
+//! # Why the order of taking matters
+//! All sets take in one order, by limit and then by key. Say a set is denied in the middle. The
+//! room it lacks was taken by a check or by another set since the look; if that set is denied in
+//! its turn, then at a later place in the order, and so on: the chain ends at one that is admitted.
+//! In any other order two sets could each take what the other one needs, and both be denied.
+
+mod ask;
+mod decision;
+#[cfg(all(test, loom))]
+mod models;
+mod reservation;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+pub use ask::Ask;
+pub use decision::{Blocked, SetDecision};
+pub use reservation::SetReservation;
+
+/// What one request asks of several limits, with different algorithms, keys and costs: it is
+/// admitted when all of them admit it, and charged to none of them else.
+///
+/// Made of any number of [`Ask`]s in an array, a `Vec`, or a slice that may be changed; with an
+/// array nothing is allocated. The same limit and key may stand in it more than once, and then has
+/// to have room for the costs together. An ask of cost 0 takes nothing and blocks only where a
+/// [peek](crate::Limiter::peek) is denied. A set of no asks is admitted.
+///
+/// # Guarantees
+/// * No limit is ever exceeded: each unit is admitted by its own limit, and counts there from then
+///   on. All that [`Limiter`](crate::Limiter) guarantees of a check holds of each ask.
+/// * A set that is denied has charged nothing once the call returns. The common denial has charged
+///   nothing at any time. (A key that was evicted to make room for what is given back stays so.)
+/// * While a set takes from one limit after another, a concurrent check may be denied by units that
+///   the set gives back a moment later, because another of its limits has just run out. So a set
+///   may be denied although, taken one after another, the others would have left it room. Of sets
+///   that compete for last units, and of nothing else, at least one is admitted.
+/// * Giving back is exact, as [`Reservation`](crate::Reservation) states it.
+/// * Lock-free: a thread that is stopped in the middle of a set leaves what it has taken so far
+///   charged, and keeps nobody from deciding.
+///
+/// Each limit is decided at its own clock's reading and by its key's word; on limiters with leases,
+/// what threads have leased counts as taken. O(n) steps on tables, and O(n²) comparisons of asks.
+///
+/// # Per user, per address and for all
+/// ```
+/// use std::net::{IpAddr, Ipv4Addr};
+/// use std::time::Duration;
+/// use tidegate_engine::{BuildError, LimitSet, Limiter, Quota};
+///
+/// struct Limits {
+///     per_user: Limiter,
+///     per_address: Limiter,
+///     in_all: Limiter,
+/// }
+///
+/// impl Limits {
+///     fn new() -> Result<Self, BuildError> {
+///         Ok(Self {
+///             per_user: Limiter::builder(Quota::per_minute(100).burst(20)).build()?,
+///             per_address: Limiter::builder(Quota::per_second(50)).build()?,
+///             in_all: Limiter::builder(Quota::per_second(10_000)).capacity(1).build()?,
+///         })
+///     }
+///
+///     /// Admits a request of `cost` units, or tells how long to wait.
+///     fn admit(&self, user: &str, address: IpAddr, cost: u64) -> Result<u64, Option<Duration>> {
+///         let octets = match address {
+///             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
+///             IpAddr::V6(v6) => v6.octets(),
+///         };
+///         let decision = LimitSet::new([
+///             self.per_user.ask(user, 1).named("per-user"),
+///             self.per_address.ask(octets, 1).named("per-address"),
+///             self.in_all.ask("", cost).named("in-all"),
+///         ])
+///         .check();
+///         if let Some(blocked) = decision.blocked() {
+///             println!("blocked by {}", blocked.name());
+///             return Err(decision.retry_after()); // `None`: never, the cost exceeds a limit
+///         }
+///         Ok(decision.tightest().map_or(u64::MAX, |tightest| tightest.remaining()))
+///     }
+/// }
+///
+/// let (limits, address) = (Limits::new()?, IpAddr::V4(Ipv4Addr::LOCALHOST));
+/// assert_eq!(limits.admit("user:42", address, 10), Ok(19));
+/// assert_eq!(limits.admit("user:42", address, 20_000), Err(None));
+/// assert_eq!(limits.per_user.peek("user:42").remaining(), 19);
+/// # Ok::<(), BuildError>(())
+/// ```
+#[must_use = "a set does nothing until `check`"]
+pub struct LimitSet<'l, A> {
+    asks: A,
+    limits: PhantomData<Ask<'l>>,
+}
+
+impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
+    /// A set of asks: `[Ask; N]`, `Vec<Ask>` or `&mut [Ask]`.
+    pub fn new(asks: A) -> Self {
+        Self { asks, limits: PhantomData }
+    }
+
+    /// Takes all that is asked for if all of it fits, else nothing.
+    pub fn check(mut self) -> SetDecision<'l, A> {
+        take(self.asks.as_mut());
+        SetDecision::new(self.asks)
+    }
+
+    /// What [`LimitSet::check`] would find, without charging anything.
+    ///
+    /// Each limit is looked at at its own moment.
+    pub fn peek(mut self) -> SetDecision<'l, A> {
+        let asks = self.asks.as_mut();
+        look(asks);
+        for ask in asks {
+            ask.tell(0);
+        }
+        SetDecision::new(self.asks)
+    }
+
+    /// Takes all that is asked for if all of it fits, and hands out the right to give back what is
+    /// not used of it: a [`Reservation`](crate::Reservation) of several limits.
+    ///
+    /// # Errors
+    /// The denial when not all fits; nothing is charged then.
+    pub fn reserve(mut self) -> Result<SetReservation<'l, A>, SetDecision<'l, A>> {
+        if take(self.asks.as_mut()) {
+            Ok(SetReservation::new(self.asks))
+        } else {
+            Err(SetDecision::new(self.asks))
+        }
+    }
+}
+
+impl<'l, A: AsRef<[Ask<'l>]>> fmt::Debug for LimitSet<'l, A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LimitSet").field(&self.asks.as_ref()).finish()
+    }
+}
+
+/// Takes all or nothing, and lets the observers hear of it.
+fn take(asks: &mut [Ask<'_>]) -> bool {
+    let admitted = match asks {
+        // One ask alone is decided in one step: there is nothing to give back.
+        [ask] => ask.take_now(),
+        _ => look(asks) && take_each(asks),
+    };
+    for ask in asks {
+        // What fitted where the set did not was only looked at.
+        ask.tell(if admitted || !ask.fits() { ask.cost() } else { 0 });
+    }
+    admitted
+}
+
+/// Looks at all that is asked for; whether it fits.
+fn look(asks: &mut [Ask<'_>]) -> bool {
+    for index in 0..asks.len() {
+        let (earlier, rest) = asks.split_at_mut(index);
+        if let Some(ask) = rest.first_mut() {
+            ask.look_beside(earlier);
+        }
+    }
+    asks.iter().all(Ask::fits)
+}
+
+/// Takes from one limit after another, and gives back when one denies.
+fn take_each(asks: &mut [Ask<'_>]) -> bool {
+    let mut last = None;
+    while let Some(index) = following(asks, last) {
+        if !asks[index].take() {
+            give_back(asks, index);
+            return false;
+        }
+        last = Some((asks[index].rank(), index));
+    }
+    true
+}
+
+/// The ask to take after that of this rank and index.
+fn following(asks: &[Ask<'_>], last: Option<((usize, u64), usize)>) -> Option<usize> {
+    let ranks = asks.iter().map(Ask::rank).zip(0..);
+    ranks.filter(|rank| Some(*rank) > last).min().map(|(_, index)| index)
+}
+
+/// Gives back all that was taken before `denied`, and finds out what all limits have to say now.
+fn give_back(asks: &mut [Ask<'_>], denied: usize) {
+    // Of asks of one key the later one was taken later, and is given back first.
+    for ask in asks.iter_mut().rev() {
+        ask.give_back();
+    }
+    let denial = asks[denied];
+    look(asks);
+    if asks[denied].fits() {
+        // Who was in the way has given back as well: the denial stands nevertheless.
+        asks[denied] = denial;
+    }
+}
