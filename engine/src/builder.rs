@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::acquire::{DEFAULT_MAX_WAITERS, Waiters};
 use crate::clock::Clock;
 use crate::key::KeyHasher;
 use crate::limiter::{Limiter, Parts};
@@ -35,6 +36,7 @@ pub struct LimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     hasher: Source<KeyHasher>,
     leases: u64,
     overflow: OverflowPolicy,
+    max_waiters: u64,
     clock: Source<C>,
     observer: O,
 }
@@ -78,6 +80,7 @@ impl<R: Rule, C: Clock> LimiterBuilder<R, C> {
             hasher,
             leases: 0,
             overflow: OverflowPolicy::default(),
+            max_waiters: DEFAULT_MAX_WAITERS,
             clock,
             observer: (),
         }
@@ -121,17 +124,26 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         Self { overflow: policy, ..self }
     }
 
+    /// How many callers may wait in [`Limiter::acquire`] and its twins at once, over all keys;
+    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. Who would be one more is denied
+    /// at once. With 0 nobody waits.
+    pub fn max_waiters(self, count: u64) -> Self {
+        Self { max_waiters: count, ..self }
+    }
+
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
-        let Self { rule, capacity, hasher, leases, overflow, clock: _, observer } = self;
+        let Self { rule, capacity, hasher, leases, overflow, max_waiters, clock: _, observer } =
+            self;
         let clock = Source::Given(clock);
-        LimiterBuilder { rule, capacity, hasher, leases, overflow, clock, observer }
+        LimiterBuilder { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer }
     }
 
     /// Who hears of each decision; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> LimiterBuilder<R, C, P> {
-        let Self { rule, capacity, hasher, leases, overflow, clock, observer: _ } = self;
-        LimiterBuilder { rule, capacity, hasher, leases, overflow, clock, observer }
+        let Self { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer: _ } =
+            self;
+        LimiterBuilder { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer }
     }
 
     /// Makes the limiter: the only step that allocates.
@@ -155,6 +167,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             leases: R::leases(&algorithm, self.leases),
             algorithm,
             observer: self.observer,
+            waiters: Waiters::new(self.max_waiters),
         }))
     }
 }

@@ -191,6 +191,27 @@ impl Gcra {
         (charged - now <= self.tau).then_some(charged)
     }
 
+    /// The TAT after charging `cost` at `now` on a key with `tat` for a start at most `max_wait` later;
+    /// `None` when it would start later still. With a `max_wait` of 0 this is [`Gcra::admit`].
+    ///
+    /// A charge covers the `cost * T` units of time before the TAT it makes, and charges do not overlap. All
+    /// it covers lies after its start and at most `tau` after it. So what the starts in `[s, t]` cover lies side by
+    /// side in `(s, t + tau]`, and their cost is at most `burst + rate * (t - s)`. Because TATs only grow, starts keep the
+    /// order of the charges.
+    pub(crate) fn admit_by(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Option<u64> {
+        if cost > self.burst {
+            return None;
+        }
+        let charged = tat.max(now) + cost * self.interval;
+        let latest = (now + self.tau).saturating_add(max_wait).min(TAT_MAX);
+        (charged <= latest).then_some(charged)
+    }
+
+    /// How long after `now` a charge that made the TAT `charged` starts.
+    pub(crate) fn wait(&self, charged: u64, now: u64) -> u64 {
+        charged.saturating_sub(now + self.tau)
+    }
+
     /// The debt of `cost` in units, saturating. A blocked quota has no emission interval: nothing is
     /// owed under it.
     fn debt_of(&self, cost: u64) -> u64 {
@@ -218,6 +239,22 @@ impl Gcra {
             Update::Written { before, now } => self.allowed(before, now, cost),
             Update::Unchanged { found, now } => self.unchanged(found, now, cost),
             Update::Full { fresh_from, now, admitted } => self.full(fresh_from - now, admitted),
+        }
+    }
+
+    /// The answer to a charge of `cost` for a start at most `max_wait` later. `retry_after` of a denial is
+    /// the time until the same wait is enough.
+    pub(crate) fn answer_by(&self, update: Update, cost: u64, max_wait: u64) -> Decision {
+        match update {
+            Update::Unchanged { found, now } if cost > 0 && cost <= self.burst => {
+                let debt = found.saturating_sub(now);
+                let wait = (debt + cost * self.interval).saturating_sub(self.tau);
+                // At the end of time a wait is refused though it is short enough.
+                let missing = wait.saturating_sub(max_wait).max(1);
+                let (missing, reset) = (self.scale.to_nanos(missing), self.scale.to_nanos(debt));
+                Decision::denied(self.burst, self.tokens(debt), missing, reset)
+            }
+            update => self.answer(update, cost),
         }
     }
 

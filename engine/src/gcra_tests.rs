@@ -20,6 +20,37 @@ fn scales() -> impl Strategy<Value = Scale> {
 }
 
 proptest! {
+    /// Who does not wait is admitted as a check is, and who waits starts when a check would be admitted.
+    #[test]
+    fn a_start_is_the_first_time_at_which_a_check_fits(
+        burst in 1_u64..100,
+        debt in 0_u64..300,
+        part in 0_u64..1_000_000,
+        cost in 1_u64..120,
+        max_wait in 0_u64..200_000_000,
+    ) {
+        let gcra = Gcra::exact(&Quota::per_second(1_000).burst(burst)).unwrap();
+        let now = 1 << 40;
+        let tat = now + debt * gcra.interval() - part.min(debt * gcra.interval());
+        prop_assert_eq!(gcra.admit_by(tat, now, cost, 0), gcra.admit(tat, now, cost));
+        match gcra.admit_by(tat, now, cost, max_wait) {
+            Some(charged) => {
+                let wait = gcra.wait(charged, now);
+                prop_assert!(wait <= max_wait);
+                prop_assert_eq!(gcra.admit(tat, now + wait, cost), Some(charged.max(now + wait)));
+                prop_assert!(wait == 0 || gcra.admit(tat, now + wait - 1, cost).is_none());
+            }
+            None => prop_assert!(gcra.admit(tat, now + max_wait, cost).is_none()),
+        }
+    }
+
+    #[test]
+    fn no_wait_leads_beyond_the_last_tat(tat in 0..=TAT_MAX, late in 0..1_u64 << 40, cost in 1_u64..100) {
+        let gcra = Gcra::exact(&Quota::per_day(1).burst(100)).unwrap();
+        let charged = gcra.admit_by(tat, NOW_MAX - late, cost, u64::MAX);
+        prop_assert!(charged.is_none_or(|charged| charged <= TAT_MAX && charged > tat));
+    }
+
     #[test]
     fn a_duration_in_units_and_back_covers_itself(scale in scales(), units in 0..TAT_MAX) {
         let nanos = scale.to_nanos(units);

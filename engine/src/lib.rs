@@ -16,16 +16,22 @@
 //! limiter can enforce.
 //!
 //! # Features
-//! `std` (on unless turned off): clocks of the operating system, random seeds, leases. Without it the crate is
+//! `std` (on unless turned off): clocks of the operating system, random seeds, leases, [`Concurrency`], blocking and
+//! jitter. Without it the crate is
 //! `no_std` and needs `alloc` and 64-bit atomics; a limiter is then made by
 //! [`Limiter::builder_with`], from a clock and a seed of yours.
+//!
+//! `acquire` (on unless turned off; needs `std`): waiting without a timer of yours, by [`ThreadTimer`].
 #![warn(missing_docs)]
 #![cfg_attr(not(any(feature = "std", test, loom, interleave)), no_std)]
 
 extern crate alloc;
 
+mod acquire;
 mod builder;
 mod clock;
+#[cfg(feature = "std")]
+mod concurrency;
 mod decision;
 mod gcra;
 #[cfg(interleave)]
@@ -37,6 +43,7 @@ mod limit;
 mod limiter;
 mod observer;
 mod overflow;
+mod queue;
 mod quota;
 #[cfg(all(feature = "std", any(test, not(loom))))]
 mod recent;
@@ -49,8 +56,13 @@ mod table;
 mod tsc;
 mod window;
 
+#[cfg(feature = "acquire")]
+pub use acquire::ThreadTimer;
+pub use acquire::{DEFAULT_MAX_WAITERS, Line, Timer, Turn, Wait};
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
+#[cfg(feature = "std")]
+pub use concurrency::{Concurrency, MAX_CONCURRENCY, OwnedPermit, Permit};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]
@@ -59,6 +71,7 @@ pub use limit::Limit;
 pub use limiter::Limiter;
 pub use observer::Observer;
 pub use overflow::{OverflowCounts, OverflowPolicy};
+pub use queue::Queue;
 pub use quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 #[cfg(all(feature = "std", not(loom)))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};

@@ -1,10 +1,12 @@
 //! The limiter: look the key up, update its word, answer.
 
 mod bucket;
+mod enqueue;
 mod lower;
 mod many;
 mod receipts;
 
+use crate::acquire::Waiters;
 use crate::builder::{DefaultClock, LimiterBuilder};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -77,6 +79,7 @@ pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
     leases: Option<R::Leases>,
     observer: O,
     rule: R,
+    waiters: Waiters,
 }
 
 /// What a limiter is made of.
@@ -88,6 +91,7 @@ pub(crate) struct Parts<R: Rule, C, O> {
     pub(crate) table: Table<State<R>>,
     pub(crate) leases: Option<R::Leases>,
     pub(crate) observer: O,
+    pub(crate) waiters: Waiters,
 }
 
 impl Limiter {
@@ -120,8 +124,8 @@ impl Limiter {
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(crate) fn from_parts(parts: Parts<R, C, O>) -> Self {
-        let Parts { rule, algorithm, hasher, clock, table, leases, observer } = parts;
-        Self { algorithm, hasher, clock, table, leases, observer, rule }
+        let Parts { rule, algorithm, hasher, clock, table, leases, observer, waiters } = parts;
+        Self { algorithm, hasher, clock, table, leases, observer, rule, waiters }
     }
 
     /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.

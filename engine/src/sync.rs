@@ -6,6 +6,8 @@ pub(crate) mod watched;
 
 #[cfg(not(any(test, loom, interleave)))]
 pub(crate) use core::sync::atomic::{AtomicU64, fence};
+#[cfg(all(feature = "std", not(loom)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
 #[cfg(all(test, not(any(loom, interleave))))]
 pub(crate) use watched::{AtomicU64, fence};
 #[cfg(not(any(loom, interleave)))]
@@ -13,7 +15,7 @@ pub(crate) use {alloc::sync::Arc, core::sync::atomic::Ordering};
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{
-    Arc,
+    Arc, Mutex, MutexGuard,
     atomic::{AtomicU64, Ordering, fence},
 };
 

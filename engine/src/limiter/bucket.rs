@@ -138,6 +138,7 @@ impl<C: Clock> Limiter<Quota, C> {
             table,
             leases,
             observer: (),
+            waiters: crate::acquire::Waiters::new(crate::acquire::DEFAULT_MAX_WAITERS),
         })
     }
 }

@@ -195,6 +195,21 @@ impl Algorithm for Sliding {
         lowered.then(|| self.pack(Counts { current, previous, ..counts }))
     }
 
+    /// The charge is counted in its window, and with that window's weight in the next one.
+    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        let counts = self.counts(value, now);
+        let charged = self.unpack(charged).window;
+        let lowered = if counts.window == charged {
+            Counts { current: counts.current.saturating_sub(cost), ..counts }
+        } else if counts.window == charged + 1 {
+            Counts { previous: counts.previous.saturating_sub(cost), ..counts }
+        } else {
+            return None;
+        };
+        let lowers = lowered.current < counts.current || lowered.previous < counts.previous;
+        lowers.then(|| self.pack(lowered))
+    }
+
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
         let fresh = Counts { window: self.windows.at(now), current: 0, previous: 0 };
         (self.fresh_from(value) > now).then(|| self.pack(fresh))

@@ -1,0 +1,117 @@
+//! loom models of places in line: every interleaving, except where a model states a bound.
+//!
+//! The clock stands still and an emission interval is 1 s, so a start is the number of seconds in line.
+
+use core::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::clock::{ManualClock, Timestamp};
+use crate::queue::Queue;
+use crate::quota::Quota;
+
+use super::{Turn, Waiters};
+
+/// Preemptions a run with three threads.
+const TRIO: usize = 3;
+
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(model);
+}
+
+fn queue() -> Arc<Queue<ManualClock>> {
+    let clock = ManualClock::new();
+    clock.set(Timestamp::ORIGIN.saturating_add(Duration::from_secs(100)));
+    Arc::new(Queue::with_clock(Quota::per_second(1).burst(1), clock).unwrap())
+}
+
+fn wait(turn: &Turn<'_, Queue<ManualClock>>) -> u64 {
+    turn.wait().as_secs()
+}
+
+/// The wait of who takes a place and keeps it.
+fn join(queue: &Queue<ManualClock>) -> u64 {
+    let turn = queue.reserve(1, PATIENCE).unwrap();
+    let seconds = wait(&turn);
+    let _ = turn.keep();
+    seconds
+}
+
+/// Three threads take places: the starts are 0, 1 and 2 s away. Within 3 preemptions a run.
+#[test]
+fn a_start_is_given_once() {
+    explore(Some(TRIO), || {
+        let queue = queue();
+        let others: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = Arc::clone(&queue);
+                thread::spawn(move || join(&queue))
+            })
+            .collect();
+        let mut starts = vec![join(&queue)];
+        starts.extend(others.into_iter().map(|other| other.join().unwrap()));
+        starts.sort_unstable();
+        assert_eq!(starts, [0, 1, 2]);
+    });
+}
+
+/// A thread gives up its place beside two that take one: no start is told twice to those who keep theirs,
+/// and the place is taken back or lapses, never both. Within 3 preemptions a run.
+#[test]
+fn a_place_given_up_goes_to_one_or_lapses() {
+    explore(Some(TRIO), || {
+        let queue = queue();
+        let quitter = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || queue.reserve(1, PATIENCE).unwrap().cancel())
+        };
+        let other = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || join(&queue))
+        };
+        let first = join(&queue);
+        let second = other.join().unwrap();
+        let given_back = quitter.join().unwrap();
+        assert_ne!(first, second);
+        let next = queue.reserve(1, PATIENCE).unwrap();
+        assert_eq!(wait(&next), if given_back { 2 } else { 3 });
+    });
+}
+
+/// Two threads give up their places beside each other: each takes back its own charge or none, and what
+/// is left in line is what lapsed.
+#[test]
+fn two_who_give_up_take_back_no_more_than_they_charged() {
+    explore(None, || {
+        let queue = queue();
+        let _ = queue.reserve(1, PATIENCE).unwrap().keep();
+        let other = {
+            let queue = Arc::clone(&queue);
+            thread::spawn(move || queue.reserve(1, PATIENCE).unwrap().cancel())
+        };
+        let mine = queue.reserve(1, PATIENCE).unwrap().cancel();
+        let lapsed = u64::from(!mine) + u64::from(!other.join().unwrap());
+        assert_eq!(wait(&queue.reserve(1, PATIENCE).unwrap()), 1 + lapsed);
+    });
+}
+
+/// Two threads want the last seat: one has it, and it is free again afterwards.
+#[test]
+fn the_last_seat_is_taken_once() {
+    explore(None, || {
+        let waiters: &'static Waiters = Box::leak(Box::new(Waiters::new(2)));
+        let first = waiters.enter();
+        let other = thread::spawn(|| waiters.enter());
+        let mine = waiters.enter();
+        let seats = [first, mine, other.join().unwrap()];
+        assert_eq!(seats.iter().flatten().count(), 2);
+        assert_eq!(waiters.count(), 2);
+        drop(seats);
+        assert_eq!(waiters.count(), 0);
+    });
+}

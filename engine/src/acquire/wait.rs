@@ -1,0 +1,110 @@
+//! How long a caller is ready to wait.
+
+use core::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::gcra::Scale;
+
+/// How long a caller is ready to wait: a longest time or a deadline, and what may be added to spread starts.
+///
+/// There is no endless wait. A [`Duration`] converts into the longest time.
+///
+/// ```
+/// use core::time::Duration;
+/// use tidegate_engine::{Limiter, Quota, Wait};
+///
+/// let limiter = Limiter::builder(Quota::per_second(1_000).burst(1)).capacity(100).build()?;
+/// let patience = Wait::at_most(Duration::from_millis(500)).jitter(Duration::from_millis(5));
+/// assert!(limiter.acquire_blocking("user:42", 1, patience).is_allowed());
+/// assert!(limiter.acquire_blocking("user:42", 1, patience).is_allowed());
+/// # Ok::<(), tidegate_engine::BuildError>(())
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    bound: Bound,
+    jitter: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bound {
+    AtMost(Duration),
+    Until(Timestamp),
+}
+
+impl Wait {
+    /// Starts at most `longest` after the call; with zero only at once.
+    #[must_use]
+    pub const fn at_most(longest: Duration) -> Self {
+        Self { bound: Bound::AtMost(longest), jitter: Duration::ZERO }
+    }
+
+    /// Starts no later than `deadline`, on the scale of the limiter's clock; only at once when it has passed.
+    #[must_use]
+    pub const fn until(deadline: Timestamp) -> Self {
+        Self { bound: Bound::Until(deadline), jitter: Duration::ZERO }
+    }
+
+    /// Delays a start that has to wait by a random time, uniform up to `most` and never past the deadline.
+    /// None unless set; who need not wait is not delayed.
+    ///
+    /// Delayed starts can fall together: in `[s, t]` up to `rate * most` starts more than without.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub const fn jitter(self, most: Duration) -> Self {
+        Self { jitter: most, ..self }
+    }
+
+    /// The longest wait from `now` on.
+    fn longest(&self, now: Timestamp) -> Duration {
+        match self.bound {
+            Bound::AtMost(longest) => longest,
+            Bound::Until(deadline) => deadline.since(now),
+        }
+    }
+
+    /// The longest wait from `now` on, in units, rounded down.
+    pub(crate) fn longest_units(&self, now: Timestamp, scale: Scale) -> u64 {
+        scale.to_units(u64::try_from(self.longest(now).as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// The start of who has to wait for `units` from `now` on, at most [`Wait::longest_units`]: rounded up to
+    /// a nanosecond, yet not beyond the deadline, and delayed by the jitter.
+    pub(crate) fn start(&self, now: Timestamp, units: u64, scale: Scale) -> Timestamp {
+        if units == 0 {
+            return now;
+        }
+        let longest = self.longest(now);
+        let wait = Duration::from_nanos(scale.to_nanos(units)).min(longest);
+        now.saturating_add(wait + self.delay(longest.saturating_sub(wait)))
+    }
+
+    /// What to add to a wait that leaves `room` until the deadline.
+    fn delay(&self, room: Duration) -> Duration {
+        let most = self.jitter.min(room);
+        if most.is_zero() {
+            return Duration::ZERO;
+        }
+        let most = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX);
+        let share = u128::from(random()) * (u128::from(most) + 1);
+        Duration::from_nanos((share >> 64) as u64)
+    }
+}
+
+impl From<Duration> for Wait {
+    fn from(longest: Duration) -> Self {
+        Self::at_most(longest)
+    }
+}
+
+/// 64 random bits, from the seeds that std's hash maps draw: another seed each time.
+#[cfg(feature = "std")]
+fn random() -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(0_u64)
+}
+
+/// Without std nobody sets a jitter.
+#[cfg(not(feature = "std"))]
+fn random() -> u64 {
+    0
+}

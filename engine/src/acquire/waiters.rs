@@ -1,0 +1,60 @@
+//! How many callers wait at once.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never passes the bound | - |
+
+use crossbeam_utils::CachePadded;
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// Callers that may wait on one limiter, queue or concurrency limit at once, unless it is told otherwise:
+/// 2^16, so that those who wait take some megabytes and not all memory.
+pub const DEFAULT_MAX_WAITERS: u64 = 1 << 16;
+
+/// Counts those who wait, apart from what checks read.
+#[derive(Debug)]
+pub(crate) struct Waiters {
+    count: CachePadded<AtomicU64>,
+    max: u64,
+}
+
+/// One who waits; leaves when dropped.
+#[derive(Debug)]
+pub(crate) struct Seat<'w> {
+    waiters: &'w Waiters,
+}
+
+impl Waiters {
+    pub(crate) fn new(max: u64) -> Self {
+        Self { count: CachePadded::new(AtomicU64::new(0)), max }
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn max(&self) -> u64 {
+        self.max
+    }
+
+    /// One more who waits; `None` when there are as many as may. Lock-free.
+    pub(crate) fn enter(&self) -> Option<Seat<'_>> {
+        let mut count = self.count.load(Ordering::Relaxed);
+        while count < self.max {
+            let more = count + 1;
+            match self.count.compare_exchange(count, more, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(Seat { waiters: self }),
+                Err(seen) => count = seen,
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Seat<'_> {
+    fn drop(&mut self) {
+        self.waiters.count.fetch_sub(1, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,191 @@
+//! The queue against an exact oracle, with real threads, and without a clock that runs.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate_engine::{Clock, ManualClock, Queue, Quota, QuotaError, Timestamp, Wait};
+
+mod waiting;
+use waiting::line::{agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota};
+use waiting::{ManualTimer, Task};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn queue(quota: Quota) -> (Queue<ManualClock>, ManualTimer) {
+    let timer = ManualTimer::new();
+    (Queue::with_clock(quota, timer.clock.clone()).unwrap(), timer)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(1_000))]
+
+    #[test]
+    fn starts_agree_with_the_oracle(quota in whole_quota(), steps in steps()) {
+        let (queue, timer) = queue(quota);
+        agrees_with_the_oracle(&quota, &timer.clock, steps, |cost, wait| queue.reserve(cost, wait))?;
+    }
+
+    #[test]
+    fn starts_keep_the_quota_also_when_places_are_given_up(quota in any_quota(), steps in steps()) {
+        let (queue, timer) = queue(quota);
+        starts_keep_the_quota(&quota, &timer.clock, steps, |cost, wait| queue.reserve(cost, wait))?;
+    }
+}
+
+#[test]
+fn calls_leave_at_the_rate_in_the_order_in_which_they_came() {
+    let (queue, timer) = queue(Quota::per_second(10).burst(1));
+    let first = queue.reserve(1, SECOND).unwrap();
+    assert_eq!((first.wait(), queue.waiters()), (Duration::ZERO, 0));
+    let mut tasks: Vec<_> =
+        (0..5).map(|_| Task::begun(queue.acquire_on(&timer, 1, SECOND))).collect();
+    assert_eq!(queue.waiters(), 5);
+    for place in 0..5 {
+        timer.advance(Duration::from_millis(99));
+        assert!(tasks.iter().all(|task| !task.is_woken()), "too early at {place}");
+        timer.advance(Duration::from_millis(1));
+        let woken: Vec<_> = tasks.iter().map(Task::is_woken).collect();
+        assert_eq!(woken.iter().filter(|woken| **woken).count(), 1);
+        assert!(woken[0], "out of order");
+        assert!(tasks.remove(0).poll().unwrap().is_allowed());
+    }
+    assert_eq!(queue.waiters(), 0);
+}
+
+#[test]
+fn a_place_with_somebody_behind_it_lapses_and_the_last_one_is_taken_back() {
+    let (queue, _) = queue(Quota::per_second(1).burst(1));
+    let wait = || queue.reserve(1, 60 * SECOND).unwrap();
+    let turns = [wait(), wait(), wait()];
+    let [first, second, third] = turns;
+    assert!(!second.cancel(), "somebody stands behind it");
+    assert_eq!(third.wait(), 2 * SECOND);
+    assert!(third.cancel());
+    assert_eq!(wait().wait(), 2 * SECOND);
+    let _ = first.keep();
+}
+
+#[test]
+fn places_given_up_from_the_end_are_all_taken_back() {
+    let (queue, timer) = queue(Quota::per_second(1).burst(2));
+    let mut turns: Vec<_> = (0..10).map(|_| queue.reserve(2, 60 * SECOND).unwrap()).collect();
+    while let Some(turn) = turns.pop() {
+        assert!(turn.cancel());
+    }
+    assert_eq!(queue.peek().reset_after(), Duration::ZERO);
+    timer.advance(SECOND);
+    assert_eq!(queue.peek().remaining(), 2);
+}
+
+#[test]
+fn a_place_that_was_kept_or_has_drained_is_not_taken_back() {
+    let (queue, timer) = queue(Quota::per_second(1).burst(1));
+    let turn = queue.reserve(1, SECOND).unwrap();
+    timer.advance(5 * SECOND);
+    assert!(!turn.cancel());
+    let _ = queue.reserve(1, SECOND).unwrap().keep();
+    assert_eq!(queue.peek().reset_after(), SECOND);
+}
+
+#[test]
+fn who_would_wait_too_long_is_told_at_once_when_to_come_again() {
+    let (queue, timer) = queue(Quota::per_second(1).burst(2));
+    let start = timer.clock.now();
+    let _ = queue.reserve(2, Duration::ZERO).unwrap().keep();
+    let denied = queue.reserve(2, Duration::from_millis(500)).unwrap_err();
+    assert_eq!(denied.retry_after(), Some(Duration::from_millis(1_500)));
+    assert_eq!((denied.limit(), denied.remaining(), denied.reset_after()), (2, 0, 2 * SECOND));
+    let deadline = Wait::until(start.saturating_add(Duration::from_millis(1_999)));
+    assert!(queue.reserve(2, deadline).is_err());
+    timer.advance(Duration::from_millis(1_500));
+    let turn = queue.reserve(2, Duration::from_millis(500)).unwrap();
+    assert_eq!(turn.start(), start.saturating_add(2 * SECOND));
+    assert!(queue.reserve(1, Wait::until(Timestamp::ORIGIN)).is_err());
+    let _ = turn.keep();
+}
+
+#[test]
+fn as_many_wait_as_may_and_no_more() {
+    let timer = ManualTimer::new();
+    let queue = Queue::with_clock(Quota::per_second(1).burst(1), timer.clock.clone()).unwrap();
+    let queue = queue.with_max_waiters(2);
+    let _ = queue.reserve(1, 60 * SECOND).unwrap().keep();
+    let first = queue.reserve(1, 60 * SECOND).unwrap();
+    let second = queue.reserve(1, 60 * SECOND).unwrap();
+    assert_eq!((queue.waiters(), queue.max_waiters()), (2, 2));
+    let denied = queue.reserve(1, 60 * SECOND).unwrap_err();
+    assert_eq!(denied.retry_after(), Some(3 * SECOND));
+    drop(first);
+    let third = queue.reserve(1, 60 * SECOND).unwrap();
+    assert_eq!(third.wait(), 3 * SECOND);
+    let _ = (second.keep(), third.keep());
+    assert_eq!(queue.waiters(), 0);
+    timer.advance(60 * SECOND);
+    let at_once = queue.with_max_waiters(0);
+    assert!(at_once.reserve(1, SECOND).is_ok_and(|turn| turn.keep().is_allowed()));
+    assert!(at_once.reserve(1, SECOND).is_err());
+}
+
+#[test]
+fn a_cost_of_nothing_is_a_look_and_one_above_the_burst_never_fits() {
+    let (queue, _) = queue(Quota::per_second(1).burst(2));
+    assert_eq!(queue.reserve(0, SECOND).unwrap().decision().remaining(), 2);
+    assert_eq!(queue.reserve(3, Duration::MAX).unwrap_err().retry_after(), None);
+    assert_eq!(queue.reserve(u64::MAX, Duration::MAX).unwrap_err().retry_after(), None);
+    let _ = queue.reserve(2, Duration::ZERO).unwrap().keep();
+    assert!(queue.reserve(0, Duration::ZERO).is_ok());
+    let _ = queue.reserve(2, Duration::MAX).unwrap().keep();
+    assert_eq!(queue.reserve(0, SECOND).unwrap_err(), queue.peek());
+    assert_eq!(queue.peek().retry_after(), Some(2 * SECOND));
+}
+
+#[test]
+fn a_blocked_quota_lets_nobody_wait_and_a_wrong_one_is_an_error() {
+    let (queue, _) = queue(Quota::per_second(0));
+    assert_eq!(queue.reserve(1, Duration::MAX).unwrap_err().retry_after(), None);
+    let wrong = Queue::new(Quota::per_second(1).burst(0));
+    assert_eq!(wrong.err(), Some(QuotaError::ZeroBurst));
+}
+
+#[test]
+fn the_end_of_time_refuses_and_mints_nothing() {
+    let (queue, timer) = queue(Quota::per_hour(1).burst(10_000));
+    timer.clock.set(Timestamp::from_nanos(u64::MAX));
+    let mut granted = 0;
+    while let Ok(turn) = queue.reserve(10_000, Duration::MAX) {
+        let _ = turn.keep();
+        granted += 1;
+        assert!(granted < 1_000, "time stands still, and yet there is room");
+    }
+    assert!(queue.reserve(10_000, Duration::MAX).unwrap_err().retry_after().is_some());
+}
+
+/// Threads on a clock that runs: whoever waited starts when its time has come, and starts are a quota apart.
+#[test]
+fn starts_of_many_threads_are_an_interval_apart() {
+    const THREADS: usize = 8;
+    const CALLS: usize = 200;
+    let interval = Duration::from_micros(10);
+    let queue = Queue::new(Quota::new(1, interval)).unwrap();
+    let calls = || {
+        (0..CALLS)
+            .map(|_| {
+                let turn = queue.reserve(1, 60 * SECOND).unwrap();
+                let start = turn.start();
+                assert!(turn.block().is_allowed());
+                assert!(queue.clock().now() >= start, "started too early");
+                start
+            })
+            .collect::<Vec<_>>()
+    };
+    let mut starts: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..THREADS).map(|_| scope.spawn(calls)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
+    starts.sort_unstable();
+    assert_eq!(starts.len(), THREADS * CALLS);
+    for pair in starts.windows(2) {
+        assert!(pair[1].since(pair[0]) >= interval, "{pair:?}");
+    }
+    assert_eq!(queue.waiters(), 0);
+}
