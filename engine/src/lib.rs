@@ -25,6 +25,7 @@ extern crate alloc;
 
 mod builder;
 mod clock;
+mod counter;
 mod decision;
 mod gcra;
 #[cfg(interleave)]
@@ -47,6 +48,12 @@ mod window;
 
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
+pub use counter::{
+    CounterError, DEFAULT_SUB_WINDOWS, MAX_COUNTER_WINDOW, MAX_LOG_UNITS, MAX_SUB_WINDOWS,
+    SlidingLog, SubWindowCounter,
+};
+#[cfg(feature = "std")]
+pub use counter::{MAX_SHARDS, ShardedCounter};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]
