@@ -32,6 +32,7 @@ mod builder;
 mod clock;
 #[cfg(feature = "std")]
 mod concurrency;
+mod counter;
 mod decision;
 mod gcra;
 #[cfg(interleave)]
@@ -63,6 +64,12 @@ pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
 #[cfg(feature = "std")]
 pub use concurrency::{Concurrency, MAX_CONCURRENCY, OwnedPermit, Permit};
+pub use counter::{
+    CounterError, DEFAULT_SUB_WINDOWS, MAX_COUNTER_WINDOW, MAX_LOG_UNITS, MAX_SUB_WINDOWS,
+    SlidingLog, SubWindowCounter,
+};
+#[cfg(feature = "std")]
+pub use counter::{MAX_SHARDS, ShardedCounter};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]

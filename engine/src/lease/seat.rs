@@ -26,7 +26,7 @@ impl Seat {
 
     /// The stripe among `count`, a power of two.
     #[inline]
-    pub(super) fn among(self, count: usize) -> usize {
+    pub(crate) fn among(self, count: usize) -> usize {
         self.0 & (count - 1)
     }
 

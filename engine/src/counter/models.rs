@@ -1,0 +1,232 @@
+//! loom models of the counters: every interleaving, but for the bound that a model states.
+
+use core::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use super::sharded::Shards;
+use super::sliding_log::Log;
+use super::sub_window::SubWindows;
+
+/// Preemptions a run where three threads meet.
+const TRIO: usize = 2;
+/// Preemptions a run of two threads that turn a window or reset it.
+const PAIR: usize = 3;
+
+fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = preemptions;
+    builder.check(model);
+}
+
+fn spawn<W: 'static, T: 'static>(
+    world: &Arc<W>,
+    act: impl FnOnce(&W) -> T + 'static,
+) -> thread::JoinHandle<T> {
+    let world = Arc::clone(world);
+    thread::spawn(move || act(&world))
+}
+
+/// One sub-window of 10 and the one before it: three cells at most are looked at.
+fn window(limit: u64) -> SubWindows {
+    SubWindows::new(limit, Duration::from_nanos(10), 1).unwrap()
+}
+
+fn take(window: &SubWindows, cost: u64, now: u64) -> u64 {
+    window.take(cost, cost, now).map_or(0, |taken| taken.units)
+}
+
+/// The last unit, also while the sub-window turns: one thread gets it, and nobody is denied for the sake of one
+/// that is denied too.
+#[test]
+fn the_last_unit_of_a_turning_window_is_taken_once() {
+    explore(None, || {
+        let world = Arc::new(window(3));
+        assert_eq!(take(&world, 2, 1), 2);
+        let other = spawn(&world, |window| take(window, 1, 11));
+        let admitted = take(&world, 1, 11) + other.join().unwrap();
+        assert_eq!(admitted, 1);
+        assert_eq!(take(&world, 3, 20), 0);
+        assert_eq!(take(&world, 2, 20) + take(&world, 1, 30), 3);
+    });
+}
+
+/// A thread that charges the old sub-window meets one that turns it: what it charged is in the cell, or
+/// it counts in the next.
+#[test]
+fn a_charge_meets_the_turn_of_its_sub_window() {
+    explore(None, || {
+        let world = Arc::new(window(3));
+        assert_eq!(take(&world, 1, 1), 1);
+        let late = spawn(&world, |window| take(window, 1, 9));
+        assert_eq!(take(&world, 1, 11), 1);
+        assert_eq!(late.join().unwrap(), 1);
+        assert_eq!(world.peek(11).remaining(), 0);
+        let left = world.peek(20).remaining();
+        assert!(left == 1 || left == 2);
+        assert_eq!(world.peek(30).remaining(), 3);
+    });
+}
+
+/// Two turns one after the other, the second of which takes the cell of the first's window again.
+#[test]
+fn a_cell_is_used_again_while_a_late_thread_turns() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(window(2));
+        assert_eq!(take(&world, 1, 1), 1);
+        let late = spawn(&world, |window| take(window, 1, 11));
+        let admitted = [take(&world, 1, 21), take(&world, 1, 31)];
+        let late = late.join().unwrap();
+        // Only a late thread that finds 31 in the head, and two units there, is denied.
+        assert!(admitted[0] == 1 && admitted[1] + late >= 1);
+        // At 31 the units of 21 and 31 count.
+        assert!(2 - world.peek(31).remaining() >= admitted[0] + admitted[1]);
+        assert_eq!(world.peek(50).remaining(), 2);
+    });
+}
+
+#[test]
+fn three_threads_take_two_units_at_a_turn() {
+    explore(Some(TRIO), || {
+        let world = Arc::new(window(3));
+        assert_eq!(take(&world, 1, 1), 1);
+        let others = [9, 11].map(|now| spawn(&world, move |window| take(window, 1, now)));
+        let mut admitted = take(&world, 1, 11);
+        for other in others {
+            admitted += other.join().unwrap();
+        }
+        assert_eq!(admitted, 2);
+        assert_eq!(world.peek(30).remaining(), 3);
+    });
+}
+
+/// A reset meets a turn: the count that the turn records does not come back.
+#[test]
+fn a_reset_meets_a_turn() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(window(3));
+        assert_eq!(take(&world, 2, 1), 2);
+        let other = spawn(&world, |window| take(window, 1, 11));
+        world.ring.reset(11);
+        let before = take(&world, 2, 11);
+        let other = other.join().unwrap();
+        assert_eq!((before, other), (2, 1));
+        let left = world.peek(11).remaining();
+        assert!(left <= 1);
+        // What was charged at 11 counts until 30.
+        assert_eq!(world.peek(20).remaining(), left);
+        assert_eq!(take(&world, 3 - left, 29), 0);
+        assert_eq!(world.peek(30).remaining(), 3);
+    });
+}
+
+/// Blocks are handed out while the window turns: spent are no more than the limit, by two shards.
+#[test]
+fn blocks_meet_the_turn_of_the_window() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(Shards::new(window(4), 2, 2).unwrap());
+        let spend =
+            |shards: &Shards, shard, now| u64::from(shards.check(shard, 1, now).is_allowed());
+        assert_eq!(spend(&world, 0, 1), 1);
+        let other = spawn(&world, move |shards| spend(shards, 0, 11) + spend(shards, 1, 11));
+        let mut admitted = spend(&world, 0, 9) + spend(&world, 0, 11);
+        admitted += other.join().unwrap();
+        for shard in [0, 1, 0, 1] {
+            admitted += spend(&world, shard, 11);
+        }
+        // All of it lies within one window, and one block may have lost a unit.
+        assert!((2..=3).contains(&admitted), "{admitted}");
+    });
+}
+
+/// Two threads at one shard with one unit in it, and none in the source.
+#[test]
+fn a_unit_of_a_block_is_spent_once() {
+    explore(None, || {
+        let world = Arc::new(Shards::new(window(2), 1, 2).unwrap());
+        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1).is_allowed());
+        assert_eq!(spend(&world), 1);
+        let other = spawn(&world, spend);
+        assert_eq!(spend(&world) + other.join().unwrap(), 1);
+    });
+}
+
+fn log(limit: u64) -> Log {
+    Log::new(limit, 10).unwrap()
+}
+
+fn admit(log: &Log, cost: u64, now: u64) -> u64 {
+    if log.check(cost, now).is_allowed() { cost } else { 0 }
+}
+
+/// Two threads with different readings at a full log of which one unit expires: one gets it, and its time is
+/// none before its own reading.
+#[test]
+fn an_expired_unit_of_the_log_is_taken_once() {
+    explore(None, || {
+        let world = Arc::new(log(2));
+        assert_eq!((admit(&world, 1, 1), admit(&world, 1, 5)), (1, 1));
+        let other = spawn(&world, |log| admit(log, 1, 11));
+        let mine = admit(&world, 1, 12);
+        assert_eq!(mine + other.join().unwrap(), 1);
+        assert_eq!(admit(&world, 2, 20), 0);
+        assert_eq!(admit(&world, 1, 20), 1);
+        assert_eq!(admit(&world, 1, 20), 0);
+        assert_eq!(admit(&world, 1, 22), 1);
+    });
+}
+
+/// Readings out of order and a helper that is late: any two of a log of one are a window apart.
+#[test]
+fn a_log_of_one_keeps_readings_a_window_apart() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(log(1));
+        let other = spawn(&world, |log| [admit(log, 1, 20), admit(log, 1, 29)]);
+        let mine = [admit(&world, 1, 18), admit(&world, 1, 28)];
+        let other = other.join().unwrap();
+        let times = [(other[0], 20_u64), (other[1], 29), (mine[0], 18), (mine[1], 28)];
+        apart(&times, 10);
+    });
+}
+
+#[test]
+fn three_threads_fill_a_log_all_or_nothing() {
+    explore(Some(TRIO), || {
+        let world = Arc::new(log(3));
+        let others = [2, 3].map(|cost| spawn(&world, move |log| admit(log, cost, 5)));
+        let mut admitted = admit(&world, 1, 4);
+        for other in others {
+            admitted += other.join().unwrap();
+        }
+        assert_eq!(admitted, 3);
+        assert_eq!(admit(&world, 1, 13), 0);
+        assert_eq!(admit(&world, 3, 15), 3);
+    });
+}
+
+/// A log that is reset while it is charged and helped.
+#[test]
+fn a_reset_of_the_log_meets_a_claim() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(log(2));
+        assert_eq!(admit(&world, 2, 1), 2);
+        let other = spawn(&world, |log| admit(log, 1, 5));
+        world.reset(5);
+        let mine = admit(&world, 1, 5);
+        let other = other.join().unwrap();
+        assert_eq!(mine, 1);
+        assert_eq!(admit(&world, 2, 5) + admit(&world, 1, 5), 1 - other);
+        assert_eq!(admit(&world, 1, 14), 0);
+    });
+}
+
+/// Asserts that readings which were admitted are a window apart.
+fn apart(times: &[(u64, u64)], window: u64) {
+    let mut admitted: Vec<_> =
+        times.iter().filter(|(units, _)| *units > 0).map(|(_, now)| *now).collect();
+    admitted.sort_unstable();
+    for pair in admitted.windows(2) {
+        assert!(pair[1] - pair[0] >= window, "{times:?}");
+    }
+}

@@ -1,0 +1,150 @@
+//! A thread that stops for good before any of its accesses: others decide as if it had been admitted, or not.
+
+use core::time::Duration;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use crate::decision::Decision;
+use crate::sync::watched;
+
+use super::sharded::Shards;
+use super::sliding_log::Log;
+use super::sub_window::SubWindows;
+
+/// Thrown through a thread that stops.
+struct Stopped;
+
+/// Runs `act` up to its access `number`; whether it came to an end before.
+fn stop_before(number: usize, act: impl FnOnce()) -> bool {
+    let left = Cell::new(number);
+    let hook = move || match left.get().checked_sub(1) {
+        Some(less) => left.set(less),
+        None => resume_unwind(Box::new(Stopped)),
+    };
+    catch_unwind(AssertUnwindSafe(|| watched::watch(hook, act))).is_ok()
+}
+
+/// Stops a thread before each of its accesses in turn, each time in a new `world`.
+fn stop_everywhere<W>(world: impl Fn() -> W, act: impl Fn(&W), after: impl Fn(&W, usize)) {
+    const MOST: usize = 1_000;
+    for number in 0..MOST {
+        let world = world();
+        let ended = stop_before(number, || act(&world));
+        after(&world, number);
+        if ended {
+            assert!(number > 0, "nothing was stopped");
+            return;
+        }
+    }
+    panic!("the thread does not come to an end");
+}
+
+fn admitted(check: impl Fn() -> Decision) -> u64 {
+    (0..10).map(|_| u64::from(check().is_allowed())).sum()
+}
+
+/// Two sub-windows of 5, the first one with 2 units of 3.
+fn sub_windows() -> SubWindows {
+    let window = SubWindows::new(3, Duration::from_nanos(10), 2).unwrap();
+    assert!(window.take(2, 2, 1).is_ok());
+    window
+}
+
+#[test]
+fn a_turn_is_finished_by_others() {
+    let take = |window: &SubWindows, now| admitted(|| window.check(1, now));
+    stop_everywhere(
+        sub_windows,
+        |window| {
+            let _ = window.check(1, 6);
+        },
+        |window, number| {
+            assert!(take(window, 6) <= 1, "{number}");
+            assert_eq!(window.peek(6).remaining(), 0, "{number}");
+            // The first sub-window expires at 15, and takes no more than its two units along.
+            assert_eq!(take(window, 14), 0, "{number}");
+            assert_eq!(take(window, 15), 2, "{number}");
+            assert_eq!(take(window, 20), 1, "{number}");
+        },
+    );
+}
+
+#[test]
+fn a_reset_is_finished_by_others() {
+    stop_everywhere(
+        sub_windows,
+        |window| {
+            let _ = window.check(1, 6);
+            window.ring.reset(6);
+            let _ = window.check(3, 6);
+        },
+        |window, number| {
+            assert!(admitted(|| window.check(1, 6)) <= 3, "{number}");
+            assert_eq!(window.peek(6).remaining(), 0, "{number}");
+            let at_15 = admitted(|| window.check(1, 15));
+            let at_20 = admitted(|| window.check(1, 20));
+            assert_eq!(at_15 + at_20, 3, "{number}");
+        },
+    );
+}
+
+#[test]
+fn a_claim_in_the_log_is_finished_by_others() {
+    let world = || {
+        let log = Log::new(3, 10).unwrap();
+        assert!(log.check(1, 1).is_allowed());
+        log
+    };
+    stop_everywhere(
+        world,
+        |log| {
+            let _ = log.check(2, 5);
+        },
+        |log, number| {
+            let others = admitted(|| log.check(1, 6));
+            assert!(others == 2 || others == 0, "{number}");
+            assert_eq!(admitted(|| log.check(1, 10)), 0, "{number}");
+            assert_eq!(admitted(|| log.check(1, 11)), 1, "{number}");
+            assert_eq!(admitted(|| log.check(1, 14)), 0, "{number}");
+            assert_eq!(admitted(|| log.check(1, 16)), 2, "{number}");
+        },
+    );
+}
+
+/// Who helps has an earlier reading than the one whose claim it finishes.
+#[test]
+fn a_late_helper_writes_no_earlier_time() {
+    let world = || Log::new(2, 10).unwrap();
+    stop_everywhere(
+        world,
+        |log| {
+            let _ = log.check(2, 100);
+        },
+        |log, number| {
+            let claimed = log.check(2, 95).is_allowed();
+            let first = if claimed { 105 } else { 110 };
+            // The latest time may have been raised before the claim failed.
+            assert!(!log.check(1, first - 1).is_allowed(), "{number}");
+            assert_eq!(admitted(|| log.check(1, 110)), 2, "{number}");
+        },
+    );
+}
+
+#[test]
+fn a_block_is_lost_at_worst() {
+    let world = || {
+        let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();
+        Shards::new(source, 2, 2).unwrap()
+    };
+    stop_everywhere(
+        world,
+        |shards| {
+            let _ = shards.check(0, 1, 1);
+        },
+        |shards, number| {
+            let others = admitted(|| shards.check(1, 1, 1));
+            assert!((3..=5).contains(&others), "{number}: {others}");
+            assert_eq!(admitted(|| shards.check(0, 1, 15)), 5, "{number}");
+        },
+    );
+}

@@ -1,0 +1,329 @@
+//! A sub-window counter whose units are handed out in blocks, for one very hot key.
+//!
+//! A block's units are charged to the ring as a whole, in one sub-window, and spent from a word of its shard that
+//! names the sub-window. A unit is spent only at a reading that is not after that sub-window, so it counts
+//! for as long as one that is charged on its own: what is spent never breaks the ring's limit. What is left
+//! of a block when its sub-window is over is void.
+//!
+//! # Orderings
+//! All accesses to a shard are relaxed: its word is all there is to a block, it means the same whenever it
+//! has the same value, and it guards no other memory.
+
+use alloc::{boxed::Box, vec::Vec};
+use core::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::lease::Seat;
+use crate::sync::{AtomicU64, Ordering};
+use crate::tsc::TscClock;
+
+use super::span::{Span, Word};
+use super::sub_window::SubWindows;
+use super::{CounterError, DEFAULT_SUB_WINDOWS};
+
+/// The most shards of a [`ShardedCounter`].
+pub const MAX_SHARDS: usize = 1024;
+
+/// Default blocks leave unused at most this share of the limit a window, as a divisor.
+const UNUSED_SHARE: u64 = 16;
+
+/// A [`SubWindowCounter`](crate::SubWindowCounter) for a key that all cores check at once: threads take
+/// blocks of units and spend them on a cache line of their own.
+///
+/// # When to use it
+/// For one limit of millions of units a window that several cores use up. With few units a block it is no faster than a
+/// `SubWindowCounter`.
+///
+/// # Guarantees
+/// * At most `limit` units are admitted in any interval as long as the window, exactly as by the
+///   `SubWindowCounter`; all it says about `now` holds here too.
+/// * The error is on the other side. Units of a block that are not spent in the sub-window in which they were
+///   handed out count as used: at most `block - 1` a shard, and as many for each thread that is just taking a block, a
+///   sub-window. A window touches N + 1 sub-windows. With the default block that is at most about 1/16 of the limit a
+///   window.
+/// * A cost of 1 is denied only when no shard has a unit left, but for blocks that another thread is just taking. A higher cost is paid by
+///   the counter or by one shard as a whole, so it can be denied while units lie in parts.
+/// * Lock-free: a thread that stops anywhere keeps nobody from deciding; at worst a block it has taken is lost.
+/// * [`Decision::remaining`] of an admitted check says what is left of the block at least; that of a denied one
+///   and of a peek counts the shards, one after the other.
+///
+/// # Cost
+/// 8 bytes a sub-window, 128 bytes a shard. A check is O(1) while its shard has units, and one in
+/// `block` is that of a `SubWindowCounter`; a denial is O(N + shards) and writes nothing.
+///
+/// ```
+/// use core::time::Duration;
+/// use tidegate_engine::{ManualClock, ShardedCounter};
+///
+/// let clock = ManualClock::new();
+/// let counter = ShardedCounter::with_clock(1_000_000, Duration::from_secs(1), &clock)?;
+/// assert!(counter.check().is_allowed());
+/// assert_eq!(counter.peek().remaining(), 999_999);
+/// # Ok::<(), tidegate_engine::CounterError>(())
+/// ```
+#[derive(Debug)]
+pub struct ShardedCounter<C = TscClock> {
+    pub(super) shards: Shards,
+    clock: C,
+}
+
+impl ShardedCounter {
+    /// At most `limit` units each `window`, on the time-stamp counter.
+    ///
+    /// # Errors
+    /// As [`ShardedCounter::with_shards`].
+    pub fn new(limit: u64, window: Duration) -> Result<Self, CounterError> {
+        Self::with_clock(limit, window, TscClock::new())
+    }
+}
+
+impl<C: Clock> ShardedCounter<C> {
+    /// As [`ShardedCounter::new`], on another clock: [`DEFAULT_SUB_WINDOWS`], a shard for each thread that can run at
+    /// once, and blocks of which at most 1/16 of the limit can be left unused a window.
+    ///
+    /// # Errors
+    /// As [`ShardedCounter::with_shards`].
+    pub fn with_clock(limit: u64, window: Duration, clock: C) -> Result<Self, CounterError> {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let shards = threads.next_power_of_two().min(MAX_SHARDS);
+        let block = limit / UNUSED_SHARE / (DEFAULT_SUB_WINDOWS + 1) / shards as u64;
+        Self::with_shards(limit, window, DEFAULT_SUB_WINDOWS, shards, block.max(1), clock)
+    }
+
+    /// As [`ShardedCounter::with_clock`], with so many sub-windows, so many shards (rounded up to a power of
+    /// two) and so many units a block.
+    ///
+    /// # Errors
+    /// As [`SubWindowCounter::with_sub_windows`](crate::SubWindowCounter::with_sub_windows), or when the number
+    /// of shards is 0 or above [`MAX_SHARDS`], or a block has no units.
+    pub fn with_shards(
+        limit: u64,
+        window: Duration,
+        sub_windows: u64,
+        shards: usize,
+        block: u64,
+        clock: C,
+    ) -> Result<Self, CounterError> {
+        let source = SubWindows::new(limit, window, sub_windows)?;
+        Ok(Self { shards: Shards::new(source, shards, block)?, clock })
+    }
+
+    /// Asks for one unit.
+    #[inline]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Asks for `cost` units and takes them when they fit, all or none. A cost of 0 is a
+    /// [`ShardedCounter::peek`].
+    #[inline]
+    pub fn check_n(&self, cost: u64) -> Decision {
+        self.check_at(cost, self.clock.now())
+    }
+
+    /// As [`ShardedCounter::check_n`], at a time the caller gives, on the scale of the counter's clock.
+    #[inline]
+    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let shard = Seat::here().among(self.shards.words.len());
+        self.shards.check(shard, cost, Span::instant(now.as_nanos()))
+    }
+
+    /// What a check would find, without charging anything. Units in other shards count as left. O(shards).
+    pub fn peek(&self) -> Decision {
+        self.check_n(0)
+    }
+
+    /// Charges `cost` units whether or not they fit; see
+    /// [`SubWindowCounter::charge`](crate::SubWindowCounter::charge). Blocks that threads have are not taken
+    /// back.
+    pub fn charge(&self, cost: u64) -> Decision {
+        let now = self.now();
+        let _ = self.shards.source.charge(cost, now);
+        self.shards.peek(now)
+    }
+
+    /// Forgets what has been admitted, and makes blocks void. A block that another thread takes during the call may be
+    /// spent on top of the limit that begins anew. O(shards).
+    pub fn reset(&self) {
+        self.shards.empty();
+        self.shards.source.ring.reset(self.now());
+        self.shards.empty();
+    }
+
+    /// The units of a window.
+    #[must_use]
+    pub fn limit(&self) -> u64 {
+        self.shards.source.limit
+    }
+
+    /// The units a thread takes at once.
+    #[must_use]
+    pub fn block(&self) -> u64 {
+        self.shards.block
+    }
+
+    /// The clock that is read.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Bytes of memory, all of them taken when the counter is made.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(&*self.shards.words) + self.shards.source.ring.memory_bytes()
+    }
+
+    fn now(&self) -> u64 {
+        Span::instant(self.clock.now().as_nanos())
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Shards {
+    pub(super) source: SubWindows,
+    /// A power of two of them.
+    words: Box<[CachePadded<AtomicU64>]>,
+    block: u64,
+}
+
+impl Shards {
+    pub(super) fn new(source: SubWindows, shards: usize, block: u64) -> Result<Self, CounterError> {
+        if shards == 0 || shards > MAX_SHARDS || block == 0 {
+            return Err(CounterError::Shards);
+        }
+        let count = shards.next_power_of_two();
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| CounterError::OutOfMemory)?;
+        words.resize_with(count, || CachePadded::new(AtomicU64::new(0)));
+        let words = words.into_boxed_slice();
+        Ok(Self { source, words, block })
+    }
+
+    #[inline]
+    pub(super) fn check(&self, shard: usize, cost: u64, now: u64) -> Decision {
+        if cost == 0 {
+            return self.peek(now);
+        }
+        match self.spend(shard, cost, now) {
+            Some(left) => self.paid(left, now),
+            None => self.check_source(shard, cost, now),
+        }
+    }
+
+    #[cold]
+    fn check_source(&self, shard: usize, cost: u64, now: u64) -> Decision {
+        match self.source.take(cost, self.block.max(cost), now) {
+            Ok(taken) => {
+                let rest = taken.units - cost;
+                if rest > 0 {
+                    self.stock(shard, Word::open(taken.usage.index, rest));
+                }
+                let left = self.source.limit - taken.usage.units + rest;
+                let reset_after = taken.usage.reset_after(self.source.ring.span(), now);
+                Decision::allowed(self.source.limit, left, reset_after)
+            }
+            Err(denied) => self.search(cost, now).unwrap_or_else(|| self.denied(denied, now)),
+        }
+    }
+
+    /// Pays from whichever shard has the units.
+    fn search(&self, cost: u64, now: u64) -> Option<Decision> {
+        (0..self.words.len())
+            .find_map(|shard| self.spend(shard, cost, now))
+            .map(|left| self.paid(left, now))
+    }
+
+    /// What is left of the block after `cost` units of it.
+    #[inline]
+    fn spend(&self, shard: usize, cost: u64, now: u64) -> Option<Word> {
+        let span = self.source.ring.span();
+        let word = &self.words[shard];
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            let block = self.alive(seen, now)?;
+            let left = Word { units: block.units.checked_sub(cost)?, ..block };
+            let new = span.pack(left);
+            match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return Some(left),
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Puts units into a shard, beside those of the same sub-window and in place of earlier ones.
+    fn stock(&self, shard: usize, block: Word) {
+        let span = self.source.ring.span();
+        let word = &self.words[shard];
+        let mut seen = word.load(Ordering::Relaxed);
+        loop {
+            let found = span.unpack(seen);
+            if found.index > block.index {
+                return;
+            }
+            let beside = if found.index == block.index { found.units } else { 0 };
+            let new = span.pack(Word::open(block.index, beside + block.units));
+            match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    pub(super) fn peek(&self, now: u64) -> Decision {
+        let seen = self.source.peek(now);
+        let left = self.left(seen.remaining(), now);
+        Decision::allowed(self.source.limit, left, nanos(seen.reset_after()))
+    }
+
+    /// A denial of the source, with what the shards have.
+    fn denied(&self, denied: Decision, now: u64) -> Decision {
+        let left = self.left(denied.remaining(), now);
+        let reset_after = nanos(denied.reset_after());
+        match denied.retry_after() {
+            Some(wait) => Decision::denied(self.source.limit, left, nanos(wait), reset_after),
+            None => Decision::never(self.source.limit, left, reset_after),
+        }
+    }
+
+    fn left(&self, source: u64, now: u64) -> u64 {
+        let held = |word: &CachePadded<AtomicU64>| {
+            self.alive(word.load(Ordering::Relaxed), now).map_or(0, |block| block.units)
+        };
+        let held: u64 = self.words.iter().map(held).sum();
+        source.saturating_add(held).min(self.source.limit)
+    }
+
+    #[inline]
+    fn paid(&self, left: Word, now: u64) -> Decision {
+        let reset_after = self.source.ring.span().expires_after(left.index, now);
+        Decision::allowed(self.source.limit, left.units, reset_after)
+    }
+
+    /// The block in a shard, while its sub-window is not over.
+    #[inline]
+    fn alive(&self, bits: u64, now: u64) -> Option<Word> {
+        let span = self.source.ring.span();
+        let block = span.unpack(bits);
+        (block.index >= span.index(now)).then_some(block)
+    }
+
+    fn empty(&self) {
+        for word in &self.words {
+            let mut seen = word.load(Ordering::Relaxed);
+            // 0 is a block of no sub-window.
+            while let Err(current) =
+                word.compare_exchange(seen, 0, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                seen = current;
+            }
+        }
+    }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}

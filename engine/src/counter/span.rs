@@ -1,0 +1,106 @@
+//! Sub-windows of time, and words that name one.
+
+use super::CounterError;
+
+/// Readings beyond this are taken for this one: 2^61 ns, 73 years. Nothing expires then.
+const HORIZON: u64 = 1 << 61;
+
+/// Bits of a word that say in which state a head is.
+const STATUS_BITS: u32 = 2;
+
+/// How time is cut into sub-windows. They are numbered from 1; 0 names none.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Span {
+    /// Nanoseconds a sub-window.
+    width: u64,
+    /// Sub-windows a window.
+    count: u64,
+    /// Bits of a word that count units.
+    unit_bits: u32,
+}
+
+/// What a word holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    /// A sub-window.
+    pub(super) index: u64,
+    pub(super) units: u64,
+    pub(super) status: Status,
+}
+
+/// What may be done with a head; any other word is open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Units may be added.
+    Open = 0,
+    /// The sub-window is over: no units are added, and the next one is to be begun.
+    Sealed = 1,
+    /// Everything before is void: the cells are to be emptied.
+    Resetting = 2,
+}
+
+impl Span {
+    /// `count` sub-windows of `window` nanoseconds in all, or up to `count` nanoseconds more.
+    pub(super) fn new(limit: u64, window: u64, count: u64) -> Result<Self, CounterError> {
+        let width = window.div_ceil(count);
+        let last = HORIZON / width + 1;
+        let unit_bits = last.leading_zeros() - STATUS_BITS;
+        let span = Self { width, count, unit_bits };
+        if limit > span.most_units() { Err(CounterError::LimitTooHigh) } else { Ok(span) }
+    }
+
+    /// The most units a word can hold.
+    pub(super) fn most_units(self) -> u64 {
+        (1 << self.unit_bits) - 1
+    }
+
+    pub(super) fn count(self) -> u64 {
+        self.count
+    }
+
+    #[inline]
+    pub(super) fn instant(nanos: u64) -> u64 {
+        nanos.min(HORIZON)
+    }
+
+    /// The sub-window in which an instant lies.
+    #[inline]
+    pub(super) fn index(self, now: u64) -> u64 {
+        now / self.width + 1
+    }
+
+    /// The first sub-window of those that count at `index`.
+    #[inline]
+    pub(super) fn oldest(self, index: u64) -> u64 {
+        index.saturating_sub(self.count)
+    }
+
+    /// How long after `now` what was charged in `index` stops to count.
+    #[inline]
+    pub(super) fn expires_after(self, index: u64, now: u64) -> u64 {
+        ((index + self.count) * self.width).saturating_sub(now)
+    }
+
+    #[inline]
+    pub(super) fn pack(self, word: Word) -> u64 {
+        ((word.index << self.unit_bits | word.units) << STATUS_BITS) | word.status as u64
+    }
+
+    #[inline]
+    pub(super) fn unpack(self, bits: u64) -> Word {
+        let status = match bits & ((1 << STATUS_BITS) - 1) {
+            0 => Status::Open,
+            1 => Status::Sealed,
+            _ => Status::Resetting,
+        };
+        let rest = bits >> STATUS_BITS;
+        Word { index: rest >> self.unit_bits, units: rest & self.most_units(), status }
+    }
+}
+
+impl Word {
+    #[inline]
+    pub(super) fn open(index: u64, units: u64) -> Self {
+        Self { index, units, status: Status::Open }
+    }
+}

@@ -1,0 +1,423 @@
+//! The limiters for one key, against oracles that keep every admission.
+
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate_engine::{
+    Clock, CounterError, Decision, MAX_COUNTER_WINDOW, MAX_LOG_UNITS, MAX_SUB_WINDOWS, ManualClock,
+    ShardedCounter, SlidingLog, SubWindowCounter, Timestamp,
+};
+
+/// A decision in figures: allowed, remaining, nanoseconds to retry, nanoseconds to reset.
+type Answer = (bool, u64, Option<u64>, u64);
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap()
+}
+
+fn answer(decision: &Decision) -> Answer {
+    let retry = decision.retry_after().map(nanos);
+    (decision.is_allowed(), decision.remaining(), retry, nanos(decision.reset_after()))
+}
+
+/// Every admission, with the time from which it does not count any more.
+struct Oracle {
+    limit: u64,
+    /// How long what is admitted at a time counts.
+    expiry: Box<dyn Fn(u64) -> u64>,
+    latest: u64,
+    admitted: Vec<(u64, u64)>,
+}
+
+impl Oracle {
+    fn sub_windows(limit: u64, window: u64, count: u64) -> Self {
+        let width = window.div_ceil(count);
+        let expiry = Box::new(move |now: u64| (now / width + count + 1) * width);
+        Self { limit, expiry, latest: 0, admitted: Vec::new() }
+    }
+
+    fn log(limit: u64, window: u64) -> Self {
+        let expiry = Box::new(move |now: u64| now + window);
+        Self { limit, expiry, latest: 0, admitted: Vec::new() }
+    }
+
+    /// What is left. Expired units are back when time goes back, and are not held against the limiter twice.
+    fn left(&self, now: u64) -> u64 {
+        self.limit.saturating_sub(self.used(now))
+    }
+
+    fn used(&self, now: u64) -> u64 {
+        self.admitted.iter().filter(|(expiry, _)| *expiry > now).map(|(_, cost)| cost).sum()
+    }
+
+    fn reset_after(&self, now: u64) -> u64 {
+        self.admitted.iter().map(|(expiry, _)| expiry.saturating_sub(now)).max().unwrap_or(0)
+    }
+
+    fn check(&mut self, cost: u64, now: u64) -> Answer {
+        if cost > self.limit {
+            return (false, self.left(now), None, self.reset_after(now));
+        }
+        if cost == 0 || self.used(now) + cost <= self.limit {
+            if cost > 0 {
+                self.latest = self.latest.max(now);
+                self.admitted.push(((self.expiry)(self.latest), cost));
+            }
+            return (true, self.left(now), Some(0), self.reset_after(now));
+        }
+        let mut times: Vec<_> = self.admitted.iter().map(|(expiry, _)| *expiry).collect();
+        times.sort_unstable();
+        let fits = |at: &&u64| **at > now && self.used(**at) + cost <= self.limit;
+        let retry = times.iter().find(fits).unwrap() - now;
+        (false, self.left(now), Some(retry), self.reset_after(now))
+    }
+}
+
+/// A gap in nanoseconds before a check, and its cost.
+fn steps(window: u64) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let gap = prop_oneof![
+        4 => Just(0), 4 => 0..=window / 8 + 1, 1 => 0..=3 * window,
+        1 => Just(window), 1 => Just(window.saturating_sub(1)),
+    ];
+    let cost = prop_oneof![8 => Just(1_u64), 4 => 0_u64..6, 1 => any::<u64>()];
+    prop::collection::vec((gap, cost), 1..150)
+}
+
+fn any_steps() -> impl Strategy<Value = (u64, Vec<(u64, u64)>)> {
+    prop_oneof![1_000_u64..2_000, 100_000_u64..1_000_000_000]
+        .prop_flat_map(|window| (Just(window), steps(window)))
+}
+
+fn sub_windows(limit: u64, window: u64, count: u64) -> SubWindowCounter<ManualClock> {
+    let window = Duration::from_nanos(window);
+    SubWindowCounter::with_sub_windows(limit, window, count, ManualClock::new()).unwrap()
+}
+
+fn sharded(limit: u64, window: u64, count: u64, block: u64) -> ShardedCounter<ManualClock> {
+    let window = Duration::from_nanos(window);
+    ShardedCounter::with_shards(limit, window, count, 4, block, ManualClock::new()).unwrap()
+}
+
+fn log(limit: u64, window: u64) -> SlidingLog<ManualClock> {
+    SlidingLog::with_clock(limit, Duration::from_nanos(window), ManualClock::new()).unwrap()
+}
+
+/// The most units admitted in an interval of `window`, from `(time, cost)`s in any order.
+fn most_within(window: u64, mut admitted: Vec<(u64, u64)>) -> u64 {
+    admitted.sort_unstable();
+    let (mut from, mut sum, mut most) = (0, 0, 0);
+    for &(now, cost) in &admitted {
+        sum += cost;
+        while admitted[from].0 + window <= now {
+            sum -= admitted[from].1;
+            from += 1;
+        }
+        most = most.max(sum);
+    }
+    most
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(500))]
+
+    #[test]
+    fn sub_windows_agree_with_the_oracle_in_every_figure(
+        limit in 0_u64..12,
+        count in prop_oneof![1_u64..8, Just(60)],
+        start in 0_u64..1 << 40,
+        (window, steps) in any_steps(),
+    ) {
+        let counter = sub_windows(limit, window, count);
+        let mut oracle = Oracle::sub_windows(limit, window, count);
+        let mut now = start;
+        for (gap, cost) in steps {
+            now += gap;
+            let decision = counter.check_at(cost, Timestamp::from_nanos(now));
+            prop_assert_eq!(answer(&decision), oracle.check(cost, now));
+        }
+    }
+
+    #[test]
+    fn a_log_agrees_with_the_oracle_in_every_figure(
+        limit in 1_u64..12,
+        start in 0_u64..1 << 40,
+        (window, steps) in any_steps(),
+        back in 0_u64..200,
+    ) {
+        let log = log(limit, window);
+        let mut oracle = Oracle::log(limit, window);
+        let mut now = start;
+        for (turn, (gap, cost)) in steps.into_iter().enumerate() {
+            now += gap;
+            // Now and then a reading is earlier.
+            let read = if turn % 5 == 4 { now.saturating_sub(back) } else { now };
+            let decision = log.check_at(cost, Timestamp::from_nanos(read));
+            prop_assert_eq!(answer(&decision), oracle.check(cost, read));
+        }
+    }
+
+    #[test]
+    fn no_interval_of_the_window_admits_more_than_the_limit(
+        limit in 1_u64..40,
+        count in 1_u64..8,
+        block in 1_u64..6,
+        (window, steps) in any_steps(),
+    ) {
+        let (counter, log) = (sub_windows(limit, window, count), log(limit, window));
+        let sharded = sharded(limit, window, count, block);
+        let (mut now, mut admitted) = (0, [(); 3].map(|()| Vec::new()));
+        for (gap, cost) in steps {
+            now += gap;
+            let at = Timestamp::from_nanos(now);
+            let decisions = [counter.check_at(cost, at), log.check_at(cost, at),
+                sharded.check_at(cost, at)];
+            for (admitted, decision) in admitted.iter_mut().zip(decisions) {
+                if decision.is_allowed() {
+                    admitted.push((now, cost));
+                }
+            }
+        }
+        for admitted in admitted {
+            prop_assert!(most_within(window, admitted) <= limit);
+        }
+    }
+
+    #[test]
+    fn readings_in_any_order_keep_the_log_within_its_limit(
+        limit in 1_u64..6,
+        readings in prop::collection::vec((0_u64..5_000, 1_u64..3), 1..200),
+    ) {
+        let log = log(limit, 1_000);
+        let admitted = readings
+            .into_iter()
+            .filter(|&(now, cost)| log.check_at(cost, Timestamp::from_nanos(now)).is_allowed())
+            .collect();
+        prop_assert!(most_within(1_000, admitted) <= limit);
+    }
+
+    #[test]
+    fn a_shard_alone_is_off_by_less_than_a_block_a_sub_window(
+        limit in 1_u64..200,
+        count in 1_u64..8,
+        block in 1_u64..9,
+        (window, steps) in any_steps(),
+    ) {
+        let counter = sharded(limit, window, count, block);
+        let mut oracle = Oracle::sub_windows(limit, window, count);
+        let mut now = 0;
+        for (gap, _) in steps {
+            now += gap;
+            let allowed = counter.check_at(1, Timestamp::from_nanos(now)).is_allowed();
+            let used = oracle.used(now);
+            if allowed {
+                prop_assert!(oracle.check(1, now).0, "minted at {now}");
+            } else {
+                // The void part of a block in each sub-window of the window but the present one.
+                prop_assert!(used + count * (block - 1) >= limit, "{used} of {limit} at {now}");
+            }
+        }
+    }
+
+    #[test]
+    fn debt_beyond_the_limit_expires_with_its_sub_window(
+        limit in 1_u64..12,
+        charged in 0_u64..40,
+        cost in 1_u64..6,
+    ) {
+        let counter = sub_windows(limit, 1_000, 10);
+        assert_eq!(counter.charge(charged).remaining(), limit.saturating_sub(charged));
+        let decision = counter.check_n(cost);
+        prop_assert_eq!(decision.is_allowed(), charged + cost <= limit);
+        let wait = if charged + cost <= limit { Some(0) } else { Some(1_100) };
+        if cost <= limit {
+            prop_assert_eq!(decision.retry_after().map(nanos), wait);
+        }
+        counter.clock().advance(Duration::from_nanos(1_100));
+        prop_assert_eq!(counter.peek().remaining(), limit);
+    }
+}
+
+#[test]
+fn a_reset_forgets_everything_once() {
+    let clock = ManualClock::new();
+    let window = Duration::from_micros(1);
+    let counter = SubWindowCounter::with_sub_windows(3, window, 4, &clock).unwrap();
+    let sharded = ShardedCounter::with_shards(3, window, 4, 2, 2, &clock).unwrap();
+    let log = SlidingLog::with_clock(3, window, &clock).unwrap();
+    for _ in 0..20 {
+        for step in [0, 300, 0, 200] {
+            clock.advance(Duration::from_nanos(step));
+            assert!(counter.check().is_allowed() || step == 200);
+            assert!(log.check().is_allowed() || step == 200);
+            // Lets a block lie in the shard.
+            let _ = sharded.check();
+        }
+        assert!(!counter.check().is_allowed() && !log.check().is_allowed());
+        counter.reset();
+        sharded.reset();
+        log.reset();
+        for decision in [counter.peek(), sharded.peek(), log.peek()] {
+            assert_eq!(answer(&decision), (true, 3, Some(0), 0));
+        }
+        assert!(sharded.check_n(3).is_allowed() && !sharded.check().is_allowed());
+        assert!(counter.check_n(3).is_allowed() && log.check_n(3).is_allowed());
+        assert!(!counter.check().is_allowed() && !log.check().is_allowed());
+        // One sub-window more, and 1 ns for each reset within the same nanosecond.
+        clock.advance(Duration::from_nanos(1_250));
+        assert!(counter.peek().remaining() == 3 && log.peek().remaining() == 3);
+        counter.reset();
+        sharded.reset();
+        log.reset();
+    }
+}
+
+#[test]
+fn what_can_not_be_enforced_is_an_error() {
+    let second = Duration::from_secs(1);
+    let made = |limit, window, count| {
+        SubWindowCounter::with_sub_windows(limit, window, count, ManualClock::new()).err()
+    };
+    assert_eq!(made(1, Duration::ZERO, 60), Some(CounterError::ZeroWindow));
+    assert_eq!(made(1, MAX_COUNTER_WINDOW, MAX_SUB_WINDOWS), None);
+    let longer = MAX_COUNTER_WINDOW + Duration::from_nanos(1);
+    assert_eq!(made(1, longer, 60), Some(CounterError::WindowTooLong));
+    assert_eq!(made(1, second, 0), Some(CounterError::SubWindows));
+    assert_eq!(made(1, second, MAX_SUB_WINDOWS + 1), Some(CounterError::SubWindows));
+    assert_eq!(made(u64::MAX, second, 60), Some(CounterError::LimitTooHigh));
+    assert_eq!(made(10_000_000, second, 60), None);
+    let log = SlidingLog::with_clock(MAX_LOG_UNITS + 1, second, ManualClock::new());
+    assert_eq!(log.err(), Some(CounterError::LimitTooHigh));
+    let shards = |shards, block| {
+        ShardedCounter::with_shards(9, second, 60, shards, block, ManualClock::new()).err()
+    };
+    assert_eq!(shards(0, 1), Some(CounterError::Shards));
+    assert_eq!(shards(2, 0), Some(CounterError::Shards));
+    assert_eq!(shards(3, 1), None);
+}
+
+#[test]
+fn a_limit_of_0_blocks() {
+    let clock = ManualClock::new();
+    let second = Duration::from_secs(1);
+    for decision in [
+        SubWindowCounter::with_clock(0, second, &clock).unwrap().check(),
+        ShardedCounter::with_clock(0, second, &clock).unwrap().check(),
+        SlidingLog::with_clock(0, second, &clock).unwrap().check(),
+    ] {
+        assert_eq!(answer(&decision), (false, 0, None, 0));
+    }
+}
+
+#[test]
+fn trap_cost_beyond_the_limit_never_waits_nor_wraps() {
+    let (counter, log) = (sub_windows(3, 1_000, 4), log(3, 1_000));
+    let sharded = sharded(3, 1_000, 4, 2);
+    for cost in [4, 1 << 32, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
+        for decision in [counter.check_n(cost), sharded.check_n(cost), log.check_n(cost)] {
+            assert_eq!(answer(&decision), (false, 3, None, 0), "{cost}");
+        }
+    }
+    assert_eq!(counter.charge(u64::MAX).remaining(), 0);
+    assert_eq!(counter.charge(u64::MAX).remaining(), 0);
+}
+
+#[test]
+fn trap_time_that_runs_backwards_mints_nothing() {
+    let (counter, log) = (sub_windows(5, 1_000, 4), log(5, 1_000));
+    let sharded = sharded(5, 1_000, 4, 2);
+    let admitted = |now: u64| {
+        let at = Timestamp::from_nanos(now);
+        [counter.check_at(1, at), sharded.check_at(1, at), log.check_at(1, at)]
+            .map(|decision| u64::from(decision.is_allowed()))
+    };
+    let mut sum = [0; 3];
+    for turn in 0..500_u64 {
+        let now = if turn < 8 { 10_000 } else { turn * 7_919 % 10_000 };
+        for (sum, one) in sum.iter_mut().zip(admitted(now)) {
+            *sum += one;
+        }
+    }
+    assert_eq!(sum, [5; 3]);
+}
+
+#[test]
+fn trap_a_clock_that_leaps_forward_saturates() {
+    let (counter, log) = (sub_windows(2, 1_000, 4), log(2, 1_000));
+    let sharded = sharded(2, 1_000, 4, 1);
+    counter.clock().set(Timestamp::from_nanos(u64::MAX));
+    sharded.clock().set(Timestamp::from_nanos(u64::MAX));
+    log.clock().set(Timestamp::from_nanos(u64::MAX));
+    for allowed in [true, true, false, false] {
+        assert_eq!(counter.check().is_allowed(), allowed);
+        assert_eq!(sharded.check().is_allowed(), allowed);
+        assert_eq!(log.check().is_allowed(), allowed);
+    }
+    assert!(counter.check().retry_after() > Some(Duration::ZERO));
+    log.reset();
+    assert!(log.check_n(2).is_allowed());
+}
+
+#[test]
+fn trap_50_years_of_uptime_change_nothing() {
+    let year = 365 * 24 * 3_600 * 1_000_000_000;
+    for years in [1, 10, 50] {
+        let (counter, log) = (sub_windows(3, 1_000_000, 60), log(3, 1_000_000));
+        let mut now = years * year;
+        for _ in 0..5 {
+            let at = Timestamp::from_nanos(now);
+            assert!(counter.check_at(3, at).is_allowed() && log.check_at(3, at).is_allowed());
+            let denied = (counter.check_at(1, at), log.check_at(1, at));
+            assert!(!denied.0.is_allowed() && !denied.1.is_allowed());
+            now += nanos(denied.0.retry_after().unwrap());
+        }
+    }
+}
+
+/// Threads that check at once, while time goes on: what they were admitted, with the readings, keeps to
+/// the limit, and where nothing is lost to blocks each window is used in full.
+#[test]
+fn threads_together_admit_what_the_limit_says() {
+    const THREADS: u64 = 4;
+    const WINDOW: u64 = 1_000;
+    let (counter, log) = (sub_windows(100, WINDOW, 5), log(100, WINDOW));
+    let sharded = sharded(100, WINDOW, 5, 3);
+    let time = ManualClock::new();
+    let ledgers = std::thread::scope(|scope| {
+        let thread = |number: u64| {
+            let (counter, sharded, log, time) = (&counter, &sharded, &log, &time);
+            move || {
+                let mut ledger = [(); 3].map(|()| Vec::new());
+                for turn in 0..20_000 {
+                    if number == 0 {
+                        time.advance(Duration::from_nanos(1));
+                    }
+                    let (at, cost) = (time.now(), 1 + turn % 3);
+                    let decisions = [
+                        counter.check_at(cost, at),
+                        sharded.check_at(cost, at),
+                        log.check_at(cost, at),
+                    ];
+                    for (ledger, decision) in ledger.iter_mut().zip(decisions) {
+                        if decision.is_allowed() {
+                            ledger.push((at.as_nanos(), cost));
+                        }
+                    }
+                }
+                ledger
+            }
+        };
+        let threads: Vec<_> = (0..THREADS).map(|number| scope.spawn(thread(number))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect::<Vec<_>>()
+    });
+    let ledger = |which: usize| -> Vec<_> {
+        ledgers.iter().flat_map(|ledger| ledger[which].iter().copied()).collect()
+    };
+    assert!(most_within(WINDOW, ledger(2)) <= 100);
+    // The counters go by the sub-window in which a unit counts, which may be later than its reading; a thread that
+    // is held up between reading and check is not theirs to answer for, so all that holds is the sum.
+    let windows = time.now().as_nanos() / WINDOW + 2;
+    for which in 0..2 {
+        let sum: u64 = ledger(which).iter().map(|(_, cost)| cost).sum();
+        assert!(sum <= 100 * windows, "{sum}");
+    }
+}
