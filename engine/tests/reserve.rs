@@ -142,6 +142,25 @@ fn a_window_that_is_over_gives_nothing_back_to_the_next_one() {
     assert_eq!((debt.is_allowed(), debt.retry_after()), (false, Some(Duration::from_secs(10))));
 }
 
+/// What threads have leased counts as taken, and is not taken twice.
+#[test]
+fn reservations_beside_leases_stay_within_the_burst() {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(Quota::per_second(1).burst(100_000)).capacity(1).leases(64);
+    let limiter = builder.clock(clock).build().unwrap();
+    let (mut taken, mut open) = (0, Vec::new());
+    for turn in 0..20_000_u64 {
+        if turn % 10 > 0 {
+            taken += u64::from(limiter.check("key").is_allowed());
+        } else if let Ok(reserved) = limiter.reserve("key", 100) {
+            taken += reserved.cost();
+            open.push(reserved);
+        }
+    }
+    assert!(open.len() > 800 && !limiter.check("key").is_allowed());
+    assert_eq!(taken, 100_000);
+}
+
 #[test]
 fn reservations_settled_in_any_order_give_back_all() {
     for order in [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]] {
