@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    Clock, FixedWindow, Limiter, ManualClock, OverflowPolicy, Quota, Reservation,
+    Clock, FixedWindow, Limiter, ManualClock, OverflowPolicy, Quota, Reservation, SlidingWindow,
 };
 
 const SECOND: u64 = 1_000_000_000;
@@ -378,6 +378,50 @@ proptest! {
                 Operation::Fill | Operation::Settle(..) => {}
             }
             prop_assert_eq!(limiter.peek("key").remaining(), limit - count);
+        }
+    }
+
+    /// The same where the window before weighs in: it is lowered by what is given back of it, and
+    /// windows before that give nothing back.
+    #[test]
+    fn a_sliding_window_weighs_what_was_used(limit in 1_u64..20, steps in steps()) {
+        const LENGTH: u64 = 10 * SECOND;
+        let clock = ManualClock::new();
+        let rule = SlidingWindow::new(limit, Duration::from_nanos(LENGTH));
+        let limiter = Limiter::builder(rule).capacity(1).clock(clock.clone()).build().unwrap();
+        // What was used in each window, from the second one on.
+        let (mut counts, mut open) = (vec![0; 5_000], Vec::new());
+        for (halves, operation) in steps {
+            clock.advance(Duration::from_nanos(halves * SECOND / 2));
+            let now = clock.now().as_nanos();
+            let window = (now / LENGTH) as usize + 1;
+            let left = |counts: &[u64]| {
+                let weight = counts[window - 1] * (LENGTH - now % LENGTH);
+                limit.saturating_sub(counts[window] + weight.div_ceil(LENGTH))
+            };
+            match operation {
+                Operation::Check(cost) => {
+                    let admitted = limiter.check_n("key", cost).is_allowed();
+                    prop_assert_eq!(admitted, cost <= left(&counts));
+                    counts[window] += if admitted { cost } else { 0 };
+                }
+                Operation::Reserve(cost) => {
+                    let reserved = limiter.reserve("key", cost);
+                    prop_assert_eq!(reserved.is_ok(), cost <= left(&counts));
+                    if let Ok(reserved) = reserved {
+                        open.push((window, reserved));
+                        counts[window] += cost;
+                    }
+                }
+                Operation::Settle(index, actual) if index < open.len() => {
+                    let (charged, reserved) = open.remove(index);
+                    let actual = actual.min(reserved.cost());
+                    counts[charged] -= reserved.cost() - actual;
+                    let _ = reserved.commit(actual);
+                }
+                Operation::Fill | Operation::Settle(..) => {}
+            }
+            prop_assert_eq!(limiter.peek("key").remaining(), left(&counts));
         }
     }
 
