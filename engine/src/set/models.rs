@@ -8,6 +8,7 @@
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::acquire::Waiters;
 use crate::clock::{Clock, Timestamp};
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
@@ -46,6 +47,7 @@ fn limiter(owed: u64) -> Limiter<Quota, Still> {
         table: Table::with_lines(1, Tat).unwrap(),
         leases: None,
         observer: (),
+        waiters: Waiters::new(0),
     });
     if owed > 0 {
         assert!(limiter.check_n("key", owed).is_allowed());
