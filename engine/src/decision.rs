@@ -24,6 +24,17 @@ impl Decision {
     /// Stands for a decision that is still to be made; nobody outside sees it.
     pub(crate) const OPEN: Self = Self::never(0, 0, 0);
 
+    /// Allowed if `retry_after` is 0 ns, denied if not.
+    #[inline]
+    pub(crate) const fn new(
+        limit: u64,
+        remaining: u64,
+        retry_after: u64,
+        reset_after: u64,
+    ) -> Self {
+        Self { limit, remaining, retry_after, reset_after }
+    }
+
     #[inline]
     pub(crate) const fn allowed(limit: u64, remaining: u64, reset_after: u64) -> Self {
         Self { limit, remaining, retry_after: 0, reset_after }

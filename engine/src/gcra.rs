@@ -233,7 +233,11 @@ impl Gcra {
     }
 
     /// The answer to a check of `cost` that did this to the key's word.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     pub(crate) fn answer(&self, update: Update, cost: u64) -> Decision {
         match update {
             Update::Written { before, now } => self.allowed(before, now, cost),
@@ -259,7 +263,7 @@ impl Gcra {
     }
 
     /// The answer to a check of a fresh key for which there is no place before `wait` is over.
-    #[cold]
+    #[inline]
     fn full(&self, wait: u64, admitted: bool) -> Decision {
         if admitted {
             return Decision::allowed(self.burst, self.burst, 0);
@@ -269,7 +273,11 @@ impl Gcra {
     }
 
     /// The answer to a check of `cost` at `now` that found `tat` and was admitted.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.max(now) + cost * self.interval - now;
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
@@ -287,28 +295,15 @@ impl Gcra {
     /// at a key (cost 0).
     #[inline]
     fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
-        if cost == 0 || cost > self.burst {
-            return self.looked(tat, now, cost);
-        }
-        // What was denied owes: a fresh key is denied nothing up to the burst.
-        let charged = tat + cost * self.interval - now;
-        let (debt, missing) = (tat - now, charged - self.tau);
-        let (wait, reset) = (self.scale.to_nanos(missing), self.scale.to_nanos(debt));
-        Decision::denied(self.burst, self.tokens(debt), wait, reset)
-    }
-
-    /// The answer to a look at a key, or to a cost that never fits.
-    #[cold]
-    fn looked(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.saturating_sub(now);
         let (remaining, reset) = (self.tokens(debt), self.scale.to_nanos(debt));
-        if cost > 0 {
+        if cost > self.burst {
             return Decision::never(self.burst, remaining, reset);
         }
-        match debt.checked_sub(self.tau) {
-            None | Some(0) => Decision::allowed(self.burst, remaining, reset),
-            Some(missing) => Decision::denied(self.burst, 0, self.scale.to_nanos(missing), reset),
-        }
+        // Of a look, what is beyond the burst; of a denial, more than nothing.
+        let missing = (debt + cost * self.interval).saturating_sub(self.tau);
+        debug_assert!(cost == 0 || missing > 0);
+        Decision::new(self.burst, remaining, self.scale.to_nanos(missing), reset)
     }
 
     /// Whole units of cost that fit beside `debt`.
@@ -365,7 +360,11 @@ impl Algorithm for Gcra {
         cost <= self.burst
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     fn answer(&self, update: Update, cost: u64) -> Decision {
         self.answer(update, cost)
     }

@@ -149,7 +149,8 @@ mod tests {
 }
 
 /// The answer to a check that did this to the key, of which the table hears what its policy needs.
-#[inline]
+#[expect(clippy::inline_always, reason = "a call hands the decision over in memory, and stalls")]
+#[inline(always)]
 pub(crate) fn answer<A: Algorithm>(
     table: &Table<A::State>,
     algorithm: &A,

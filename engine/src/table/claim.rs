@@ -28,8 +28,8 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{BLOCK, CANDIDATES, Place, SLOTS, Slot};
-use super::{State, Table, Update};
+use super::lines::{BLOCK, CANDIDATES, LIKELY, Place, SLOTS, Slot};
+use super::{State, Table, Update, lines};
 use crate::overflow::{Event, OverflowPolicy};
 
 /// A key goes into its home block while so many slots there are vacant. More would send keys away
@@ -81,8 +81,8 @@ pub(super) enum Claim<'t> {
 }
 
 impl<S: State> Table<S> {
-    /// [`Home::update`](super::Home::update) for a key that a first look at so many of its lines did
-    /// not find.
+    /// [`Home::update`](super::Home::update) for a key that a first look at so many of its likeliest
+    /// lines did not find.
     #[inline(never)]
     pub(super) fn update_beyond(
         &self,
@@ -93,16 +93,13 @@ impl<S: State> Table<S> {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
-        let mut fetched = looked_at;
-        for candidate in looked_at..self.lines.candidates() {
-            if candidate == fetched {
-                // All blocks beyond the home block at once: most who come so far look through them.
-                fetched = if candidate < BLOCK { BLOCK } else { CANDIDATES };
-                self.prefetch(place, candidate..fetched);
-            }
-            let line = self.lines.line(place, candidate);
-            if let Some(update) = line.update::<true>(key, now, decide) {
-                return update;
+        // Most who come so far are found among the likely lines, and the others look through all.
+        for range in [looked_at..LIKELY, LIKELY..CANDIDATES] {
+            self.lines.likeliest(place, range.clone()).for_each(lines::prefetch);
+            for line in self.lines.likeliest(place, range) {
+                if let Some(update) = line.update::<false>(key, now, decide) {
+                    return update;
+                }
             }
         }
         let mut takeovers = 0;

@@ -1,5 +1,7 @@
 //! The table's memory: cache lines of slots, and the lines a key may live in.
 
+use core::ops::Range;
+
 use crate::key::{HOME_BITS, KeyHash, TAG_BITS};
 use crate::sync::AtomicU64;
 
@@ -37,6 +39,32 @@ const BLOCKS: usize = 3;
 /// How many lines a key may live in, at most.
 pub(super) const CANDIDATES: usize = BLOCKS * BLOCK;
 
+/// The lines of a key, the likeliest first: keys go to the first vacancy of a block, in the order of
+/// their candidates.
+pub(super) const LIKELIEST: [usize; CANDIDATES] = likeliest();
+/// So many of the likeliest lines hold all but a few keys of a table that was filled once: at 80 %
+/// fill 98 %, the home line among them 83 %.
+pub(super) const LIKELY: usize = 5;
+
+const fn likeliest() -> [usize; CANDIDATES] {
+    let mut order = [0; CANDIDATES];
+    // The home line is the first; then, by turns, the next of the home block and of each further one.
+    let (mut count, mut turn) = (1, 0);
+    while turn < BLOCK {
+        let mut block = 0;
+        while block < BLOCKS {
+            let line = if block == 0 { turn + 1 } else { turn };
+            if line < BLOCK {
+                order[count] = block * BLOCK + line;
+                count += 1;
+            }
+            block += 1;
+        }
+        turn += 1;
+    }
+    order
+}
+
 /// The lines of one key: a block that its home is in, then blocks `stride` further each time,
 /// wrapping around.
 #[derive(Clone, Copy, Debug)]
@@ -64,6 +92,7 @@ impl Lines {
     }
 
     /// How many lines a key may live in.
+    #[inline]
     pub(super) fn candidates(&self) -> usize {
         self.all().len().min(CANDIDATES)
     }
@@ -74,12 +103,14 @@ impl Lines {
         &self.all()[self.home_index(key)]
     }
 
+    #[inline]
     pub(super) fn place(&self, key: KeyHash) -> Place {
         Place { home: self.home_index(key), stride: stride(key.tag(), self.blocks()) }
     }
 
     /// The `candidate`-th line of a key; the first is its home, and the first `BLOCK` are its home
     /// block.
+    #[inline]
     pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
         // Strides are less than a third of the blocks, so all candidates differ, and the sum wraps
         // at most once.
@@ -87,6 +118,18 @@ impl Lines {
         let block = place.home / BLOCK + candidate / BLOCK * place.stride;
         let block = if block >= blocks { block - blocks } else { block };
         &self.all()[index_in(block, place.home ^ candidate)]
+    }
+
+    /// The lines of a key with these places among the likeliest, as far as the table has them.
+    #[inline]
+    pub(super) fn likeliest(
+        &self,
+        place: Place,
+        range: Range<usize>,
+    ) -> impl Iterator<Item = &Line> {
+        let candidates = self.candidates();
+        let order = LIKELIEST[range].iter().copied();
+        order.filter(move |candidate| *candidate < candidates).map(move |one| self.line(place, one))
     }
 
     /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
@@ -109,6 +152,7 @@ impl Lines {
     }
 
     /// Blocks of lines; a table of less than one counts as one.
+    #[inline]
     fn blocks(&self) -> usize {
         self.all().len().div_ceil(BLOCK)
     }
@@ -140,6 +184,7 @@ const fn position(home_bits: u64, tag: u64) -> u64 {
 }
 
 /// How many blocks the next candidates of a key are apart.
+#[inline]
 const fn stride(tag: u64, blocks: usize) -> usize {
     if blocks < 2 * BLOCKS { 1 } else { 1 + scale(tag.wrapping_mul(STRIDE), blocks / BLOCKS - 1) }
 }

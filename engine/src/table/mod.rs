@@ -25,6 +25,7 @@
 mod bits;
 mod claim;
 mod lines;
+mod look;
 mod memory;
 #[cfg(all(test, any(loom, interleave)))]
 mod models;
@@ -34,15 +35,14 @@ mod strikes;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
-use core::ops::Range;
-
 use crate::key::KeyHash;
 use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
 
 pub(crate) use bits::VALUE_BITS;
 use bits::{Tag, Word};
-use lines::{BLOCK, CANDIDATES, Line, Lines, MIN_LINES, Place, SLOTS, Slot};
+use lines::{BLOCK, Line, Lines, MIN_LINES, SLOTS, Slot};
+pub(crate) use look::Spot;
 
 /// The share of slots that may be live before keys compete for places, as a fraction.
 const FILL: (usize, usize) = (4, 5);
@@ -107,13 +107,6 @@ impl<S: State> Table<S> {
         let line = self.lines.home(key);
         lines::prefetch(line);
         Home { table: self, key, line }
-    }
-
-    /// Brings those of a key's lines nearer that the table has.
-    fn prefetch(&self, place: Place, candidates: Range<usize>) {
-        for candidate in candidates.start..candidates.end.min(self.lines.candidates()) {
-            lines::prefetch(self.lines.line(place, candidate));
-        }
     }
 
     /// Every settled slot's key and value, each read at its own moment.
@@ -206,44 +199,6 @@ impl<S: State> Home<'_, S> {
     ) -> Update {
         self.table.update_beyond(1, self.key, now, &reread, &decide)
     }
-
-    /// [`Home::update`] for a key that was not found in its home block.
-    pub(crate) fn update_beyond_block(
-        self,
-        now: u64,
-        reread: impl Fn() -> u64,
-        decide: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Update {
-        self.table.update_beyond(BLOCK, self.key, now, &reread, &decide)
-    }
-
-    /// [`Home::update`], if the key is in its home block. The rest of that block is on its way from
-    /// memory after [`Home::prefetch_block`].
-    pub(crate) fn update_in_block(
-        self,
-        now: u64,
-        decide: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<Update> {
-        let lines = &self.table.lines;
-        let place = lines.place(self.key);
-        (0..lines.candidates().min(BLOCK)).find_map(|candidate| {
-            lines.line(place, candidate).update::<false>(self.key, now, &decide)
-        })
-    }
-
-    /// Brings the rest of the key's home block nearer.
-    pub(crate) fn prefetch_block(self) {
-        self.prefetch(1..BLOCK);
-    }
-
-    /// Brings the lines of the key beyond its home block nearer.
-    pub(crate) fn prefetch_beyond_block(self) {
-        self.prefetch(BLOCK..CANDIDATES);
-    }
-
-    fn prefetch(self, candidates: Range<usize>) {
-        self.table.prefetch(self.table.lines.place(self.key), candidates);
-    }
 }
 
 impl Line {
@@ -259,7 +214,7 @@ impl Line {
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
-        let slot = if PREDICTED { self.find(key)? } else { self.select(key) };
+        let slot = if PREDICTED { self.find(key)? } else { self.look(key).0.0 };
         slot.update(key, now, decide)
     }
 
@@ -267,14 +222,6 @@ impl Line {
     #[inline]
     fn find(&self, key: KeyHash) -> Option<&Slot> {
         self.slots.iter().find(|slot| slot.hints_at(key))
-    }
-
-    /// The slot whose tag names `key` if there is exactly one, else any.
-    #[inline]
-    fn select(&self, key: KeyHash) -> &Slot {
-        let named = |index: usize| usize::from(self.slots[index].hints_at(key));
-        let index: usize = (1..SLOTS).map(|index| index * named(index)).sum();
-        &self.slots[index % SLOTS]
     }
 }
 

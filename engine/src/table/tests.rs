@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::watched::watch;
 
-use super::lines::CANDIDATES;
+use super::lines::{CANDIDATES, LIKELIEST, LIKELY};
 use crate::gcra::Tat;
 
 use super::Update;
@@ -191,4 +191,13 @@ fn no_check_sweeps_the_table() {
         }
     }
     assert!(table.evicted() > 0);
+}
+
+#[test]
+fn the_likeliest_lines_are_all_lines_with_home_first() {
+    let mut sorted = LIKELIEST;
+    assert_eq!(sorted[0], 0);
+    assert_eq!(sorted[..LIKELY], [0, 1, 4, 8, 2]);
+    sorted.sort_unstable();
+    assert!(sorted.into_iter().eq(0..CANDIDATES));
 }
