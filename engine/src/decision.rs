@@ -45,6 +45,13 @@ impl Decision {
         Self { limit, remaining, retry_after: Self::NEVER, reset_after }
     }
 
+    /// The decision with other times, in nanoseconds: those that are neither 0 nor never.
+    pub(crate) fn map_times(self, map: impl Fn(u64) -> u64) -> Self {
+        let changed = |nanos| if nanos == 0 || nanos == Self::NEVER { nanos } else { map(nanos) };
+        let (retry_after, reset_after) = (changed(self.retry_after), changed(self.reset_after));
+        Self { retry_after, reset_after, ..self }
+    }
+
     /// Whether the cost was admitted.
     #[inline]
     #[must_use]

@@ -54,6 +54,7 @@ mod reserve;
 mod rule;
 mod set;
 mod shards;
+mod single;
 mod sync;
 mod table;
 #[cfg(feature = "std")]
@@ -90,6 +91,7 @@ pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 pub use reserve::Reservation;
 pub use rule::Rule;
 pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
+pub use single::{MAX_WARM_UP, Single, SingleBuilder};
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
 pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};
