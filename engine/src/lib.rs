@@ -55,6 +55,7 @@ mod rule;
 mod set;
 mod shards;
 mod single;
+mod snapshot;
 mod sync;
 mod table;
 #[cfg(feature = "std")]
@@ -92,6 +93,10 @@ pub use reserve::Reservation;
 pub use rule::Rule;
 pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
 pub use single::{MAX_WARM_UP, Single, SingleBuilder};
+pub use snapshot::{
+    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, Snapshot,
+    SnapshotError,
+};
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
 pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};
