@@ -22,7 +22,8 @@ impl Clock for Stopped {
 
 type Limiter = Single<Quota, Stopped>;
 
-fn explore(burst: u64, threads: &'static [fn(&Limiter) -> i64], bound: Option<usize>) {
+fn explore(burst: u64, threads: &[fn(&Limiter) -> i64], bound: Option<usize>) {
+    let threads = threads.to_vec();
     let mut model = loom::model::Builder::new();
     model.preemption_bound = bound;
     model.check(move || {
@@ -65,7 +66,7 @@ fn no_charge_is_lost() {
     );
 }
 
-/// A refund of what was admitted, beside checks: complete.
+/// Refunds of what was admitted, beside a check: within 3 preemptions.
 #[test]
 fn no_refund_is_lost() {
     let borrows = |limiter: &Limiter| {
