@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::{Clock as _, MAX_WARM_UP, ManualClock, Quota, QuotaError, Single, Timestamp};
+use tidegate_engine::{
+    CalendarWindow, Clock as _, FixedWindow, Limiter, MAX_WARM_UP, ManualClock, Quota, QuotaError,
+    Rule, Single, SlidingWindow, Timestamp,
+};
 
 mod exact;
 use exact::{Oracle, answer};
@@ -72,7 +75,7 @@ proptest! {
     ) {
         let clock = clock(1_000);
         let single = Single::builder(quota).clock(clock.clone()).build().unwrap();
-        let keyed = tidegate_engine::Limiter::builder(quota).capacity(1).clock(clock.clone());
+        let keyed = Limiter::builder(quota).capacity(1).clock(clock.clone());
         let keyed = keyed.build().unwrap();
         for (operation, gap, cost) in steps {
             clock.advance(Duration::from_nanos(gap));
@@ -209,4 +212,28 @@ fn threads_never_get_more_than_the_burst() {
         threads.into_iter().map(|thread| thread.join().unwrap()).sum::<usize>()
     });
     assert_eq!(allowed, 5_000);
+}
+
+/// Rules of windows stand in a word of their own as they do in a table's.
+#[test]
+fn windows_are_the_keyed_limiters() {
+    fn compare<R: Rule>(rule: R) {
+        let clock = clock(0);
+        let single = Single::builder(rule).clock(clock.clone()).build().unwrap();
+        let keyed = Limiter::builder(rule).capacity(1).clock(clock.clone()).build().unwrap();
+        for step in 0..2_000_u64 {
+            clock.advance(Duration::from_millis(step.wrapping_mul(7_919) % 300));
+            match step % 7 {
+                5 => assert_eq!(single.charge(step % 4), keyed.charge("key", step % 4)),
+                6 => {
+                    single.refund(step % 3);
+                    keyed.refund("key", step % 3);
+                }
+                cost => assert_eq!(single.check_n(cost), keyed.check_n("key", cost), "{rule:?}"),
+            }
+        }
+    }
+    compare(FixedWindow::per_second(9));
+    compare(SlidingWindow::per_second(9));
+    compare(CalendarWindow::per_minute(99).anchored(Duration::from_secs(1_700_000_000)));
 }

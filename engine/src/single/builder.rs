@@ -75,9 +75,10 @@ impl<R: Rule, C: Clock> SingleBuilder<R, C> {
     /// # Errors
     /// When the rule can not be enforced.
     pub fn build(self) -> Result<Single<R, C>, QuotaError> {
-        let algorithm = self.rule.algorithm()?;
         let clock = self.clock.get();
         let now = clock.now();
+        let rule = self.rule.anchor(now);
+        let algorithm = rule.algorithm()?;
         let (duration, percent) = self.warm_up;
         let charged = algorithm.charge(0, algorithm.instant(now), self.charged).unwrap_or(0);
         Ok(Single {
@@ -85,7 +86,7 @@ impl<R: Rule, C: Clock> SingleBuilder<R, C> {
             warm_up: WarmUp::new(now, duration, percent),
             algorithm,
             clock,
-            rule: self.rule,
+            rule,
         })
     }
 }
