@@ -41,8 +41,9 @@ pub struct LimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     observer: O,
 }
 
+/// Where a clock or a hasher comes from.
 #[derive(Debug)]
-enum Source<T> {
+pub(crate) enum Source<T> {
     /// Made when the limiter is.
     #[cfg_attr(
         not(feature = "std"),
@@ -53,7 +54,7 @@ enum Source<T> {
 }
 
 impl<T> Source<T> {
-    fn get(self) -> T {
+    pub(crate) fn get(self) -> T {
         match self {
             Self::Made(make) => make(),
             Self::Given(it) => it,

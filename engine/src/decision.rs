@@ -56,6 +56,17 @@ impl Decision {
         Self { limit, remaining, retry_after: Self::NEVER, reset_after }
     }
 
+    /// The decision with other times, in nanoseconds, for those that are neither 0 nor never; nor do
+    /// they become so.
+    pub(crate) fn map_times(self, map: impl Fn(u64) -> u64) -> Self {
+        let changed = |nanos| match nanos {
+            0 | Self::NEVER => nanos,
+            _ => map(nanos).clamp(1, Self::NEVER - 1),
+        };
+        let (retry_after, reset_after) = (changed(self.retry_after), changed(self.reset_after));
+        Self { retry_after, reset_after, ..self }
+    }
+
     /// Whether the cost was admitted.
     #[inline]
     #[must_use]

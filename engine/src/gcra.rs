@@ -10,10 +10,12 @@
 //! Debt is `max(0, TAT - now)`. A cost `c` is admitted when `debt + c * T <= tau`, with the burst
 //! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
 
+use core::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
-use crate::rule::Algorithm;
+use crate::rule::{Algorithm, Saves};
 use crate::table::{State, Update};
 
 /// Bits of a TAT.
@@ -370,6 +372,22 @@ impl Algorithm for Gcra {
     }
 }
 
+impl Saves for Gcra {
+    fn save(&self, tat: u64, now: u64) -> Option<Duration> {
+        let debt = tat.saturating_sub(now);
+        (debt > 0).then(|| Duration::from_nanos(self.scale.to_nanos(debt)))
+    }
+
+    fn load(&self, debt: Duration, now: u64) -> u64 {
+        let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
+        charge(0, now, self.scale.to_units(nanos))
+    }
+
+    fn raise(&self, tat: u64, now: u64, told: u64) -> Option<u64> {
+        raised(tat, now, told)
+    }
+}
+
 /// Period in nanoseconds and count of a quota that can be enforced; `None` for a blocked one.
 fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
     if quota.period().is_zero() {
@@ -402,6 +420,11 @@ pub(crate) fn reset(tat: u64, now: u64) -> Option<u64> {
 #[inline]
 pub(crate) fn charge(tat: u64, at: u64, debt: u64) -> u64 {
     tat.max(at).saturating_add(debt).min(TAT_MAX)
+}
+
+/// The TAT that takes the place of `tat`: a word that does not grow, or that is not live, needs none.
+pub(crate) fn raised(tat: u64, now: u64, to: u64) -> Option<u64> {
+    (to > tat && to > now).then_some(to)
 }
 
 #[cfg(test)]

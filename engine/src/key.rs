@@ -124,7 +124,7 @@ impl KeyHasher {
     }
 
     #[inline]
-    fn hash64(&self, bytes: &[u8]) -> u64 {
+    pub(crate) fn hash64(&self, bytes: &[u8]) -> u64 {
         match &self.0 {
             Algorithm::Rapid(secrets) => rapid(bytes, secrets),
             Algorithm::Sip(keyed) => sip(bytes, keyed),

@@ -28,11 +28,13 @@
 extern crate alloc;
 
 mod acquire;
+mod address;
 mod builder;
 mod clock;
 #[cfg(feature = "std")]
 mod concurrency;
 mod counter;
+mod counts;
 mod decision;
 mod gcra;
 #[cfg(interleave)]
@@ -51,6 +53,9 @@ mod recent;
 mod reserve;
 mod rule;
 mod set;
+mod shards;
+mod single;
+mod snapshot;
 mod sync;
 mod table;
 #[cfg(feature = "std")]
@@ -60,6 +65,7 @@ mod window;
 #[cfg(feature = "acquire")]
 pub use acquire::ThreadTimer;
 pub use acquire::{DEFAULT_MAX_WAITERS, Line, Timer, Turn, Wait};
+pub use address::{IpKey, MAX_IPV6_PREFIX};
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 pub use clock::{Clock, ManualClock, Timestamp};
 #[cfg(feature = "std")]
@@ -70,6 +76,7 @@ pub use counter::{
 };
 #[cfg(feature = "std")]
 pub use counter::{MAX_SHARDS, ShardedCounter};
+pub use counts::{Counts, DecisionCounts};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]
@@ -85,6 +92,11 @@ pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 pub use reserve::Reservation;
 pub use rule::Rule;
 pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
+pub use single::{MAX_WARM_UP, Single, SingleBuilder};
+pub use snapshot::{
+    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, Snapshot,
+    SnapshotError,
+};
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
 pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};

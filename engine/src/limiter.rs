@@ -5,6 +5,7 @@ mod enqueue;
 mod lower;
 mod many;
 mod receipts;
+mod restore;
 
 use crate::acquire::Waiters;
 use crate::builder::{DefaultClock, LimiterBuilder};
@@ -172,7 +173,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// follows the [`OverflowPolicy`]. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.hash(key);
-        self.force(key, |value, now| self.algorithm().charge(value, now, cost));
+        let _ = self.force(key, |value, now| self.algorithm().charge(value, now, cost));
         self.peek(key)
     }
 
@@ -316,11 +317,12 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Updates a key whether or not it has a place yet.
-    fn force(&self, key: KeyHash, raise: impl Fn(u64, u64) -> Option<u64>) {
+    fn force(&self, key: KeyHash, raise: impl Fn(u64, u64) -> Option<u64>) -> Update {
         let now = || self.instant_now();
         let update = self.table.home(key).update(now(), now, raise);
         if matches!(update, Update::Full { .. }) {
             self.table.count(Event::ChargeDropped);
         }
+        update
     }
 }

@@ -1,5 +1,7 @@
 //! Hearing of decisions.
 
+use alloc::sync::Arc;
+
 use crate::decision::Decision;
 use crate::key::KeyHash;
 
@@ -19,4 +21,33 @@ impl Observer for () {
 
     #[inline]
     fn decided(&self, _: KeyHash, _: u64, _: &Decision) {}
+}
+
+impl<O: Observer> Observer for &O {
+    const LISTENS: bool = O::LISTENS;
+
+    #[inline]
+    fn decided(&self, key: KeyHash, cost: u64, decision: &Decision) {
+        (**self).decided(key, cost, decision);
+    }
+}
+
+impl<O: Observer> Observer for Arc<O> {
+    const LISTENS: bool = O::LISTENS;
+
+    #[inline]
+    fn decided(&self, key: KeyHash, cost: u64, decision: &Decision) {
+        (**self).decided(key, cost, decision);
+    }
+}
+
+/// Both hear of each decision, the first one first.
+impl<A: Observer, B: Observer> Observer for (A, B) {
+    const LISTENS: bool = A::LISTENS || B::LISTENS;
+
+    #[inline]
+    fn decided(&self, key: KeyHash, cost: u64, decision: &Decision) {
+        self.0.decided(key, cost, decision);
+        self.1.decided(key, cost, decision);
+    }
 }

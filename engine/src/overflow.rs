@@ -1,12 +1,8 @@
 //! What becomes of a key for which there is no place.
 
-use alloc::boxed::Box;
-
-use crossbeam_utils::CachePadded;
-
 use crate::decision::Decision;
 use crate::rule::Algorithm;
-use crate::sync::{AtomicU64, Ordering};
+use crate::shards::Shards;
 use crate::table::{Home, Table, Update};
 
 /// What a limiter does when a key needs a place and every place it may have belongs to a key that
@@ -71,37 +67,30 @@ pub(crate) enum Event {
     ChargeDropped,
 }
 
-/// Counters that threads seldom share a cache line of: a limiter out of room counts each check of
-/// a key without a place, and such checks go on on all cores.
+/// Counters in shards: a limiter out of room counts each check of a key without a place, and such
+/// checks go on on all cores.
 #[derive(Debug)]
-pub(crate) struct Counters {
-    shards: Box<[CachePadded<[AtomicU64; EVENTS]>]>,
-}
+pub(crate) struct Counters(Shards<EVENTS>);
 
 const EVENTS: usize = 4;
-/// A power of two; one in models, which have few objects to spare.
-const SHARDS: usize = if cfg!(any(loom, interleave)) { 1 } else { 16 };
 
 impl Counters {
     pub(crate) fn new() -> Self {
-        let shard = || CachePadded::new(core::array::from_fn(|_| AtomicU64::new(0)));
-        Self { shards: (0..SHARDS).map(|_| shard()).collect() }
+        Self(Shards::new())
     }
 
     pub(crate) fn count(&self, event: Event) {
-        // Relaxed: a statistic, which guards nothing.
-        self.shards[shard()][event as usize].fetch_add(1, Ordering::Relaxed);
+        self.0.count(event as usize);
     }
 
     pub(crate) fn sum(&self, event: Event) -> u64 {
-        // Relaxed: as above.
-        self.shards.iter().map(|shard| shard[event as usize].load(Ordering::Relaxed)).sum()
+        self.0.sum(event as usize)
     }
 
     /// Every atomic of these counters.
     #[cfg(all(test, interleave))]
-    pub(crate) fn atomics(&self) -> impl Iterator<Item = &AtomicU64> {
-        self.shards.iter().flat_map(|shard| shard.iter())
+    pub(crate) fn atomics(&self) -> impl Iterator<Item = &crate::sync::AtomicU64> {
+        self.0.atomics()
     }
 
     pub(crate) fn counts(&self) -> OverflowCounts {
@@ -112,16 +101,6 @@ impl Counters {
             charges_dropped: self.sum(Event::ChargeDropped),
         }
     }
-}
-
-/// The calling thread's shard: where its stack lies tells it from others.
-fn shard() -> usize {
-    /// Stacks lie at least as far apart, and one call chain seldom spans more.
-    const STACK_BYTES_LOG2: u32 = 16;
-    const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
-    let here = 0_u8;
-    let stack = core::ptr::from_ref(&here).addr() as u64 >> STACK_BYTES_LOG2;
-    (stack.wrapping_mul(SPREAD) >> 32) as usize % SHARDS
 }
 
 #[cfg(all(test, not(any(loom, interleave))))]

@@ -1,6 +1,7 @@
 //! What a limiter enforces, and what an algorithm has to provide for that.
 
 use core::fmt::Debug;
+use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
@@ -89,6 +90,20 @@ pub trait Algorithm: Debug + Send + Sync + 'static {
 
     /// The answer to a check of `cost` that did this to the key's word; to a look, of cost 0.
     fn answer(&self, update: Update, cost: u64) -> Decision;
+}
+
+/// Values that mean something apart from their clock.
+pub trait Saves: Algorithm {
+    /// The debt of a key with this value as of `now`, a duration; `None` for none. Rounded up to a
+    /// nanosecond.
+    fn save(&self, value: u64, now: u64) -> Option<Duration>;
+
+    /// The value of a key that has this debt at `now`, saturating.
+    fn load(&self, debt: Duration, now: u64) -> u64;
+
+    /// What takes the place of `value`, so that it is at least as far from fresh as `told`; `None`
+    /// when it stays.
+    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64>;
 }
 
 /// Deciding a check by what the thread holds for itself, before the key's word is asked.

@@ -46,7 +46,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         let scale = self.algorithm().scale();
         let debt = scale.to_units(saturating_nanos(debt));
         let at = scale.instant(at);
-        self.force(key, |tat, now| raised(tat, now, gcra::charge(tat, at, debt)));
+        let _ = self.force(key, |tat, now| gcra::raised(tat, now, gcra::charge(tat, at, debt)));
     }
 
     /// Raises the key's debt to at least `debt` as of now. Idempotent.
@@ -54,7 +54,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         let scale = self.algorithm().scale();
         let debt = scale.to_units(saturating_nanos(debt));
         let told = gcra::charge(0, self.instant_now(), debt);
-        self.force(key, |tat, now| raised(tat, now, told));
+        let _ = self.force(key, |tat, now| gcra::raised(tat, now, told));
     }
 
     /// Every key that has debt now, with its debt, in no particular order. O(capacity).
@@ -114,11 +114,6 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub(crate) fn leases(&self) -> &Leases {
         self.leases.as_ref().expect("leases are on")
     }
-}
-
-/// The TAT that takes the place of `tat`: a word that does not grow, or that is not live, needs none.
-fn raised(tat: u64, now: u64, to: u64) -> Option<u64> {
-    (to > tat && to > now).then_some(to)
 }
 
 #[cfg(all(test, not(any(loom, interleave))))]

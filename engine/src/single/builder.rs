@@ -1,0 +1,92 @@
+//! Building a limiter without keys.
+
+use core::time::Duration;
+
+use crate::builder::{DefaultClock, Source};
+use crate::clock::Clock;
+use crate::quota::{Quota, QuotaError};
+use crate::rule::{Algorithm as _, Rule};
+use crate::sync::AtomicU64;
+
+use super::Single;
+use super::warm_up::WarmUp;
+
+/// What a [`Single`] is to be made of; see [`Single::builder`].
+///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_engine::{Quota, Single};
+///
+/// // Empty at first, and a tenth of the rate that grows to all of it within a minute.
+/// let quota = Quota::per_second(1_000).burst(100);
+/// let limiter = Single::builder(quota).initial(0).warm_up(Duration::from_secs(60), 10).build()?;
+/// assert_eq!(limiter.peek().limit(), 100);
+/// # Ok::<(), tidegate_engine::QuotaError>(())
+/// ```
+#[derive(Debug)]
+#[must_use = "a builder does nothing until `build`"]
+pub struct SingleBuilder<R = Quota, C = DefaultClock> {
+    rule: R,
+    /// Units that are charged when the limiter is made.
+    charged: u64,
+    /// How long, and from which percentage of the rate.
+    warm_up: (Duration, u8),
+    clock: Source<C>,
+}
+
+impl<R: Rule, C: Clock> SingleBuilder<R, C> {
+    pub(super) fn of(rule: R, clock: Source<C>) -> Self {
+        Self { rule, charged: 0, warm_up: (Duration::ZERO, 100), clock }
+    }
+}
+
+impl<C: Clock> SingleBuilder<Quota, C> {
+    /// How many units fit when the limiter is made: from 0, and all of the burst unless set. More
+    /// than the burst is the burst.
+    pub fn initial(self, units: u64) -> Self {
+        Self { charged: self.rule.burst_size().saturating_sub(units), ..self }
+    }
+
+    /// Lets the rate grow evenly from `percent` of it, when the limiter is made, to all of it after
+    /// `duration`, at most [`MAX_WARM_UP`](crate::MAX_WARM_UP); more than 100 percent is 100. No
+    /// warm-up unless set.
+    ///
+    /// `t` after it was made, for `t <= duration`, units are granted at `p + (1 - p) * t / duration` of the
+    /// rate, with `p` the share to begin with; so during the whole warm-up `(1 + p) / 2` of what the
+    /// quota grants. What is admitted in `[s, t]` is at most the burst and what has been
+    /// granted between `s` and `t`, never more than without a warm-up. The burst itself is there at once, unless
+    /// [`SingleBuilder::initial`] takes it away. `retry_after` and `reset_after` know of the growing rate.
+    ///
+    /// There is one warm-up: idling does not bring it back, nor does [`Single::reset`].
+    pub fn warm_up(self, duration: Duration, percent: u8) -> Self {
+        Self { warm_up: (duration, percent), ..self }
+    }
+}
+
+impl<R: Rule, C: Clock> SingleBuilder<R, C> {
+    /// The clock to read; a new `TscClock` unless set.
+    pub fn clock<D: Clock>(self, clock: D) -> SingleBuilder<R, D> {
+        let Self { rule, charged, warm_up, clock: _ } = self;
+        SingleBuilder { rule, charged, warm_up, clock: Source::Given(clock) }
+    }
+
+    /// Makes the limiter.
+    ///
+    /// # Errors
+    /// When the rule can not be enforced.
+    pub fn build(self) -> Result<Single<R, C>, QuotaError> {
+        let clock = self.clock.get();
+        let now = clock.now();
+        let rule = self.rule.anchor(now);
+        let algorithm = rule.algorithm()?;
+        let (duration, percent) = self.warm_up;
+        let charged = algorithm.charge(0, algorithm.instant(now), self.charged).unwrap_or(0);
+        Ok(Single {
+            word: AtomicU64::new(if self.charged == 0 { 0 } else { charged }),
+            warm_up: WarmUp::new(now, duration, percent),
+            algorithm,
+            clock,
+            rule,
+        })
+    }
+}

@@ -1,0 +1,186 @@
+//! A limiter without keys: one word, no table.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | S1 word, first look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
+//! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - |
+//!
+//! A denial rests on S1 or on what a failed S2 returned: each is a value the word had during the call.
+//! A word that is back to what a thread read (after a refund) is the same state, so what the thread
+//! decided still holds.
+
+mod builder;
+#[cfg(all(test, loom))]
+mod models;
+mod warm_up;
+
+use crate::builder::{DefaultClock, Source};
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::quota::Quota;
+use crate::rule::{Algorithm, Rule};
+use crate::sync::{AtomicU64, Ordering};
+use crate::table::Update;
+#[cfg(feature = "std")]
+use crate::tsc::TscClock;
+
+pub use builder::SingleBuilder;
+pub use warm_up::MAX_WARM_UP;
+use warm_up::WarmUp;
+
+/// A rate limiter for one thing: a process's outgoing calls, one tenant, one connection. Shared by
+/// reference between any number of threads.
+///
+/// State is one 64-bit word; nothing is hashed, looked up or evicted, so a check is faster than a
+/// [`Limiter`](crate::Limiter)'s. It neither locks nor allocates.
+///
+/// # Guarantees
+/// * What the [`Rule`] guarantees for a key of a [`Limiter`](crate::Limiter): for a [`Quota`], the
+///   cost that is admitted in every interval `[s, t]` is at most `burst + rate * (t - s)`, for any number of
+///   threads, and one unit of 1 to 2 ns is the error of `t - s`. There is no table, so nothing is ever forgotten.
+/// * [`SingleBuilder::initial`] and [`SingleBuilder::warm_up`] only ever make it less.
+/// * Lock-free: a failed exchange means that another thread's came first. Checks that are denied and
+///   looks write nothing, so denied traffic scales with cores. Admitted traffic is limited by how fast
+///   cores hand one cache line around.
+///
+/// ```
+/// use tidegate_engine::{Quota, Single};
+///
+/// let limiter = Single::new(Quota::per_second(100).burst(2))?;
+/// assert!(limiter.check().is_allowed());
+/// assert_eq!(limiter.check().remaining(), 0);
+/// assert!(limiter.check().retry_after() > Some(std::time::Duration::ZERO));
+/// # Ok::<(), tidegate_engine::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Single<R: Rule = Quota, C = DefaultClock> {
+    word: AtomicU64,
+    algorithm: R::Algorithm,
+    warm_up: Option<WarmUp>,
+    clock: C,
+    rule: R,
+}
+
+impl Single {
+    /// A limiter that enforces `rule` on the time-stamp counter and begins with nothing used.
+    ///
+    /// # Errors
+    /// When the rule can not be enforced.
+    #[cfg(feature = "std")]
+    pub fn new<R: Rule>(rule: R) -> Result<Single<R>, crate::QuotaError> {
+        Self::builder(rule).build()
+    }
+
+    /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless told
+    /// otherwise.
+    #[cfg(feature = "std")]
+    pub fn builder<R: Rule>(rule: R) -> SingleBuilder<R> {
+        SingleBuilder::of(rule, Source::Made(TscClock::new))
+    }
+
+    /// Starts building a limiter that reads a clock of yours, without an operating system.
+    pub fn builder_with<R: Rule, C: Clock>(rule: R, clock: C) -> SingleBuilder<R, C> {
+        SingleBuilder::of(rule, Source::Given(clock))
+    }
+}
+
+impl<R: Rule, C: Clock> Single<R, C> {
+    /// Asks for one unit: [`Single::check_n`] with a cost of 1.
+    #[inline]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Asks for `cost` units and takes them when they fit, at the clock's present reading.
+    ///
+    /// A cost of 0 takes nothing: it is a [`Single::peek`]. O(1).
+    #[inline]
+    pub fn check_n(&self, cost: u64) -> Decision {
+        self.check_at(cost, self.clock.now())
+    }
+
+    /// As [`Single::check_n`], at a time the caller gives, on the scale of the limiter's clock.
+    ///
+    /// A `now` earlier than that of a previous check never mints tokens.
+    #[inline]
+    pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let warped = self.warped(now);
+        let admit = |value, now| {
+            if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
+        };
+        let update = self.update(self.algorithm.instant(warped), admit);
+        let decision = self.algorithm.answer(update, cost);
+        match &self.warm_up {
+            None => decision,
+            Some(warm_up) => warm_up.answer(decision, now),
+        }
+    }
+
+    /// What a check would find, without charging anything: `remaining` is what is left.
+    #[inline]
+    pub fn peek(&self) -> Decision {
+        self.check_n(0)
+    }
+
+    /// Charges `cost` units whether or not they fit: for a cost that is known only when it has been
+    /// spent. What does not fit is debt beyond the burst, and even a cost of 1 waits until it has
+    /// drained. Saturates where the words of the [`Rule`] do. The answer is that of a
+    /// [`Single::peek`] straight after. O(1).
+    pub fn charge(&self, cost: u64) -> Decision {
+        self.change(|value, now| self.algorithm.charge(value, now, cost));
+        self.peek()
+    }
+
+    /// Gives back `cost` units that were admitted and not used, at most all that is still charged;
+    /// see [`Limiter::refund`](crate::Limiter::refund). Of two refunds and any checks at the same
+    /// time none is lost. O(1).
+    pub fn refund(&self, cost: u64) {
+        self.change(|value, now| self.algorithm.refund(value, now, cost));
+    }
+
+    /// Forgets what has been charged, as if nothing had been asked for yet: the next check finds the
+    /// whole burst. A warm-up goes on. O(1).
+    pub fn reset(&self) {
+        self.change(|value, now| self.algorithm.reset(value, now));
+    }
+
+    /// The rule that is enforced.
+    #[must_use]
+    pub fn rule(&self) -> R {
+        self.rule
+    }
+
+    /// The clock that [`Single::check`] reads.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+
+    /// Time as the rule sees it: while warming up it passes more slowly.
+    #[inline]
+    fn warped(&self, now: Timestamp) -> Timestamp {
+        match &self.warm_up {
+            None => now,
+            Some(warm_up) => warm_up.warped(now),
+        }
+    }
+
+    /// [`Single::update`] now.
+    fn change(&self, decide: impl Fn(u64, u64) -> Option<u64>) {
+        let _ = self.update(self.algorithm.instant(self.warped(self.clock.now())), decide);
+    }
+
+    /// Replaces the value by what `decide(value, now)` returns, in one atomic step; `None` leaves it.
+    #[inline]
+    fn update(&self, now: u64, decide: impl Fn(u64, u64) -> Option<u64>) -> Update {
+        let mut found = self.word.load(Ordering::Relaxed);
+        loop {
+            let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
+            match self.word.compare_exchange(found, value, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(before) => return Update::Written { before, now },
+                Err(current) => found = current,
+            }
+        }
+    }
+}

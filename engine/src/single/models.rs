@@ -1,0 +1,78 @@
+//! loom models of one word: every order, unless a bound is named.
+
+use core::time::Duration;
+
+use loom::sync::Arc;
+use loom::thread;
+
+use crate::clock::{Clock, Timestamp};
+use crate::quota::Quota;
+
+use super::Single;
+
+/// A clock that stands still, just after its origin.
+#[derive(Clone, Copy, Debug)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_nanos(100)
+    }
+}
+
+type Limiter = Single<Quota, Stopped>;
+
+fn explore(burst: u64, threads: &[fn(&Limiter) -> i64], bound: Option<usize>) {
+    let threads = threads.to_vec();
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = bound;
+    model.check(move || {
+        let quota = Quota::new(1, Duration::from_nanos(10)).burst(burst);
+        let limiter = Single::builder(quota).clock(Stopped).build().expect("it can be enforced");
+        let limiter = Arc::new(limiter);
+        let threads: Vec<_> = threads
+            .iter()
+            .map(|&run| {
+                let limiter = Arc::clone(&limiter);
+                thread::spawn(move || run(&limiter))
+            })
+            .collect();
+        let charged: i64 = threads.into_iter().map(|thread| thread.join().expect("no panic")).sum();
+        let left = limiter.peek();
+        let admitted = burst.saturating_sub(left.remaining()).cast_signed();
+        assert!(charged <= burst.cast_signed(), "{charged} of a burst of {burst}");
+        assert_eq!(admitted, charged);
+    });
+}
+
+fn ask(limiter: &Limiter, cost: u64) -> i64 {
+    if limiter.check_n(cost).is_allowed() { cost.cast_signed() } else { 0 }
+}
+
+/// Three threads and a burst of two: complete.
+#[test]
+fn checks_never_admit_more_than_the_burst() {
+    let one = |limiter: &Limiter| ask(limiter, 1);
+    explore(2, &[one, one, one], None);
+}
+
+/// Two threads that ask twice, for different costs: complete.
+#[test]
+fn no_charge_is_lost() {
+    explore(
+        3,
+        &[|limiter| ask(limiter, 1) + ask(limiter, 2), |limiter| ask(limiter, 2) + ask(limiter, 1)],
+        None,
+    );
+}
+
+/// Refunds of what was admitted, beside a check: within 3 preemptions.
+#[test]
+fn no_refund_is_lost() {
+    let borrows = |limiter: &Limiter| {
+        let admitted = ask(limiter, 1);
+        limiter.refund(admitted.cast_unsigned());
+        0
+    };
+    explore(2, &[borrows, borrows, |limiter| ask(limiter, 1)], Some(3));
+}

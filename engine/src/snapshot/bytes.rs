@@ -1,0 +1,179 @@
+//! Snapshots as bytes.
+//!
+//! ```text
+//! header   magic "tidesnap" (8) | version (4) | kind (4) | fingerprint (8)
+//! entries  key (8) | debt in nanoseconds (8), as often as the count says
+//! trailer  count (8) | checksum (8)
+//! ```
+//!
+//! All integers are little-endian. The count stands behind the entries, so that they can be written
+//! as they are read. The kind says what an entry holds; 1, debts, is the only one. The checksum is FNV-1a with 64 bits over all
+//! before it: a step of it can be undone, so any change to one byte is noticed, and others with a probability of 1 - 2^-64.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::time::Duration;
+
+use crate::key::KeyHash;
+
+use super::{Fingerprint, SavedKey, Snapshot};
+
+/// The version of the byte form that is written and read.
+pub const SNAPSHOT_VERSION: u32 = 1;
+
+const MAGIC: [u8; 8] = *b"tidesnap";
+/// Entries hold a debt.
+const KIND_DEBT: u32 = 1;
+const HEADER_BYTES: usize = 24;
+const ENTRY_BYTES: usize = 16;
+const TRAILER_BYTES: usize = 16;
+
+const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
+
+fn fnv(hash: u64, bytes: &[u8]) -> u64 {
+    bytes.iter().fold(hash, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(FNV_PRIME))
+}
+
+/// The keys of a snapshot in bytes, which have been found to be whole.
+#[derive(Clone, Debug)]
+pub struct SavedKeys<'b> {
+    entries: core::slice::ChunksExact<'b, u8>,
+}
+
+impl Iterator for SavedKeys<'_> {
+    type Item = SavedKey;
+
+    fn next(&mut self) -> Option<SavedKey> {
+        let entry = self.entries.next()?;
+        let key = KeyHash::from_bits(word(entry, 0)?);
+        Some(SavedKey { key, debt: Duration::from_nanos(word(entry, 8)?) })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.entries.size_hint()
+    }
+}
+
+impl ExactSizeIterator for SavedKeys<'_> {}
+
+impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
+    /// The snapshot as bytes: 40, and 16 more a key. A debt of more than 2^64 ns is written as that.
+    /// The form is stable: [`SNAPSHOT_VERSION`] changes when it does. O(capacity).
+    pub fn to_bytes(self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        self.encode(|part| {
+            bytes.extend_from_slice(part);
+            Ok::<(), core::convert::Infallible>(())
+        })
+        .unwrap_or_else(|never| match never {});
+        bytes
+    }
+
+    /// Writes the bytes of [`Snapshot::to_bytes`] as the keys are read, 16 at a time, so the snapshot
+    /// is never in memory as a whole; give it something buffered.
+    ///
+    /// # Errors
+    /// The writer's. What it has got by then is no whole snapshot, and [`Snapshot::from_bytes`] will say so.
+    #[cfg(feature = "std")]
+    pub fn write_to(self, mut writer: impl std::io::Write) -> std::io::Result<()> {
+        self.encode(|part| writer.write_all(part))
+    }
+
+    /// Hands out the bytes in their order.
+    fn encode<E>(self, mut write: impl FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        let (mut checksum, mut count) = (FNV_BASIS, 0_u64);
+        let mut put = |part: &[u8]| {
+            checksum = fnv(checksum, part);
+            write(part)
+        };
+        put(&MAGIC)?;
+        put(&SNAPSHOT_VERSION.to_le_bytes())?;
+        put(&KIND_DEBT.to_le_bytes())?;
+        put(&self.fingerprint.to_bits().to_le_bytes())?;
+        for SavedKey { key, debt } in self {
+            let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
+            let entry = u128::from(nanos) << 64 | u128::from(key.to_bits());
+            put(&entry.to_le_bytes())?;
+            count += 1;
+        }
+        put(&count.to_le_bytes())?;
+        write(&checksum.to_le_bytes())
+    }
+}
+
+impl<'b> Snapshot<SavedKeys<'b>> {
+    /// The snapshot in these bytes, all of which are looked at. O(length), allocates nothing.
+    ///
+    /// # Errors
+    /// When the bytes are not exactly what [`Snapshot::to_bytes`] gives.
+    pub fn from_bytes(bytes: &'b [u8]) -> Result<Self, SnapshotError> {
+        let (header, rest) =
+            bytes.split_at_checked(HEADER_BYTES).ok_or(SnapshotError::Truncated)?;
+        if !header.starts_with(&MAGIC) {
+            return Err(SnapshotError::NotASnapshot);
+        }
+        let kinds = word(header, 8).ok_or(SnapshotError::Truncated)?;
+        let (version, kind) = (kinds as u32, (kinds >> 32) as u32);
+        if version != SNAPSHOT_VERSION {
+            return Err(SnapshotError::UnknownVersion(version));
+        }
+        if kind != KIND_DEBT {
+            return Err(SnapshotError::UnknownKind(kind));
+        }
+        let fingerprint = word(header, 16).ok_or(SnapshotError::Truncated)?;
+        let split = rest.len().checked_sub(TRAILER_BYTES).ok_or(SnapshotError::Truncated)?;
+        let (entries, trailer) = rest.split_at(split);
+        if !split.is_multiple_of(ENTRY_BYTES) {
+            return Err(SnapshotError::Truncated);
+        }
+        let checked = &bytes[..bytes.len() - size_of::<u64>()];
+        if word(trailer, 8) != Some(fnv(FNV_BASIS, checked)) {
+            return Err(SnapshotError::Corrupt);
+        }
+        let entries = entries.chunks_exact(ENTRY_BYTES);
+        let is_hash = |bits| KeyHash::from_bits(bits).to_bits() == bits;
+        let whole = entries.clone().all(|entry| word(entry, 0).is_some_and(is_hash));
+        if !whole || word(trailer, 0) != Some(entries.len() as u64) {
+            return Err(SnapshotError::Corrupt);
+        }
+        Ok(Self::new(Fingerprint::from_bits(fingerprint), SavedKeys { entries }))
+    }
+}
+
+/// The 64 bits at `offset`.
+fn word(bytes: &[u8], offset: usize) -> Option<u64> {
+    bytes.get(offset..)?.first_chunk().map(|word| u64::from_le_bytes(*word))
+}
+
+/// Why bytes are no snapshot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SnapshotError {
+    /// They do not begin as a snapshot does.
+    NotASnapshot,
+    /// A snapshot of another version than [`SNAPSHOT_VERSION`].
+    UnknownVersion(u32),
+    /// A snapshot of something else than debts.
+    UnknownKind(u32),
+    /// They end too early, or within an entry.
+    Truncated,
+    /// Some of them are not what was written.
+    Corrupt,
+}
+
+impl fmt::Display for SnapshotError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotASnapshot => f.write_str("the bytes are no snapshot"),
+            Self::UnknownVersion(version) => {
+                write!(f, "the snapshot has version {version}, not {SNAPSHOT_VERSION}")
+            }
+            Self::UnknownKind(kind) => write!(f, "the snapshot holds state of unknown kind {kind}"),
+            Self::Truncated => f.write_str("the snapshot is cut off"),
+            Self::Corrupt => f.write_str("the snapshot's bytes have been changed"),
+        }
+    }
+}
+
+impl core::error::Error for SnapshotError {}
