@@ -53,6 +53,8 @@ mod rule;
 mod set;
 mod sync;
 mod table;
+#[cfg(all(feature = "tower", not(loom)))]
+pub mod tower;
 #[cfg(feature = "std")]
 mod tsc;
 mod window;

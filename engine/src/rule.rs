@@ -1,6 +1,7 @@
 //! What a limiter enforces, and what an algorithm has to provide for that.
 
 use core::fmt::Debug;
+use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
@@ -40,6 +41,13 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// Compiles the rule.
     #[doc(hidden)]
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
+
+    /// The time in which all that fits at once is granted anew, which clients are told; `None`
+    /// where it never is.
+    #[doc(hidden)]
+    fn window(&self) -> Option<Duration> {
+        None
+    }
 
     /// Leases of up to `units`; `None` where there are to be none.
     #[doc(hidden)]

@@ -41,7 +41,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
     /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
     /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
-    /// For a key without a place this follows the [`OverflowPolicy`].
+    /// For a key without a place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
     pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
         let scale = self.algorithm().scale();
         let debt = scale.to_units(saturating_nanos(debt));
@@ -78,7 +78,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
-    /// [`LimiterBuilder::leases`].
+    /// [`LimiterBuilder::leases`](crate::LimiterBuilder::leases).
     #[must_use]
     pub fn lease_units(&self) -> u64 {
         self.leases.as_ref().map_or(0, Leases::most)

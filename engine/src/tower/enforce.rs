@@ -1,0 +1,41 @@
+//! What the layer needs of a limiter, whatever its rule, clock and observer are.
+
+use core::time::Duration;
+
+use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::key::{KeyHash, KeyHasher};
+use crate::limiter::Limiter;
+use crate::observer::Observer;
+use crate::rule::Rule;
+
+/// One limit as requests meet it.
+pub(super) trait Enforce: Send + Sync {
+    /// What keys have to be hashed with.
+    fn hasher(&self) -> &KeyHasher;
+
+    /// Asks for `cost` units.
+    fn check(&self, key: KeyHash, cost: u64) -> Decision;
+
+    /// In what time all that the limit admits at once is granted anew; `None` where it never is.
+    fn window(&self) -> Option<Duration>;
+}
+
+impl<R, C, O> Enforce for Limiter<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    fn hasher(&self) -> &KeyHasher {
+        Self::hasher(self)
+    }
+
+    fn check(&self, key: KeyHash, cost: u64) -> Decision {
+        self.check_n(key, cost)
+    }
+
+    fn window(&self) -> Option<Duration> {
+        self.rule().window()
+    }
+}
