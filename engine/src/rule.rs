@@ -43,7 +43,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
 
     /// The time in which all that fits at once is granted anew, which clients are told; `None`
-    /// where it never is.
+    /// where it never is, or not always the same.
     #[doc(hidden)]
     fn window(&self) -> Option<Duration> {
         None

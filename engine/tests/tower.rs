@@ -15,7 +15,9 @@ use proptest::prelude::*;
 use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
 };
-use tidegate_engine::{FixedWindow, Limiter, ManualClock, Quota};
+use tidegate_engine::{
+    CalendarWindow, FixedWindow, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+};
 use tower_layer::Layer as _;
 use tower_service::Service;
 
@@ -135,12 +137,18 @@ fn a_cost_that_never_fits_is_denied_without_a_time_to_retry() {
 
 #[test]
 fn a_rule_of_windows_tells_its_length() {
-    let builder = Limiter::builder(FixedWindow::per_minute(3)).clock(ManualClock::new());
-    let limiter = Arc::new(builder.capacity(1_000).build().unwrap());
-    let limit = RequestLimit::new("default", limiter, keys::constant());
-    let response = ask(&mut service(limit), request(&[]));
-    assert_eq!(fields(&response, "ratelimit-policy"), [r#""default";q=3;w=60"#]);
-    assert_eq!(fields(&response, "ratelimit"), [r#""default";r=2;t=60"#]);
+    fn policy(rule: impl Rule) -> String {
+        let builder = Limiter::builder(rule).clock(ManualClock::new()).capacity(1_000);
+        let limit = RequestLimit::new("default", builder.build().unwrap(), keys::constant());
+        fields(&ask(&mut service(limit), request(&[])), "ratelimit-policy").concat()
+    }
+    assert_eq!(policy(FixedWindow::per_minute(3)), r#""default";q=3;w=60"#);
+    assert_eq!(policy(SlidingWindow::per_hour(3)), r#""default";q=3;w=3600"#);
+    let anchored = |window: CalendarWindow| policy(window.anchored(Duration::ZERO));
+    assert_eq!(anchored(CalendarWindow::per_minute(3)), r#""default";q=3;w=60"#);
+    assert_eq!(anchored(CalendarWindow::per_hour(3)), r#""default";q=3;w=3600"#);
+    assert_eq!(anchored(CalendarWindow::per_day(3)), r#""default";q=3;w=86400"#);
+    assert_eq!(anchored(CalendarWindow::per_month(3)), r#""default";q=3"#, "months differ");
 }
 
 #[test]

@@ -17,7 +17,8 @@ pub(super) trait Enforce: Send + Sync {
     /// Asks for `cost` units.
     fn check(&self, key: KeyHash, cost: u64) -> Decision;
 
-    /// In what time all that the limit admits at once is granted anew; `None` where it never is.
+    /// In what time all that the limit admits at once is granted anew; `None` where it never is, or
+    /// not always the same.
     fn window(&self) -> Option<Duration>;
 }
 
