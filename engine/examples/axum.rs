@@ -30,14 +30,12 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let per_address = Limiter::builder(Quota::per_second(50)).build()?;
     let per_key = Limiter::builder(Quota::per_minute(3)).build()?;
 
-    // Layers that are added later stand further in front: floods end at the address.
-    let router = Router::new()
-        .route("/", get(async || "hello\n"))
-        .layer(
-            RateLimitLayer::new(RequestLimit::new("per-key", per_key, keys::api_key()))
-                .answer(in_json),
-        )
-        .layer(RateLimitLayer::new(RequestLimit::new("per-address", per_address, address)));
+    // A request is let through if both admit it, and charged to neither otherwise.
+    let layer = RateLimitLayer::all([
+        RequestLimit::new("per-address", per_address, address),
+        RequestLimit::new("per-key", per_key, keys::api_key()),
+    ]);
+    let router = Router::new().route("/", get(async || "hello\n")).layer(layer.answer(in_json));
 
     let listener = tokio::net::TcpListener::bind(LISTEN).await?;
     println!("curl -i -H 'X-Api-Key: mine' http://{LISTEN}/");

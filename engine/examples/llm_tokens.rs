@@ -1,7 +1,7 @@
 //! Token budgets of a language model: what a call costs is known only when it has been answered.
 //!
-//! The most it can cost is charged before the call, so that many calls at once stay within the budget; what was
-//! not used is given back after it, and what was used beyond is charged as debt. Run it with `cargo run -p
+//! The most it can cost is reserved before the call, so that many calls at once stay within the budget; what was
+//! not used is given back when the call is committed, and what was used beyond is charged as debt. Run it with `cargo run -p
 //! tidegate-engine --example llm_tokens`; it ends by itself.
 
 use tidegate_engine::{BuildError, Decision, Limiter, Quota};
@@ -27,24 +27,17 @@ fn main() -> Result<(), BuildError> {
                 None => println!("{prompt} That is more than the budget ever holds."),
             },
         }
-        println!("  {} tokens left", budget.peek("user:42").remaining());
     }
     Ok(())
 }
 
 /// Asks the model if the user's budget has room for the longest answer.
 fn complete(budget: &Limiter, user: &str, prompt: &str) -> Result<String, Decision> {
-    let most = tokens(prompt) + MOST_ANSWERED;
-    let decision = budget.check_n(user, most);
-    if !decision.is_allowed() {
-        return Err(decision);
-    }
+    let reserved = budget.reserve(user, tokens(prompt) + MOST_ANSWERED)?;
+    // An error or a panic here would give everything back.
     let answer = ask_model(prompt);
-    if answer.used < most {
-        budget.refund(user, most - answer.used);
-    } else {
-        let _ = budget.charge(user, answer.used - most);
-    }
+    let left = reserved.commit(answer.used);
+    println!("  {} tokens used, {} left", answer.used, left.remaining());
     Ok(answer.text)
 }
 

@@ -182,12 +182,6 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         key.hash_with(&self.hasher)
     }
 
-    /// What keys are hashed with.
-    #[must_use]
-    pub fn hasher(&self) -> &KeyHasher {
-        &self.hasher
-    }
-
     /// The rule that is enforced.
     #[must_use]
     pub fn rule(&self) -> R {

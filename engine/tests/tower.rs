@@ -191,6 +191,76 @@ fn layers_behind_each_other_add_an_item_each() {
 }
 
 #[test]
+fn composite_limits_leak_nothing_when_a_later_one_denies() {
+    let per_key = limiter(Quota::per_hour(3));
+    let limits = [
+        RequestLimit::new("per-key", Arc::clone(&per_key), keys::api_key()),
+        RequestLimit::new("in-all", limiter(Quota::per_minute(2)), keys::constant()),
+    ];
+    let mut service = RateLimitLayer::all(limits).legacy_headers().layer(Behind::default());
+    let mut ask = |key| ask(&mut service, request(&[("x-api-key", key)]));
+
+    let response = ask("a");
+    let policy = r#""per-key";q=3;w=3600, "in-all";q=2;w=60"#;
+    assert_eq!(fields(&response, "ratelimit-policy"), [policy]);
+    let state = r#""per-key";r=2;t=1200, "in-all";r=1;t=30"#;
+    assert_eq!(fields(&response, "ratelimit"), [state]);
+    assert_eq!(fields(&response, "x-ratelimit-limit"), ["2"], "the tightest");
+
+    assert_eq!(ask("a").status(), StatusCode::OK);
+    for _ in 0..5 {
+        let response = ask("a");
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        let state = r#""per-key";r=1;t=2400, "in-all";r=0;t=60"#;
+        assert_eq!(fields(&response, "ratelimit"), [state]);
+        assert_eq!(fields(&response, "retry-after"), ["30"]);
+    }
+    assert_eq!(per_key.peek("a").remaining(), 1);
+}
+
+#[test]
+fn of_several_limits_the_one_to_wait_for_longest_is_named() {
+    let limits = [("short", Quota::per_minute(1)), ("long", Quota::per_hour(1))]
+        .map(|(name, quota)| RequestLimit::new(name, limiter(quota), keys::constant()));
+    let layer = RateLimitLayer::all(limits).answer(|denial| {
+        let mut response = denial.response::<()>();
+        let limit = HeaderValue::try_from(denial.limit()).unwrap();
+        response.headers_mut().insert("x-denied-by", limit);
+        response
+    });
+    let mut service = layer.layer(Behind::default());
+    ask(&mut service, request(&[]));
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(fields(&response, "retry-after"), ["3600"]);
+    assert_eq!(fields(&response, "x-denied-by"), ["long"]);
+}
+
+#[test]
+fn a_refused_key_charges_no_limit() {
+    let in_all = limiter(Quota::per_hour(3));
+    let limits = [
+        RequestLimit::new("in-all", Arc::clone(&in_all), keys::constant()),
+        RequestLimit::new("per-key", limiter(Quota::per_hour(3)), keys::api_key()),
+    ];
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    assert_eq!(ask(&mut service, request(&[])).status(), StatusCode::BAD_REQUEST);
+    assert_eq!(in_all.peek(b"").remaining(), 3);
+}
+
+#[test]
+fn a_limit_without_a_key_can_be_left_out() {
+    let per_key = RequestLimit::new("per-key", limiter(Quota::per_hour(1)), keys::api_key());
+    let per_token = RequestLimit::new("per-token", limiter(Quota::per_hour(1)), keys::bearer());
+    let limits = [per_key, per_token].map(|limit| limit.missing_key(MissingKey::Allow));
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    let mut told =
+        |headers: &[_]| fields(&ask(&mut service, request(headers)), "ratelimit").concat();
+    assert_eq!(told(&[]), "");
+    assert_eq!(told(&[("x-api-key", "a")]), r#""per-key";r=0;t=3600"#);
+    assert_eq!(told(&[("authorization", "Bearer b")]), r#""per-token";r=0;t=3600"#);
+}
+
+#[test]
 fn keys_are_limited_apart_and_are_those_of_the_limiter() {
     let limiter = limiter(Quota::per_hour(1));
     let limit = RequestLimit::new("default", Arc::clone(&limiter), keys::api_key());

@@ -3,20 +3,13 @@
 use core::time::Duration;
 
 use crate::clock::Clock;
-use crate::decision::Decision;
-use crate::key::{KeyHash, KeyHasher};
+use crate::limit::Limit;
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
 
 /// One limit as requests meet it.
-pub(super) trait Enforce: Send + Sync {
-    /// What keys have to be hashed with.
-    fn hasher(&self) -> &KeyHasher;
-
-    /// Asks for `cost` units.
-    fn check(&self, key: KeyHash, cost: u64) -> Decision;
-
+pub(super) trait Enforce: Limit {
     /// In what time all that the limit admits at once is granted anew; `None` where it never is, or
     /// not always the same.
     fn window(&self) -> Option<Duration>;
@@ -28,14 +21,6 @@ where
     C: Clock + Send + Sync,
     O: Observer + Send + Sync,
 {
-    fn hasher(&self) -> &KeyHasher {
-        Self::hasher(self)
-    }
-
-    fn check(&self, key: KeyHash, cost: u64) -> Decision {
-        self.check_n(key, cost)
-    }
-
     fn window(&self) -> Option<Duration> {
         self.rule().window()
     }

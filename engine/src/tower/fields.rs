@@ -19,6 +19,9 @@ const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// The largest integer a structured field can hold.
 const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
 
+/// Bytes that an item takes with a name of usual length and figures of six digits.
+const ITEM_BYTES: usize = 48;
+
 /// A limit's name as a string of a structured field, quotes included.
 #[derive(Clone, Debug)]
 pub(super) struct FieldName(Box<str>);
@@ -40,41 +43,50 @@ impl FieldName {
     }
 }
 
-/// The fields of one answer, made when the decision was.
+/// The fields of one answer, as of when the request was decided on.
 #[derive(Debug)]
 pub(super) struct Fields {
-    policy: Option<HeaderValue>,
-    state: Option<HeaderValue>,
+    policy: String,
+    state: String,
     retry_after: Option<u64>,
     legacy: Option<[u64; 3]>,
 }
 
 impl Fields {
-    pub(super) fn new(
+    /// Fields with room for so many limits of names of usual length.
+    pub(super) fn new(limits: usize) -> Self {
+        let list = || String::with_capacity(limits.saturating_mul(ITEM_BYTES));
+        Self { policy: list(), state: list(), retry_after: None, legacy: None }
+    }
+
+    /// Adds a limit to the lists.
+    pub(super) fn limit(
+        &mut self,
         name: &FieldName,
         window: Option<Duration>,
         decision: &Decision,
-        legacy: bool,
-    ) -> Self {
-        let limit = integer(decision.limit());
-        let remaining = integer(decision.remaining());
-        let reset = integer(seconds_up(decision.reset_after()));
-        let wait = if decision.is_allowed() { None } else { decision.retry_after() };
-        Self {
-            policy: match window {
-                Some(window) => item(name, ("q", limit), Some(("w", integer(seconds_up(window))))),
-                None => item(name, ("q", limit), None),
-            },
-            state: item(name, ("r", remaining), Some(("t", reset))),
-            retry_after: wait.map(seconds_up),
-            legacy: legacy.then_some([limit, remaining, reset]),
-        }
+    ) {
+        let [limit, remaining, reset] = figures(decision);
+        let window = window.map(|window| ('w', integer(seconds_up(window))));
+        append(&mut self.policy, name, [Some(('q', limit)), window]);
+        append(&mut self.state, name, [Some(('r', remaining)), Some(('t', reset))]);
     }
 
-    /// Adds an item to the lists; leaves the fields that can stand only once where they do.
+    /// Says when to come back; `None` where it makes no sense.
+    pub(super) fn retry_after(&mut self, wait: Option<Duration>) {
+        self.retry_after = wait.map(seconds_up);
+    }
+
+    /// Says what the older fields have room for.
+    pub(super) fn legacy(&mut self, decision: Option<Decision>) {
+        self.legacy = decision.as_ref().map(figures);
+    }
+
+    /// Adds items to the lists; leaves the fields that can stand only once where they do.
     pub(super) fn add_to(self, headers: &mut HeaderMap) {
-        for (name, value) in [(POLICY, self.policy), (STATE, self.state)] {
-            if let Some(value) = value {
+        for (name, list) in [(POLICY, self.policy), (STATE, self.state)] {
+            // Printable ASCII is always a value.
+            if let Ok(value) = HeaderValue::try_from(list) {
                 add(headers, name, value);
             }
         }
@@ -89,6 +101,22 @@ impl Fields {
     }
 }
 
+/// The limit, what remains of it, and the seconds until all of it does.
+fn figures(decision: &Decision) -> [u64; 3] {
+    let reset = seconds_up(decision.reset_after());
+    [decision.limit(), decision.remaining(), reset].map(integer)
+}
+
+/// Appends `"name";a=1;b=2` to a list.
+fn append(list: &mut String, FieldName(name): &FieldName, parameters: [Option<(char, u64)>; 2]) {
+    let comma = if list.is_empty() { "" } else { ", " };
+    // Writing to a string can not fail.
+    let _ = write!(list, "{comma}{name}");
+    for (parameter, value) in parameters.into_iter().flatten() {
+        let _ = write!(list, ";{parameter}={value}");
+    }
+}
+
 /// A map that is full stays as it is: the answer matters more than what it tells of the limit.
 fn add(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let _ = headers.try_append(name, value);
@@ -98,24 +126,6 @@ fn add_once(headers: &mut HeaderMap, name: HeaderName, number: u64) {
     if !headers.contains_key(&name) {
         add(headers, name, HeaderValue::from(number));
     }
-}
-
-/// `"name";a=1;b=2`.
-fn item(
-    FieldName(name): &FieldName,
-    first: (&str, u64),
-    second: Option<(&str, u64)>,
-) -> Option<HeaderValue> {
-    /// Two parameters of one letter and 15 digits each.
-    const PARAMETERS: usize = 2 * (3 + 15);
-    let mut text = String::with_capacity(name.len() + PARAMETERS);
-    text.push_str(name);
-    for (parameter, value) in [Some(first), second].into_iter().flatten() {
-        // Writing to a string can not fail.
-        let _ = write!(text, ";{parameter}={value}");
-    }
-    // Printable ASCII is always a value.
-    HeaderValue::try_from(text).ok()
 }
 
 fn integer(value: u64) -> u64 {

@@ -9,9 +9,10 @@ use tower_service::Service;
 
 use super::answer::{Answer, DefaultAnswer, Denial};
 use super::future::ResponseFuture;
+use super::verdict::Verdict;
 use super::{Head, RequestLimit};
 
-/// Puts a [`RequestLimit`] in front of services. Clones share it.
+/// Puts one or more [`RequestLimit`]s in front of services. Clones share it.
 ///
 /// # Example
 /// Answering in JSON:
@@ -31,7 +32,7 @@ use super::{Head, RequestLimit};
 #[derive(Clone, Debug)]
 #[must_use = "a layer does nothing until it is put in front of a service"]
 pub struct RateLimitLayer<A = DefaultAnswer> {
-    limit: Arc<RequestLimit>,
+    limits: Arc<[RequestLimit]>,
     legacy: bool,
     answer: A,
 }
@@ -39,12 +40,22 @@ pub struct RateLimitLayer<A = DefaultAnswer> {
 impl RateLimitLayer {
     /// Enforces `limit`, with the default answer to what it denies.
     pub fn new(limit: RequestLimit) -> Self {
-        Self { limit: Arc::new(limit), legacy: false, answer: DefaultAnswer }
+        Self::all([limit])
+    }
+
+    /// Enforces several limits at once: a request is let through if all of them admit it, and charged to
+    /// none of them otherwise ([`LimitSet`](crate::LimitSet)). `Retry-After` is the longest; the denial names
+    /// the limit that takes it.
+    ///
+    /// All keys are found before any limit is asked: where one is refused, nothing is charged.
+    pub fn all(limits: impl IntoIterator<Item = RequestLimit>) -> Self {
+        Self { limits: limits.into_iter().collect(), legacy: false, answer: DefaultAnswer }
     }
 }
 
 impl<A> RateLimitLayer<A> {
-    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` too. The last is a
+    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` too: of several limits
+    /// those of the one that denied, else of the one with the least remaining. The last is a
     /// number of seconds from now, rounded up, as with most who send it.
     pub fn legacy_headers(self) -> Self {
         Self { legacy: true, ..self }
@@ -57,8 +68,8 @@ impl<A> RateLimitLayer<A> {
     where
         F: Fn(&Denial<'_>) -> Response<B> + Clone,
     {
-        let Self { limit, legacy, answer: _ } = self;
-        RateLimitLayer { limit, legacy, answer }
+        let Self { limits, legacy, answer: _ } = self;
+        RateLimitLayer { limits, legacy, answer }
     }
 
     /// Decides on a request: the future of its answer, from `inner` or from here.
@@ -71,15 +82,7 @@ impl<A> RateLimitLayer<A> {
         A: Answer<D>,
     {
         let head = Head::of(&request);
-        let (denial, fields) = match self.limit.decide(&head) {
-            Err(denial) => (Some(denial), None),
-            Ok(None) => (None, None),
-            Ok(Some(decision)) => {
-                let denial = (!decision.is_allowed())
-                    .then(|| Denial::of_decision(self.limit.name(), decision));
-                (denial, Some(self.limit.fields(&decision, self.legacy)))
-            }
-        };
+        let Verdict { denial, fields } = Verdict::of(&self.limits, &head, self.legacy);
         let Some(denial) = denial else { return ResponseFuture::inner(inner(request), fields) };
         let mut response = self.answer.answer(&denial.to(&head));
         if let Some(fields) = fields {

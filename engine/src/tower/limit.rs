@@ -11,6 +11,7 @@ use crate::key::KeyHash;
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
+use crate::set::Ask;
 
 use super::answer::{Denial, Reason};
 use super::enforce::Enforce;
@@ -108,16 +109,16 @@ impl RequestLimit {
         &self.name
     }
 
-    /// Decides on a request: the decision, `None` for one that is not limited, or why there is no
-    /// key to decide on.
-    pub(super) fn decide(&self, head: &Head<'_>) -> Result<Option<Decision>, Denial<'_>> {
+    /// What a request asks of the limit, `None` where it is not limited; or why nothing can be asked.
+    pub(super) fn ask(&self, head: &Head<'_>) -> Result<Option<Ask<'_>>, Denial<'_>> {
+        let Some(key) = self.key(head)? else { return Ok(None) };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
-        Ok(self.key(head)?.map(|key| self.limiter.check(key, cost)))
+        Ok(Some(Ask::new(&*self.limiter, key, cost).named(&self.name)))
     }
 
-    /// What the client is told of a decision.
-    pub(super) fn fields(&self, decision: &Decision, legacy: bool) -> Fields {
-        Fields::new(&self.field_name, self.limiter.window(), decision, legacy)
+    /// Adds to the fields what a client is told of a decision.
+    pub(super) fn tell(&self, fields: &mut Fields, decision: &Decision) {
+        fields.limit(&self.field_name, self.limiter.window(), decision);
     }
 
     fn key(&self, head: &Head<'_>) -> Result<Option<KeyHash>, Denial<'_>> {

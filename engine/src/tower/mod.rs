@@ -28,11 +28,13 @@
 //! | `Retry-After` | `1` | only on denial: the same request fits in so many seconds |
 //!
 //! Seconds are rounded up, so whoever waits as long as told is admitted unless others came first.
-//! There is no `Retry-After` where the cost can never fit. Layers behind each other add one item
-//! each. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
+//! There is no `Retry-After` where the cost can never fit. There is one item for each
+//! limit, also of layers behind each other. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
 //!
-//! # Several layers
-//! A request that passes one layer and is denied by the next has been charged by the first.
+//! # Several limits
+//! [`RateLimitLayer::all`] asks several limits at once and charges all of them or none. Layers behind each
+//! other do not: a request that passes one and is denied by the next has been charged by the first, which is
+//! right where the first is to hold floods off the second.
 //!
 //! [tower]: https://docs.rs/tower-service
 
@@ -44,6 +46,7 @@ mod head;
 mod key;
 mod layer;
 mod limit;
+mod verdict;
 
 pub use answer::{Answer, DefaultAnswer, Denial, Reason};
 pub use future::ResponseFuture;
