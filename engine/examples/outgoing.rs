@@ -1,4 +1,5 @@
-//! Shaping outgoing calls: a partner's API takes 20 calls a second, and several threads share that.
+//! Shaping outgoing calls: a partner's API takes 20 calls a second, and several threads share that. Each call is
+//! told its turn when it asks, first come first served; with `acquire` instead of `acquire_blocking` tasks wait likewise.
 //!
 //! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about half a second.
 
@@ -21,7 +22,7 @@ fn main() -> Result<(), BuildError> {
             let partner = &partner;
             scope.spawn(move || {
                 for call in 0..CALLS_EACH {
-                    if wait_for_turn(partner, PATIENCE) {
+                    if partner.acquire_blocking("partner", 1, PATIENCE).is_allowed() {
                         println!(
                             "{:>4} ms: worker {worker}, call {call}",
                             start.elapsed().as_millis()
@@ -34,21 +35,4 @@ fn main() -> Result<(), BuildError> {
         }
     });
     Ok(())
-}
-
-/// Sleeps until a call is admitted; `false` when that would take longer than `patience`.
-fn wait_for_turn(partner: &Limiter, patience: Duration) -> bool {
-    let deadline = Instant::now() + patience;
-    loop {
-        let decision = partner.check("partner");
-        if decision.is_allowed() {
-            return true;
-        }
-        // `None` where the cost can never fit.
-        let Some(wait) = decision.retry_after() else { return false };
-        if Instant::now() + wait > deadline {
-            return false;
-        }
-        thread::sleep(wait);
-    }
 }
