@@ -58,6 +58,8 @@ mod single;
 mod snapshot;
 mod sync;
 mod table;
+#[cfg(all(feature = "tower", not(loom)))]
+pub mod tower;
 #[cfg(feature = "std")]
 mod tsc;
 mod window;

@@ -166,6 +166,10 @@ impl Rule for Quota {
         Gcra::exact(self)
     }
 
+    fn window(&self) -> Option<Duration> {
+        (self.count > 0).then(|| self.debt_of(self.burst))
+    }
+
     #[cfg(feature = "std")]
     fn leases(gcra: &Gcra, units: u64) -> Option<Leases> {
         Leases::new(units, gcra.burst())

@@ -42,6 +42,13 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
 
+    /// The time in which all that fits at once is granted anew, which clients are told; `None`
+    /// where it never is, or not always the same.
+    #[doc(hidden)]
+    fn window(&self) -> Option<Duration> {
+        None
+    }
+
     /// Leases of up to `units`; `None` where there are to be none.
     #[doc(hidden)]
     fn leases(_algorithm: &Self::Algorithm, _units: u64) -> Option<Self::Leases> {

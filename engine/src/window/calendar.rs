@@ -154,6 +154,16 @@ impl Rule for CalendarWindow {
         Count::new(Calendar::new(self.unit, local), self.limit)
     }
 
+    fn window(&self) -> Option<Duration> {
+        match self.unit {
+            Unit::Minute => Some(Duration::from_mins(1)),
+            Unit::Hour => Some(Duration::from_hours(1)),
+            Unit::Day => Some(Duration::from_hours(24)),
+            // Months differ in length.
+            Unit::Month => None,
+        }
+    }
+
     fn leases(_: &Self::Algorithm, _: u64) -> Option<NoLeases> {
         None
     }

@@ -118,6 +118,10 @@ impl Rule for FixedWindow {
         Count::new(Even::new(self.length)?, self.limit)
     }
 
+    fn window(&self) -> Option<Duration> {
+        Some(self.length)
+    }
+
     fn leases(_: &Self::Algorithm, _: u64) -> Option<NoLeases> {
         None
     }

@@ -1,0 +1,68 @@
+//! The answer to come.
+
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+
+use http::Response;
+use pin_project_lite::pin_project;
+
+use super::fields::Fields;
+
+pin_project! {
+    /// The answer of the service behind a limit, or the denial. The request has been decided on and
+    /// charged when this is made; dropping it gives nothing back.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless polled"]
+    pub struct ResponseFuture<F, D> {
+        #[pin]
+        kind: Kind<F, D>,
+    }
+}
+
+pin_project! {
+    #[derive(Debug)]
+    #[project = KindProjection]
+    enum Kind<F, D> {
+        Inner {
+            #[pin]
+            future: F,
+            fields: Option<Fields>,
+        },
+        // `None` once it has been taken.
+        Answered { response: Option<Response<D>> },
+    }
+}
+
+impl<F, D> ResponseFuture<F, D> {
+    pub(super) fn inner(future: F, fields: Option<Fields>) -> Self {
+        Self { kind: Kind::Inner { future, fields } }
+    }
+
+    pub(super) fn answered(response: Response<D>) -> Self {
+        Self { kind: Kind::Answered { response: Some(response) } }
+    }
+}
+
+impl<F, D, E> Future for ResponseFuture<F, D>
+where
+    F: Future<Output = Result<Response<D>, E>>,
+{
+    type Output = Result<Response<D>, E>;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().kind.project() {
+            KindProjection::Inner { future, fields } => {
+                let mut response = ready!(future.poll(context))?;
+                if let Some(fields) = fields.take() {
+                    fields.add_to(response.headers_mut());
+                }
+                Poll::Ready(Ok(response))
+            }
+            // Whoever polls on after the end waits for ever.
+            KindProjection::Answered { response } => match response.take() {
+                Some(response) => Poll::Ready(Ok(response)),
+                None => Poll::Pending,
+            },
+        }
+    }
+}

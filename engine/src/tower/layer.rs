@@ -1,0 +1,149 @@
+//! The layer and the service it makes.
+
+use core::task::{Context, Poll};
+use std::sync::Arc;
+
+use http::{Request, Response};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use super::answer::{Answer, DefaultAnswer, Denial};
+use super::future::ResponseFuture;
+use super::verdict::Verdict;
+use super::{Head, RequestLimit};
+
+/// Puts one or more [`RequestLimit`]s in front of services. Clones share it.
+///
+/// # Example
+/// Answering in JSON:
+/// ```
+/// use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+/// use tidegate_engine::{Limiter, Quota};
+///
+/// let limiter = Limiter::builder(Quota::per_second(100)).build()?;
+/// let layer = RateLimitLayer::new(RequestLimit::new("all", limiter, keys::constant()))
+///     .answer(|denial| {
+///         let body = format!(r#"{{"error":"{denial}"}}"#);
+///         denial.response::<()>().map(|()| body)
+///     });
+/// # let _ = layer;
+/// # Ok::<(), tidegate_engine::BuildError>(())
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a layer does nothing until it is put in front of a service"]
+pub struct RateLimitLayer<A = DefaultAnswer> {
+    limits: Arc<[RequestLimit]>,
+    legacy: bool,
+    answer: A,
+}
+
+impl RateLimitLayer {
+    /// Enforces `limit`, with the default answer to what it denies.
+    pub fn new(limit: RequestLimit) -> Self {
+        Self::all([limit])
+    }
+
+    /// Enforces several limits at once: a request is let through if all of them admit it, and charged to
+    /// none of them otherwise ([`LimitSet`](crate::LimitSet)). `Retry-After` is the longest; the denial names
+    /// the limit that takes it.
+    ///
+    /// All keys are found before any limit is asked: where one is refused, nothing is charged.
+    pub fn all(limits: impl IntoIterator<Item = RequestLimit>) -> Self {
+        Self { limits: limits.into_iter().collect(), legacy: false, answer: DefaultAnswer }
+    }
+}
+
+impl<A> RateLimitLayer<A> {
+    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` too: of several limits
+    /// those of the one that denied, else of the one with the least remaining. The last is a
+    /// number of seconds from now, rounded up, as with most who send it.
+    pub fn legacy_headers(self) -> Self {
+        Self { legacy: true, ..self }
+    }
+
+    /// Answers what is not let through with `answer`, a `Fn(&Denial<'_>) -> Response<B>`, where `B` is
+    /// the body of the service's own answers. [`Denial::response`] is a start. The limit's header fields
+    /// are added to what it returns; a `Retry-After` that is there stays.
+    pub fn answer<B, F>(self, answer: F) -> RateLimitLayer<F>
+    where
+        F: Fn(&Denial<'_>) -> Response<B> + Clone,
+    {
+        let Self { limits, legacy, answer: _ } = self;
+        RateLimitLayer { limits, legacy, answer }
+    }
+
+    /// Decides on a request: the future of its answer, from `inner` or from here.
+    fn decide<B, D, F>(
+        &self,
+        request: Request<B>,
+        inner: impl FnOnce(Request<B>) -> F,
+    ) -> ResponseFuture<F, D>
+    where
+        A: Answer<D>,
+    {
+        let head = Head::of(&request);
+        let Verdict { denial, fields } = Verdict::of(&self.limits, &head, self.legacy);
+        let Some(denial) = denial else { return ResponseFuture::inner(inner(request), fields) };
+        let mut response = self.answer.answer(&denial.to(&head));
+        if let Some(fields) = fields {
+            fields.add_to(response.headers_mut());
+        }
+        ResponseFuture::answered(response)
+    }
+}
+
+impl<S, A: Clone> Layer<S> for RateLimitLayer<A> {
+    type Service = RateLimit<S, A>;
+
+    fn layer(&self, inner: S) -> Self::Service {
+        RateLimit { inner, layer: self.clone() }
+    }
+}
+
+/// A service behind a limit; made by [`RateLimitLayer`].
+///
+/// It is ready when the service behind it is, and calls the very instance that was polled ready. A
+/// denial does not use that readiness up: what the service behind has set aside for the next call,
+/// such as a permit of a concurrency limit, stays set aside, so such layers belong in front of
+/// this one. Errors are those of the service behind.
+#[derive(Clone, Debug)]
+pub struct RateLimit<S, A = DefaultAnswer> {
+    inner: S,
+    layer: RateLimitLayer<A>,
+}
+
+impl<S, A> RateLimit<S, A> {
+    /// The service behind.
+    pub fn get_ref(&self) -> &S {
+        &self.inner
+    }
+
+    /// The service behind.
+    pub fn get_mut(&mut self) -> &mut S {
+        &mut self.inner
+    }
+
+    /// The service behind, without the limit.
+    pub fn into_inner(self) -> S {
+        self.inner
+    }
+}
+
+impl<S, A, B, D> Service<Request<B>> for RateLimit<S, A>
+where
+    S: Service<Request<B>, Response = Response<D>>,
+    A: Answer<D>,
+{
+    type Response = Response<D>;
+    type Error = S::Error;
+    type Future = ResponseFuture<S::Future, D>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.inner.poll_ready(context)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let Self { inner, layer } = self;
+        layer.decide(request, |request| inner.call(request))
+    }
+}

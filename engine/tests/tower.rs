@@ -1,0 +1,516 @@
+//! Requests through the layer, one by one, without a server: the clock stands still.
+
+use std::cell::Cell;
+use std::convert::Infallible;
+use std::future::{Ready, ready};
+use std::net::{IpAddr, SocketAddr};
+use std::pin::pin;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use http::{HeaderValue, Request, Response, StatusCode, header};
+use proptest::prelude::*;
+use tidegate_engine::tower::{
+    KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
+};
+use tidegate_engine::{
+    CalendarWindow, FixedWindow, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+};
+use tower_layer::Layer as _;
+use tower_service::Service;
+
+/// Answers with an empty 200. As the contract of services has it, only an instance that was polled
+/// ready may be called, and a clone has not been.
+#[derive(Debug, Default)]
+struct Behind {
+    ready: bool,
+    calls: Rc<Cell<u32>>,
+}
+
+impl Clone for Behind {
+    fn clone(&self) -> Self {
+        Self { ready: false, calls: Rc::clone(&self.calls) }
+    }
+}
+
+impl Service<Request<()>> for Behind {
+    type Response = Response<()>;
+    type Error = Infallible;
+    type Future = Ready<Result<Response<()>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        self.ready = true;
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: Request<()>) -> Self::Future {
+        assert!(std::mem::take(&mut self.ready), "called without having been polled ready");
+        self.calls.set(self.calls.get() + 1);
+        ready(Ok(Response::new(())))
+    }
+}
+
+fn limiter(quota: Quota) -> Arc<Limiter<Quota, ManualClock>> {
+    let builder = Limiter::builder(quota).capacity(1_000).clock(ManualClock::new());
+    Arc::new(builder.build().unwrap())
+}
+
+fn limit(quota: Quota, key: impl KeyExtractor) -> RequestLimit {
+    RequestLimit::new("default", limiter(quota), key)
+}
+
+fn service(limit: RequestLimit) -> RateLimit<Behind> {
+    RateLimitLayer::new(limit).layer(Behind::default())
+}
+
+fn ask<S>(service: &mut S, request: Request<()>) -> Response<()>
+where
+    S: Service<Request<()>, Response = Response<()>, Error = Infallible>,
+{
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(matches!(service.poll_ready(&mut context), Poll::Ready(Ok(()))));
+    match pin!(service.call(request)).poll(&mut context) {
+        Poll::Ready(Ok(response)) => response,
+        Poll::Pending => panic!("nothing here waits"),
+    }
+}
+
+fn request(headers: &[(&str, &str)]) -> Request<()> {
+    let mut request = Request::new(());
+    for (name, value) in headers {
+        let name = header::HeaderName::try_from(*name).unwrap();
+        request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());
+    }
+    request
+}
+
+fn fields<'a>(response: &'a Response<()>, name: &str) -> Vec<&'a str> {
+    response.headers().get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
+}
+
+#[test]
+fn answers_tell_where_the_client_stands() {
+    let mut service = service(limit(Quota::per_hour(3), keys::constant()));
+    for state in ["r=2;t=1200", "r=1;t=2400", "r=0;t=3600"] {
+        let response = ask(&mut service, request(&[]));
+        assert_eq!(response.status(), StatusCode::OK);
+        assert_eq!(fields(&response, "ratelimit-policy"), [r#""default";q=3;w=3600"#]);
+        assert_eq!(fields(&response, "ratelimit"), [format!("\"default\";{state}")]);
+        assert!(!response.headers().contains_key(header::RETRY_AFTER));
+    }
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(fields(&response, "ratelimit-policy"), [r#""default";q=3;w=3600"#]);
+    assert_eq!(fields(&response, "ratelimit"), [r#""default";r=0;t=3600"#]);
+    assert_eq!(fields(&response, "retry-after"), ["1200"]);
+    assert_eq!(service.get_ref().calls.get(), 3, "a denied request reaches nobody");
+}
+
+#[test]
+fn retry_after_truncated_to_0_s() {
+    for (quota, seconds) in [
+        (Quota::per_second(1_000).burst(1), "1"),
+        (Quota::new(1, Duration::from_nanos(999_999_999)), "1"),
+        (Quota::new(1, Duration::from_secs(1)), "1"),
+        (Quota::new(1, Duration::from_nanos(1_000_000_001)), "2"),
+    ] {
+        let mut service = service(limit(quota, keys::constant()));
+        assert_eq!(ask(&mut service, request(&[])).status(), StatusCode::OK);
+        let response = ask(&mut service, request(&[]));
+        assert_eq!(fields(&response, "retry-after"), [seconds], "{quota:?}");
+    }
+}
+
+#[test]
+fn a_cost_that_never_fits_is_denied_without_a_time_to_retry() {
+    let limit = limit(Quota::per_second(5), keys::constant());
+    let mut service = service(limit.cost(|head| head.uri().path().len() as u64));
+    let to = |path: &str| Request::builder().uri(path).body(()).unwrap();
+    let response = ask(&mut service, to("/12345"));
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(fields(&response, "retry-after"), [""; 0]);
+    assert_eq!(fields(&response, "ratelimit"), [r#""default";r=5;t=0"#]);
+    assert_eq!(fields(&ask(&mut service, to("/123")), "ratelimit"), [r#""default";r=1;t=1"#]);
+}
+
+#[test]
+fn a_rule_of_windows_tells_its_length() {
+    fn policy(rule: impl Rule) -> String {
+        let builder = Limiter::builder(rule).clock(ManualClock::new()).capacity(1_000);
+        let limit = RequestLimit::new("default", builder.build().unwrap(), keys::constant());
+        fields(&ask(&mut service(limit), request(&[])), "ratelimit-policy").concat()
+    }
+    assert_eq!(policy(FixedWindow::per_minute(3)), r#""default";q=3;w=60"#);
+    assert_eq!(policy(SlidingWindow::per_hour(3)), r#""default";q=3;w=3600"#);
+    let anchored = |window: CalendarWindow| policy(window.anchored(Duration::ZERO));
+    assert_eq!(anchored(CalendarWindow::per_minute(3)), r#""default";q=3;w=60"#);
+    assert_eq!(anchored(CalendarWindow::per_hour(3)), r#""default";q=3;w=3600"#);
+    assert_eq!(anchored(CalendarWindow::per_day(3)), r#""default";q=3;w=86400"#);
+    assert_eq!(anchored(CalendarWindow::per_month(3)), r#""default";q=3"#, "months differ");
+}
+
+#[test]
+fn a_blocked_limit_has_no_window() {
+    let mut service = service(limit(Quota::per_second(0), keys::constant()));
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(fields(&response, "ratelimit-policy"), [r#""default";q=0"#]);
+    assert_eq!(fields(&response, "retry-after"), [""; 0]);
+}
+
+#[test]
+fn names_are_quoted_and_numbers_stay_what_a_structured_field_can_hold() {
+    let quota = Quota::per_second(1_000_000_000).burst(1 << 56);
+    let limit = RequestLimit::new("a\"b\\c\n\u{e9}", limiter(quota), keys::constant());
+    let response = ask(&mut service(limit), request(&[]));
+    let policy = r#""a\"b\\c??";q=999999999999999;w=72057595"#;
+    assert_eq!(fields(&response, "ratelimit-policy"), [policy]);
+    assert_eq!(fields(&response, "ratelimit"), [r#""a\"b\\c??";r=999999999999999;t=1"#]);
+}
+
+#[test]
+fn older_fields_are_sent_where_asked_for() {
+    let limit = limit(Quota::per_hour(3), keys::constant());
+    let mut service = RateLimitLayer::new(limit).legacy_headers().layer(Behind::default());
+    let response = ask(&mut service, request(&[]));
+    let names = ["x-ratelimit-limit", "x-ratelimit-remaining", "x-ratelimit-reset"];
+    assert_eq!(names.map(|name| fields(&response, name)), [["3"], ["2"], ["1200"]]);
+}
+
+#[test]
+fn layers_behind_each_other_add_an_item_each() {
+    let inner = RateLimitLayer::new(limit(Quota::per_hour(60), keys::constant()));
+    let outer = RequestLimit::new("outer", limiter(Quota::per_hour(3)), keys::constant());
+    let mut service = RateLimitLayer::new(outer).layer(inner.layer(Behind::default()));
+    let response = ask(&mut service, request(&[]));
+    let states = [r#""default";r=59;t=60"#, r#""outer";r=2;t=1200"#];
+    assert_eq!(fields(&response, "ratelimit"), states);
+    assert_eq!(fields(&response, "ratelimit-policy").len(), 2);
+}
+
+#[test]
+fn composite_limits_leak_nothing_when_a_later_one_denies() {
+    let per_key = limiter(Quota::per_hour(3));
+    let limits = [
+        RequestLimit::new("per-key", Arc::clone(&per_key), keys::api_key()),
+        RequestLimit::new("in-all", limiter(Quota::per_minute(2)), keys::constant()),
+    ];
+    let mut service = RateLimitLayer::all(limits).legacy_headers().layer(Behind::default());
+    let mut ask = |key| ask(&mut service, request(&[("x-api-key", key)]));
+
+    let response = ask("a");
+    let policy = r#""per-key";q=3;w=3600, "in-all";q=2;w=60"#;
+    assert_eq!(fields(&response, "ratelimit-policy"), [policy]);
+    let state = r#""per-key";r=2;t=1200, "in-all";r=1;t=30"#;
+    assert_eq!(fields(&response, "ratelimit"), [state]);
+    assert_eq!(fields(&response, "x-ratelimit-limit"), ["2"], "the tightest");
+
+    assert_eq!(ask("a").status(), StatusCode::OK);
+    for _ in 0..5 {
+        let response = ask("a");
+        assert_eq!(response.status(), StatusCode::TOO_MANY_REQUESTS);
+        let state = r#""per-key";r=1;t=2400, "in-all";r=0;t=60"#;
+        assert_eq!(fields(&response, "ratelimit"), [state]);
+        assert_eq!(fields(&response, "retry-after"), ["30"]);
+    }
+    assert_eq!(per_key.peek("a").remaining(), 1);
+}
+
+#[test]
+fn of_several_limits_the_one_to_wait_for_longest_is_named() {
+    let limits = [("short", Quota::per_minute(1)), ("long", Quota::per_hour(1))]
+        .map(|(name, quota)| RequestLimit::new(name, limiter(quota), keys::constant()));
+    let layer = RateLimitLayer::all(limits).answer(|denial| {
+        let mut response = denial.response::<()>();
+        let limit = HeaderValue::try_from(denial.limit()).unwrap();
+        response.headers_mut().insert("x-denied-by", limit);
+        response
+    });
+    let mut service = layer.layer(Behind::default());
+    ask(&mut service, request(&[]));
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(fields(&response, "retry-after"), ["3600"]);
+    assert_eq!(fields(&response, "x-denied-by"), ["long"]);
+}
+
+#[test]
+fn a_refused_key_charges_no_limit() {
+    let in_all = limiter(Quota::per_hour(3));
+    let limits = [
+        RequestLimit::new("in-all", Arc::clone(&in_all), keys::constant()),
+        RequestLimit::new("per-key", limiter(Quota::per_hour(3)), keys::api_key()),
+    ];
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    assert_eq!(ask(&mut service, request(&[])).status(), StatusCode::BAD_REQUEST);
+    assert_eq!(in_all.peek(b"").remaining(), 3);
+}
+
+#[test]
+fn a_limit_without_a_key_can_be_left_out() {
+    let per_key = RequestLimit::new("per-key", limiter(Quota::per_hour(1)), keys::api_key());
+    let per_token = RequestLimit::new("per-token", limiter(Quota::per_hour(1)), keys::bearer());
+    let limits = [per_key, per_token].map(|limit| limit.missing_key(MissingKey::Allow));
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    let mut told =
+        |headers: &[_]| fields(&ask(&mut service, request(headers)), "ratelimit").concat();
+    assert_eq!(told(&[]), "");
+    assert_eq!(told(&[("x-api-key", "a")]), r#""per-key";r=0;t=3600"#);
+    assert_eq!(told(&[("authorization", "Bearer b")]), r#""per-token";r=0;t=3600"#);
+}
+
+#[test]
+fn keys_are_limited_apart_and_are_those_of_the_limiter() {
+    let limiter = limiter(Quota::per_hour(1));
+    let limit = RequestLimit::new("default", Arc::clone(&limiter), keys::api_key());
+    let mut service = service(limit);
+    let mut status = |key| ask(&mut service, request(&[("x-api-key", key)])).status();
+    assert_eq!((status("a"), status("a")), (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS));
+    assert_eq!(status("b"), StatusCode::OK);
+    assert_eq!(limiter.peek("a").remaining(), 0);
+    limiter.reset("a");
+    assert_eq!(status("a"), StatusCode::OK);
+}
+
+#[test]
+fn a_request_without_a_key_is_treated_as_stated() {
+    use StatusCode as S;
+    for (policy, expected) in [
+        (MissingKey::Refuse, [S::BAD_REQUEST, S::BAD_REQUEST]),
+        (MissingKey::Deny, [S::TOO_MANY_REQUESTS, S::TOO_MANY_REQUESTS]),
+        (MissingKey::Share, [S::OK, S::TOO_MANY_REQUESTS]),
+        (MissingKey::Allow, [S::OK, S::OK]),
+    ] {
+        for without in [vec![], vec![("x-api-key", "")]] {
+            let limit = limit(Quota::per_hour(1), keys::api_key()).missing_key(policy);
+            let mut service = service(limit);
+            let statuses = [(); 2].map(|()| ask(&mut service, request(&without)).status());
+            assert_eq!(statuses, expected, "{policy:?}");
+            assert_eq!(ask(&mut service, request(&[("x-api-key", "a")])).status(), S::OK);
+        }
+    }
+}
+
+#[test]
+fn refusing_is_what_happens_unless_stated_otherwise() {
+    let mut service = service(limit(Quota::per_hour(1), keys::api_key()));
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(fields(&response, "ratelimit"), [""; 0]);
+}
+
+#[test]
+fn over_long_key_silently_unlimited() {
+    let long = "k".repeat(70_000);
+    for (key, expected) in [
+        (keys::api_key(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
+        (keys::api_key().max_bytes(70_000), StatusCode::TOO_MANY_REQUESTS),
+    ] {
+        let limit = limit(Quota::per_hour(1), key).missing_key(MissingKey::Allow);
+        let mut service = service(limit);
+        ask(&mut service, request(&[("x-api-key", &long)]));
+        let response = ask(&mut service, request(&[("x-api-key", &long)]));
+        assert_eq!(response.status(), expected);
+    }
+}
+
+#[test]
+fn a_spoiled_key_does_not_let_off_the_limit() {
+    let refused = |key: &dyn Fn() -> RequestLimit, headers: &[(&str, &str)]| {
+        let limit = key().missing_key(MissingKey::Allow);
+        assert_eq!(ask(&mut service(limit), request(headers)).status(), StatusCode::BAD_REQUEST);
+    };
+    let api_key = || limit(Quota::per_hour(1), keys::api_key());
+    refused(&api_key, &[("x-api-key", "a"), ("x-api-key", "b")]);
+    let forwarded = || limit(Quota::per_hour(1), keys::forwarded_for(1));
+    for entry in ["unknown", "", "192.0.2.1 192.0.2.2", "192.0.2.256"] {
+        let list = format!("192.0.2.1, {entry}");
+        refused(&forwarded, &[("x-forwarded-for", &list)]);
+    }
+}
+
+#[test]
+fn the_scheme_of_a_token_counts_in_any_case() {
+    let mut service = service(limit(Quota::per_hour(1), keys::bearer()));
+    let mut status = |value| ask(&mut service, request(&[("authorization", value)])).status();
+    assert_eq!(status("Bearer one"), StatusCode::OK);
+    for again in ["Bearer one", "bEARER one", "bearer   one"] {
+        assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again}");
+    }
+    assert_eq!(status("Bearer ONE"), StatusCode::OK);
+    for none in ["Basic one", "Bearer", "Bearer ", "Bearerone", "B"] {
+        assert_eq!(status(none), StatusCode::BAD_REQUEST, "{none}");
+    }
+}
+
+#[test]
+fn what_a_client_claims_of_its_address_is_not_read() {
+    let mut service = service(limit(Quota::per_hour(1), keys::forwarded_for(2)));
+    let mut status = |values: &[&str]| {
+        let values: Vec<_> = values.iter().map(|value| ("x-forwarded-for", *value)).collect();
+        ask(&mut service, request(&values)).status()
+    };
+    assert_eq!(status(&["192.0.2.1, 10.0.0.1"]), StatusCode::OK);
+    for again in [
+        &["192.0.2.1, 10.0.0.2"][..],
+        &["192.0.2.1:4711,10.0.0.1"],
+        &["203.0.113.9, 192.0.2.1, 10.0.0.1"],
+        &["203.0.113.9", "192.0.2.1", "10.0.0.1"],
+        &["nonsense, 192.0.2.1", "10.0.0.1"],
+        &["::ffff:192.0.2.1, 10.0.0.1"],
+    ] {
+        assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again:?}");
+    }
+    assert_eq!(status(&["192.0.2.2, 10.0.0.1"]), StatusCode::OK);
+    assert_eq!(status(&["10.0.0.1"]), StatusCode::BAD_REQUEST, "one proxy is missing");
+}
+
+#[test]
+fn with_nobody_to_trust_nothing_is_trusted() {
+    for hops in [0, keys::MAX_TRUSTED_HOPS + 1, usize::MAX] {
+        let mut service = service(limit(Quota::per_hour(1), keys::forwarded_for(hops)));
+        let response = ask(&mut service, request(&[("x-forwarded-for", "192.0.2.1")]));
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+    }
+}
+
+#[test]
+fn every_ipv6_address_its_own_key_is_not_what_peers_get() {
+    let peer = keys::peer_address(|extensions| extensions.get::<SocketAddr>().map(SocketAddr::ip));
+    let mut service = service(limit(Quota::per_hour(1), peer));
+    let mut status = |address: &str| {
+        let mut request = request(&[]);
+        let address: IpAddr = address.parse().unwrap();
+        request.extensions_mut().insert(SocketAddr::new(address, 80));
+        ask(&mut service, request).status()
+    };
+    assert_eq!(status("2001:db8:1:2::1"), StatusCode::OK);
+    assert_eq!(status("2001:db8:1:2:3::4"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("2001:db8:1:3::1"), StatusCode::OK);
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "nobody attached an address");
+}
+
+#[test]
+fn a_pair_of_keys_is_a_key() {
+    let key = (keys::api_key(), keys::method_and_path());
+    let mut service = service(limit(Quota::per_hour(1), key));
+    let mut status = |method, path, key| {
+        let request = Request::builder().method(method).uri(path).header("x-api-key", key);
+        ask(&mut service, request.body(()).unwrap()).status()
+    };
+    for (method, path, key) in [("GET", "/a", "k"), ("PUT", "/a", "k"), ("GET", "/b", "k")] {
+        assert_eq!(status(method, path, key), StatusCode::OK, "{method} {path}");
+    }
+    assert_eq!(status("GET", "/a?query", "k"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("GET", "/a", "l"), StatusCode::OK);
+}
+
+#[test]
+fn grpc_is_answered_in_its_own_words() {
+    for (content_type, code) in [
+        ("application/grpc", Some("8")),
+        ("application/grpc+proto", Some("8")),
+        ("application/grpc-web+json", Some("8")),
+        ("Application/GRPC;x=y", Some("8")),
+        ("application/grpcx", None),
+        ("application/json", None),
+    ] {
+        let mut service = service(limit(Quota::per_hour(1), keys::constant()));
+        ask(&mut service, request(&[]));
+        let response = ask(&mut service, request(&[("content-type", content_type)]));
+        assert_eq!(fields(&response, "grpc-status"), Vec::from_iter(code), "{content_type}");
+        let status = code.map_or(StatusCode::TOO_MANY_REQUESTS, |_| StatusCode::OK);
+        assert_eq!(response.status(), status, "{content_type}");
+        assert_eq!(fields(&response, "retry-after"), ["3600"]);
+        let echoed = code.map(|_| content_type);
+        assert_eq!(fields(&response, "content-type"), Vec::from_iter(echoed));
+    }
+    let refused = |limit: RequestLimit| {
+        let grpc = request(&[("content-type", "application/grpc")]);
+        fields(&ask(&mut service(limit), grpc), "grpc-status").concat()
+    };
+    let no_key = || limit(Quota::per_hour(1), keys::api_key());
+    assert_eq!(refused(no_key()), "3");
+    assert_eq!(refused(no_key().missing_key(MissingKey::Deny)), "8");
+    assert_eq!(refused(limit(Quota::per_hour(1), keys::forwarded_for(0))), "13");
+}
+
+#[test]
+fn the_answer_can_be_ones_own() {
+    let layer = RateLimitLayer::new(limit(Quota::per_hour(1), keys::api_key())).answer(|denial| {
+        let mut response = denial.response::<()>();
+        if let Reason::Limit(decision) = denial.reason() {
+            *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+            assert_eq!(denial.retry_after(), decision.retry_after());
+            response.headers_mut().insert("retry-after", HeaderValue::from_static("7"));
+        }
+        response.headers_mut().insert("x-denied-by", HeaderValue::from_static("test"));
+        response
+    });
+    let mut service = layer.layer(Behind::default());
+    assert_eq!(
+        ask(&mut service, request(&[("x-api-key", "a")])).headers().get("x-denied-by"),
+        None
+    );
+    let response = ask(&mut service, request(&[("x-api-key", "a")]));
+    assert_eq!(response.status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert_eq!(fields(&response, "retry-after"), ["7"]);
+    assert_eq!(fields(&response, "ratelimit"), [r#""default";r=0;t=3600"#]);
+    assert_eq!(fields(&response, "x-denied-by"), ["test"]);
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+    assert_eq!(fields(&response, "x-denied-by"), ["test"]);
+}
+
+#[test]
+fn clones_of_a_service_share_the_limit() {
+    let mut first = service(limit(Quota::per_hour(1), keys::constant()));
+    let mut second = first.clone();
+    assert_eq!(ask(&mut first, request(&[])).status(), StatusCode::OK);
+    assert_eq!(ask(&mut second, request(&[])).status(), StatusCode::TOO_MANY_REQUESTS);
+}
+
+#[test]
+fn the_instance_that_was_polled_ready_is_called_also_after_a_denial() {
+    let mut service = service(limit(Quota::per_hour(2), keys::api_key()));
+    for key in ["a", "", "a", "a", "b"] {
+        // `Behind` panics when an instance is called that was not polled ready.
+        ask(&mut service, request(&[("x-api-key", key)]));
+    }
+    assert_eq!(service.get_ref().calls.get(), 3);
+}
+
+proptest! {
+    /// Any bytes that a header field may hold: no panic, no answer without a decision, and never more
+    /// let through than there are keys.
+    #[test]
+    fn odd_header_bytes_are_refused_or_limited(
+        values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 1..6),
+        name in ".{0,20}",
+    ) {
+        let limiter = limiter(Quota::per_hour(1));
+        let limits: [RequestLimit; 4] = [
+            RequestLimit::new(&name, Arc::clone(&limiter), keys::api_key()),
+            RequestLimit::new(&name, Arc::clone(&limiter), keys::bearer()),
+            RequestLimit::new(&name, Arc::clone(&limiter), keys::forwarded_for(1)),
+            RequestLimit::new(&name, limiter, keys::forwarded_for(3)),
+        ];
+        let mut odd = request(&[]);
+        for value in &values {
+            for field in ["x-api-key", "authorization", "x-forwarded-for", "content-type"] {
+                if let Ok(value) = HeaderValue::from_bytes(value) {
+                    odd.headers_mut().append(field, value);
+                }
+            }
+        }
+        for limit in limits {
+            let mut service = service(limit);
+            ask(&mut service, odd.clone());
+            let again = ask(&mut service, odd.clone());
+            let told = again.headers().get("grpc-status").is_some();
+            prop_assert!(told || !again.status().is_success(), "{:?}", again);
+        }
+    }
+}
