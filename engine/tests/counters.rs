@@ -263,7 +263,10 @@ fn a_reset_forgets_everything_once() {
         assert!(counter.check_n(3).is_allowed() && log.check_n(3).is_allowed());
         assert!(!counter.check().is_allowed() && !log.check().is_allowed());
         // One sub-window more, and 1 ns for each reset within the same nanosecond.
-        clock.advance(Duration::from_nanos(1_250));
+        clock.advance(Duration::from_nanos(990));
+        assert!(counter.peek().remaining() == 0 && log.peek().remaining() == 0);
+        assert_eq!(sharded.peek().remaining(), 0);
+        clock.advance(Duration::from_nanos(260));
         assert!(counter.peek().remaining() == 3 && log.peek().remaining() == 3);
         counter.reset();
         sharded.reset();
