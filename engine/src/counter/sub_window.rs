@@ -160,6 +160,7 @@ pub(super) struct SubWindows {
 /// Units that were taken.
 pub(super) struct Taken {
     /// What was asked for, or more.
+    #[cfg_attr(not(feature = "std"), allow(dead_code, reason = "only blocks ask for more"))]
     pub(super) units: u64,
     pub(super) usage: Usage,
 }
