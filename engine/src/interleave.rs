@@ -109,6 +109,10 @@ impl AtomicU64 {
         self.access(Access::Add(value))
     }
 
+    pub(crate) fn fetch_sub(&self, value: u64, order: Ordering) -> u64 {
+        self.fetch_add(value.wrapping_neg(), order)
+    }
+
     pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
         loop {
             let seen = self.load(order);
