@@ -16,7 +16,7 @@ use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
 };
 use tidegate_engine::{
-    CalendarWindow, FixedWindow, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, SlidingWindow,
 };
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -390,6 +390,19 @@ fn every_ipv6_address_its_own_key_is_not_what_peers_get() {
     assert_eq!(status("2001:db8:1:3::1"), StatusCode::OK);
     let response = ask(&mut service, request(&[]));
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "nobody attached an address");
+}
+
+#[test]
+fn a_prefix_makes_more_of_a_network_one_key() {
+    let key = keys::forwarded_for(1).ipv6_prefix(56);
+    let limiter = limiter(Quota::per_hour(1));
+    let mut service = service(RequestLimit::new("default", Arc::clone(&limiter), key));
+    let mut status = |address| ask(&mut service, request(&[("x-forwarded-for", address)])).status();
+    assert_eq!(status("2001:db8:1:200::1"), StatusCode::OK);
+    assert_eq!(status("[2001:db8:1:2ff::2]:80"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
+    let key = IpKey::from("2001:db8:1:211::".parse::<IpAddr>().unwrap()).prefix(56);
+    assert_eq!(limiter.peek(key).remaining(), 0, "the key that the limiter itself takes");
 }
 
 #[test]

@@ -1,7 +1,6 @@
 //! Keys from addresses.
 //!
-//! An IPv4 address is a key; of an IPv6 address the first 64 bits are, the least that a
-//! network gives to one customer. An IPv4 address in the form of an IPv6 one is the IPv4 address.
+//! They are [`IpKey`](crate::IpKey)s: networks that one client holds, not single addresses.
 
 use core::net::{IpAddr, SocketAddr};
 use core::str;
@@ -9,7 +8,8 @@ use core::str;
 use http::Extensions;
 use http::header::HeaderName;
 
-use crate::key::{KeyHash, KeyHasher};
+use crate::address::{IpKey, MAX_IPV6_PREFIX};
+use crate::key::{Key as _, KeyHash, KeyHasher};
 
 use super::super::Head;
 use super::{KeyError, KeyExtractor};
@@ -21,10 +21,14 @@ const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The peer's address as a key: [`peer_address`].
 #[derive(Clone, Copy, Debug)]
-pub struct PeerAddress<F>(F);
+pub struct PeerAddress<F> {
+    find: F,
+    prefix: u8,
+}
 
 /// The address of whoever is connected, which `find` reads from what the server has attached to the
-/// request; [`KeyError::NoPeer`] where there is none. IPv6 addresses count by their first 64 bits.
+/// request; [`KeyError::NoPeer`] where there is none. The key is its [`IpKey`](crate::IpKey): an IPv6
+/// address counts by its first 64 bits, or fewer with [`PeerAddress::ipv6_prefix`].
 ///
 /// Behind a proxy that is the proxy's address: see [`forwarded_for`].
 ///
@@ -44,7 +48,15 @@ pub fn peer_address<F>(find: F) -> PeerAddress<F>
 where
     F: Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
 {
-    PeerAddress(find)
+    PeerAddress { find, prefix: MAX_IPV6_PREFIX }
+}
+
+impl<F> PeerAddress<F> {
+    /// How many bits of an IPv6 address count, as with [`IpKey::prefix`](crate::IpKey::prefix).
+    #[must_use]
+    pub fn ipv6_prefix(self, bits: u8) -> Self {
+        Self { prefix: bits, ..self }
+    }
 }
 
 impl<F> KeyExtractor for PeerAddress<F>
@@ -52,8 +64,8 @@ where
     F: Fn(&Extensions) -> Option<IpAddr> + Send + Sync + 'static,
 {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
-        let peer = (self.0)(head.extensions()).ok_or(KeyError::NoPeer)?;
-        Ok(address_key(peer, hasher))
+        let peer = (self.find)(head.extensions()).ok_or(KeyError::NoPeer)?;
+        Ok(IpKey::from(peer).prefix(self.prefix).hash_with(hasher))
     }
 }
 
@@ -61,6 +73,7 @@ where
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardedFor {
     trusted_hops: usize,
+    prefix: u8,
 }
 
 /// The client's address from `X-Forwarded-For`, of which the last `trusted_hops` proxies are trusted.
@@ -72,11 +85,20 @@ pub struct ForwardedFor {
 ///
 /// `trusted_hops` is from 1 to [`MAX_TRUSTED_HOPS`]; with any other number nobody is trusted and
 /// every request is [`KeyError::NoPeer`]. Fewer entries than that are [`KeyError::NoKey`], an entry that
-/// is empty or not an address (with or without a port) is [`KeyError::Malformed`]. IPv6 addresses count by their
-/// first 64 bits. O(`trusted_hops`) entries.
+/// is empty or not an address (with or without a port) is [`KeyError::Malformed`]. The key is the
+/// address's [`IpKey`](crate::IpKey): an IPv6 address counts by its first 64 bits, or fewer with
+/// [`ForwardedFor::ipv6_prefix`]. O(`trusted_hops`) entries.
 #[must_use]
 pub fn forwarded_for(trusted_hops: usize) -> ForwardedFor {
-    ForwardedFor { trusted_hops }
+    ForwardedFor { trusted_hops, prefix: MAX_IPV6_PREFIX }
+}
+
+impl ForwardedFor {
+    /// How many bits of an IPv6 address count, as with [`IpKey::prefix`](crate::IpKey::prefix).
+    #[must_use]
+    pub fn ipv6_prefix(self, bits: u8) -> Self {
+        Self { prefix: bits, ..self }
+    }
 }
 
 impl KeyExtractor for ForwardedFor {
@@ -88,7 +110,8 @@ impl KeyExtractor for ForwardedFor {
         let fields = head.headers().get_all(FORWARDED_FOR).into_iter().rev();
         let mut entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));
         let entry = entries.nth(self.trusted_hops - 1).ok_or(KeyError::NoKey)?.trim_ascii();
-        address(entry).map(|client| address_key(client, hasher)).ok_or(KeyError::Malformed)
+        let client = address(entry).ok_or(KeyError::Malformed)?;
+        Ok(IpKey::from(client).prefix(self.prefix).hash_with(hasher))
     }
 }
 
@@ -98,13 +121,6 @@ fn address(entry: &[u8]) -> Option<IpAddr> {
     let bracketed = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let plain = bracketed.unwrap_or(entry).parse().ok();
     plain.or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()))
-}
-
-fn address_key(address: IpAddr, hasher: &KeyHasher) -> KeyHash {
-    match address.to_canonical() {
-        IpAddr::V4(address) => hasher.hash_u64(u64::from(address.to_bits())),
-        IpAddr::V6(address) => hasher.hash_u128((address.to_bits() >> 64) << 64),
-    }
 }
 
 #[cfg(test)]
@@ -129,15 +145,5 @@ mod tests {
             assert_eq!(address(entry.as_bytes()), expected, "{entry}");
         }
         assert_eq!(address(b"\xff"), None);
-    }
-
-    #[test]
-    fn every_ipv6_address_its_own_key_is_not_what_happens() {
-        let hasher = KeyHasher::rapid(1);
-        let key = |text: &str| address_key(text.parse().unwrap(), &hasher);
-        assert_eq!(key("2001:db8:1:2::1"), key("2001:db8:1:2:ffff:ffff:ffff:ffff"));
-        assert_ne!(key("2001:db8:1:2::1"), key("2001:db8:1:3::1"));
-        assert_eq!(key("::ffff:192.0.2.1"), key("192.0.2.1"));
-        assert_ne!(key("192.0.2.1"), key("192.0.2.2"));
     }
 }
