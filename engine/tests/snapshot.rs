@@ -199,7 +199,11 @@ fn the_byte_form_is_what_it_was() {
     let checksum = expected.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
     assert_eq!(bytes[bytes.len() - 8..], checksum.to_le_bytes());
     // As long as seeds are kept, so are fingerprints.
-    assert_eq!(KeyHasher::rapid(7).fingerprint(), KeyHasher::rapid(7).fingerprint());
+    assert_eq!(KeyHasher::rapid(7).fingerprint(), Fingerprint::from_bits(0x7e17_2be4_69fe_666f));
+    assert_eq!(
+        KeyHasher::siphash([7; 16]).fingerprint(),
+        Fingerprint::from_bits(0xb6f6_0986_4b31_fab3)
+    );
 }
 
 #[test]
