@@ -63,6 +63,28 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     }
 }
 
+/// Algorithms other than GCRA for many keys, ours before the peers that have them.
+///
+/// # Errors
+/// When this program is built without the peers.
+pub fn algorithms() -> Result<Vec<Entry>, Failure> {
+    #[cfg(not(feature = "peers"))]
+    return Err(Failure::SetUp("the peers need `--features peers` at build time".to_owned()));
+    #[cfg(feature = "peers")]
+    {
+        use crate::contenders::{
+            RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
+        };
+        Ok(vec![
+            Entry::peer::<VolgaFixedWindow>(),
+            Entry::peer::<VolgaSlidingWindow>(),
+            Entry::peer::<RateGuard>(),
+            Entry::peer::<ThrottleNetLog>(),
+            Entry::peer::<TokioSemaphore>(),
+        ])
+    }
+}
+
 /// Everybody this program is built with.
 #[must_use]
 pub fn all() -> Vec<Entry> {

@@ -17,7 +17,8 @@ pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip
 #[cfg(feature = "peers")]
 pub use self::peers::{
     GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
-    PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
+    PingoraLimits, Quota, RateGuard, Ratelimit, SccU64, ThrottleNetLog, Throttlecrab,
+    TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
 };
 use crate::failure::Failure;
 use crate::script::CallKey;
