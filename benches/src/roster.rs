@@ -74,8 +74,12 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
     {
         use crate::contenders::{
             RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
+            Windowed,
         };
+        use tidegate_engine::FixedWindow;
+
         Ok(vec![
+            Entry::algorithm::<Windowed<FixedWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),
             Entry::peer::<VolgaSlidingWindow>(),
             Entry::peer::<RateGuard>(),

@@ -22,6 +22,7 @@ use tidegate_benches::{
 /// what was measured is what its name says.
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 struct Options {
     /// Print one JSON object a line instead of a table
     #[arg(long)]

@@ -1,5 +1,7 @@
 //! The limiters that take part, behind one statically dispatched trait.
 
+#[cfg(feature = "peers")]
+mod algorithms;
 mod governor;
 mod ours;
 #[cfg(feature = "peers")]
@@ -12,6 +14,8 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "peers")]
+pub use self::algorithms::{Window, Windowed};
 pub use self::governor::GovernorString;
 pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip, Style};
 #[cfg(feature = "peers")]
