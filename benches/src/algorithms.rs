@@ -3,6 +3,8 @@
 use core::num::NonZeroU32;
 use core::time::Duration;
 
+use crate::workloads::Plan;
+
 /// A window that does not end within a run.
 pub const WINDOW: Duration = Duration::from_hours(24 * 365);
 /// Sub-windows of a window, where it has some.
@@ -18,4 +20,10 @@ pub const LOG_WINDOW: Duration = Duration::from_micros(100);
 #[must_use]
 pub fn charges(units: NonZeroU32) -> u32 {
     units.get().min(2)
+}
+
+/// The limit and the window of a log in which entries expire as fast as they are made, or never.
+#[must_use]
+pub fn log_of(plan: &Plan) -> (u32, Duration) {
+    if plan.allowed { (LOG_LIMIT, LOG_WINDOW) } else { (plan.burst.get(), WINDOW) }
 }

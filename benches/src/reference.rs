@@ -1,5 +1,6 @@
 //! What a figure is a multiple of.
 
+use crate::contenders::Label;
 use crate::roster;
 use crate::runner::Measured;
 
@@ -14,7 +15,14 @@ pub fn rate(one: &Measured, all: &[Measured]) -> f64 {
     if one.beside.is_some() {
         return one.rates.median;
     }
-    let variant = one.label.variant.as_deref();
-    let peers = all.iter().filter(|other| other.beside.is_some() && other.beside == variant);
+    let peers = all.iter().filter(|other| is_beside(&one.label, other.beside));
     peers.map(|peer| peer.rates.median).fold(f64::NAN, f64::max)
+}
+
+/// Whether a peer that is set beside `beside` is to be compared with this variant of ours: with it, or with a form of
+/// it.
+#[must_use]
+pub fn is_beside(ours: &Label, beside: Option<&str>) -> bool {
+    let variant = ours.variant.as_deref().unwrap_or_default();
+    beside.is_some_and(|beside| variant.starts_with(beside))
 }

@@ -73,17 +73,27 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
     #[cfg(feature = "peers")]
     {
         use crate::contenders::{
-            RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
-            Windowed,
+            Alone, LeakyBucketQueue, RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow,
+            VolgaSlidingWindow, Windowed,
         };
-        use tidegate_engine::FixedWindow;
+        use tidegate_engine::{
+            Concurrency, FixedWindow, Queue, ShardedCounter, SlidingLog, SlidingWindow,
+            SubWindowCounter,
+        };
 
         Ok(vec![
             Entry::algorithm::<Windowed<FixedWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),
+            Entry::algorithm::<Windowed<SlidingWindow>>(),
             Entry::peer::<VolgaSlidingWindow>(),
+            Entry::algorithm::<Alone<SubWindowCounter>>(),
+            Entry::algorithm::<Alone<ShardedCounter>>(),
             Entry::peer::<RateGuard>(),
+            Entry::algorithm::<Alone<SlidingLog>>(),
             Entry::peer::<ThrottleNetLog>(),
+            Entry::algorithm::<Alone<Queue>>(),
+            Entry::peer::<LeakyBucketQueue>(),
+            Entry::algorithm::<Alone<Concurrency>>(),
             Entry::peer::<TokioSemaphore>(),
         ])
     }

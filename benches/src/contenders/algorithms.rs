@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::num::NonZeroU32;
 
-use tidegate_engine::{FixedWindow, Limiter, Rule};
+use tidegate_engine::{FixedWindow, Limiter, Rule, SlidingWindow};
 
 use super::Contender;
 use crate::algorithms::{WINDOW, charges};
@@ -21,6 +21,14 @@ pub trait Window: Rule {
 
 impl Window for FixedWindow {
     const NAME: &'static str = "fixed-window-u64";
+
+    fn of(limit: u64) -> Self {
+        Self::new(limit, WINDOW)
+    }
+}
+
+impl Window for SlidingWindow {
+    const NAME: &'static str = "sliding-window-u64";
 
     fn of(limit: u64) -> Self {
         Self::new(limit, WINDOW)

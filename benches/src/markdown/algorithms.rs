@@ -3,6 +3,7 @@
 use crate::contenders::Label;
 use crate::failure::Failure;
 use crate::record::{Line, Speed};
+use crate::reference::is_beside;
 use crate::workloads::Workload;
 
 use super::{absences, labels, list, losses, origin, paragraph, speeds, two_digits};
@@ -38,11 +39,11 @@ fn workloads() -> impl Iterator<Item = Workload> {
 
 /// The row of one of ours: millions a second and the multiple of the best peer, by rising numbers of
 /// threads.
-fn row(lines: &[Line], label: &Label) -> Option<String> {
-    let variant = label.variant.as_deref()?;
+fn row(lines: &[Line], ours: &Label) -> Option<String> {
+    let variant = ours.variant.as_deref()?;
     let cell = |workload| {
-        let ratios = speeds(lines, label, workload).map(|speed| two_digits(speed.ratio));
-        let mops = speeds(lines, label, workload).map(|speed| format!("{:.1}", speed.mops));
+        let ratios = speeds(lines, ours, workload).map(|speed| two_digits(speed.ratio));
+        let mops = speeds(lines, ours, workload).map(|speed| format!("{:.1}", speed.mops));
         match (list(ratios), list(mops)) {
             (Some(ratios), Some(mops)) => format!("{ratios} ({mops})"),
             _ => "-".to_owned(),
@@ -52,7 +53,7 @@ fn row(lines: &[Line], label: &Label) -> Option<String> {
     let mut peers: Vec<&str> = Vec::new();
     for line in lines {
         if let Line::Speed(Speed { label, beside, .. }) = line
-            && beside.as_deref() == Some(variant)
+            && is_beside(ours, beside.as_deref())
             && !peers.contains(&label.contender.as_str())
         {
             peers.push(&label.contender);

@@ -5,8 +5,7 @@ use core::num::NonZeroU32;
 
 use tokio::sync::Semaphore;
 
-use super::without_keys;
-use crate::contenders::Contender;
+use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 

@@ -3,7 +3,6 @@
 use core::fmt;
 use core::hint::black_box;
 use core::num::NonZeroU32;
-use core::time::Duration;
 
 use quanta::Clock;
 use rate_guard_core::SimpleRateLimitError;
@@ -11,9 +10,8 @@ use rate_guard_core::cores::SlidingWindowCounterCore;
 use throttle_net::SlidingWindowLog;
 use volga_rate_limiter::{FixedWindowRateLimiter, RateLimiter, SlidingWindowRateLimiter};
 
-use super::without_keys;
-use crate::algorithms::{LOG_LIMIT, LOG_WINDOW, SUB_WINDOWS, WINDOW, charges};
-use crate::contenders::Contender;
+use crate::algorithms::{SUB_WINDOWS, WINDOW, charges, log_of};
+use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
@@ -164,9 +162,4 @@ impl Contender for ThrottleNetLog {
     fn live_keys(&self) -> Option<usize> {
         None
     }
-}
-
-/// A log in which entries expire as fast as they are made, or never.
-fn log_of(plan: &Plan) -> (u32, Duration) {
-    if plan.allowed { (LOG_LIMIT, LOG_WINDOW) } else { (plan.burst.get(), WINDOW) }
 }
