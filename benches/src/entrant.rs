@@ -55,6 +55,12 @@ impl Entry {
         }
     }
 
+    /// An algorithm of ours, of which no more is demanded than of a peer.
+    #[must_use]
+    pub fn algorithm<C: Contender>() -> Self {
+        Self { beside: None, ..Self::peer::<C>() }
+    }
+
     /// A variant of ours.
     #[must_use]
     pub fn ours<O: Audited>() -> Self {

@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
+pub mod algorithms;
 pub mod audit;
 pub mod child;
 pub mod contenders;
@@ -21,9 +22,11 @@ pub mod figure;
 pub mod first_checks;
 pub mod machine;
 pub mod markdown;
+pub mod marks;
 pub mod memory;
 pub mod published;
 pub mod record;
+pub mod reference;
 pub mod report;
 pub mod roster;
 pub mod runner;

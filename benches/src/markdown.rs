@@ -1,28 +1,24 @@
 //! The README's tables, made from recorded lines.
 
+mod algorithms;
+
 use core::fmt::Write as _;
 
 use crate::contenders::{Label, Remarks};
 use crate::failure::Failure;
+use crate::marks;
 use crate::record::{Line, Memory, Run, Speed};
 use crate::roster;
 use crate::verdict::{self, Loss};
 use crate::workloads::Workload;
 
-/// The line before what is made.
-const BEGIN: &str = "<!-- written by the `figure` program of benches: begin -->";
-/// The line after it.
-const END: &str = "<!-- written by the `figure` program of benches: end -->";
-
-/// The document with what stands between the marks made anew.
+/// The document with its tables made anew from two recordings.
 ///
 /// # Errors
-/// When the document does not have both marks, or nothing is recorded.
-pub fn renew(document: &str, lines: &[Line]) -> Result<String, Failure> {
-    let unmarked = || Failure::SetUp(format!("there are no lines {BEGIN} and {END}"));
-    let (before, rest) = document.split_once(BEGIN).ok_or_else(unmarked)?;
-    let (_, after) = rest.split_once(END).ok_or_else(unmarked)?;
-    Ok(format!("{before}{BEGIN}\n{}{END}{after}", section(lines)?))
+/// When the document does not have their marks, or nothing is recorded.
+pub fn renew(document: &str, lines: &[Line], algorithms: &[Line]) -> Result<String, Failure> {
+    let document = marks::renew(document, "speeds", &section(lines)?)?;
+    marks::renew(&document, "algorithms", &algorithms::section(algorithms)?)
 }
 
 /// How the figures came about, the table, what belongs to it, and where we lose.

@@ -35,22 +35,32 @@ fn notes_say_who_is_late_who_is_absent_and_where_we_lose() {
 }
 
 #[test]
-fn only_what_stands_between_the_marks_is_made_anew() {
-    let document = format!("before\n{BEGIN}\nold\n{END}\nafter\n");
-    let lines = samples::lines();
-    let renewed = renew(&document, &lines).expect("marks");
-    assert!(renewed.starts_with("before\n") && renewed.ends_with("\nafter\n"), "{renewed}");
-    assert!(!renewed.contains("old"), "{renewed}");
-    assert_eq!(renew(&renewed, &lines), Ok(renewed));
-    assert!(renew("no marks", &lines).is_err());
-    assert!(renew(&document, &[samples::run()]).is_err());
+fn without_figures_there_is_nothing_to_show() {
+    assert!(section(&[samples::run()]).is_err());
+    assert!(algorithms::section(&[samples::run()]).is_err());
+}
+
+#[test]
+fn an_algorithm_stands_beside_its_peers() {
+    let lines = [
+        samples::ours("hot-denied", 1, "sliding-log", 8.0),
+        samples::peer_beside("hot-denied", 1, "other-log", 2.0, "sliding-log"),
+    ];
+    let text = algorithms::section(&lines).expect("figures");
+    let row = "| **sliding-log** | - | 8.00 (8.0) | - | - | other-log |";
+    assert!(text.lines().any(|line| line == row), "{text}");
 }
 
 /// After a new recording: `cargo run --release -p tidegate-benches --bin figure`.
 #[test]
 fn the_published_tables_are_made_from_what_is_recorded() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let lines = crate::record::read(&root.join(crate::published::RECORD)).expect("a recording");
+    let read = |path| crate::record::read(&root.join(path)).expect("a recording");
+    let lines = read(crate::published::RECORD);
+    let algorithms = read(crate::published::ALGORITHMS_RECORD);
     let readme = std::fs::read_to_string(root.join(crate::published::README)).expect("a README");
-    assert!(renew(&readme, &lines).expect("figures and marks") == readme, "run `figure`");
+    assert!(
+        renew(&readme, &lines, &algorithms).expect("figures and marks") == readme,
+        "run `figure`"
+    );
 }

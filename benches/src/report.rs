@@ -109,7 +109,11 @@ impl<W: Write> Report<W> {
             out,
             "Rates: million checks a second by all threads together, median (slowest-fastest)."
         )?;
-        writeln!(out, "Ratio: to governor-string's; less is better for memory, more elsewhere.")?;
+        writeln!(
+            out,
+            "Ratio: to governor-string's, or the best peer's of an algorithm; less is better for memory,\n\
+             more elsewhere."
+        )?;
         for (label, reasons) in verdict::absences(&self.lines) {
             writeln!(out, "{label} takes no part in {reasons}.")?;
         }

@@ -63,6 +63,42 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     }
 }
 
+/// Algorithms other than GCRA for many keys, ours before the peers that have them.
+///
+/// # Errors
+/// When this program is built without the peers.
+pub fn algorithms() -> Result<Vec<Entry>, Failure> {
+    #[cfg(not(feature = "peers"))]
+    return Err(Failure::SetUp("the peers need `--features peers` at build time".to_owned()));
+    #[cfg(feature = "peers")]
+    {
+        use crate::contenders::{
+            Alone, LeakyBucketQueue, RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow,
+            VolgaSlidingWindow, Windowed,
+        };
+        use tidegate_engine::{
+            Concurrency, FixedWindow, Queue, ShardedCounter, SlidingLog, SlidingWindow,
+            SubWindowCounter,
+        };
+
+        Ok(vec![
+            Entry::algorithm::<Windowed<FixedWindow>>(),
+            Entry::peer::<VolgaFixedWindow>(),
+            Entry::algorithm::<Windowed<SlidingWindow>>(),
+            Entry::peer::<VolgaSlidingWindow>(),
+            Entry::algorithm::<Alone<SubWindowCounter>>(),
+            Entry::algorithm::<Alone<ShardedCounter>>(),
+            Entry::peer::<RateGuard>(),
+            Entry::algorithm::<Alone<SlidingLog>>(),
+            Entry::peer::<ThrottleNetLog>(),
+            Entry::algorithm::<Alone<Queue>>(),
+            Entry::peer::<LeakyBucketQueue>(),
+            Entry::algorithm::<Alone<Concurrency>>(),
+            Entry::peer::<TokioSemaphore>(),
+        ])
+    }
+}
+
 /// Everybody this program is built with.
 #[must_use]
 pub fn all() -> Vec<Entry> {

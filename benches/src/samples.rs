@@ -22,7 +22,12 @@ pub fn ours(workload: &str, threads: usize, variant: &str, mops: f64) -> Line {
 
 /// A peer's figure, to be set beside our `precise`.
 pub fn peer(workload: &str, threads: usize, name: &str, mops: f64) -> Line {
-    speed(workload, threads, label(name, None), mops, Some("precise".to_owned()))
+    peer_beside(workload, threads, name, mops, "precise")
+}
+
+/// A peer's figure, to be set beside a variant of ours.
+pub fn peer_beside(workload: &str, threads: usize, name: &str, mops: f64, beside: &str) -> Line {
+    speed(workload, threads, label(name, None), mops, Some(beside.to_owned()))
 }
 
 /// A row of memory, where the reference takes a hundred bytes.

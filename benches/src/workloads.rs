@@ -77,6 +77,12 @@ impl Workload {
         matches!(self, Self::HotAllowed | Self::HotDenied)
     }
 
+    /// Whether the same keys are checked again and again, after they have been put in place.
+    #[must_use]
+    pub const fn is_repeated(self) -> bool {
+        !matches!(self, Self::NewKey | Self::Memory)
+    }
+
     /// Whether checks are spread over so many keys that most of them miss the cache: what batches
     /// are for.
     #[must_use]

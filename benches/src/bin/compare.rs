@@ -15,13 +15,14 @@ use tidegate_benches::record::{self, Absence, Line, Memory, Run, Speed};
 use tidegate_benches::report::{Format, Report};
 use tidegate_benches::runner::{self, Measured, Settings};
 use tidegate_benches::{
-    Failure, Workload, child, date, draw, first_checks, machine, memory, roster,
+    Failure, Workload, child, date, draw, first_checks, machine, memory, reference, roster,
 };
 
 /// Runs our limiter and governor's keyed one side by side, in turn, in one process, and checks that
 /// what was measured is what its name says.
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
+#[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 struct Options {
     /// Print one JSON object a line instead of a table
     #[arg(long)]
@@ -29,6 +30,10 @@ struct Options {
     /// Let everybody take part, not governor alone; needs a build with `--features peers`
     #[arg(long)]
     peers: bool,
+    /// Run algorithms other than GCRA for many keys instead, each beside the peers that have it; needs a
+    /// build with `--features peers`
+    #[arg(long, conflicts_with_all = ["peers", "variant", "quick"])]
+    algorithms: bool,
     /// Run this workload only
     #[arg(long, value_name = "WORKLOAD")]
     only: Option<Workload>,
@@ -88,7 +93,9 @@ fn compare(options: &Options) -> Outcome {
     let mut report = Report::new(io::stdout(), format);
     report.begin()?;
     for workload in Workload::ALL {
-        if options.only.is_none_or(|only| only == workload) {
+        if options.only.is_none_or(|only| only == workload)
+            && (workload.is_repeated() || !options.algorithms)
+        {
             measure(workload, options, &entries, &mut report)
                 .map_err(|error| format!("{}: {error}", workload.name()))?;
         }
@@ -103,6 +110,9 @@ fn compare(options: &Options) -> Outcome {
 
 /// Ours, the reference, and the peers if they are wanted, in the order of a report.
 fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
+    if options.algorithms {
+        return roster::algorithms();
+    }
     let mut entries = roster::chosen_of_ours(&options.variant, !options.quick)?;
     entries.push(roster::reference());
     if options.peers {
@@ -180,9 +190,12 @@ fn is_reference(label: &Label) -> bool {
 }
 
 fn speeds(workload: Workload, threads: usize, measured: Vec<Measured>) -> Vec<Speed> {
-    let reference = measured.iter().find(|one| is_reference(&one.label));
-    let reference = reference.map_or(f64::NAN, |one| one.rates.median);
-    measured.into_iter().map(|one| Speed::new(workload, threads, one, reference)).collect()
+    let references: Vec<_> = measured.iter().map(|one| reference::rate(one, &measured)).collect();
+    measured
+        .into_iter()
+        .zip(references)
+        .map(|(one, reference)| Speed::new(workload, threads, one, reference))
+        .collect()
 }
 
 fn memory_lines(entries: &[Entry]) -> Result<Vec<Memory>, Failure> {
@@ -220,7 +233,7 @@ fn recording(
     mut lines: Vec<Line>,
 ) -> Result<String, Box<dyn std::error::Error>> {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    let features = if options.peers { "--features peers " } else { "" };
+    let features = if options.peers || options.algorithms { "--features peers " } else { "" };
     lines.insert(
         0,
         Line::Run(Run {

@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidegate_benches::published::{FIGURE, README, RECORD};
+use tidegate_benches::published::{ALGORITHMS_RECORD, FIGURE, README, RECORD};
 use tidegate_benches::{Failure, figure, markdown, record};
 
-/// Draws docs/compare.svg and writes the tables in README.md, from benches/recorded/compare.jsonl.
+/// Draws docs/compare.svg and writes the tables in README.md, from what is recorded in
+/// benches/recorded.
 #[derive(Debug, Parser)]
 #[command(name = "figure")]
 struct Options {
@@ -34,8 +35,9 @@ fn publish(options: Options) -> Result<(), Failure> {
     let built_in = || Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let root = options.root.unwrap_or_else(built_in);
     let lines = record::read(&root.join(RECORD))?;
+    let algorithms = record::read(&root.join(ALGORITHMS_RECORD))?;
     let readme = root.join(README);
-    let renewed = markdown::renew(&read(&readme)?, &lines)?;
+    let renewed = markdown::renew(&read(&readme)?, &lines, &algorithms)?;
     for (path, text) in [(root.join(FIGURE), figure::draw(&lines)?), (readme, renewed)] {
         fs::write(&path, text).map_err(|error| failed(&path, &error))?;
     }

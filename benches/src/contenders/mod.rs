@@ -1,9 +1,13 @@
 //! The limiters that take part, behind one statically dispatched trait.
 
+#[cfg(feature = "peers")]
+mod algorithms;
 mod governor;
 mod ours;
 #[cfg(feature = "peers")]
 mod peers;
+#[cfg(feature = "peers")]
+mod single;
 
 use core::fmt;
 use core::hint::black_box;
@@ -12,13 +16,18 @@ use core::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+#[cfg(feature = "peers")]
+pub use self::algorithms::{Window, Windowed};
 pub use self::governor::GovernorString;
 pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip, Style};
 #[cfg(feature = "peers")]
 pub use self::peers::{
-    GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
-    PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
+    GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, LeakyBucketQueue,
+    PapayaU64, PingoraLimits, Quota, RateGuard, Ratelimit, SccU64, ThrottleNetLog, Throttlecrab,
+    TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
 };
+#[cfg(feature = "peers")]
+pub use self::single::{Alone, Single};
 use crate::failure::Failure;
 use crate::script::CallKey;
 use crate::workloads::{Plan, Workload};
@@ -73,6 +82,12 @@ pub trait Contender: Sync + Sized + 'static {
     fn label() -> Label {
         Label { contender: Self::NAME.to_owned(), variant: Self::variant() }
     }
+}
+
+#[cfg(feature = "peers")]
+/// Of a limiter for one thing: only a workload with a single key can be put to it.
+fn without_keys(workload: Workload) -> Option<&'static str> {
+    (!workload.is_hot()).then_some("it has no keys")
 }
 
 /// A contender that tells enough to prove what happened inside.

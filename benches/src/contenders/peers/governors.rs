@@ -8,8 +8,8 @@ use governor::clock::{DefaultClock, QuantaUpkeepClock};
 use governor::state::keyed::{DashMapStateStore, DefaultKeyedStateStore};
 use governor::{DefaultDirectRateLimiter, DefaultKeyedRateLimiter, RateLimiter};
 
-use super::without_keys;
 use crate::contenders::governor::quota;
+use crate::contenders::without_keys;
 use crate::contenders::{Contender, Recent};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};

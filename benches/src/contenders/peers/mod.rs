@@ -2,21 +2,19 @@
 //! default clock unless its name says otherwise.
 
 mod governors;
+mod permits;
 mod pingora;
 mod quota;
 mod single;
 mod throttlecrab;
+mod windows;
 mod words;
 
 pub use self::governors::{GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep};
+pub use self::permits::TokioSemaphore;
 pub use self::pingora::PingoraLimits;
 pub use self::quota::Quota;
-pub use self::single::{LeakyBucket, Ratelimit};
+pub use self::single::{LeakyBucket, LeakyBucketQueue, Ratelimit};
 pub use self::throttlecrab::Throttlecrab;
+pub use self::windows::{RateGuard, ThrottleNetLog, VolgaFixedWindow, VolgaSlidingWindow};
 pub use self::words::{PapayaU64, SccU64};
-use crate::workloads::Workload;
-
-/// Of a limiter for one thing: only a workload with a single key can be put to it.
-fn without_keys(workload: Workload) -> Option<&'static str> {
-    (!workload.is_hot()).then_some("it has no keys")
-}

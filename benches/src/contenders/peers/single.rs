@@ -3,12 +3,13 @@
 use core::fmt;
 use core::hint::black_box;
 use core::num::NonZeroU32;
+use core::pin::pin;
+use core::task::{Context, Waker};
 
 use leaky_bucket::RateLimiter;
 use ratelimit::Ratelimiter;
 
-use super::without_keys;
-use crate::contenders::Contender;
+use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
@@ -57,6 +58,55 @@ impl Contender for LeakyBucket {
 
     fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
         self.limiter.try_acquire(units.get() as usize)
+    }
+
+    fn live_keys(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// leaky-bucket, asked to wait its turn, with units at hand so that nobody does.
+pub struct LeakyBucketQueue(RateLimiter);
+
+impl fmt::Debug for LeakyBucketQueue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("LeakyBucketQueue").finish_non_exhaustive()
+    }
+}
+
+impl LeakyBucketQueue {
+    #[inline]
+    fn wait(&self, units: usize) -> bool {
+        let turn = pin!(self.0.acquire(units));
+        turn.poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+}
+
+impl Contender for LeakyBucketQueue {
+    const NAME: &'static str = "leaky-bucket-queue";
+    const BESIDE: &'static str = "queue";
+    type Key = u64;
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        let waits = (workload == Workload::HotDenied).then_some("who does not fit waits");
+        without_keys(workload).or(waits)
+    }
+
+    fn build(plan: &Plan) -> Result<Self, Failure> {
+        let burst = plan.burst.get() as usize;
+        let mut builder = RateLimiter::builder();
+        builder.max(burst).initial(burst).refill(1).interval(plan.interval);
+        Ok(Self(builder.build()))
+    }
+
+    #[inline]
+    fn check(&self, _: &u64) -> bool {
+        // Whoever else holds its lock makes it say "wait".
+        (0..=LeakyBucket::RETRIES).any(|_| black_box(self.wait(1)))
+    }
+
+    fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
+        self.wait(units.get() as usize)
     }
 
     fn live_keys(&self) -> Option<usize> {

@@ -1,0 +1,63 @@
+//! The table of algorithms, each beside the best peer that has it.
+
+use crate::contenders::Label;
+use crate::failure::Failure;
+use crate::record::{Line, Speed};
+use crate::reference::is_beside;
+use crate::workloads::Workload;
+
+use super::{absences, labels, list, losses, origin, paragraph, speeds, two_digits};
+
+/// How the figures came about, the table, and where we lose.
+pub(super) fn section(lines: &[Line]) -> Result<String, Failure> {
+    let labels = labels(lines);
+    let mut text = String::new();
+    for line in lines {
+        if let Line::Run(run) = line {
+            paragraph(&mut text, &origin(run));
+        }
+    }
+    let rows: Vec<_> = labels.iter().filter_map(|label| row(lines, label)).collect();
+    if rows.is_empty() {
+        return Err(Failure::SetUp("there are no algorithms to show".to_owned()));
+    }
+    let names: Vec<_> = workloads().map(Workload::name).collect();
+    let head =
+        format!("| | {} | beside |\n|---|{}---|", names.join(" | "), "---|".repeat(names.len()));
+    paragraph(&mut text, &format!("{head}\n{}", rows.join("\n")));
+    for notes in [absences(lines), losses(lines)] {
+        if !notes.is_empty() {
+            paragraph(&mut text, &notes.join("\n"));
+        }
+    }
+    Ok(text)
+}
+
+fn workloads() -> impl Iterator<Item = Workload> {
+    Workload::ALL.into_iter().filter(|workload| workload.is_repeated())
+}
+
+/// The row of one of ours: millions a second and the multiple of the best peer, by rising numbers of
+/// threads.
+fn row(lines: &[Line], ours: &Label) -> Option<String> {
+    let variant = ours.variant.as_deref()?;
+    let cell = |workload| {
+        let ratios = speeds(lines, ours, workload).map(|speed| two_digits(speed.ratio));
+        let mops = speeds(lines, ours, workload).map(|speed| format!("{:.1}", speed.mops));
+        match (list(ratios), list(mops)) {
+            (Some(ratios), Some(mops)) => format!("{ratios} ({mops})"),
+            _ => "-".to_owned(),
+        }
+    };
+    let cells: Vec<_> = workloads().map(cell).collect();
+    let mut peers: Vec<&str> = Vec::new();
+    for line in lines {
+        if let Line::Speed(Speed { label, beside, .. }) = line
+            && is_beside(ours, beside.as_deref())
+            && !peers.contains(&label.contender.as_str())
+        {
+            peers.push(&label.contender);
+        }
+    }
+    Some(format!("| **{variant}** | {} | {} |", cells.join(" | "), peers.join(", ")))
+}
