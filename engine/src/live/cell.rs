@@ -59,10 +59,12 @@ mod models {
 
     use super::Cell;
 
-    /// Explores every interleaving of a reader beside so many changes, one after another. Bound: the
-    /// reader looks twice.
-    fn explore(changes: u64) {
-        loom::model(move || {
+    /// Explores a reader that looks twice beside so many changes, one after another: every interleaving, or
+    /// those with so many preemptions a run.
+    fn explore(changes: u64, preemptions: Option<usize>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions;
+        builder.check(move || {
             let cell = Arc::new(Cell::new([0, 0]));
             let writer = Arc::clone(&cell);
             let writing = thread::spawn(move || {
@@ -84,11 +86,11 @@ mod models {
 
     #[test]
     fn a_reader_beside_a_change() {
-        explore(1);
+        explore(1, None);
     }
 
     #[test]
     fn a_reader_beside_three_changes() {
-        explore(3);
+        explore(3, Some(3));
     }
 }
