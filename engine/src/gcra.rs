@@ -486,10 +486,9 @@ impl Saves for Gcra {
     }
 }
 
-/// Period in nanoseconds and count of a quota that can be enforced; `None` for a blocked one.
-        if self.unlimited {
-            return Decision::UNLIMITED;
-        }
+/// Period in nanoseconds and count of a quota that can be enforced; `None` for one that is blocked or
+/// unlimited.
+#[inline]
 fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
     if quota.period().is_zero() {
         return if quota.is_unlimited() { Ok(None) } else { Err(QuotaError::ZeroPeriod) };

@@ -40,33 +40,31 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         quota: &Quota,
     ) -> Result<Decision, QuotaError> {
         let key = self.hash(key);
-        let now = self.clock.now();
         let gcra = Gcra::in_scale(quota, self.algorithm().scale())?;
+        let (home, now) = (self.table.home(key), self.clock.now());
         let decision = if gcra.is_rounded() || self.leases.is_some() {
-            self.decide_given(key, cost, quota, now)?
+            self.decide_given(quota, &gcra, home, cost, now)
         } else {
-            let home = self.table.home(key);
             self.decide_by_word(&gcra, home, cost, now, || self.clock.now())
         };
         Ok(self.heard(key, cost, decision))
     }
 
-    /// Decides under a quota given with the call whose interval has to be rounded, or where denied checks
-    /// may be charged. Apart, so that others do not carry its registers.
+    /// Decides under a quota given with the call whose interval was rounded, or where denied checks may be
+    /// charged. Apart, so that others do not carry its registers.
     #[inline(never)]
     fn decide_given(
         &self,
-        key: KeyHash,
-        cost: u64,
         quota: &Quota,
+        rounded: &Gcra,
+        home: Home<'_, Tat>,
+        cost: u64,
         now: Timestamp,
-    ) -> Result<Decision, QuotaError> {
-        let (home, rounded) =
-            (self.table.home(key), Gcra::in_scale(quota, self.algorithm().scale())?);
-        Ok(match Fractional::of(quota, &rounded) {
-            Some(fractional) => self.decide_charging(&fractional, &rounded, home, cost, now),
-            None => self.decide_charging(&rounded, &rounded, home, cost, now),
-        })
+    ) -> Decision {
+        match Fractional::of(quota, rounded) {
+            Some(fractional) => self.decide_charging(&fractional, rounded, home, cost, now),
+            None => self.decide_charging(rounded, rounded, home, cost, now),
+        }
     }
 
     fn decide_charging<A: Algorithm<State = Tat>>(
