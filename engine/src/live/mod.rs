@@ -269,3 +269,30 @@ impl Algorithm for LiveGcra {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use core::time::Duration;
+
+    use super::{Inheritance, LiveQuota};
+    use crate::clock::Timestamp;
+    use crate::quota::Quota;
+    use crate::rule::{Algorithm as _, Rule as _};
+    use crate::table::State as _;
+
+    /// Also before anybody has rewritten it: newcomers must not take its slot.
+    #[test]
+    fn a_value_from_before_a_change_is_live_until_its_debt_has_drained() {
+        let quota = Quota::per_second(1).burst(5);
+        let gcra = LiveQuota::new(quota).algorithm().unwrap();
+        let state = gcra.state();
+        let at = |millis| Timestamp::ORIGIN.saturating_add(Duration::from_millis(millis));
+        let value = gcra.admit(0, gcra.instant(at(0)), 3).unwrap();
+        let change = gcra.change();
+        change.publish(quota, Inheritance::Keep, at(1_000), change.tat(value)).unwrap();
+        drop(change);
+        assert!(state.fresh_from(value) > gcra.instant(at(2_999)));
+        assert_eq!(state.fresh_from(value), gcra.instant(at(3_000)));
+        assert_eq!(state.fresh_from(0), 0);
+    }
+}
