@@ -89,6 +89,10 @@ impl Beside {
         }
     }
 
+    #[cfg_attr(
+        not(feature = "std"),
+        expect(clippy::unnecessary_wraps, reason = "with leases there is something else")
+    )]
     pub(crate) fn denied(&self) -> Option<ChargeDenied> {
         match self {
             #[cfg(feature = "std")]

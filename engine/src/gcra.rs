@@ -333,6 +333,7 @@ impl Gcra {
 
     /// The answer to a check at `now` that used units of a lease, of which `left` are left, while the
     /// key's word, which counts them as charged, was `tat`.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn leased(&self, tat: u64, now: u64, left: u64) -> Decision {
         let debt = tat.saturating_sub(now);
