@@ -35,6 +35,7 @@ pub struct LimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     capacity: usize,
     hasher: Source<KeyHasher>,
     leases: u64,
+    denied_bursts: u64,
     overflow: OverflowPolicy,
     max_waiters: u64,
     clock: Source<C>,
@@ -80,6 +81,7 @@ impl<R: Rule, C: Clock> LimiterBuilder<R, C> {
             capacity: DEFAULT_CAPACITY,
             hasher,
             leases: 0,
+            denied_bursts: 0,
             overflow: OverflowPolicy::default(),
             max_waiters: DEFAULT_MAX_WAITERS,
             clock,
@@ -134,17 +136,55 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
-        let Self { rule, capacity, hasher, leases, overflow, max_waiters, clock: _, observer } =
-            self;
+        let Self {
+            rule,
+            capacity,
+            hasher,
+            leases,
+            denied_bursts,
+            overflow,
+            max_waiters,
+            clock: _,
+            observer,
+        } = self;
         let clock = Source::Given(clock);
-        LimiterBuilder { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer }
+        LimiterBuilder {
+            rule,
+            capacity,
+            hasher,
+            leases,
+            denied_bursts,
+            overflow,
+            max_waiters,
+            clock,
+            observer,
+        }
     }
 
     /// Who hears of each decision; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> LimiterBuilder<R, C, P> {
-        let Self { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer: _ } =
-            self;
-        LimiterBuilder { rule, capacity, hasher, leases, overflow, max_waiters, clock, observer }
+        let Self {
+            rule,
+            capacity,
+            hasher,
+            leases,
+            denied_bursts,
+            overflow,
+            max_waiters,
+            clock,
+            observer: _,
+        } = self;
+        LimiterBuilder {
+            rule,
+            capacity,
+            hasher,
+            leases,
+            denied_bursts,
+            overflow,
+            max_waiters,
+            clock,
+            observer,
+        }
     }
 
     /// Makes the limiter: the only step that allocates.
@@ -165,11 +205,46 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             hasher: self.hasher.get(),
             clock,
             table: table.with_policy(self.overflow),
-            leases: R::leases(&algorithm, self.leases),
+            leases: R::charging_denied(&algorithm, self.denied_bursts)
+                .or_else(|| R::leases(&algorithm, self.leases)),
             algorithm,
             observer: self.observer,
             waiters: Waiters::new(self.max_waiters),
         }))
+    }
+}
+
+impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
+    /// Charges denied checks too, so that a client that keeps hammering stays banned; 0, denied checks
+    /// are free, unless set.
+    ///
+    /// A check that is denied adds its cost to the debt of the key, in the same step that denies it, until the
+    /// debt is `bursts` bursts beyond the burst, or [`MAX_BURST_TOLERANCE`](crate::MAX_BURST_TOLERANCE). A key
+    /// that is asked for faster than its rate is never admitted again; one that falls silent is admitted
+    /// after at most the time in which `bursts` bursts and the cost are granted. `retry_after` counts what the
+    /// denial itself was charged. A cost above the burst never fits and is not charged.
+    ///
+    /// The price: a denial writes to the word of its key, so denied traffic on one key no longer scales
+    /// with cores. No leases are taken beside it. Checks under a quota given with the call are
+    /// charged alike, by the bursts of that quota.
+    ///
+    /// ```
+    /// use core::time::Duration;
+    /// use tidegate_engine::{Limiter, ManualClock, Quota};
+    ///
+    /// let clock = ManualClock::new();
+    /// let limiter = Limiter::builder(Quota::per_second(1)).charge_denied(2).clock(clock.clone()).build()?;
+    /// assert!(limiter.check("login:42").is_allowed());
+    /// for _ in 0..10 {
+    ///     assert!(!limiter.check("login:42").is_allowed());
+    ///     clock.advance(Duration::from_millis(500));
+    /// }
+    /// let wait = limiter.check("login:42").retry_after();
+    /// assert_eq!(wait, Some(Duration::from_secs(3)));
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    pub fn charge_denied(self, bursts: u64) -> Self {
+        Self { denied_bursts: bursts, ..self }
     }
 }
 

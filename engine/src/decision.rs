@@ -21,6 +21,9 @@ impl Decision {
     /// `retry_after` of a cost that can never fit. Durations from words stay below 2^60 ns.
     const NEVER: u64 = u64::MAX;
 
+    /// Under an unlimited quota.
+    pub(crate) const UNLIMITED: Self = Self::allowed(u64::MAX, u64::MAX, 0);
+
     /// Stands for a decision that is still to be made; nobody outside sees it.
     pub(crate) const OPEN: Self = Self::never(0, 0, 0);
 
@@ -74,7 +77,8 @@ impl Decision {
         self.retry_after == 0
     }
 
-    /// The burst of the quota that decided, or the limit of the window, in units.
+    /// The burst of the quota that decided, or the limit of the window, in units; `u64::MAX` of an
+    /// unlimited quota.
     #[inline]
     #[must_use]
     pub const fn limit(&self) -> u64 {

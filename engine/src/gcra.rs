@@ -10,6 +10,8 @@
 //! Debt is `max(0, TAT - now)`. A cost `c` is admitted when `debt + c * T <= tau`, with the burst
 //! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
 
+mod fractional;
+
 use core::time::Duration;
 
 use crate::clock::Timestamp;
@@ -18,15 +20,17 @@ use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 use crate::rule::{Algorithm, Saves};
 use crate::table::{State, Update};
 
+pub(crate) use fractional::Fractional;
+
 /// Bits of a TAT.
 pub(crate) const TAT_BITS: u32 = 59;
 /// The largest TAT: 2^59 - 1 units, at least 18 years after the origin. Charging saturates here.
 pub(crate) const TAT_MAX: u64 = (1 << TAT_BITS) - 1;
 
-const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
+pub(crate) const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
 /// Time stands still here, at least 13.7 years after the origin: a full burst still fits below
 /// `TAT_MAX`, and an exhausted key stays denied, so saturation never mints tokens.
-const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
+pub(crate) const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
 
 /// A table's values are TATs: a key is as good as new when its TAT has come.
 #[derive(Clone, Copy, Debug)]
@@ -52,6 +56,17 @@ pub(crate) struct Scale {
 impl Scale {
     /// One unit is one nanosecond.
     const NANOSECOND: Self = Self { units: 1 << 63, nanos: 1 << 62 };
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn to_words(self) -> [u64; 2] {
+        [self.units, self.nanos]
+    }
+
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) const fn from_words([units, nanos]: [u64; 2]) -> Self {
+        Self { units, nanos }
+    }
 
     /// The scale in which one emission interval, `period` ns / `count`, holds `units` units;
     /// `units * count <= period`.
@@ -118,13 +133,18 @@ pub struct Gcra {
     burst: u64,
     /// `floor((2^64 - 1) / interval)`, for `tokens`.
     reciprocal: u64,
+    /// Whether the interval was, or may have been, rounded up to a whole unit.
+    rounded: bool,
+    /// Whether everything is admitted. The burst is 0 then, so a check finds out where it would be
+    /// denied for good.
+    unlimited: bool,
 }
 
 impl Gcra {
     /// The quota in a scale of its own, in which its emission interval is exact.
     pub(crate) fn exact(quota: &Quota) -> Result<Self, QuotaError> {
         let Some((period, count)) = enforceable(quota)? else {
-            return Ok(Self::blocked(Scale::NANOSECOND));
+            return Ok(Self::without_rate(quota, Scale::NANOSECOND));
         };
         let units = period / count;
         Self::new(Scale::of_interval(units, period, count), units, quota.burst_size())
@@ -134,33 +154,59 @@ impl Gcra {
     /// so a burst stays a burst and no interval admits too much.
     pub(crate) fn in_scale(quota: &Quota, scale: Scale) -> Result<Self, QuotaError> {
         let Some((period, count)) = enforceable(quota)? else {
-            return Ok(Self::blocked(scale));
+            return Ok(Self::without_rate(quota, scale));
         };
-        let interval = if scale == Scale::NANOSECOND {
-            period.div_ceil(count)
+        let (interval, rounded) = if scale == Scale::NANOSECOND {
+            let interval = period.div_ceil(count);
+            // The product exceeds the period by less than the count, so it can not wrap to it.
+            (interval, interval.wrapping_mul(count) != period)
         } else {
             // period * units <= 2^64 * 2^63.
             let units = u128::from(period) * u128::from(scale.units);
-            units.div_ceil(u128::from(count) << 63) as u64
+            (units.div_ceil(u128::from(count) << 63) as u64, true)
         };
-        Self::new(scale, interval, quota.burst_size())
+        Ok(Self { rounded, ..Self::new(scale, interval, quota.burst_size())? })
     }
 
     fn new(scale: Scale, interval: u64, burst: u64) -> Result<Self, QuotaError> {
         let tau = interval.checked_mul(burst).filter(|tau| *tau <= TAU_MAX);
         let tau = tau.ok_or(QuotaError::BurstTooLong)?;
         let reciprocal = u64::MAX / interval;
-        Ok(Self { scale, interval, tau, tau_less_one: tau - interval, burst, reciprocal })
+        Ok(Self {
+            scale,
+            interval,
+            tau,
+            tau_less_one: tau - interval,
+            burst,
+            reciprocal,
+            rounded: false,
+            unlimited: false,
+        })
     }
 
-    /// Nothing fits: a burst of 0.
-    fn blocked(scale: Scale) -> Self {
-        Self { scale, interval: 1, tau: 0, tau_less_one: 0, burst: 0, reciprocal: u64::MAX }
+    /// Blocked or unlimited: a burst of 0, beside which nothing is charged.
+    fn without_rate(quota: &Quota, scale: Scale) -> Self {
+        Self {
+            scale,
+            interval: 1,
+            tau: 0,
+            tau_less_one: 0,
+            burst: 0,
+            reciprocal: u64::MAX,
+            rounded: false,
+            unlimited: quota.is_unlimited(),
+        }
     }
 
     #[inline]
     pub(crate) const fn scale(&self) -> Scale {
         self.scale
+    }
+
+    /// Whether the interval was, or may have been, rounded up to a whole unit.
+    #[inline]
+    pub(crate) const fn is_rounded(&self) -> bool {
+        self.rounded
     }
 
     /// The emission interval T, in units.
@@ -214,8 +260,8 @@ impl Gcra {
         charged.saturating_sub(now + self.tau)
     }
 
-    /// The debt of `cost` in units, saturating. A blocked quota has no emission interval: nothing is
-    /// owed under it.
+    /// The debt of `cost` in units, saturating. A blocked or unlimited quota has no emission interval:
+    /// nothing is owed under it.
     fn debt_of(&self, cost: u64) -> u64 {
         if self.burst == 0 { 0 } else { cost.saturating_mul(self.interval) }
     }
@@ -287,6 +333,7 @@ impl Gcra {
 
     /// The answer to a check at `now` that used units of a lease, of which `left` are left, while the
     /// key's word, which counts them as charged, was `tat`.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn leased(&self, tat: u64, now: u64, left: u64) -> Decision {
         let debt = tat.saturating_sub(now);
@@ -297,6 +344,9 @@ impl Gcra {
     /// at a key (cost 0).
     #[inline]
     fn unchanged(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        if self.unlimited {
+            return Decision::UNLIMITED;
+        }
         let debt = tat.saturating_sub(now);
         let (remaining, reset) = (self.tokens(debt), self.scale.to_nanos(debt));
         if cost > self.burst {
@@ -320,6 +370,55 @@ impl Gcra {
         // because room * (1 / interval - reciprocal / 2^64) < 2^57 * 2^-64 + 1 quotient step.
         let estimate = ((u128::from(room) * u128::from(self.reciprocal)) >> 64) as u64;
         if (estimate + 1) * self.interval <= room { estimate + 1 } else { estimate }
+    }
+}
+
+/// What a quota that changes needs.
+#[cfg(feature = "std")]
+impl Gcra {
+    /// Words of [`Gcra::to_words`].
+    pub(crate) const WORDS: usize = 5;
+
+    /// All that is not in the scale.
+    pub(crate) fn to_words(self) -> [u64; Self::WORDS] {
+        [self.interval, self.tau, self.burst, self.reciprocal, u64::from(self.unlimited)]
+    }
+
+    #[inline]
+    pub(crate) const fn from_words(
+        scale: Scale,
+        [interval, tau, burst, reciprocal, unlimited]: [u64; Self::WORDS],
+    ) -> Self {
+        Self {
+            scale,
+            interval,
+            tau,
+            // A quota without a rate has a tau of 0.
+            tau_less_one: tau.saturating_sub(interval),
+            burst,
+            reciprocal,
+            rounded: false,
+            unlimited: unlimited != 0,
+        }
+    }
+
+    /// The answer to a check of `cost` that another quota admitted just before, and this one would
+    /// not have.
+    #[cold]
+    pub(crate) fn overcharged(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        if self.unlimited {
+            return Decision::UNLIMITED;
+        }
+        let debt = charge(tat, now, self.debt_of(cost)) - now;
+        Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
+    }
+
+    /// The answer to a check that another quota denied just before, and this one would not have: to be
+    /// tried again at once.
+    #[cold]
+    pub(crate) fn denied_before(&self, tat: u64, now: u64) -> Decision {
+        let debt = tat.saturating_sub(now);
+        Decision::denied(self.burst, self.tokens(debt), 1, self.scale.to_nanos(debt))
     }
 }
 
@@ -359,7 +458,7 @@ impl Algorithm for Gcra {
 
     #[inline]
     fn can_fit(&self, cost: u64) -> bool {
-        cost <= self.burst
+        cost <= self.burst || self.unlimited
     }
 
     #[expect(
@@ -388,10 +487,12 @@ impl Saves for Gcra {
     }
 }
 
-/// Period in nanoseconds and count of a quota that can be enforced; `None` for a blocked one.
+/// Period in nanoseconds and count of a quota that can be enforced; `None` for one that is blocked or
+/// unlimited.
+#[inline]
 fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
     if quota.period().is_zero() {
-        return Err(QuotaError::ZeroPeriod);
+        return if quota.is_unlimited() { Ok(None) } else { Err(QuotaError::ZeroPeriod) };
     }
     if quota.count() == 0 {
         return Ok(None);

@@ -41,7 +41,6 @@ use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
 use crate::key::KeyHash;
 use crate::overflow::answer;
-use crate::rule::Leasing;
 use crate::table::{Table, Update};
 
 use block::Block;
@@ -308,13 +307,14 @@ impl Leases {
     }
 }
 
-impl Leasing<Gcra> for Leases {
+impl Leases {
+    /// Decides a check of the calling thread.
     #[expect(
         clippy::inline_always,
         reason = "a call hands the decision over in memory, and stalls"
     )]
     #[inline(always)]
-    fn decide(
+    pub(crate) fn decide_leased(
         &self,
         table: &Table<Tat>,
         gcra: &Gcra,
@@ -326,10 +326,6 @@ impl Leasing<Gcra> for Leases {
         let check = Check { gcra, table, key, cost, now, reread };
         let seat = Seat::here();
         if cost == 0 { self.peek(seat, &check) } else { self.decide(seat, &check) }
-    }
-
-    fn forget(&self, key: KeyHash) {
-        self.forget(key);
     }
 }
 

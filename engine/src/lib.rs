@@ -36,6 +36,7 @@ mod concurrency;
 mod counter;
 mod counts;
 mod decision;
+mod denied;
 mod gcra;
 #[cfg(interleave)]
 mod interleave;
@@ -44,6 +45,8 @@ mod key;
 mod lease;
 mod limit;
 mod limiter;
+#[cfg(feature = "std")]
+mod live;
 mod observer;
 mod overflow;
 mod queue;
@@ -85,6 +88,8 @@ pub use key::{Key, KeyHash, KeyHasher};
 pub use lease::MAX_LEASE_UNITS;
 pub use limit::Limit;
 pub use limiter::Limiter;
+#[cfg(feature = "std")]
+pub use live::{Inheritance, LiveQuota};
 pub use observer::Observer;
 pub use overflow::{OverflowCounts, OverflowPolicy};
 pub use queue::Queue;

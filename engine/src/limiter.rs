@@ -2,6 +2,8 @@
 
 mod bucket;
 mod enqueue;
+#[cfg(feature = "std")]
+mod live;
 mod lower;
 mod many;
 mod receipts;
@@ -265,9 +267,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     #[inline]
-    fn decide_by_word(
+    fn decide_by_word<A: Algorithm<State = State<R>>>(
         &self,
-        algorithm: &R::Algorithm,
+        algorithm: &A,
         home: Home<'_, State<R>>,
         cost: u64,
         now: Timestamp,
@@ -288,9 +290,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// [`Limiter::decide_by_word`] for a key that was not found in its home line.
     #[inline(never)]
-    fn decide_beyond_home(
+    fn decide_beyond_home<A: Algorithm<State = State<R>>>(
         &self,
-        algorithm: &R::Algorithm,
+        algorithm: &A,
         home: Home<'_, State<R>>,
         cost: u64,
         now: u64,

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use crate::denied::{Beside, ChargeDenied};
 use crate::gcra::Gcra;
 #[cfg(feature = "std")]
 use crate::lease::Leases;
@@ -15,7 +16,7 @@ use crate::rule::{Rule, sealed};
 /// ([`LimiterBuilder::build`](crate::LimiterBuilder::build) and
 /// [`Limiter::check_with`](crate::Limiter::check_with)), see [`QuotaError`] for the ranges.
 ///
-/// A count of 0 blocks: every cost above 0 is denied and can never fit.
+/// [`Quota::blocked`], or a count of 0, denies every cost above 0; [`Quota::unlimited`] admits every cost.
 ///
 /// # When to use it
 /// Unless there is a reason for another rule: units come back one by one, so load is smooth, burst and
@@ -113,6 +114,45 @@ impl Quota {
         Ok(Self::new(limit - burst, window).burst(burst))
     }
 
+    /// Nothing is allowed: every cost above 0 is denied and can never fit.
+    ///
+    /// ```
+    /// use tidegate_engine::{Limiter, Quota};
+    /// let limiter = Limiter::builder(Quota::blocked()).build()?;
+    /// assert_eq!(limiter.check("user:42").retry_after(), None);
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    #[must_use]
+    pub const fn blocked() -> Self {
+        Self::new(0, Duration::from_secs(1))
+    }
+
+    /// Everything is allowed: every cost is admitted and nothing is charged, written or remembered.
+    /// Decisions show a limit and a remainder of `u64::MAX` and a reset after 0. A burst has no effect.
+    ///
+    /// ```
+    /// use tidegate_engine::{Limiter, Quota};
+    /// let limiter = Limiter::builder(Quota::unlimited()).build()?;
+    /// assert!(limiter.check_n("user:42", u64::MAX).is_allowed());
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    #[must_use]
+    pub const fn unlimited() -> Self {
+        Self::new(u64::MAX, Duration::ZERO)
+    }
+
+    /// Whether nothing is allowed: the count is 0.
+    #[must_use]
+    pub const fn is_blocked(&self) -> bool {
+        self.count == 0
+    }
+
+    /// Whether this is [`Quota::unlimited`].
+    #[must_use]
+    pub const fn is_unlimited(&self) -> bool {
+        self.count == u64::MAX && self.period.is_zero()
+    }
+
     /// The same rate with room for `units` at once.
     #[must_use]
     pub const fn burst(self, units: u64) -> Self {
@@ -138,7 +178,7 @@ impl Quota {
     }
 
     /// The debt that `cost` units consume: the time in which they are granted anew, rounded up to a
-    /// nanosecond and saturating. Zero when the count is 0.
+    /// nanosecond and saturating. Zero when the quota is blocked or unlimited.
     #[must_use]
     pub fn debt_of(&self, cost: u64) -> Duration {
         if self.count == 0 {
@@ -157,22 +197,23 @@ impl sealed::Sealed for Quota {}
 
 impl Rule for Quota {
     type Algorithm = Gcra;
-    #[cfg(feature = "std")]
-    type Leases = Leases;
-    #[cfg(not(feature = "std"))]
-    type Leases = crate::rule::NoLeases;
+    type Leases = Beside;
 
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)
     }
 
     fn window(&self) -> Option<Duration> {
-        (self.count > 0).then(|| self.debt_of(self.burst))
+        (!self.is_blocked() && !self.is_unlimited()).then(|| self.debt_of(self.burst))
+    }
+
+    fn charging_denied(_: &Gcra, bursts: u64) -> Option<Beside> {
+        ChargeDenied::new(bursts).map(Beside::Denied)
     }
 
     #[cfg(feature = "std")]
-    fn leases(gcra: &Gcra, units: u64) -> Option<Leases> {
-        Leases::new(units, gcra.burst())
+    fn leases(gcra: &Gcra, units: u64) -> Option<Beside> {
+        Leases::new(units, gcra.burst()).map(Beside::Leases)
     }
 }
 
@@ -188,6 +229,9 @@ pub enum QuotaError {
     PeriodTooLong,
     /// More than one unit each nanosecond (10^9 units each second).
     RateTooHigh,
+    /// So many changes of so large debts that the time of the limiter would run out within a year
+    /// ([`set_quota`](crate::Limiter::set_quota)).
+    NoTimeLeft,
     /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
     BurstTooLong,
     /// The burst of [`Quota::strict`] is not below the limit: nothing is left for the rate.
@@ -224,6 +268,7 @@ impl fmt::Display for QuotaError {
             Self::LimitTooHigh { max } => {
                 return write!(f, "limit must be at most {max} for windows of this length");
             }
+            Self::NoTimeLeft => "the limiter's time is used up by changes of its quota",
             Self::BurstTooLong => "burst must refill within 1667 days (burst / rate is too long)",
         })
     }

@@ -49,6 +49,12 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
         None
     }
 
+    /// What charges denied checks too, up to so many bursts beyond the burst; `None` where nothing does.
+    #[doc(hidden)]
+    fn charging_denied(_algorithm: &Self::Algorithm, _bursts: u64) -> Option<Self::Leases> {
+        None
+    }
+
     /// Leases of up to `units`; `None` where there are to be none.
     #[doc(hidden)]
     fn leases(_algorithm: &Self::Algorithm, _units: u64) -> Option<Self::Leases> {

@@ -4,12 +4,15 @@ use core::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::gcra::{self, Gcra};
+use crate::denied::{Beside, ChargeDenied, Check};
+use crate::gcra::{self, Fractional, Gcra, Tat};
 use crate::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::lease::{self, Leases, Seat};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
+use crate::rule::Algorithm;
+use crate::table::Home;
 
 use super::Limiter;
 
@@ -17,10 +20,15 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// As [`Limiter::check_n`], under a quota given with the call. The key's debt is kept as a
     /// duration, so calls with different quotas share it.
     ///
-    /// The emission interval is rounded up to a whole unit of this limiter, so the quota is never
-    /// exceeded, and a burst is still exactly a burst. On a limiter whose own quota has an emission
-    /// interval of whole nanoseconds the unit is 1 ns: exact for such intervals, else too slow by
-    /// less than 0.1 % at 10^6 units a second and 10 % at 10^8. On others the unit is up to 2 ns.
+    /// A burst is exactly a burst. The quota is counted in this limiter's units of time: 1 ns where the
+    /// emission interval of its own quota is a whole number of nanoseconds, else up to 2 ns.
+    /// * An emission interval of more than 4 units (up to 10^8 each second, whatever the limiter's own
+    ///   quota) is kept on the average. Each charge is rounded, to a unit more or less, and so that the
+    ///   roundings cancel: the rate is off by less than 10^-6. For calls with one quota the
+    ///   guarantee of [`Limiter`] holds with an error of 3 units in `t - s`; each change from one quota
+    ///   to another on a key adds less than a unit.
+    /// * A shorter one is rounded up to a whole unit, so the quota is not exceeded and up to two times
+    ///   too slow.
     ///
     /// # Errors
     /// When the quota can not be enforced; nothing is charged.
@@ -34,8 +42,45 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         let key = self.hash(key);
         let gcra = Gcra::in_scale(quota, self.algorithm().scale())?;
         let (home, now) = (self.table.home(key), self.clock.now());
-        let decision = self.decide_by_word(&gcra, home, cost, now, || self.clock.now());
+        let decision = if gcra.is_rounded() || self.leases.is_some() {
+            self.decide_given(quota, &gcra, home, cost, now)
+        } else {
+            self.decide_by_word(&gcra, home, cost, now, || self.clock.now())
+        };
         Ok(self.heard(key, cost, decision))
+    }
+
+    /// Decides under a quota given with the call whose interval was rounded, or where denied checks may be
+    /// charged. Apart, so that others do not carry its registers.
+    #[inline(never)]
+    fn decide_given(
+        &self,
+        quota: &Quota,
+        rounded: &Gcra,
+        home: Home<'_, Tat>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
+        match Fractional::of(quota, rounded) {
+            Some(fractional) => self.decide_charging(&fractional, rounded, home, cost, now),
+            None => self.decide_charging(rounded, rounded, home, cost, now),
+        }
+    }
+
+    fn decide_charging<A: Algorithm<State = Tat>>(
+        &self,
+        algorithm: &A,
+        rounded: &Gcra,
+        home: Home<'_, Tat>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
+        let Some(denied) = self.leases.as_ref().and_then(Beside::denied) else {
+            return self.decide_by_word(algorithm, home, cost, now, || self.clock.now());
+        };
+        let (now, reread) = (self.instant(now), || self.instant_now());
+        let check = Check { table: &self.table, home, cost, now, reread };
+        ChargeDenied::decide(algorithm, denied.ceiling(rounded.tau()), check)
     }
 
     /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
@@ -77,11 +122,16 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
+    #[cfg(feature = "std")]
+    fn beside_leases(&self) -> Option<&Leases> {
+        self.leases.as_ref().and_then(Beside::leases)
+    }
+
     /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
     /// [`LimiterBuilder::leases`](crate::LimiterBuilder::leases).
     #[must_use]
     pub fn lease_units(&self) -> u64 {
-        self.leases.as_ref().map_or(0, Leases::most)
+        self.beside_leases().map_or(0, Leases::most)
     }
 
     /// How many units of a key all threads together have leased and not used, drained ones left out:
@@ -90,7 +140,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// Not a snapshot: each thread's share is read at its own moment.
     #[must_use]
     pub fn leased(&self, key: impl Key) -> u64 {
-        let Some(leases) = &self.leases else { return 0 };
+        let Some(leases) = self.beside_leases() else { return 0 };
         let (key, now) = (self.hash(key), self.instant_now());
         leases.units(self.algorithm(), key, lease::look(&self.table, key, now), now)
     }
@@ -99,7 +149,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// to the same key since; the rest can still be used by others until it has drained. For
     /// a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
     pub fn return_leases(&self) {
-        if let Some(leases) = &self.leases {
+        if let Some(leases) = self.beside_leases() {
             leases.give_back_all(Seat::here(), self.algorithm(), &self.table);
         }
     }
@@ -112,7 +162,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 
     pub(crate) fn leases(&self) -> &Leases {
-        self.leases.as_ref().expect("leases are on")
+        self.beside_leases().expect("leases are on")
     }
 }
 
@@ -131,7 +181,7 @@ impl<C: Clock> Limiter<Quota, C> {
             hasher: crate::key::KeyHasher::rapid(1),
             clock,
             table,
-            leases,
+            leases: leases.map(Beside::Leases),
             observer: (),
             waiters: crate::acquire::Waiters::new(crate::acquire::DEFAULT_MAX_WAITERS),
         })

@@ -1,0 +1,213 @@
+//! Quotas whose emission interval is no whole number of units, in words that are shared by many quotas.
+//!
+//! # How a fraction is charged
+//! The time axis is cut into *cells*: cell `k` begins at the edge `ceil(k * T)`, so cells are `floor(T)` or
+//! `ceil(T)` units long. A charge of `c` units from a point in cell `k` is the distance from the
+//! edge of `k` to the edge of `k + c`. So nothing has to be remembered: where a TAT stands tells how the
+//! next fraction is rounded. This is Bresenham's line, drawn along the time axis.
+//!
+//! # Why rounding never adds up
+//! A charge of `c` moves a TAT at least `c` cells on, and waiting moves it on as well. So after `n` units
+//! from a point in cell `k`, whatever was waited between them, the TAT is `m >= n` cells on:
+//! * If `m = n`, its distance from the edge of its cell has not shrunk, so the way is at least
+//!   `ceil((k + n) * T) - ceil(k * T) > n * T - 1`.
+//! * Each cell passed beyond `n` adds at least `floor(T)`, and the distance from the edge shrinks by
+//!   at most that.
+//!
+//! So `n` units take more than `n * T - 1` units of time, for any `n`: the rate is exact and the error of an
+//! interval's length stays below a unit however long it is. Without waiting they take less than
+//! `n * T + 2`: one for each of two ends, and a TAT at the very end of a long cell moves on into
+//! the next but one at most once, after which it stands on edges. The burst tolerance has room for that,
+//! so a burst is admitted whole wherever it begins; a unit more does not fit since `T >= 4`.
+//!
+//! Between quotas that share a word each change of quota may round anew, by less than a unit.
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::quota::Quota;
+use crate::rule::Algorithm;
+use crate::table::Update;
+
+use super::{Gcra, Scale, TAU_MAX, Tat, enforceable};
+
+/// Binary digits of an emission interval behind the point: it is off by at most 2^-32 units, below 10^-10
+/// of the shortest.
+const FRACTION_BITS: u32 = 32;
+/// The shortest emission interval that is not rounded up, in whole units: a burst is exact from 4 on.
+const LEAST: u64 = 4;
+/// The longest, in units: rounding up a longer one makes it less than 10^-6 too long.
+const MOST: u64 = 1 << 20;
+
+/// A quota in the units of a scale in which its emission interval has a fraction.
+#[derive(Clone, Copy, Debug)]
+pub struct Fractional {
+    /// The quota with its interval rounded up.
+    rounded: Gcra,
+    /// The emission interval T in 2^-32 units, rounded up; from 2^34 to 2^52.
+    interval: u64,
+    /// `floor(2^96 / interval)`, below 2^62.
+    reciprocal: u64,
+    /// Burst tolerance in units: `ceil(burst * T) + 1`.
+    tau: u64,
+}
+
+impl Fractional {
+    /// The quota, given that it is `rounded` in the same scale; `None` where that is as good.
+    #[inline]
+    pub(crate) fn of(quota: &Quota, rounded: &Gcra) -> Option<Self> {
+        let in_range = LEAST < rounded.interval && rounded.interval <= MOST;
+        if !rounded.rounded || !in_range {
+            return None;
+        }
+        let (period, count) = enforceable(quota).ok()??;
+        Some(Self::new(rounded, period, count))
+    }
+
+    #[inline(never)]
+    fn new(rounded: &Gcra, period: u64, count: u64) -> Self {
+        let interval = Self::interval(rounded.scale, period, count);
+        // The interval is at least 2^34: `rounded` is above 4.
+        let reciprocal = ((1_u128 << 96) / u128::from(interval)) as u64;
+        // A word has no room for more above the last instant.
+        let tau = (edge(interval, rounded.burst) + 1).min(TAU_MAX);
+        Self { rounded: *rounded, interval, reciprocal, tau }
+    }
+
+    /// The emission interval in 2^-32 units, rounded up.
+    fn interval(scale: Scale, period: u64, count: u64) -> u64 {
+        if scale.is_nanosecond() {
+            // The period is at most 2^20 times the count, so below 2^64 * 2^32 it can not wrap.
+            return (u128::from(period) << FRACTION_BITS).div_ceil(u128::from(count)) as u64;
+        }
+        // Units a nanosecond are times 2^63; the product is at most 2^127.
+        let units = u128::from(period) * u128::from(scale.units);
+        units.div_ceil(u128::from(count) << (63 - FRACTION_BITS)) as u64
+    }
+
+    /// The cell in which a point in time lies: `floor(at / T)`.
+    #[inline]
+    fn cell(&self, at: u64) -> u64 {
+        // The reciprocal is less than 1 too small and `at` below 2^60, so the estimate is less than
+        // 2^-4 and its rounding too small: at most one short.
+        let estimate = ((u128::from(at) * u128::from(self.reciprocal)) >> 64) as u64;
+        let next = u128::from(estimate + 1) * u128::from(self.interval);
+        if next <= u128::from(at) << FRACTION_BITS { estimate + 1 } else { estimate }
+    }
+
+    /// What `cost`, at most the burst, is charged from `start` on.
+    #[inline]
+    fn charge(&self, start: u64, cost: u64) -> u64 {
+        let cell = self.cell(start);
+        edge(self.interval, cell + cost) - edge(self.interval, cell)
+    }
+
+    /// The TAT after admitting `cost`; `None` when it does not fit.
+    #[inline]
+    pub(super) fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        if cost > self.rounded.burst {
+            return None;
+        }
+        let start = tat.max(now);
+        let charged = start + self.charge(start, cost);
+        (charged - now <= self.tau).then_some(charged)
+    }
+
+    /// Units of cost that fit at once at `now` beside `tat`.
+    #[inline]
+    fn tokens(&self, tat: u64, now: u64) -> u64 {
+        let start = tat.max(now);
+        let Some(room) = (now + self.tau).checked_sub(start) else { return 0 };
+        let cell = self.cell(start);
+        // The last cell whose edge is not beyond the room. The burst tolerance is a little too long
+        // for that of the burst, by less than a cell.
+        self.cell(edge(self.interval, cell) + room) - cell
+    }
+
+    /// The answer to a check of `cost`, at least 1, that found `tat` and was denied.
+    fn denied(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        let missing = tat + self.charge(tat, cost) - now - self.tau;
+        let scale = self.rounded.scale;
+        let (wait, reset) = (scale.to_nanos(missing), scale.to_nanos(tat - now));
+        Decision::denied(self.rounded.burst, self.tokens(tat, now), wait, reset)
+    }
+
+    fn looked(&self, tat: u64, now: u64, cost: u64) -> Decision {
+        let debt = tat.saturating_sub(now);
+        let (burst, scale) = (self.rounded.burst, self.rounded.scale);
+        let (remaining, reset) = (self.tokens(tat, now), scale.to_nanos(debt));
+        if cost > 0 {
+            return Decision::never(burst, remaining, reset);
+        }
+        match debt.checked_sub(self.tau) {
+            None | Some(0) => Decision::allowed(burst, remaining, reset),
+            Some(missing) => Decision::denied(burst, 0, scale.to_nanos(missing), reset),
+        }
+    }
+}
+
+/// Where a cell begins: `ceil(cell * T)`, for T in 2^-32 units. A cell below 2^58 and the cost of a
+/// burst: far from wrapping.
+#[inline]
+fn edge(interval: u64, cell: u64) -> u64 {
+    const ROUND_UP: u128 = (1 << FRACTION_BITS) - 1;
+    ((u128::from(cell) * u128::from(interval) + ROUND_UP) >> FRACTION_BITS) as u64
+}
+
+impl Algorithm for Fractional {
+    type State = Tat;
+
+    fn state(&self) -> Tat {
+        Tat
+    }
+
+    #[inline]
+    fn instant(&self, now: Timestamp) -> u64 {
+        self.rounded.scale.instant(now)
+    }
+
+    #[inline]
+    fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        self.admit(tat, now, cost)
+    }
+
+    fn charge(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        Algorithm::charge(&self.rounded, tat, now, cost)
+    }
+
+    fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        self.rounded.refund(tat, now, cost)
+    }
+
+    fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        self.rounded.give_back(tat, now, cost, charged)
+    }
+
+    fn reset(&self, tat: u64, now: u64) -> Option<u64> {
+        super::reset(tat, now)
+    }
+
+    fn can_fit(&self, cost: u64) -> bool {
+        cost <= self.rounded.burst
+    }
+
+    #[inline]
+    fn answer(&self, update: Update, cost: u64) -> Decision {
+        match update {
+            Update::Written { before, now } => {
+                let start = before.max(now);
+                let charged = start + self.charge(start, cost);
+                let reset = self.rounded.scale.to_nanos(charged - now);
+                Decision::allowed(self.rounded.burst, self.tokens(charged, now), reset)
+            }
+            Update::Unchanged { found, now } if cost == 0 || cost > self.rounded.burst => {
+                self.looked(found, now, cost)
+            }
+            Update::Unchanged { found, now } => self.denied(found, now, cost),
+            Update::Full { .. } => self.rounded.answer(update, cost),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "fractional_tests.rs"]
+mod tests;

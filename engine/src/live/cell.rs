@@ -1,0 +1,96 @@
+//! A few integers that change together, read without waiting.
+//!
+//! There are two sets of words, of which the version's lowest bit names the one to read; a change writes the
+//! other one and then raises the version. Who reads looks at the version again and starts anew if it moved:
+//! only then can a set have been written under its eyes, by the change after next. So a reader repeats
+//! only what a completed change made it repeat, and a writer that stops anywhere keeps nobody waiting.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | V1 version, first look | acquire | V4 | words from before the change that the version tells of |
+//! | V2 words, read | acquire | V3; also keeps V5 behind | a word of the change after next is taken for one of this set, V5 having read the version before |
+//! | V3 words, written | release | V2; orders the previous raise of the version (V4) before | as V2 |
+//! | V4 version, raised | release | V1 | as V1 |
+//! | V5 version, second look | relaxed | ordered after V2 by its acquire | - |
+
+use crate::sync::{AtomicU64, Ordering};
+
+/// `N` integers. Changed by one thread at a time.
+#[derive(Debug)]
+pub(super) struct Cell<const N: usize> {
+    version: AtomicU64,
+    sets: [[AtomicU64; N]; 2],
+}
+
+impl<const N: usize> Cell<N> {
+    pub(super) fn new(words: [u64; N]) -> Self {
+        Self { version: AtomicU64::new(0), sets: [words, words].map(|set| set.map(AtomicU64::new)) }
+    }
+
+    /// The first `M` words, all of one change. Lock-free.
+    #[inline]
+    pub(super) fn read<const M: usize>(&self) -> [u64; M] {
+        const { assert!(M <= N) };
+        loop {
+            let version = self.version.load(Ordering::Acquire);
+            let set = &self.sets[(version & 1) as usize];
+            let words = core::array::from_fn(|index| set[index].load(Ordering::Acquire));
+            if self.version.load(Ordering::Relaxed) == version {
+                return words;
+            }
+        }
+    }
+
+    /// Replaces all words. The caller sees to it that nobody else does at the same time.
+    pub(super) fn write(&self, words: [u64; N]) {
+        let version = self.version.load(Ordering::Acquire).wrapping_add(1);
+        for (word, value) in self.sets[(version & 1) as usize].iter().zip(words) {
+            word.store(value, Ordering::Release);
+        }
+        self.version.store(version, Ordering::Release);
+    }
+}
+
+#[cfg(all(test, loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::thread;
+
+    use super::Cell;
+
+    /// Explores a reader that looks twice beside so many changes, one after another: every interleaving, or
+    /// those with so many preemptions a run.
+    fn explore(changes: u64, preemptions: Option<usize>) {
+        let mut builder = loom::model::Builder::new();
+        builder.preemption_bound = preemptions;
+        builder.check(move || {
+            let cell = Arc::new(Cell::new([0, 0]));
+            let writer = Arc::clone(&cell);
+            let writing = thread::spawn(move || {
+                for change in 1..=changes {
+                    writer.write([change, change]);
+                }
+            });
+            let mut seen = 0;
+            for _ in 0..2 {
+                let [first, second] = cell.read::<2>();
+                assert_eq!(first, second, "words of different changes");
+                assert!(first >= seen, "an older change was seen later");
+                seen = first;
+            }
+            writing.join().unwrap();
+            assert_eq!(cell.read::<2>(), [changes; 2]);
+        });
+    }
+
+    #[test]
+    fn a_reader_beside_a_change() {
+        explore(1, None);
+    }
+
+    #[test]
+    fn a_reader_beside_three_changes() {
+        explore(3, Some(3));
+    }
+}
