@@ -8,7 +8,7 @@ mod receipts;
 mod restore;
 
 use crate::acquire::Waiters;
-use crate::builder::{DefaultClock, LimiterBuilder};
+use crate::builder::{BuildError, DefaultClock, LimiterBuilder};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash, KeyHasher};
@@ -96,6 +96,16 @@ pub(crate) struct Parts<R: Rule, C, O> {
 }
 
 impl Limiter {
+    /// A limiter that enforces `rule` on up to [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY) keys, with
+    /// every other choice as [`Limiter::builder`] makes it.
+    ///
+    /// # Errors
+    /// When the rule can not be enforced, or the memory is not to be had.
+    #[cfg(feature = "std")]
+    pub fn new<R: Rule>(rule: R) -> Result<Limiter<R>, BuildError> {
+        Self::builder(rule).build()
+    }
+
     /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless told
     /// otherwise.
     #[cfg(feature = "std")]
