@@ -89,6 +89,24 @@ pub fn shuffled(keys: usize, seed: u64) -> Vec<u32> {
     indexes
 }
 
+/// All indexes below `keys`, in the order in which a service meets them that is asked for keys by the workload's
+/// law: frequent keys early, more or less. What has not come up after two draws a key follows in any order.
+///
+/// # Errors
+/// As [`Draw::new`].
+pub fn arrivals(workload: Workload, keys: usize, seed: u64) -> Result<Vec<u32>, Failure> {
+    let mut draw = Draw::new(workload, keys, seed, MAX_THREADS as usize - 1)?;
+    let mut is_new = vec![true; keys];
+    let drawn = (0..2 * keys).map(|_| draw.next_index());
+    let mut order: Vec<u32> = Vec::with_capacity(keys);
+    for index in drawn.chain(shuffled(keys, seed)) {
+        if std::mem::take(&mut is_new[index as usize]) {
+            order.push(index);
+        }
+    }
+    Ok(order)
+}
+
 /// Writes the key of an index into `text`; 16 bytes for every index below 10^11.
 pub fn write_key(text: &mut String, index: u32) {
     text.clear();

@@ -67,3 +67,19 @@ fn new_keys_come_once_for_all_threads() {
 fn nothing_can_be_drawn_from_no_keys() {
     assert!(Draw::new(Workload::Zipf1M, 0, SEED, 0).is_err());
 }
+
+#[test]
+fn who_comes_often_comes_early() {
+    const KEYS: usize = 10_000;
+    for workload in [Workload::Zipf1M, Workload::Uniform10M] {
+        let order = arrivals(workload, KEYS, 7).expect("keys");
+        let mut sorted = order.clone();
+        sorted.sort_unstable();
+        assert_eq!(sorted, (0..KEYS as u32).collect::<Vec<_>>(), "each comes once");
+    }
+    let order = arrivals(Workload::Zipf1M, KEYS, 7).expect("keys");
+    let place = |index: u32| order.iter().position(|other| *other == index).unwrap_or(KEYS);
+    let frequent: usize = (0..10).map(place).sum();
+    let rare: usize = (KEYS as u32 - 10..KEYS as u32).map(place).sum();
+    assert!(frequent * 10 < rare, "{frequent} {rare}");
+}

@@ -8,7 +8,7 @@
 //! the others' turns too.
 
 use crate::contenders::{Label, Remarks};
-use crate::draw::shuffled;
+use crate::draw::arrivals;
 use crate::entrant::{Entry, Round};
 use crate::failure::Failure;
 use crate::script::Script;
@@ -85,8 +85,8 @@ pub fn run(
     let plan = workload.plan(settings.keys, checks)?;
     let mut scripts = scripts(workload, settings)?;
     let mut tally = vec![0; plan.keys];
-    // Where a key comes to lie may depend on who was first; neither rare nor frequent keys are.
-    let order = shuffled(plan.keys, settings.seed);
+    // Where a key comes to lie may depend on who was first: who comes often, comes early.
+    let order = arrivals(workload, plan.keys, settings.seed)?;
     let mut entrants = Vec::with_capacity(entries.len());
     for entry in entries {
         entrants.push((entry.enter)(&plan, &order)?);

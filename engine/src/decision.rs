@@ -77,6 +77,15 @@ impl Decision {
         self.retry_after == 0
     }
 
+    /// The decision as a `Result`, for an early return: `limiter.check(key).into_result()?`.
+    ///
+    /// # Errors
+    /// The decision itself, when it is a denial.
+    #[inline]
+    pub const fn into_result(self) -> Result<Self, Self> {
+        if self.is_allowed() { Ok(self) } else { Err(self) }
+    }
+
     /// The burst of the quota that decided, or the limit of the window, in units; `u64::MAX` of an
     /// unlimited quota.
     #[inline]

@@ -98,6 +98,16 @@ pub(crate) struct Parts<R: Rule, C, O> {
 }
 
 impl Limiter {
+    /// A limiter that enforces `rule` on up to [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY) keys, with
+    /// every other choice as [`Limiter::builder`] makes it.
+    ///
+    /// # Errors
+    /// When the rule can not be enforced, or the memory is not to be had.
+    #[cfg(feature = "std")]
+    pub fn new<R: Rule>(rule: R) -> Result<Limiter<R>, crate::BuildError> {
+        Self::builder(rule).build()
+    }
+
     /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless told
     /// otherwise.
     #[cfg(feature = "std")]

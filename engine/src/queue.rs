@@ -89,7 +89,7 @@ impl<C: Clock> Queue<C> {
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
-    pub fn reserve(&self, cost: u64, wait: impl Into<Wait>) -> Result<Turn<'_, Self>, Decision> {
+    pub fn enqueue(&self, cost: u64, wait: impl Into<Wait>) -> Result<Turn<'_, Self>, Decision> {
         let (wait, reading) = (wait.into(), self.clock.now());
         let now = self.gcra.instant(reading);
         let longest = wait.longest_units(reading, self.gcra.scale());
@@ -131,7 +131,7 @@ impl<C: Clock> Queue<C> {
         Ok(Turn::new(self, Granted { charge: None, start, decision }, None))
     }
 
-    /// Waits in line for `cost`: [`Queue::reserve`], then [`Turn::wait_on`] with a
+    /// Waits in line for `cost`: [`Queue::enqueue`], then [`Turn::wait_on`] with a
     /// [`ThreadTimer`](crate::ThreadTimer). The answer is an allowed decision when the start has come, or a denied one
     /// at once.
     ///
@@ -148,7 +148,7 @@ impl<C: Clock> Queue<C> {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Decision {
-        match self.reserve(cost, wait) {
+        match self.enqueue(cost, wait) {
             Ok(turn) => turn.wait_on(timer).await,
             Err(denied) => denied,
         }
@@ -157,7 +157,7 @@ impl<C: Clock> Queue<C> {
     /// As [`Queue::acquire`], blocking the thread.
     #[cfg(feature = "std")]
     pub fn acquire_blocking(&self, cost: u64, wait: impl Into<Wait>) -> Decision {
-        self.reserve(cost, wait).map_or_else(|denied| denied, Turn::block)
+        self.enqueue(cost, wait).map_or_else(|denied| denied, Turn::block)
     }
 
     /// What a call would find, without taking a place: `remaining` can start at once, and after `reset_after`

@@ -22,20 +22,20 @@ proptest! {
     #[test]
     fn starts_agree_with_the_oracle(quota in whole_quota(), steps in steps()) {
         let (queue, timer) = queue(quota);
-        agrees_with_the_oracle(&quota, &timer.clock, steps, |cost, wait| queue.reserve(cost, wait))?;
+        agrees_with_the_oracle(&quota, &timer.clock, steps, |cost, wait| queue.enqueue(cost, wait))?;
     }
 
     #[test]
     fn starts_keep_the_quota_also_when_places_are_given_up(quota in any_quota(), steps in steps()) {
         let (queue, timer) = queue(quota);
-        starts_keep_the_quota(&quota, &timer.clock, steps, |cost, wait| queue.reserve(cost, wait))?;
+        starts_keep_the_quota(&quota, &timer.clock, steps, |cost, wait| queue.enqueue(cost, wait))?;
     }
 }
 
 #[test]
 fn calls_leave_at_the_rate_in_the_order_in_which_they_came() {
     let (queue, timer) = queue(Quota::per_second(10).burst(1));
-    let first = queue.reserve(1, SECOND).unwrap();
+    let first = queue.enqueue(1, SECOND).unwrap();
     assert_eq!((first.wait(), queue.waiters()), (Duration::ZERO, 0));
     let mut tasks: Vec<_> =
         (0..5).map(|_| Task::begun(queue.acquire_on(&timer, 1, SECOND))).collect();
@@ -55,7 +55,7 @@ fn calls_leave_at_the_rate_in_the_order_in_which_they_came() {
 #[test]
 fn a_place_with_somebody_behind_it_lapses_and_the_last_one_is_taken_back() {
     let (queue, _) = queue(Quota::per_second(1).burst(1));
-    let wait = || queue.reserve(1, 60 * SECOND).unwrap();
+    let wait = || queue.enqueue(1, 60 * SECOND).unwrap();
     let turns = [wait(), wait(), wait()];
     let [first, second, third] = turns;
     assert!(!second.cancel(), "somebody stands behind it");
@@ -68,7 +68,7 @@ fn a_place_with_somebody_behind_it_lapses_and_the_last_one_is_taken_back() {
 #[test]
 fn places_given_up_from_the_end_are_all_taken_back() {
     let (queue, timer) = queue(Quota::per_second(1).burst(2));
-    let mut turns: Vec<_> = (0..10).map(|_| queue.reserve(2, 60 * SECOND).unwrap()).collect();
+    let mut turns: Vec<_> = (0..10).map(|_| queue.enqueue(2, 60 * SECOND).unwrap()).collect();
     while let Some(turn) = turns.pop() {
         assert!(turn.cancel());
     }
@@ -80,10 +80,10 @@ fn places_given_up_from_the_end_are_all_taken_back() {
 #[test]
 fn a_place_that_was_kept_or_has_drained_is_not_taken_back() {
     let (queue, timer) = queue(Quota::per_second(1).burst(1));
-    let turn = queue.reserve(1, SECOND).unwrap();
+    let turn = queue.enqueue(1, SECOND).unwrap();
     timer.advance(5 * SECOND);
     assert!(!turn.cancel());
-    let _ = queue.reserve(1, SECOND).unwrap().keep();
+    let _ = queue.enqueue(1, SECOND).unwrap().keep();
     assert_eq!(queue.peek().reset_after(), SECOND);
 }
 
@@ -91,16 +91,16 @@ fn a_place_that_was_kept_or_has_drained_is_not_taken_back() {
 fn who_would_wait_too_long_is_told_at_once_when_to_come_again() {
     let (queue, timer) = queue(Quota::per_second(1).burst(2));
     let start = timer.clock.now();
-    let _ = queue.reserve(2, Duration::ZERO).unwrap().keep();
-    let denied = queue.reserve(2, Duration::from_millis(500)).unwrap_err();
+    let _ = queue.enqueue(2, Duration::ZERO).unwrap().keep();
+    let denied = queue.enqueue(2, Duration::from_millis(500)).unwrap_err();
     assert_eq!(denied.retry_after(), Some(Duration::from_millis(1_500)));
     assert_eq!((denied.limit(), denied.remaining(), denied.reset_after()), (2, 0, 2 * SECOND));
     let deadline = Wait::until(start.saturating_add(Duration::from_millis(1_999)));
-    assert!(queue.reserve(2, deadline).is_err());
+    assert!(queue.enqueue(2, deadline).is_err());
     timer.advance(Duration::from_millis(1_500));
-    let turn = queue.reserve(2, Duration::from_millis(500)).unwrap();
+    let turn = queue.enqueue(2, Duration::from_millis(500)).unwrap();
     assert_eq!(turn.start(), start.saturating_add(2 * SECOND));
-    assert!(queue.reserve(1, Wait::until(Timestamp::ORIGIN)).is_err());
+    assert!(queue.enqueue(1, Wait::until(Timestamp::ORIGIN)).is_err());
     let _ = turn.keep();
 }
 
@@ -109,40 +109,40 @@ fn as_many_wait_as_may_and_no_more() {
     let timer = ManualTimer::new();
     let queue = Queue::with_clock(Quota::per_second(1).burst(1), timer.clock.clone()).unwrap();
     let queue = queue.with_max_waiters(2);
-    let _ = queue.reserve(1, 60 * SECOND).unwrap().keep();
-    let first = queue.reserve(1, 60 * SECOND).unwrap();
-    let second = queue.reserve(1, 60 * SECOND).unwrap();
+    let _ = queue.enqueue(1, 60 * SECOND).unwrap().keep();
+    let first = queue.enqueue(1, 60 * SECOND).unwrap();
+    let second = queue.enqueue(1, 60 * SECOND).unwrap();
     assert_eq!((queue.waiters(), queue.max_waiters()), (2, 2));
-    let denied = queue.reserve(1, 60 * SECOND).unwrap_err();
+    let denied = queue.enqueue(1, 60 * SECOND).unwrap_err();
     assert_eq!(denied.retry_after(), Some(3 * SECOND));
     drop(first);
-    let third = queue.reserve(1, 60 * SECOND).unwrap();
+    let third = queue.enqueue(1, 60 * SECOND).unwrap();
     assert_eq!(third.wait(), 3 * SECOND);
     let _ = (second.keep(), third.keep());
     assert_eq!(queue.waiters(), 0);
     timer.advance(60 * SECOND);
     let at_once = queue.with_max_waiters(0);
-    assert!(at_once.reserve(1, SECOND).is_ok_and(|turn| turn.keep().is_allowed()));
-    assert!(at_once.reserve(1, SECOND).is_err());
+    assert!(at_once.enqueue(1, SECOND).is_ok_and(|turn| turn.keep().is_allowed()));
+    assert!(at_once.enqueue(1, SECOND).is_err());
 }
 
 #[test]
 fn a_cost_of_nothing_is_a_look_and_one_above_the_burst_never_fits() {
     let (queue, _) = queue(Quota::per_second(1).burst(2));
-    assert_eq!(queue.reserve(0, SECOND).unwrap().decision().remaining(), 2);
-    assert_eq!(queue.reserve(3, Duration::MAX).unwrap_err().retry_after(), None);
-    assert_eq!(queue.reserve(u64::MAX, Duration::MAX).unwrap_err().retry_after(), None);
-    let _ = queue.reserve(2, Duration::ZERO).unwrap().keep();
-    assert!(queue.reserve(0, Duration::ZERO).is_ok());
-    let _ = queue.reserve(2, Duration::MAX).unwrap().keep();
-    assert_eq!(queue.reserve(0, SECOND).unwrap_err(), queue.peek());
+    assert_eq!(queue.enqueue(0, SECOND).unwrap().decision().remaining(), 2);
+    assert_eq!(queue.enqueue(3, Duration::MAX).unwrap_err().retry_after(), None);
+    assert_eq!(queue.enqueue(u64::MAX, Duration::MAX).unwrap_err().retry_after(), None);
+    let _ = queue.enqueue(2, Duration::ZERO).unwrap().keep();
+    assert!(queue.enqueue(0, Duration::ZERO).is_ok());
+    let _ = queue.enqueue(2, Duration::MAX).unwrap().keep();
+    assert_eq!(queue.enqueue(0, SECOND).unwrap_err(), queue.peek());
     assert_eq!(queue.peek().retry_after(), Some(2 * SECOND));
 }
 
 #[test]
 fn a_blocked_quota_lets_nobody_wait_and_a_wrong_one_is_an_error() {
     let (queue, _) = queue(Quota::per_second(0));
-    assert_eq!(queue.reserve(1, Duration::MAX).unwrap_err().retry_after(), None);
+    assert_eq!(queue.enqueue(1, Duration::MAX).unwrap_err().retry_after(), None);
     let wrong = Queue::new(Quota::per_second(1).burst(0));
     assert_eq!(wrong.err(), Some(QuotaError::ZeroBurst));
 }
@@ -152,12 +152,12 @@ fn the_end_of_time_refuses_and_mints_nothing() {
     let (queue, timer) = queue(Quota::per_hour(1).burst(10_000));
     timer.clock.set(Timestamp::from_nanos(u64::MAX));
     let mut granted = 0;
-    while let Ok(turn) = queue.reserve(10_000, Duration::MAX) {
+    while let Ok(turn) = queue.enqueue(10_000, Duration::MAX) {
         let _ = turn.keep();
         granted += 1;
         assert!(granted < 1_000, "time stands still, and yet there is room");
     }
-    assert!(queue.reserve(10_000, Duration::MAX).unwrap_err().retry_after().is_some());
+    assert!(queue.enqueue(10_000, Duration::MAX).unwrap_err().retry_after().is_some());
 }
 
 /// Threads on a clock that runs: whoever waited starts when its time has come, and starts are a quota apart.
@@ -170,7 +170,7 @@ fn starts_of_many_threads_are_an_interval_apart() {
     let calls = || {
         (0..CALLS)
             .map(|_| {
-                let turn = queue.reserve(1, 60 * SECOND).unwrap();
+                let turn = queue.enqueue(1, 60 * SECOND).unwrap();
                 let start = turn.start();
                 assert!(turn.block().is_allowed());
                 assert!(queue.clock().now() >= start, "started too early");

@@ -123,12 +123,12 @@ impl Single for Queue {
 
     #[inline]
     fn check(&self) -> bool {
-        let turn = self.reserve(1, Duration::ZERO);
+        let turn = self.enqueue(1, Duration::ZERO);
         black_box(turn).map(tidegate_engine::Turn::keep).is_ok()
     }
 
     fn admit(&self, units: NonZeroU32) -> bool {
-        let turn = self.reserve(units.get().into(), Duration::ZERO);
+        let turn = self.enqueue(units.get().into(), Duration::ZERO);
         turn.map(tidegate_engine::Turn::keep).is_ok()
     }
 

@@ -36,7 +36,7 @@ fn wait(turn: &Turn<'_, Queue<ManualClock>>) -> u64 {
 
 /// The wait of who takes a place and keeps it.
 fn join(queue: &Queue<ManualClock>) -> u64 {
-    let turn = queue.reserve(1, PATIENCE).unwrap();
+    let turn = queue.enqueue(1, PATIENCE).unwrap();
     let seconds = wait(&turn);
     let _ = turn.keep();
     seconds
@@ -68,7 +68,7 @@ fn a_place_given_up_goes_to_one_or_lapses() {
         let queue = queue();
         let quitter = {
             let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.reserve(1, PATIENCE).unwrap().cancel())
+            thread::spawn(move || queue.enqueue(1, PATIENCE).unwrap().cancel())
         };
         let other = {
             let queue = Arc::clone(&queue);
@@ -78,7 +78,7 @@ fn a_place_given_up_goes_to_one_or_lapses() {
         let second = other.join().unwrap();
         let given_back = quitter.join().unwrap();
         assert_ne!(first, second);
-        let next = queue.reserve(1, PATIENCE).unwrap();
+        let next = queue.enqueue(1, PATIENCE).unwrap();
         assert_eq!(wait(&next), if given_back { 2 } else { 3 });
     });
 }
@@ -89,14 +89,14 @@ fn a_place_given_up_goes_to_one_or_lapses() {
 fn two_who_give_up_take_back_no_more_than_they_charged() {
     explore(None, || {
         let queue = queue();
-        let _ = queue.reserve(1, PATIENCE).unwrap().keep();
+        let _ = queue.enqueue(1, PATIENCE).unwrap().keep();
         let other = {
             let queue = Arc::clone(&queue);
-            thread::spawn(move || queue.reserve(1, PATIENCE).unwrap().cancel())
+            thread::spawn(move || queue.enqueue(1, PATIENCE).unwrap().cancel())
         };
-        let mine = queue.reserve(1, PATIENCE).unwrap().cancel();
+        let mine = queue.enqueue(1, PATIENCE).unwrap().cancel();
         let lapsed = u64::from(!mine) + u64::from(!other.join().unwrap());
-        assert_eq!(wait(&queue.reserve(1, PATIENCE).unwrap()), 1 + lapsed);
+        assert_eq!(wait(&queue.enqueue(1, PATIENCE).unwrap()), 1 + lapsed);
     });
 }
 
