@@ -1,10 +1,12 @@
-//! A rate limiter that decides in nanoseconds inside the process that asks: no lock, no I/O and
-//! no allocation in a check, one 64-bit word of state a key.
+//! A rate limiter that decides in nanoseconds inside the process that asks: no lock, no I/O and no allocation in a
+//! check, one 64-bit word of state a key.
+//!
+//! # A first limiter
 //!
 //! ```
 //! use tidegate_engine::{Limiter, Quota};
 //!
-//! let limiter = Limiter::builder(Quota::per_second(100).burst(20)).capacity(1_000_000).build()?;
+//! let limiter = Limiter::new(Quota::per_second(100).burst(20))?;
 //! let decision = limiter.check("user:42");
 //! if !decision.is_allowed() {
 //!     println!("try again in {:?}", decision.retry_after());
@@ -12,16 +14,118 @@
 //! # Ok::<(), tidegate_engine::BuildError>(())
 //! ```
 //!
-//! [`Limiter`] states what is guaranteed; [`Quota`] how limits are written down, and [`Rule`] what else a
-//! limiter can enforce.
+//! A [`Quota`] says how much, a [`Limiter`] applies it to each key on its own, and a [`Decision`] is the answer. Keys are text,
+//! bytes, integers or a [`KeyHash`]; they need no set-up and no clean-up. The limiter is shared by reference or in an `Arc`.
+//! Denial is an answer, not an error: the only thing that can fail is building.
+//!
+//! # Which algorithm when
+//!
+//! All of them answer with the same [`Decision`].
+//!
+//! | you want | take | it guarantees | its price |
+//! |---|---|---|---|
+//! | a rate, with bursts: the usual choice | [`Quota`] | in `[s, t]` at most `burst + rate * (t - s)` | up to `burst + limit` in a window of the clock |
+//! | never more than N in *any* window | [`Quota::strict`] | exactly that | the sustained rate is `(N - burst) / window` |
+//! | "N a minute" as people count it, smoothly | [`SlidingWindow`] | no step where windows meet | an estimate; its worst case is stated there |
+//! | "N a minute" as others count it | [`FixedWindow`] | N in each window | up to 2 N around the end of one |
+//! | a contract by the hour, day or month | [`CalendarWindow`] | N in each period of the calendar | up to 2 N around midnight |
+//! | one very hot counter, no keys | [`SubWindowCounter`], [`ShardedCounter`] | never more than N in any window | a unit counts a little longer than the window |
+//! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 bytes a unit of the limit |
+//! | one key, no table | [`Single`] | as its rule does | |
+//! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower |
+//! | calls that wait for their turn | [`Limiter::acquire`], [`Queue`] | starts are spaced by the quota, first come first served | callers wait |
+//! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
+//!
+//! If you do not know, take [`Quota`]: it is the fastest, its state is the smallest, and its guarantee holds for every
+//! interval. A rule in a [`Limiter`] takes 20 bytes a key.
+//!
+//! # What can be asked
+//!
+//! | operation | when |
+//! |---|---|
+//! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before doing it: takes the units if they fit |
+//! | [`peek`](Limiter::peek) | to look without taking |
+//! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
+//! | [`charge`](Limiter::charge) | it has been spent already, fit or not |
+//! | [`refund`](Limiter::refund) | it was not used after all |
+//! | [`acquire`](Limiter::acquire) | to wait for the turn instead of being denied |
+//! | [`LimitSet::check`] | several limits at once, all of them charged or none |
+//! | [`check_with`](Limiter::check_with) | the quota is a matter of the call: a plan a customer has bought |
+//! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
+//! | [`reset`](Limiter::reset) | to forgive |
+//!
+//! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
+//! no receipts; where the cost is settled after the fact, `reserve` is the one that can not be got wrong.
+//!
+//! # What is guaranteed, and what concurrent callers may observe
+//!
+//! * **The limit holds for any number of threads.** Each decision is one atomic step on one word; there is no moment between
+//!   looking and taking. Every rule states its bound, and its error where it has one.
+//! * **Contention is never an error**, and never a denial: a thread that loses a race decides again at once.
+//!   Deciding is lock-free: a thread that is stopped anywhere keeps no other from it.
+//! * **A decision describes one instant.** Others may have changed the key by the time you read `remaining`;
+//!   `retry_after` is enough if nobody else is admitted meanwhile.
+//! * **A set of limits is all or nothing, not one instant.** While it takes from one limit after another, a concurrent check may be
+//!   denied by units that are given back a moment later. No limit is exceeded at any time.
+//! * **Time that stands still or runs backwards mints nothing.** It may deny.
+//! * **Memory is fixed when a limiter is built.** When more keys are live than fit, [`OverflowPolicy`] says what happens and
+//!   [`Limiter::overflow`] counts it; under the default, keys that are being denied are forgotten last.
+//! * **An idle key is a fresh key**, exactly, from the moment its debt has drained.
+//!
+//! # Units, errors and panics
+//!
+//! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or finer.
+//! Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once with a
+//! `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`], [`QuotaError`]).
+//! No input makes the library panic. Checks are O(1).
+//!
+//! # Several limits in front of a server
+//!
+//! With the feature `tower`; 429, `Retry-After` and the `RateLimit` header fields are included.
+//!
+//! ```ignore
+//! use std::{net::SocketAddr, sync::Arc};
+//! use axum::{Router, extract::ConnectInfo, routing::get};
+//! use tidegate_engine::tower::{MissingKey, RateLimitLayer, RequestLimit, keys};
+//! use tidegate_engine::{BuildError, Limiter, Quota};
+//!
+//! fn limits() -> Result<RateLimitLayer, BuildError> {
+//!     let per_address = Limiter::builder(Quota::per_second(50)).build()?;
+//!     let per_key = Limiter::builder(Quota::per_minute(600).burst(100)).build()?;
+//!     let in_all = Limiter::builder(Quota::per_second(10_000)).capacity(1).build()?;
+//!
+//!     let peer = keys::peer_address(|extensions| {
+//!         extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
+//!     });
+//!     Ok(RateLimitLayer::all([
+//!         RequestLimit::new("per-address", Arc::new(per_address), peer),
+//!         RequestLimit::new("per-key", Arc::new(per_key), keys::api_key())
+//!             .missing_key(MissingKey::Share)
+//!             .cost(|head| if head.method() == "POST" { 5 } else { 1 }),
+//!         RequestLimit::new("in-all", Arc::new(in_all), keys::constant()),
+//!     ]))
+//! }
+//!
+//! #[tokio::main]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     let router = Router::new().route("/", get(async || "hello")).layer(limits()?);
+//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
+//!     let service = router.into_make_service_with_connect_info::<SocketAddr>();
+//!     Ok(axum::serve(listener, service).await?)
+//! }
+//! ```
+//!
+//! Without a server the same is a [`LimitSet`]; its page has an example.
 //!
 //! # Features
-//! `std` (on unless turned off): clocks of the operating system, random seeds, leases, [`Concurrency`], blocking and
-//! jitter. Without it the crate is
-//! `no_std` and needs `alloc` and 64-bit atomics; a limiter is then made by
-//! [`Limiter::builder_with`], from a clock and a seed of yours.
 //!
-//! `acquire` (on unless turned off; needs `std`): waiting without a timer of yours, by [`ThreadTimer`].
+//! | feature | what it adds |
+//! |---|---|
+//! | `std` (default) | the clocks of the operating system, random seeds, leases |
+//! | `acquire` (default) | waiting for a turn on a timer that needs no runtime |
+//! | `tower` | the module `tower`: a layer for axum, tonic and whatever else speaks tower |
+//!
+//! Without `std` the crate needs `alloc`, atomics of 64 bits and a [`Clock`] of yours.
 #![warn(missing_docs)]
 #![cfg_attr(not(any(feature = "std", test, loom, interleave)), no_std)]
 
