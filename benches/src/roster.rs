@@ -77,12 +77,13 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
             VolgaSlidingWindow, Windowed,
         };
         use tidegate_engine::{
-            Concurrency, FixedWindow, Queue, ShardedCounter, SlidingLog, SlidingWindow,
-            SubWindowCounter,
+            CalendarWindow, Concurrency, FixedWindow, Queue, ShardedCounter, SlidingLog,
+            SlidingWindow, SubWindowCounter,
         };
 
         Ok(vec![
             Entry::algorithm::<Windowed<FixedWindow>>(),
+            Entry::algorithm::<Windowed<CalendarWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),
             Entry::algorithm::<Windowed<SlidingWindow>>(),
             Entry::peer::<VolgaSlidingWindow>(),

@@ -83,37 +83,36 @@
 //!
 //! With the feature `tower`; 429, `Retry-After` and the `RateLimit` header fields are included.
 //!
-//! ```ignore
-//! use std::{net::SocketAddr, sync::Arc};
-//! use axum::{Router, extract::ConnectInfo, routing::get};
+#![cfg_attr(feature = "tower", doc = "```")]
+#![cfg_attr(not(feature = "tower"), doc = "```ignore")]
+//! use std::net::SocketAddr;
 //! use tidegate_engine::tower::{MissingKey, RateLimitLayer, RequestLimit, keys};
 //! use tidegate_engine::{BuildError, Limiter, Quota};
+//! # #[derive(Clone)] struct ConnectInfo<T>(T); // axum::extract::ConnectInfo
 //!
 //! fn limits() -> Result<RateLimitLayer, BuildError> {
-//!     let per_address = Limiter::builder(Quota::per_second(50)).build()?;
-//!     let per_key = Limiter::builder(Quota::per_minute(600).burst(100)).build()?;
+//!     let per_address = Limiter::new(Quota::per_second(50))?;
+//!     let per_key = Limiter::new(Quota::per_minute(600).burst(100))?;
 //!     let in_all = Limiter::builder(Quota::per_second(10_000)).capacity(1).build()?;
 //!
 //!     let peer = keys::peer_address(|extensions| {
 //!         extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
 //!     });
 //!     Ok(RateLimitLayer::all([
-//!         RequestLimit::new("per-address", Arc::new(per_address), peer),
-//!         RequestLimit::new("per-key", Arc::new(per_key), keys::api_key())
+//!         RequestLimit::new("per-address", per_address, peer),
+//!         RequestLimit::new("per-key", per_key, keys::api_key())
 //!             .missing_key(MissingKey::Share)
 //!             .cost(|head| if head.method() == "POST" { 5 } else { 1 }),
-//!         RequestLimit::new("in-all", Arc::new(in_all), keys::constant()),
+//!         RequestLimit::new("in-all", in_all, keys::constant()),
 //!     ]))
 //! }
-//!
-//! #[tokio::main]
-//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
-//!     let router = Router::new().route("/", get(async || "hello")).layer(limits()?);
-//!     let listener = tokio::net::TcpListener::bind("127.0.0.1:3000").await?;
-//!     let service = router.into_make_service_with_connect_info::<SocketAddr>();
-//!     Ok(axum::serve(listener, service).await?)
-//! }
+//! # limits()?;
+//! # Ok::<(), BuildError>(())
 //! ```
+//!
+//! In axum, `Router::new().route("/", get(hello)).layer(limits()?)` is all there is to add, with
+//! `into_make_service_with_connect_info::<SocketAddr>()` where it is served; the repository's examples `axum` and `tonic` are
+//! whole servers.
 //!
 //! Without a server the same is a [`LimitSet`]; its page has an example.
 //!

@@ -3,7 +3,7 @@
 use core::hint::black_box;
 use core::num::NonZeroU32;
 
-use tidegate_engine::{FixedWindow, Limiter, Rule, SlidingWindow};
+use tidegate_engine::{CalendarWindow, FixedWindow, Limiter, Rule, SlidingWindow};
 
 use super::Contender;
 use crate::algorithms::{WINDOW, charges};
@@ -24,6 +24,15 @@ impl Window for FixedWindow {
 
     fn of(limit: u64) -> Self {
         Self::new(limit, WINDOW)
+    }
+}
+
+/// Counts in the month, which is not expected to end within a run.
+impl Window for CalendarWindow {
+    const NAME: &'static str = "fixed-window-u64-calendar";
+
+    fn of(limit: u64) -> Self {
+        Self::per_month(limit)
     }
 }
 
