@@ -111,6 +111,28 @@ fn a_claim_in_the_log_is_finished_by_others() {
     );
 }
 
+/// The claim lies behind so many expired units that others search for the first that counts.
+#[test]
+fn a_claim_that_is_not_written_counts_in_full() {
+    let world = || {
+        let log = Log::new(16, 10).unwrap();
+        assert!(log.check_at(10, 1).is_allowed());
+        log
+    };
+    stop_everywhere(
+        world,
+        |log| {
+            let _ = log.check_at(4, 5);
+        },
+        |log, number| {
+            let left = log.check_at(0, 6).remaining();
+            assert!(left == 6 || left == 2, "{number}");
+            assert!(log.check_at(left + 10, 11).is_allowed(), "{number}");
+            assert!(!log.check_at(1, 14).is_allowed(), "{number}");
+        },
+    );
+}
+
 /// Who helps has an earlier reading than the one whose claim it finishes.
 #[test]
 fn a_late_helper_writes_no_earlier_time() {
