@@ -1,12 +1,13 @@
 //! loom models of the counters: every interleaving, but for the bound that a model states.
 
 use core::time::Duration;
+use std::sync::atomic::AtomicU64 as Tally;
 
 use loom::sync::Arc;
 use loom::thread;
 
+use super::log::Log;
 use super::sharded::Shards;
-use super::sliding_log::Log;
 use super::sub_window::SubWindows;
 
 /// Preemptions a run where three threads meet.
@@ -126,8 +127,9 @@ fn a_reset_meets_a_turn() {
 fn blocks_meet_the_turn_of_the_window() {
     explore(Some(PAIR), || {
         let world = Arc::new(Shards::new(window(4), 2, 2).unwrap());
-        let spend =
-            |shards: &Shards, shard, now| u64::from(shards.check(shard, 1, now).is_allowed());
+        let spend = |shards: &Shards, shard, now| {
+            u64::from(shards.check(shard, 1, now, || ()).is_allowed())
+        };
         assert_eq!(spend(&world, 0, 1), 1);
         let other = spawn(&world, move |shards| spend(shards, 0, 11) + spend(shards, 1, 11));
         let mut admitted = spend(&world, 0, 9) + spend(&world, 0, 11);
@@ -145,11 +147,34 @@ fn blocks_meet_the_turn_of_the_window() {
 fn a_unit_of_a_block_is_spent_once() {
     explore(None, || {
         let world = Arc::new(Shards::new(window(2), 1, 2).unwrap());
-        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1).is_allowed());
+        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
         assert_eq!(spend(&world), 1);
         let other = spawn(&world, spend);
         assert_eq!(spend(&world) + other.join().unwrap(), 1);
     });
+}
+
+/// Two threads at one shard with units for both: who loses the exchange is told, so that it can move on.
+#[test]
+fn who_meets_another_at_a_shard_is_told() {
+    let met = std::sync::Arc::new(Tally::new(0));
+    let seen = std::sync::Arc::clone(&met);
+    explore(None, move || {
+        let world = Arc::new(Shards::new(window(3), 1, 3).unwrap());
+        assert!(world.check(0, 1, 1, || ()).is_allowed());
+        let spend = |met: std::sync::Arc<Tally>| {
+            move |shards: &Shards| {
+                let crowded = || {
+                    met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                };
+                shards.check(0, 1, 1, crowded).is_allowed()
+            }
+        };
+        let other = spawn(&world, spend(std::sync::Arc::clone(&met)));
+        assert!(spend(std::sync::Arc::clone(&met))(&world));
+        assert!(other.join().unwrap());
+    });
+    assert!(seen.load(std::sync::atomic::Ordering::Relaxed) > 0);
 }
 
 fn log(limit: u64) -> Log {
@@ -157,7 +182,7 @@ fn log(limit: u64) -> Log {
 }
 
 fn admit(log: &Log, cost: u64, now: u64) -> u64 {
-    if log.check(cost, now).is_allowed() { cost } else { 0 }
+    if log.check_at(cost, now).is_allowed() { cost } else { 0 }
 }
 
 /// Two threads with different readings at a full log of which one unit expires: one gets it, and its time is
@@ -216,7 +241,7 @@ fn a_reset_of_the_log_meets_a_claim() {
         let world = Arc::new(log(2));
         assert_eq!(admit(&world, 2, 1), 2);
         let other = spawn(&world, |log| admit(log, 1, 5));
-        world.reset(5);
+        world.reset();
         let mine = admit(&world, 1, 5);
         let other = other.join().unwrap();
         assert_eq!(mine, 1);

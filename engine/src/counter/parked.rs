@@ -7,8 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::decision::Decision;
 use crate::sync::watched;
 
+use super::log::Log;
 use super::sharded::Shards;
-use super::sliding_log::Log;
 use super::sub_window::SubWindows;
 
 /// Thrown through a thread that stops.
@@ -92,21 +92,43 @@ fn a_reset_is_finished_by_others() {
 fn a_claim_in_the_log_is_finished_by_others() {
     let world = || {
         let log = Log::new(3, 10).unwrap();
-        assert!(log.check(1, 1).is_allowed());
+        assert!(log.check_at(1, 1).is_allowed());
         log
     };
     stop_everywhere(
         world,
         |log| {
-            let _ = log.check(2, 5);
+            let _ = log.check_at(2, 5);
         },
         |log, number| {
-            let others = admitted(|| log.check(1, 6));
+            let others = admitted(|| log.check_at(1, 6));
             assert!(others == 2 || others == 0, "{number}");
-            assert_eq!(admitted(|| log.check(1, 10)), 0, "{number}");
-            assert_eq!(admitted(|| log.check(1, 11)), 1, "{number}");
-            assert_eq!(admitted(|| log.check(1, 14)), 0, "{number}");
-            assert_eq!(admitted(|| log.check(1, 16)), 2, "{number}");
+            assert_eq!(admitted(|| log.check_at(1, 10)), 0, "{number}");
+            assert_eq!(admitted(|| log.check_at(1, 11)), 1, "{number}");
+            assert_eq!(admitted(|| log.check_at(1, 14)), 0, "{number}");
+            assert_eq!(admitted(|| log.check_at(1, 16)), 2, "{number}");
+        },
+    );
+}
+
+/// The claim lies behind so many expired units that others search for the first that counts.
+#[test]
+fn a_claim_that_is_not_written_counts_in_full() {
+    let world = || {
+        let log = Log::new(16, 10).unwrap();
+        assert!(log.check_at(10, 1).is_allowed());
+        log
+    };
+    stop_everywhere(
+        world,
+        |log| {
+            let _ = log.check_at(4, 5);
+        },
+        |log, number| {
+            let left = log.check_at(0, 6).remaining();
+            assert!(left == 6 || left == 2, "{number}");
+            assert!(log.check_at(left + 10, 11).is_allowed(), "{number}");
+            assert!(!log.check_at(1, 14).is_allowed(), "{number}");
         },
     );
 }
@@ -118,14 +140,14 @@ fn a_late_helper_writes_no_earlier_time() {
     stop_everywhere(
         world,
         |log| {
-            let _ = log.check(2, 100);
+            let _ = log.check_at(2, 100);
         },
         |log, number| {
-            let claimed = log.check(2, 95).is_allowed();
+            let claimed = log.check_at(2, 95).is_allowed();
             let first = if claimed { 105 } else { 110 };
             // The latest time may have been raised before the claim failed.
-            assert!(!log.check(1, first - 1).is_allowed(), "{number}");
-            assert_eq!(admitted(|| log.check(1, 110)), 2, "{number}");
+            assert!(!log.check_at(1, first - 1).is_allowed(), "{number}");
+            assert_eq!(admitted(|| log.check_at(1, 110)), 2, "{number}");
         },
     );
 }
@@ -139,12 +161,12 @@ fn a_block_is_lost_at_worst() {
     stop_everywhere(
         world,
         |shards| {
-            let _ = shards.check(0, 1, 1);
+            let _ = shards.check(0, 1, 1, || ());
         },
         |shards, number| {
-            let others = admitted(|| shards.check(1, 1, 1));
+            let others = admitted(|| shards.check(1, 1, 1, || ()));
             assert!((3..=5).contains(&others), "{number}: {others}");
-            assert_eq!(admitted(|| shards.check(0, 1, 15)), 5, "{number}");
+            assert_eq!(admitted(|| shards.check(0, 1, 15, || ())), 5, "{number}");
         },
     );
 }

@@ -165,7 +165,7 @@ impl Ring {
     fn index_at(&self, head: Word, now: u64) -> u64 {
         // Who sealed the head read a time at which the next sub-window had begun.
         let least = head.index + u64::from(head.status == Status::Sealed);
-        self.span.index(now).max(least)
+        if self.span.is_over(least, now) { self.span.index(now) } else { least }
     }
 
     /// What counts at `now`; `None` when the head has moved on.

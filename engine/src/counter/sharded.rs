@@ -31,7 +31,7 @@ pub const MAX_SHARDS: usize = 1024;
 const UNUSED_SHARE: u64 = 16;
 
 /// A [`SubWindowCounter`](crate::SubWindowCounter) for a key that all cores check at once: threads take
-/// blocks of units and spend them on a cache line of their own.
+/// blocks of units and spend them on a cache line of their own. A thread that meets another one there moves to the next.
 ///
 /// # When to use it
 /// For one limit of millions of units a window that several cores use up. With few units a block it is no faster than a
@@ -127,8 +127,9 @@ impl<C: Clock> ShardedCounter<C> {
     /// As [`ShardedCounter::check_n`], at a time the caller gives, on the scale of the counter's clock.
     #[inline]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let shard = Seat::here().among(self.shards.words.len());
-        self.shards.check(shard, cost, Span::instant(now.as_nanos()))
+        let seat = Seat::here();
+        let shard = seat.among(self.shards.words.len());
+        self.shards.check(shard, cost, Span::instant(now.as_nanos()), || seat.move_on())
     }
 
     /// What a check would find, without charging anything. Units in other shards count as left. O(shards).
@@ -203,12 +204,13 @@ impl Shards {
         Ok(Self { source, words, block })
     }
 
+    /// Calls `crowded` when another thread spends from the same shard.
     #[inline]
-    pub(super) fn check(&self, shard: usize, cost: u64, now: u64) -> Decision {
+    pub(super) fn check(&self, shard: usize, cost: u64, now: u64, crowded: impl Fn()) -> Decision {
         if cost == 0 {
             return self.peek(now);
         }
-        match self.spend(shard, cost, now) {
+        match self.spend(shard, cost, now, crowded) {
             Some(left) => self.paid(left, now),
             None => self.check_source(shard, cost, now),
         }
@@ -233,13 +235,13 @@ impl Shards {
     /// Pays from whichever shard has the units.
     fn search(&self, cost: u64, now: u64) -> Option<Decision> {
         (0..self.words.len())
-            .find_map(|shard| self.spend(shard, cost, now))
+            .find_map(|shard| self.spend(shard, cost, now, || ()))
             .map(|left| self.paid(left, now))
     }
 
     /// What is left of the block after `cost` units of it.
     #[inline]
-    fn spend(&self, shard: usize, cost: u64, now: u64) -> Option<Word> {
+    fn spend(&self, shard: usize, cost: u64, now: u64, crowded: impl Fn()) -> Option<Word> {
         let span = self.source.ring.span();
         let word = &self.words[shard];
         let mut seen = word.load(Ordering::Relaxed);
@@ -249,7 +251,10 @@ impl Shards {
             let new = span.pack(left);
             match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return Some(left),
-                Err(current) => seen = current,
+                Err(current) => {
+                    crowded();
+                    seen = current;
+                }
             }
         }
     }
@@ -308,7 +313,7 @@ impl Shards {
     fn alive(&self, bits: u64, now: u64) -> Option<Word> {
         let span = self.source.ring.span();
         let block = span.unpack(bits);
-        (block.index >= span.index(now)).then_some(block)
+        (!span.is_over(block.index, now)).then_some(block)
     }
 
     fn empty(&self) {

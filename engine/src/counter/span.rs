@@ -69,6 +69,12 @@ impl Span {
         now / self.width + 1
     }
 
+    /// Whether a sub-window has ended. Multiplies where `index` would divide.
+    #[inline]
+    pub(super) fn is_over(self, index: u64, now: u64) -> bool {
+        now >= index * self.width
+    }
+
     /// The first sub-window of those that count at `index`.
     #[inline]
     pub(super) fn oldest(self, index: u64) -> u64 {

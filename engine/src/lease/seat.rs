@@ -32,7 +32,7 @@ impl Seat {
 
     /// Leaves the stripe to whoever else uses it.
     #[cold]
-    pub(super) fn move_on(self) {
+    pub(crate) fn move_on(self) {
         SEAT.set(self.0.wrapping_add(1) | TAKEN);
     }
 
