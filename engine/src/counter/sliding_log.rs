@@ -66,8 +66,9 @@ const HORIZON: u64 = 1 << 62;
 ///
 /// # Guarantees
 /// * At most `limit` units are admitted in any interval `[t, t + window)` of the readings `now` of their checks,
-///   also where readings of different threads differ or go back. A check that does not meet another is
-///   denied only if it would break that.
+///   also where readings of different threads differ or go back. Where they do not, a check that does not meet
+///   another is denied only if it would break that. A unit whose reading is earlier than one before it counts from
+///   the later reading: for longer, never for less.
 /// * A cost is admitted or denied as a whole. Nothing is taken back.
 /// * Lock-free: a thread that stops anywhere keeps nobody from deciding. If it stops between being admitted and
 ///   writing the time, another one writes its own time in its place: units then count for longer, never
