@@ -53,6 +53,14 @@ pub const MAX_CONCURRENCY: u64 = (1 << 31) - 1;
 ///   takes a short lock.
 /// * What the holder of a permit did is visible to who is granted the same units later.
 ///
+/// # When to use it
+/// When what is scarce is room and not rate: connections, memory, workers of a service whose calls take long or
+/// vary. It adapts to how fast calls end; it says nothing about calls a second.
+///
+/// # What it costs
+/// A few cache lines, and a list entry for each who waits. Taking and returning are one compare-and-swap each while
+/// nobody waits, else a lock and O(log waiters).
+///
 /// ```
 /// use tidegate_engine::Concurrency;
 ///

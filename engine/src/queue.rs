@@ -28,10 +28,19 @@ use crate::table::Update;
 /// * The cost of what starts in any interval `[s, t]` is at most `burst + rate * (t - s)`, for any number of
 ///   threads, with the unit of time that [`Limiter`](crate::Limiter) states, also when turns are given up.
 ///   [`Wait::jitter`] and a timer that is late add as it says there.
-/// * First come, first served: starts have the order in which the places were taken.
+/// * First come, first served: starts have the order in which the places were taken. Only [`Wait::jitter`]
+///   can swap those that are less than the jitter apart.
 /// * Nobody waits longer than the [`Wait`] of the call says, and no more at once than
 ///   [`Queue::max_waiters`]: who would, or asks for more than the burst, is denied at once.
 /// * Lock-free, and no memory but the queue's own: a waiter is nothing but its start.
+///
+/// # When to use it
+/// To keep within the limit of a service that is called, by calling later instead of not at all. To deny what is too
+/// much take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound
+/// what is under way at once `Concurrency`.
+///
+/// # What it costs
+/// A few cache lines in all, whatever waits. A place is one compare-and-swap of one word, O(1).
 ///
 /// ```
 /// use core::time::Duration;
@@ -95,12 +104,13 @@ impl<C: Clock> Queue<C> {
         let longest = wait.longest_units(reading, self.gcra.scale());
         let (mut seat, mut found) = (None, self.tat.load(Ordering::Relaxed));
         if cost == 0 {
-            return self.look(Update::Unchanged { found, now }, reading);
+            let decision = self.gcra.answer(Update::Unchanged { found, now }, 0);
+            return self.uncharged(decision, reading);
         }
         loop {
             let unchanged = Update::Unchanged { found, now };
             let Some(charged) = self.gcra.admit_by(found, now, cost, longest) else {
-                return Err(self.gcra.answer_by(unchanged, cost, longest));
+                return self.uncharged(self.gcra.answer_by(unchanged, cost, longest), reading);
             };
             let units = self.gcra.wait(charged, now);
             if units > 0 && seat.is_none() {
@@ -122,9 +132,9 @@ impl<C: Clock> Queue<C> {
         }
     }
 
-    /// A turn of cost 0, if a cost of 1 would not have to wait.
-    fn look(&self, update: Update, start: Timestamp) -> Result<Turn<'_, Self>, Decision> {
-        let decision = self.gcra.answer(update, 0);
+    /// A turn that charges nothing, if that is allowed: a look while a cost of 1 would not have to wait, and
+    /// any cost under an unlimited quota.
+    fn uncharged(&self, decision: Decision, start: Timestamp) -> Result<Turn<'_, Self>, Decision> {
         if !decision.is_allowed() {
             return Err(decision);
         }

@@ -148,6 +148,17 @@ fn a_blocked_quota_lets_nobody_wait_and_a_wrong_one_is_an_error() {
 }
 
 #[test]
+fn an_unlimited_quota_lets_everybody_start_at_once() {
+    let (queue, timer) = queue(Quota::unlimited());
+    for cost in [1, u64::MAX] {
+        let turn = queue.enqueue(cost, Duration::ZERO).unwrap();
+        assert_eq!((turn.start(), turn.wait()), (timer.clock.now(), Duration::ZERO));
+        assert!(turn.keep().is_allowed());
+    }
+    assert_eq!(queue.waiters(), 0);
+}
+
+#[test]
 fn the_end_of_time_refuses_and_mints_nothing() {
     let (queue, timer) = queue(Quota::per_hour(1).burst(10_000));
     timer.clock.set(Timestamp::from_nanos(u64::MAX));

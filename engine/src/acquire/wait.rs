@@ -47,7 +47,8 @@ impl Wait {
     /// Delays a start that has to wait by a random time, uniform up to `most` and never past the deadline.
     /// None unless set; who need not wait is not delayed.
     ///
-    /// Delayed starts can fall together: in `[s, t]` up to `rate * most` starts more than without.
+    /// Delayed starts can fall together, in `[s, t]` up to `rate * most` starts more than without, and those less than
+    /// `most` apart can change places: who came later may start first.
     #[cfg(feature = "std")]
     #[must_use]
     pub const fn jitter(self, most: Duration) -> Self {

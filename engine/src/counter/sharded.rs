@@ -270,7 +270,9 @@ impl Shards {
                 return;
             }
             let beside = if found.index == block.index { found.units } else { 0 };
-            let new = span.pack(Word::open(block.index, beside + block.units));
+            // Resets beside each other can leave more here than a word has bits for.
+            let units = beside.saturating_add(block.units).min(span.most_units());
+            let new = span.pack(Word::open(block.index, units));
             match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(current) => seen = current,

@@ -26,8 +26,9 @@ const HORIZON: u64 = 1 << 62;
 ///
 /// # Guarantees
 /// * At most `limit` units are admitted in any interval `[t, t + window)` of the readings `now` of their checks,
-///   also where readings of different threads differ or go back. A check that does not meet another is
-///   denied only if it would break that.
+///   also where readings of different threads differ or go back. Where they do not, a check that does not meet
+///   another is denied only if it would break that. A unit whose reading is earlier than one before it counts from
+///   the later reading: for longer, never for less.
 /// * A thread that is held up between its reading and its decision is not denied for the sake of units that
 ///   others were admitted at later readings: it reads the clock again. [`SlidingLog::check_at`] does not.
 /// * A cost is admitted or denied as a whole. Nothing is taken back.

@@ -38,8 +38,8 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// accepted), who would be one too many to wait ([`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)),
     /// and who asks for more than the burst, which never fits (`retry_after` is `None`).
     ///
-    /// First come, first served on each key: starts have the order in which places were taken, and no check
-    /// passes those who wait. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
+    /// First come, first served on each key: starts have the order in which places were taken (only
+    /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
     /// The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
     /// wakes once, at its own start. Dropping the future gives up the place, see [`Turn`].
     ///
