@@ -53,7 +53,7 @@ pub use reservation::SetReservation;
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
 /// use std::time::Duration;
-/// use tidegate_engine::{BuildError, LimitSet, Limiter, Quota};
+/// use tidegate_engine::{BuildError, IpKey, LimitSet, Limiter, Quota};
 ///
 /// struct Limits {
 ///     per_user: Limiter,
@@ -72,13 +72,9 @@ pub use reservation::SetReservation;
 ///
 ///     /// Admits a request of `cost` units, or tells how long to wait.
 ///     fn admit(&self, user: &str, address: IpAddr, cost: u64) -> Result<u64, Option<Duration>> {
-///         let octets = match address {
-///             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
-///             IpAddr::V6(v6) => v6.octets(),
-///         };
 ///         let decision = LimitSet::new([
 ///             self.per_user.ask(user, 1).named("per-user"),
-///             self.per_address.ask(octets, 1).named("per-address"),
+///             self.per_address.ask(IpKey::from(address), 1).named("per-address"),
 ///             self.in_all.ask("", cost).named("in-all"),
 ///         ])
 ///         .check();
