@@ -228,6 +228,9 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// with cores. No leases are taken beside it. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
+    /// Only checks charge what they deny: [`Limiter::check`](crate::Limiter::check) and its kind. What is denied to a
+    /// [`LimitSet`](crate::LimitSet), and so by a layer of the feature `tower`, to a reservation or to those who wait in line is free.
+    ///
     /// ```
     /// use core::time::Duration;
     /// use tidegate_engine::{Limiter, ManualClock, Quota};
