@@ -82,7 +82,7 @@ impl KeyHasher {
     /// parties choose keys *and* can watch how keys influence each other, use
     /// [`KeyHasher::siphash`].
     #[must_use]
-    pub fn rapid(seed: u64) -> Self {
+    pub const fn rapid(seed: u64) -> Self {
         Self(Algorithm::Rapid(RapidSecrets::seed(seed)))
     }
 

@@ -9,12 +9,18 @@ use crate::key::{KeyHash, KeyHasher};
 /// A limit that can be part of a [`LimitSet`](crate::LimitSet) and lend to a
 /// [`Reservation`](crate::Reservation), whatever its algorithm.
 ///
-/// [`Limiter`](crate::Limiter) is one, with any rule, clock and observer that threads may share.
+/// [`Limiter`](crate::Limiter) is one, and [`Single`](crate::Single), with any rule, clock and observer that threads may share.
 /// The trait is sealed: all-or-nothing rests on each limit taking back exactly what it charged.
 pub trait Limit: Send + Sync + sealed::Sealed {
     /// What hashes this limit's keys.
     #[doc(hidden)]
     fn hasher(&self) -> &KeyHasher;
+
+    /// The key under which `key` is charged: itself, unless all keys are one.
+    #[doc(hidden)]
+    fn place(&self, key: KeyHash) -> KeyHash {
+        key
+    }
 
     /// The time now on this limit's clock.
     #[doc(hidden)]

@@ -10,6 +10,7 @@ use crate::limit::{Limit, Receipt, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
+use crate::single::Single;
 
 /// Units taken from a key until it is known how many are used; from [`Limiter::reserve`].
 ///
@@ -120,6 +121,17 @@ where
     {
         let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
         Reservation::take(Lender::Shared(limit), self.hash(key), cost)
+    }
+}
+
+impl<R: Rule, C: Clock + Send + Sync> Single<R, C> {
+    /// Takes `cost` units when they fit, and hands out the right to give back what is not used of
+    /// them: [`Limiter::reserve`]. O(1), neither locks nor allocates.
+    ///
+    /// # Errors
+    /// The denial when the units do not fit; nothing is charged then.
+    pub fn reserve(&self, cost: u64) -> Result<Reservation<'_>, Decision> {
+        Reservation::take(Lender::Borrowed(self), KeyHash::from_bits(0), cost)
     }
 }
 

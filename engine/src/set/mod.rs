@@ -49,6 +49,12 @@ pub use reservation::SetReservation;
 /// Each limit is decided at its own clock's reading and by its key's word; on limiters with leases,
 /// what threads have leased counts as taken. O(n) steps on tables, and O(n²) comparisons of asks.
 ///
+/// # What stays outside
+/// [`SubWindowCounter`](crate::SubWindowCounter), `ShardedCounter` and [`SlidingLog`](crate::SlidingLog)
+/// can not take a charge back, and a permit of `Concurrency` is held, not spent; so they are no part
+/// of a set. Take the permit first, then check the set, and drop the permit when the set denies; ask a
+/// counter or a log last, when the set has admitted.
+///
 /// # Per user, per address and for all
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};

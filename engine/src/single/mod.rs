@@ -13,6 +13,7 @@
 mod builder;
 #[cfg(all(test, loom))]
 mod models;
+mod receipts;
 mod warm_up;
 
 use crate::builder::{DefaultClock, Source};
@@ -32,8 +33,7 @@ use warm_up::WarmUp;
 /// A rate limiter for one thing: a process's outgoing calls, one tenant, one connection. Shared by
 /// reference between any number of threads.
 ///
-/// State is one 64-bit word; nothing is hashed, looked up or evicted, so a check is faster than a
-/// [`Limiter`](crate::Limiter)'s. It neither locks nor allocates.
+/// State is one 64-bit word; nothing is hashed, looked up or evicted. It neither locks nor allocates.
 ///
 /// # Guarantees
 /// * What the [`Rule`] guarantees for a key of a [`Limiter`](crate::Limiter): for a [`Quota`], the
@@ -105,16 +105,11 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// A `now` earlier than that of a previous check never mints tokens.
     #[inline]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let warped = self.warped(now);
         let admit = |value, now| {
             if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
         };
-        let update = self.update(self.algorithm.instant(warped), admit);
-        let decision = self.algorithm.answer(update, cost);
-        match &self.warm_up {
-            None => decision,
-            Some(warm_up) => warm_up.answer(decision, now),
-        }
+        let update = self.update(self.instant(now), admit);
+        self.answer(update, cost, now)
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -166,9 +161,25 @@ impl<R: Rule, C: Clock> Single<R, C> {
         }
     }
 
+    /// A point in time on the scale of the word.
+    #[inline]
+    fn instant(&self, now: Timestamp) -> u64 {
+        self.algorithm.instant(self.warped(now))
+    }
+
+    /// The answer to a check of `cost` at `now` that did this to the word.
+    #[inline]
+    fn answer(&self, update: Update, cost: u64, now: Timestamp) -> Decision {
+        let decision = self.algorithm.answer(update, cost);
+        match &self.warm_up {
+            None => decision,
+            Some(warm_up) => warm_up.answer(decision, now),
+        }
+    }
+
     /// [`Single::update`] now.
     fn change(&self, decide: impl Fn(u64, u64) -> Option<u64>) {
-        let _ = self.update(self.algorithm.instant(self.warped(self.clock.now())), decide);
+        let _ = self.update(self.instant(self.clock.now()), decide);
     }
 
     /// Replaces the value by what `decide(value, now)` returns, in one atomic step; `None` leaves it.
