@@ -7,6 +7,8 @@ use crate::key::KeyHash;
 
 /// Hears of each decision that a [`Limiter`](crate::Limiter) makes, on the thread that asked and before
 /// the answer is returned. Given to the builder; without one, nothing is called and nothing is paid.
+///
+/// An observer must not panic: what a set of limits or a charge has taken by then would stay taken.
 pub trait Observer {
     /// Whether [`Observer::decided`] does anything.
     const LISTENS: bool = true;

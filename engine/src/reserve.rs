@@ -139,11 +139,11 @@ impl<'l> Reservation<'l> {
     fn take(limit: Lender<'l>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
         let lender = limit.limit();
         let (decision, receipt) = lender.take(key, cost, lender.now());
-        lender.tell(key, cost, &decision);
-        if !decision.is_allowed() {
-            return Err(decision);
-        }
-        Ok(Self { limit, key, cost, receipt, decision, open: true })
+        // Before anybody hears of it: an observer that panics does not keep what was taken.
+        let open = decision.is_allowed();
+        let taken = Self { limit, key, cost, receipt, decision, open };
+        taken.limit.limit().tell(key, cost, &decision);
+        if open { Ok(taken) } else { Err(decision) }
     }
 
     /// Settles on `actual` units: gives back what was reserved beyond them, as far as it still

@@ -78,7 +78,7 @@ fn a_set_knows_the_waits_of_a_limit_that_warms_up() {
     let wait = LimitSet::new([cold.ask(1)]).check().retry_after().unwrap();
     assert!(wait > Duration::from_millis(500), "{wait:?}");
     assert_eq!(Some(wait), cold.check().retry_after());
-    clock.advance(wait - Duration::from_nanos(1));
+    clock.advance(wait.saturating_sub(Duration::from_nanos(1)));
     assert!(!LimitSet::new([cold.ask(1)]).peek().is_allowed());
     clock.advance(Duration::from_nanos(1));
     let reserved = cold.reserve(1).unwrap();

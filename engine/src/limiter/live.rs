@@ -20,6 +20,10 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     /// the burst than any key was, by more than a second's worth, loses what it is above that. Debt further than
     /// 52 days beyond the burst is cut.
     ///
+    /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change is given back at the
+    /// new emission interval: under [`Inheritance::Keep`] that is more than it took where the interval has grown, at most
+    /// what the key owes, and less where it has shrunk; across two changes nothing is given back.
+    ///
     /// O(capacity): twice through the table, like [`Limiter::live`](crate::Limiter::live). Changes at the
     /// same time are made one after another. Allocates nothing, and may be repeated often, but not for ever: each
     /// change takes the old burst's time to refill and a second, or the highest debt there is if that is
