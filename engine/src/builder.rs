@@ -136,52 +136,28 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
-        let Self {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock: _,
-            observer,
-        } = self;
-        let clock = Source::Given(clock);
-        LimiterBuilder {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock,
-            observer,
-        }
+        self.convert(|_, observer| (Source::Given(clock), observer))
     }
 
     /// Who hears of each decision; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> LimiterBuilder<R, C, P> {
-        let Self {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock,
-            observer: _,
-        } = self;
+        self.convert(|clock, _| (clock, observer))
+    }
+
+    /// The same choices with another clock or observer, made of these.
+    fn convert<D, P>(
+        self,
+        exchange: impl FnOnce(Source<C>, O) -> (Source<D>, P),
+    ) -> LimiterBuilder<R, D, P> {
+        let (clock, observer) = exchange(self.clock, self.observer);
         LimiterBuilder {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
+            rule: self.rule,
+            capacity: self.capacity,
+            hasher: self.hasher,
+            leases: self.leases,
+            denied_bursts: self.denied_bursts,
+            overflow: self.overflow,
+            max_waiters: self.max_waiters,
             clock,
             observer,
         }
