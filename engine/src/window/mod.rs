@@ -6,6 +6,48 @@
 //! it: time never takes a key back, and nothing is admitted twice. Once it is over its counts are too,
 //! and only then is the period of `now` computed.
 
+/// The constructors of a rule of `limit` units and windows of one `length`; `$what` says what is admitted in
+/// the time that follows.
+macro_rules! rule_of_length {
+    ($what:literal) => {
+        #[doc = concat!($what, " `length`.")]
+        #[must_use]
+        pub const fn new(limit: u64, length: Duration) -> Self {
+            Self { limit, length }
+        }
+
+        #[doc = concat!($what, " a second.")]
+        #[must_use]
+        pub const fn per_second(limit: u64) -> Self {
+            Self::new(limit, Duration::from_secs(1))
+        }
+
+        #[doc = concat!($what, " a minute.")]
+        #[must_use]
+        pub const fn per_minute(limit: u64) -> Self {
+            Self::new(limit, Duration::from_mins(1))
+        }
+
+        #[doc = concat!($what, " an hour.")]
+        #[must_use]
+        pub const fn per_hour(limit: u64) -> Self {
+            Self::new(limit, Duration::from_hours(1))
+        }
+
+        #[doc = concat!($what, " 24 hours.")]
+        #[must_use]
+        pub const fn per_day(limit: u64) -> Self {
+            Self::new(limit, Duration::from_hours(24))
+        }
+
+        /// How long each window lasts.
+        #[must_use]
+        pub const fn length(&self) -> Duration {
+            self.length
+        }
+    };
+}
+
 mod calendar;
 mod civil;
 mod count;
