@@ -166,6 +166,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee; under a
     /// rule that counts in windows, a key whose window is over for one and not yet for the other up to
     /// the limit once more in that window.
+    ///
+    /// A timestamp of another clock can not be told from one of this clock, and is off by as much as their origins lie
+    /// apart. One that is behind finds debt that has drained, and is denied for it. One that is ahead finds debt
+    /// drained that has not, and is admitted beyond the guarantee; what it charges denies the key to others
+    /// until their clock has come there.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.hash(key), cost, now, || now)
@@ -182,14 +187,18 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// it has drained. Saturates where the words of the [`Rule`] do.
     ///
     /// The answer is that of a [`Limiter::peek`] straight after. For a key without a place the charge
-    /// follows the [`OverflowPolicy`]. O(1), neither locks nor allocates.
+    /// follows the [`OverflowPolicy`]. Where a cost can be estimated before it is spent, [`Limiter::reserve`] also asks
+    /// whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.hash(key);
         let _ = self.force(key, |value, now| self.algorithm().charge(value, now, cost));
         self.peek(key)
     }
 
-    /// The key's hash under this limiter's hasher.
+    /// The key's hash under this limiter's hasher, which stands for the key in every call. O(length of the key).
+    ///
+    /// A [`KeyHash`] is its own hash. One that another hasher made is taken as it is and names some other
+    /// key here: it has a state of its own, apart from that of the key it was made from.
     #[inline]
     pub fn hash(&self, key: impl Key) -> KeyHash {
         key.hash_with(&self.hasher)

@@ -40,7 +40,7 @@ use crate::table::Update;
 /// what is under way at once `Concurrency`.
 ///
 /// # What it costs
-/// A few cache lines in all, whatever waits. A place is one compare-and-swap of one word, O(1).
+/// 640 bytes in all with the default clock on x86-64, whatever waits. A place is one compare-and-swap of one word, O(1).
 ///
 /// ```
 /// use core::time::Duration;

@@ -20,7 +20,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// that has drained since it was charged can not be had back. `cost` may be of any size; what
     /// exceeds the debt is void. Nothing is given back on a limiter whose own quota is blocked.
     ///
-    /// Nobody keeps receipts. A refund of what was never charged, or whose charge has drained while
+    /// Nobody keeps receipts; to give back exactly what was charged take [`Limiter::reserve`]. A refund of what was never charged, or whose charge has drained while
     /// others were made, is taken from the debt that is there, so it lets others in: together at
     /// most the burst, or the window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
     /// charged with [`Limiter::check_with`] are given back at this limiter's emission interval,

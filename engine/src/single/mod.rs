@@ -128,7 +128,8 @@ impl<R: Rule, C: Clock> Single<R, C> {
     }
 
     /// Gives back `cost` units that were admitted and not used, at most all that is still charged;
-    /// see [`Limiter::refund`](crate::Limiter::refund). Of two refunds and any checks at the same
+    /// see [`Limiter::refund`](crate::Limiter::refund), and [`Single::reserve`] for units whose charge is known.
+    /// Of two refunds and any checks at the same
     /// time none is lost. O(1).
     pub fn refund(&self, cost: u64) {
         self.change(|value, now| self.algorithm.refund(value, now, cost));

@@ -22,8 +22,12 @@ pub const MAX_UTC_OFFSET: i32 = 64_800;
 ///
 /// # What it guarantees
 /// In each calendar period a key is admitted at most `limit` units, for any number of threads, plus
-/// what is given back in it. Otherwise as [`FixedWindow`](crate::FixedWindow), its error too: up to
-/// `2 * limit` units around the moment at which a period ends. After ten years of uptime time stands still.
+/// what is given back in it. Otherwise as [`FixedWindow`](crate::FixedWindow). After ten years of uptime
+/// time stands still.
+///
+/// # Its error
+/// In an interval that does not begin with a period and is no longer than one, up to `2 * limit` units are admitted:
+/// `limit` at the end of one period and `limit` at the beginning of the next.
 ///
 /// # The wall clock
 /// The limiter's own clock knows no date. When a limiter is built, the system's wall clock is
