@@ -2,6 +2,8 @@
 
 mod cell;
 mod epoch;
+#[cfg(all(test, loom))]
+mod models;
 
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
