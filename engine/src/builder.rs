@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Waiters};
 use crate::clock::Clock;
+use crate::gcra::Bucket;
 use crate::key::KeyHasher;
 use crate::limiter::{Limiter, Parts};
 use crate::observer::Observer;
@@ -214,7 +215,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     }
 }
 
-impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
+impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// Charges denied checks too, so that a client that keeps hammering stays banned; 0, denied checks
     /// are free, unless set.
     ///

@@ -11,6 +11,7 @@
 //! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
 
 mod fractional;
+mod view;
 
 use core::time::Duration;
 
@@ -21,6 +22,9 @@ use crate::rule::{Algorithm, Saves};
 use crate::table::{State, Update};
 
 pub(crate) use fractional::Fractional;
+#[cfg(feature = "std")]
+pub(crate) use view::Time;
+pub(crate) use view::{Bucket, View};
 
 /// Bits of a TAT.
 pub(crate) const TAT_BITS: u32 = 59;
@@ -198,6 +202,12 @@ impl Gcra {
         }
     }
 
+    /// Nothing is admitted.
+    #[cfg(feature = "std")]
+    pub(crate) fn blocked(scale: Scale) -> Self {
+        Self::without_rate(&Quota::blocked(), scale)
+    }
+
     #[inline]
     pub(crate) const fn scale(&self) -> Scale {
         self.scale
@@ -210,6 +220,7 @@ impl Gcra {
     }
 
     /// The emission interval T, in units.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) const fn interval(&self) -> u64 {
         self.interval
@@ -222,6 +233,7 @@ impl Gcra {
     }
 
     /// The burst, in units of cost.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) const fn burst(&self) -> u64 {
         self.burst

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::denied::ChargeDenied;
 use crate::key::KeyHash;
 use crate::quota::QuotaError;
 use crate::table::{State, Table, Update};
@@ -24,7 +25,7 @@ use crate::table::{State, Table, Update};
 pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]
-    type Algorithm: Algorithm;
+    type Algorithm: Algorithm + 'static;
     /// What of a hot key threads may hold for themselves.
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
@@ -70,9 +71,9 @@ pub(crate) mod sealed {
 ///
 /// All methods are pure. `now` is what [`Algorithm::instant`] makes of a timestamp; a value may come
 /// from a later `now` than the one at hand, and nothing is minted then.
-pub trait Algorithm: Debug + Send + Sync + 'static {
+pub trait Algorithm: Debug + Send + Sync {
     /// What the table knows of the values.
-    type State: State + Debug + Send + Sync;
+    type State: State + Debug + Send + Sync + 'static;
 
     /// The table's part of the algorithm.
     fn state(&self) -> Self::State;
@@ -135,6 +136,11 @@ pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
 
     /// Empties the leases of a key whose word has been reset.
     fn forget(&self, key: KeyHash);
+
+    /// What charges denied checks, if that is what it is.
+    fn denied(&self) -> Option<ChargeDenied> {
+        None
+    }
 }
 
 /// Of rules that know no leases: there is no value of this type.

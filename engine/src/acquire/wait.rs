@@ -56,7 +56,7 @@ impl Wait {
     }
 
     /// The longest wait from `now` on.
-    fn longest(&self, now: Timestamp) -> Duration {
+    pub(crate) fn longest(&self, now: Timestamp) -> Duration {
         match self.bound {
             Bound::AtMost(longest) => longest,
             Bound::Until(deadline) => deadline.since(now),

@@ -2,6 +2,8 @@
 //!
 //! All of it looks at the word alone and leaves leases where they are.
 
+use core::cell::Cell;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
@@ -45,14 +47,18 @@ where
             return (self.look(key, 0, now), Receipt::NOTHING);
         }
         let home = self.table.home(key);
-        let admit = |value, now| self.algorithm.admit(value, now, cost);
-        let update = home.update(self.instant(now), || self.instant_now(), admit);
-        let charged = match update {
-            Update::Written { before, now } => admit(before, now),
-            Update::Unchanged { .. } | Update::Full { .. } => None,
+        // What the charge left; the last update counts.
+        let charged = Cell::new(None);
+        let admit = |value, now| {
+            charged.set(self.algorithm.admit(value, now, cost));
+            charged.get()
         };
+        let update = home.update(self.instant(now), || self.instant_now(), admit);
         let decision = answer(&self.table, &self.algorithm, home, update, cost);
-        (decision, Receipt::new(charged))
+        match update {
+            Update::Written { .. } => (decision, Receipt::new(charged.get())),
+            Update::Unchanged { .. } | Update::Full { .. } => (decision, Receipt::NOTHING),
+        }
     }
 
     fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision {

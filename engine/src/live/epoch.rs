@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::gcra::{Gcra, NOW_MAX, Scale, TAT_MAX};
+use crate::gcra::{Gcra, NOW_MAX, Scale, TAT_MAX, Time, View};
 use crate::quota::{Quota, QuotaError};
 
 use super::Inheritance;
@@ -27,32 +27,19 @@ const TIME_LEFT_MIN: u64 = 1 << 55;
 /// key that was told a debt of years does not use up the limiter's time.
 const BEYOND_MAX: u64 = 1 << 52;
 
-/// Room above the highest value for what checks that are under way still charge, in units: a
-/// second.
-const UNDER_WAY: u64 = 1 << 30;
+/// Room above the highest value for what is still charged by those who are under way, in units: 2^36, at
+/// least 68 seconds.
+const UNDER_WAY: u64 = 1 << 36;
 
-/// The time of an epoch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Time {
-    pub(super) scale: Scale,
-    /// The epoch's first instant.
-    pub(super) floor: u64,
-    /// What the clock showed then, in units.
-    base: u64,
+/// The instant of an epoch, its first for times before it.
+#[inline]
+pub(super) fn instant(time: Time, now: Timestamp) -> u64 {
+    time.point(now).max(time.floor)
 }
 
-impl Time {
-    #[inline]
-    pub(super) fn from_words([units, nanos, floor, base]: [u64; TIME]) -> Self {
-        Self { scale: Scale::from_words([units, nanos]), floor, base }
-    }
-
-    /// An instant of the epoch, its first for times before it.
-    #[inline]
-    pub(super) fn instant(self, now: Timestamp) -> u64 {
-        let since = self.scale.to_units(now.as_nanos()).saturating_sub(self.base);
-        self.floor.saturating_add(since).min(NOW_MAX)
-    }
+#[inline]
+pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIME]) -> Time {
+    Time { scale: Scale::from_words([units, nanos]), floor, base }
 }
 
 /// What of the values of the epoch before is carried over.
@@ -69,6 +56,7 @@ struct Past {
 }
 
 impl Past {
+    /// Units of the epoch before in those of this one, rounded up.
     fn carry(self, units: u64) -> u64 {
         let (numerator, denominator) = (u128::from(self.units.0), u128::from(self.units.1));
         let carried = (u128::from(units) * numerator).div_ceil(denominator);
@@ -97,7 +85,7 @@ impl Epoch {
     /// The first one: no value is below its floor.
     pub(super) fn first(quota: Quota) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
-        let time = Time { scale: gcra.scale(), floor: 0, base: 0 };
+        let time = Time::always(gcra.scale());
         let past = Past { end: 0, tau: 0, units: (0, 1), most: 0 };
         Ok(Self { time, gcra, past, quota })
     }
@@ -111,7 +99,7 @@ impl Epoch {
         highest: u64,
     ) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
-        let end = self.time.instant(at);
+        let end = instant(self.time, at);
         let tau = self.gcra.tau();
         let floor = highest.min(end + tau + BEYOND_MAX).max(end + tau) + UNDER_WAY;
         if floor > NOW_MAX - TIME_LEFT_MIN {
@@ -135,6 +123,19 @@ impl Epoch {
     #[inline]
     pub(super) fn tat(&self, value: u64) -> u64 {
         if value >= self.time.floor { value } else { self.carried(value) }
+    }
+
+    /// A value and a `now` that may be of the epoch before in terms of this one.
+    pub(super) fn view(&self, value: u64, now: u64) -> View {
+        let (time, now) = (self.time, now.max(self.time.floor));
+        View { gcra: self.gcra, time, tat: self.tat(value), now }
+    }
+
+    /// The value after giving back `cost` units of the charge that left the value `charged`, as far as they
+    /// still count; `None` when it stays.
+    pub(super) fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.give_back(tat, now, cost, self.tat(charged))
     }
 
     #[cold]
@@ -174,12 +175,18 @@ impl Epoch {
     pub(super) fn from_words(words: [u64; WORDS]) -> Self {
         let [units, nanos, floor, base, interval, tau, burst, reciprocal, unlimited, rest @ ..] =
             words;
-        let [end, past_tau, numerator, denominator, most, count, period, burst_size] = rest;
-        let time = Time::from_words([units, nanos, floor, base]);
+        let [end, past_tau, numerator, denominator, most, quota @ ..] = rest;
+        let [count, period, burst_size] = quota;
+        let time = time_from_words([units, nanos, floor, base]);
         Self {
             time,
             gcra: Gcra::from_words(time.scale, [interval, tau, burst, reciprocal, unlimited]),
-            past: Past { end, tau: past_tau, units: (numerator, denominator), most },
+            past: Past {
+                end,
+                tau: past_tau,
+                units: (numerator, denominator),
+                most,
+            },
             quota: Quota::new(count, Duration::from_nanos(period)).burst(burst_size),
         }
     }
