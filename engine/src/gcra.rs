@@ -520,7 +520,7 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
 }
 
 /// The TAT less `units`, never below fresh; `None` when there is nothing to change.
-fn lowered(tat: u64, now: u64, units: u64) -> Option<u64> {
+pub(crate) fn lowered(tat: u64, now: u64, units: u64) -> Option<u64> {
     (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
 }
 

@@ -17,11 +17,11 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     /// `[at, t]` admits at most `burst + rate * (t - at)` of the new quota on each key; [`Inheritance`] says
     /// what intervals across changes admit.
     ///
-    /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change is given back at the
-    /// new emission interval: under [`Inheritance::Keep`] that is more than it took where the interval has grown, at most
-    /// what the key owes, and less where it has shrunk; across two changes nothing is given back.
-    ///
-    /// A place in line that is given up after a change lapses.
+    /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change gives back what
+    /// became of the time it was charged for, as far as that still counts. Where a lowered burst
+    /// has cut debt, all that was cut counts as its own, since nobody knows whose it was: it gives back less, or
+    /// nothing. Across more than one change nothing is given back. A place in line that is given up after a change
+    /// lapses.
     ///
     /// What is charged beside the change is carried over like any other charge, with these exceptions:
     /// * A thread that stands still between reading the quota and its charge until the change after next

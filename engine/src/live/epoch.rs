@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::gcra::{Gcra, NOW_MAX, Scale, TAT_MAX, Time, View};
+use crate::gcra::{self, Gcra, NOW_MAX, Scale, TAT_MAX, Time, View};
 use crate::quota::{Quota, QuotaError};
 
 use super::Inheritance;
@@ -17,7 +17,7 @@ pub(super) const TIME: usize = 4;
 /// Words of an epoch by which values of its own are decided.
 pub(super) const RULE: usize = TIME + Gcra::WORDS;
 /// Words of an epoch.
-pub(super) const WORDS: usize = RULE + 8;
+pub(super) const WORDS: usize = RULE + 9;
 
 /// A change is refused when it leaves less than this for the time to come, in units: 2^55, at least
 /// 1.1 years.
@@ -49,6 +49,8 @@ struct Past {
     end: u64,
     /// The burst tolerance of the epoch before.
     tau: u64,
+    /// Its emission interval.
+    interval: u64,
     /// Units of this epoch for each of the one before, as a fraction.
     units: (u64, u64),
     /// The most that debt of up to a burst becomes.
@@ -63,6 +65,12 @@ impl Past {
         carried.min(u128::from(TAT_MAX)) as u64
     }
 
+    /// As [`Past::carry`], rounded down.
+    fn carry_whole(self, units: u64) -> u64 {
+        let carried = u128::from(units) * u128::from(self.units.0) / u128::from(self.units.1);
+        carried.min(u128::from(TAT_MAX)) as u64
+    }
+
     /// The debt of a value of the epoch before, in units of this one.
     fn debt(self, value: u64) -> u64 {
         // Values of earlier epochs lie below the end of the one before: they have been carried, or
@@ -70,6 +78,18 @@ impl Past {
         let debt = value.saturating_sub(self.end);
         let within = debt.min(self.tau);
         self.carry(within).min(self.most).saturating_add(self.carry(debt - within))
+    }
+
+    /// What `cost` units of the charge that left the value `charged` are, as far as they had not drained
+    /// at the change, in units of this epoch.
+    ///
+    /// Of debt up to a burst, what was above the new burst is forgotten. Whose units those were can not be
+    /// told: what was charged later is not known. So all of them are taken to be of this charge, and no
+    /// more is given back than others would have without it.
+    fn returned(self, cost: u64, charged: u64) -> u64 {
+        let counted = charged.saturating_sub(self.end).min(cost.saturating_mul(self.interval));
+        let forgotten = self.carry(self.tau).saturating_sub(self.most);
+        self.carry_whole(counted).saturating_sub(forgotten)
     }
 }
 
@@ -86,7 +106,7 @@ impl Epoch {
     pub(super) fn first(quota: Quota) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
         let time = Time::always(gcra.scale());
-        let past = Past { end: 0, tau: 0, units: (0, 1), most: 0 };
+        let past = Past { end: 0, tau: 0, interval: 0, units: (0, 1), most: 0 };
         Ok(Self { time, gcra, past, quota })
     }
 
@@ -100,7 +120,7 @@ impl Epoch {
     ) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
         let end = instant(self.time, at);
-        let tau = self.gcra.tau();
+        let (tau, interval) = (self.gcra.tau(), self.gcra.interval());
         let floor = highest.min(end + tau + BEYOND_MAX).max(end + tau) + UNDER_WAY;
         if floor > NOW_MAX - TIME_LEFT_MIN {
             return Err(QuotaError::NoTimeLeft);
@@ -116,7 +136,7 @@ impl Epoch {
             Inheritance::Proportional | Inheritance::Keep => (durations, TAT_MAX),
         };
         let time = Time { scale, floor, base: scale.to_units(at.as_nanos()) };
-        Ok(Self { time, gcra, past: Past { end, tau, units, most }, quota })
+        Ok(Self { time, gcra, past: Past { end, tau, interval, units, most }, quota })
     }
 
     /// The value in this epoch's terms; 0 for one that is not live.
@@ -132,10 +152,14 @@ impl Epoch {
     }
 
     /// The value after giving back `cost` units of the charge that left the value `charged`, as far as they
-    /// still count; `None` when it stays.
+    /// still count; `None` when it stays. Of a charge from before the epoch before, nothing does.
     pub(super) fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
         let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.give_back(tat, now, cost, self.tat(charged))
+        if charged >= self.time.floor {
+            return gcra.give_back(tat, now, cost, charged);
+        }
+        let left = self.tat(charged).saturating_sub(now);
+        gcra::lowered(tat, now, self.past.returned(cost, charged).min(left))
     }
 
     #[cold]
@@ -163,6 +187,7 @@ impl Epoch {
             unlimited, // rule
             past.end,
             past.tau,
+            past.interval,
             past.units.0,
             past.units.1,
             past.most, // past
@@ -175,7 +200,7 @@ impl Epoch {
     pub(super) fn from_words(words: [u64; WORDS]) -> Self {
         let [units, nanos, floor, base, interval, tau, burst, reciprocal, unlimited, rest @ ..] =
             words;
-        let [end, past_tau, numerator, denominator, most, quota @ ..] = rest;
+        let [end, past_tau, past_interval, numerator, denominator, most, quota @ ..] = rest;
         let [count, period, burst_size] = quota;
         let time = time_from_words([units, nanos, floor, base]);
         Self {
@@ -184,6 +209,7 @@ impl Epoch {
             past: Past {
                 end,
                 tau: past_tau,
+                interval: past_interval,
                 units: (numerator, denominator),
                 most,
             },

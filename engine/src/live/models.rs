@@ -113,3 +113,17 @@ fn no_more_than_the_larger_burst_beside_a_lowering() {
         assert_eq!(left, 2_u64.saturating_sub(admitted));
     });
 }
+
+/// A reservation made and cancelled beside a change gives back the time it took, by whichever quota: the first
+/// unit is owed at 10 ns and the last one at 30. Within 3 preemptions.
+#[test]
+fn a_reservation_gives_back_what_it_took_beside_a_change() {
+    let borrow = |limiter: &Live| {
+        limiter.reserve(KEY, 1).expect("there is room").cancel();
+        0
+    };
+    let quotas = [quota(6, 10), quota(4, 30)];
+    explore(quotas, Inheritance::Keep, borrow, Some(TWICE), |admitted, left| {
+        assert_eq!((admitted, left), (2, 2));
+    });
+}
