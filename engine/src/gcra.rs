@@ -18,6 +18,7 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 use crate::rule::{Algorithm, Saves};
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Update};
 
 pub(crate) use fractional::Fractional;
@@ -201,6 +202,14 @@ impl Gcra {
     #[inline]
     pub(crate) const fn scale(&self) -> Scale {
         self.scale
+    }
+
+    /// The TAT at `now` of a key that had this debt `downtime` before; `None` for another state than debt.
+    pub(crate) fn load_at(&self, state: SavedState, downtime: Duration, now: u64) -> Option<u64> {
+        let SavedState::Debt(debt) = state else { return None };
+        let debt = debt.saturating_sub(downtime);
+        let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
+        Some(charge(0, now, self.scale.to_units(nanos)))
     }
 
     /// Whether the interval was, or may have been, rounded up to a whole unit.
@@ -472,14 +481,17 @@ impl Algorithm for Gcra {
 }
 
 impl Saves for Gcra {
-    fn save(&self, tat: u64, now: u64) -> Option<Duration> {
-        let debt = tat.saturating_sub(now);
-        (debt > 0).then(|| Duration::from_nanos(self.scale.to_nanos(debt)))
+    fn kind(&self) -> SnapshotKind {
+        SnapshotKind::Debts
     }
 
-    fn load(&self, debt: Duration, now: u64) -> u64 {
-        let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
-        charge(0, now, self.scale.to_units(nanos))
+    fn save(&self, tat: u64, now: Timestamp) -> Option<SavedState> {
+        let debt = tat.saturating_sub(self.scale.instant(now));
+        (debt > 0).then(|| SavedState::Debt(Duration::from_nanos(self.scale.to_nanos(debt))))
+    }
+
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
+        self.load_at(state, downtime, self.scale.instant(now))
     }
 
     fn raise(&self, tat: u64, now: u64, told: u64) -> Option<u64> {

@@ -53,6 +53,7 @@
 //! | [`check_with`](Limiter::check_with) | the quota is a matter of the call: a plan a customer has bought |
 //! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
 //! | [`reset`](Limiter::reset) | to forgive |
+//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used; [`Snapshot`] says what a downtime does |
 //!
 //! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
 //! no receipts; where the cost is settled after the fact, `reserve` is the one that can not be got wrong.
@@ -204,8 +205,8 @@ pub use rule::Rule;
 pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
 pub use single::{MAX_WARM_UP, Single, SingleBuilder};
 pub use snapshot::{
-    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, Snapshot,
-    SnapshotError,
+    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, SavedState,
+    Snapshot, SnapshotError, SnapshotKind,
 };
 #[cfg(feature = "std")]
 pub use tsc::TscClock;

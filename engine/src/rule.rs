@@ -7,6 +7,7 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::key::KeyHash;
 use crate::quota::QuotaError;
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Table, Update};
 
 /// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
@@ -24,7 +25,7 @@ use crate::table::{State, Table, Update};
 pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]
-    type Algorithm: Algorithm;
+    type Algorithm: Saves;
     /// What of a hot key threads may hold for themselves.
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
@@ -107,12 +108,16 @@ pub trait Algorithm: Debug + Send + Sync + 'static {
 
 /// Values that mean something apart from their clock.
 pub trait Saves: Algorithm {
-    /// The debt of a key with this value as of `now`, a duration; `None` for none. Rounded up to a
-    /// nanosecond.
-    fn save(&self, value: u64, now: u64) -> Option<Duration>;
+    /// What the values count. Only those of one kind mean the same to two algorithms.
+    fn kind(&self) -> SnapshotKind;
 
-    /// The value of a key that has this debt at `now`, saturating.
-    fn load(&self, debt: Duration, now: u64) -> u64;
+    /// What is held against a key with this value as of `now`; `None` for nothing. Durations are rounded up to a
+    /// nanosecond.
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState>;
+
+    /// The value at `now` of a key of which this was saved `downtime` before, saturating; one that is as good
+    /// as none when it is over. `None` when the state is of another kind.
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
 
     /// What takes the place of `value`, so that it is at least as far from fresh as `told`; `None`
     /// when it stays.

@@ -53,6 +53,11 @@ impl Time {
         let since = self.scale.to_units(now.as_nanos()).saturating_sub(self.base);
         self.floor.saturating_add(since).min(NOW_MAX)
     }
+
+    /// How long before the epoch's first instant a time lies, in units.
+    pub(super) fn until_first(self, now: Timestamp) -> u64 {
+        self.base.saturating_sub(self.scale.to_units(now.as_nanos()))
+    }
 }
 
 /// What of the values of the epoch before is carried over.

@@ -2,6 +2,7 @@
 
 mod cell;
 mod epoch;
+mod saves;
 
 use core::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -14,6 +14,7 @@ mod builder;
 #[cfg(all(test, loom))]
 mod models;
 mod receipts;
+mod restore;
 mod warm_up;
 
 use crate::builder::{DefaultClock, Source};
@@ -177,6 +178,12 @@ impl<R: Rule, C: Clock> Single<R, C> {
         }
     }
 
+    /// The value at a moment during the call.
+    #[inline]
+    fn value(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
     /// [`Single::update`] now.
     fn change(&self, decide: impl Fn(u64, u64) -> Option<u64>) {
         let _ = self.update(self.instant(self.clock.now()), decide);
@@ -185,7 +192,7 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// Replaces the value by what `decide(value, now)` returns, in one atomic step; `None` leaves it.
     #[inline]
     fn update(&self, now: u64, decide: impl Fn(u64, u64) -> Option<u64>) -> Update {
-        let mut found = self.word.load(Ordering::Relaxed);
+        let mut found = self.value();
         loop {
             let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
             match self.word.compare_exchange(found, value, Ordering::Relaxed, Ordering::Relaxed) {

@@ -14,7 +14,7 @@ use super::Single;
 static HASHER: KeyHasher = KeyHasher::rapid(0);
 
 /// The key of all there is.
-const KEY: KeyHash = KeyHash::from_bits(0);
+pub(super) const KEY: KeyHash = KeyHash::from_bits(0);
 
 impl<R: Rule, C: Clock + Send + Sync> Single<R, C> {
     /// `cost` units, to be asked for together with what other limits have to admit: see

@@ -1,0 +1,34 @@
+//! Debts under a quota that changes, apart from their clock: in terms of the quota in force when they are read.
+
+use core::time::Duration;
+
+use crate::clock::Timestamp;
+use crate::rule::Saves;
+use crate::snapshot::{SavedState, SnapshotKind};
+
+use super::LiveGcra;
+
+impl Saves for LiveGcra {
+    fn kind(&self) -> SnapshotKind {
+        SnapshotKind::Debts
+    }
+
+    /// A `now` from before the last change has the debt that is left of the change, and the time until the change.
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState> {
+        let epoch = self.epoch();
+        let debt = epoch.tat(value).saturating_sub(epoch.time.instant(now));
+        let as_of_now = debt.saturating_add(epoch.time.until_first(now));
+        let nanos = || Duration::from_nanos(epoch.time.scale.to_nanos(as_of_now));
+        (debt > 0).then(|| SavedState::Debt(nanos()))
+    }
+
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
+        let epoch = self.epoch();
+        epoch.gcra.load_at(state, downtime, epoch.time.instant(now))
+    }
+
+    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64> {
+        let epoch = self.epoch();
+        epoch.gcra.raise(epoch.tat(value), now.max(epoch.time.floor), epoch.tat(told))
+    }
+}
