@@ -119,6 +119,10 @@ impl Concurrency {
     /// when the time is over, and when the limit is lowered below the cost. The place is taken when the
     /// future is first polled. Dropping the future gives it up, and hands on what was granted meanwhile.
     ///
+    /// A future keeps its place as long as it is neither polled nor dropped, also when its time is over, and what it
+    /// is granted there: all behind it wait for it. So poll it to its end, or drop it: `select!` on a future that
+    /// is kept by reference is not enough.
+    ///
     /// ```
     /// use core::time::Duration;
     /// use tidegate_engine::Concurrency;
