@@ -1,5 +1,6 @@
 //! Limiters for one key, outside the table: shared by reference, no hashing.
 
+mod cells;
 mod log;
 #[cfg(all(test, loom))]
 mod models;

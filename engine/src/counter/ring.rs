@@ -30,16 +30,13 @@
 //! |---|---|---|---|
 //! | R1 head, load | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
 //! | R2 head, exchange | acquire, release | R1 | as R1 |
-//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again |
-//! | R4 cell, exchange | release | R3 | as R3 |
-
-use alloc::{boxed::Box, vec::Vec};
 
 use crossbeam_utils::CachePadded;
 
 use crate::sync::{AtomicU64, Ordering};
 
 use super::CounterError;
+use super::cells::Cells;
 use super::span::{Span, Status, Word};
 
 /// The units of the last window, whatever the limit.
@@ -47,7 +44,7 @@ use super::span::{Span, Status, Word};
 pub(super) struct Ring {
     span: Span,
     head: CachePadded<AtomicU64>,
-    cells: Box<[AtomicU64]>,
+    cells: Cells,
 }
 
 /// The units that count at an instant.
@@ -79,12 +76,8 @@ pub(super) enum Charge {
 
 impl Ring {
     pub(super) fn new(span: Span) -> Result<Self, CounterError> {
-        let count = span.count() as usize + 1;
-        let mut cells = Vec::new();
-        cells.try_reserve_exact(count).map_err(|_| CounterError::OutOfMemory)?;
-        cells.resize_with(count, AtomicU64::default);
         let head = CachePadded::new(AtomicU64::new(span.pack(Word::open(1, 0))));
-        Ok(Self { span, head, cells: cells.into_boxed_slice() })
+        Ok(Self { span, head, cells: Cells::new(span)? })
     }
 
     #[inline]
@@ -93,7 +86,7 @@ impl Ring {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.cells.len() * size_of::<AtomicU64>()
+        size_of::<Self>() + self.cells.bytes()
     }
 
     /// Adds at `now` what `grant` makes of the units that count, if it grants any; else tells when no
@@ -184,31 +177,7 @@ impl Ring {
             return Some(0);
         }
         // Saturates where the head is being reset and its cells are not empty yet.
-        Some(head.units.saturating_sub(self.sum(oldest, still)?))
-    }
-
-    /// The counts of the sub-windows from `first` to before `end`.
-    fn sum(&self, first: u64, end: u64) -> Option<u64> {
-        let mut sum = 0;
-        for index in first..end {
-            sum += self.units_of(index)?;
-        }
-        Some(sum)
-    }
-
-    /// The count of a past sub-window; `None` when its cell has been taken by a later one.
-    fn units_of(&self, index: u64) -> Option<u64> {
-        let cell = self.span.unpack(self.cell(index).load(Ordering::Acquire)); // R3
-        match cell.index.cmp(&index) {
-            // Nothing was charged in it.
-            core::cmp::Ordering::Less => Some(0),
-            core::cmp::Ordering::Equal => Some(cell.units),
-            core::cmp::Ordering::Greater => None,
-        }
-    }
-
-    fn cell(&self, index: u64) -> &AtomicU64 {
-        &self.cells[index as usize % self.cells.len()]
+        Some(head.units.saturating_sub(self.cells.sum(oldest, still)?))
     }
 
     /// How long after `now` at most `room` units count; `None` when the head has moved on.
@@ -219,7 +188,7 @@ impl Ring {
             if left <= room {
                 break;
             }
-            left = left.saturating_sub(self.units_of(index)?);
+            left = left.saturating_sub(self.cells.units_of(index)?);
             if left <= room {
                 return Some(self.span.expires_after(index, now));
             }
@@ -230,8 +199,10 @@ impl Ring {
     /// Records the count of a sealed head; false when the head has moved on.
     #[cold]
     fn record(&self, head: Word) -> bool {
-        let Some(past) = self.sum(self.span.oldest(head.index), head.index) else { return false };
-        self.name(Word::open(head.index, head.units.saturating_sub(past)));
+        let Some(past) = self.cells.sum(self.span.oldest(head.index), head.index) else {
+            return false;
+        };
+        self.cells.name(Word::open(head.index, head.units.saturating_sub(past)));
         true
     }
 
@@ -239,30 +210,7 @@ impl Ring {
     #[cold]
     fn empty(&self, index: u64) {
         for index in self.span.oldest(index)..index {
-            self.name_anew(Word::open(index, 0));
-        }
-    }
-
-    /// Lets a cell name the sub-window, unless it names that or a later one.
-    fn name(&self, word: Word) {
-        self.write(word, |seen| seen.index < word.index);
-    }
-
-    /// As `name`, also where the cell names the sub-window with another count.
-    fn name_anew(&self, word: Word) {
-        self.write(word, |seen| seen.index <= word.index && seen != word);
-    }
-
-    fn write(&self, word: Word, wanted: impl Fn(Word) -> bool) {
-        let cell = self.cell(word.index);
-        let mut seen = cell.load(Ordering::Acquire); // R3
-        while wanted(self.span.unpack(seen)) {
-            let new = self.span.pack(word);
-            // R4
-            match cell.compare_exchange(seen, new, Ordering::Release, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(current) => seen = current,
-            }
+            self.cells.name_anew(Word::open(index, 0));
         }
     }
 
