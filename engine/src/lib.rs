@@ -144,6 +144,7 @@ mod gcra;
 #[cfg(interleave)]
 mod interleave;
 mod key;
+mod keyless;
 #[cfg(feature = "std")]
 mod lease;
 mod limit;

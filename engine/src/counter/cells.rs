@@ -1,4 +1,5 @@
-//! Counts of past sub-windows, each in a word that names its sub-window. What a word names only grows.
+//! Counts of past sub-windows, each in a word that names its sub-window: what was charged, or what of that was given
+//! back. What a word names only grows.
 //!
 //! # Orderings
 //! | site | ordering | partner | what breaks if weaker |
@@ -54,6 +55,25 @@ impl Cells {
         }
     }
 
+    /// Adds units to the count of a sub-window, up to what `most` says after the count was read; nothing when the cell
+    /// has been taken by a later one or `most` is `None`.
+    pub(super) fn add(&self, index: u64, units: u64, most: impl Fn() -> Option<u64>) {
+        let cell = self.word(index);
+        let mut seen = cell.load(Ordering::Acquire); // R3
+        loop {
+            let found = self.span.unpack(seen);
+            let before = if found.index == index { found.units } else { 0 };
+            let Some(most) = most().filter(|most| found.index <= index && before < *most) else {
+                return;
+            };
+            let sum = Word::open(index, before.saturating_add(units).min(most));
+            match self.exchange(cell, seen, sum) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
     /// Lets a cell name the sub-window, unless it names that or a later one.
     pub(super) fn name(&self, word: Word) {
         self.write(word, |seen| seen.index < word.index);
@@ -68,13 +88,17 @@ impl Cells {
         let cell = self.word(word.index);
         let mut seen = cell.load(Ordering::Acquire); // R3
         while wanted(self.span.unpack(seen)) {
-            let new = self.span.pack(word);
-            // R4
-            match cell.compare_exchange(seen, new, Ordering::Release, Ordering::Acquire) {
+            match self.exchange(cell, seen, word) {
                 Ok(_) => return,
                 Err(current) => seen = current,
             }
         }
+    }
+
+    /// The content that stands there instead, if not `seen`.
+    fn exchange(&self, cell: &AtomicU64, seen: u64, new: Word) -> Result<u64, u64> {
+        // R4
+        cell.compare_exchange(seen, self.span.pack(new), Ordering::Release, Ordering::Acquire)
     }
 
     fn word(&self, index: u64) -> &AtomicU64 {

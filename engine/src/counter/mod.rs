@@ -6,6 +6,7 @@ mod log;
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod parked;
+mod receipts;
 mod ring;
 #[cfg(feature = "std")]
 mod sharded;

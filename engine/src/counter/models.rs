@@ -1,5 +1,7 @@
 //! loom models of the counters: every interleaving, but for the bound that a model states.
 
+mod returns;
+
 use core::time::Duration;
 use std::sync::atomic::AtomicU64 as Tally;
 

@@ -25,6 +25,10 @@ where
         &self.hasher
     }
 
+    fn place(&self, key: KeyHash) -> KeyHash {
+        key
+    }
+
     fn now(&self) -> Timestamp {
         self.clock.now()
     }

@@ -39,8 +39,8 @@ where
 }
 
 impl<'l> Ask<'l> {
-    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`]. For a
-    /// [`Single`](crate::Single) all keys are one: [`Single::ask`](crate::Single::ask).
+    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`]. For those without keys all are one:
+    /// [`Single::ask`](crate::Single::ask).
     pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
         let key = limit.place(key.hash_with(limit.hasher()));
         let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);

@@ -50,10 +50,23 @@ pub use reservation::SetReservation;
 /// what threads have leased counts as taken. O(n) steps on tables, and O(n²) comparisons of asks.
 ///
 /// # What stays outside
-/// [`SubWindowCounter`](crate::SubWindowCounter), `ShardedCounter` and [`SlidingLog`](crate::SlidingLog)
-/// can not take a charge back, and a permit of `Concurrency` is held, not spent; so they are no part
-/// of a set. Take the permit first, then check the set, and drop the permit when the set denies; ask a
-/// counter or a log last, when the set has admitted.
+/// A [`SlidingLog`](crate::SlidingLog) can not take a charge back, and a permit of `Concurrency` is held, not spent;
+/// so they are no part of a set. The permit is taken first, and comes back by itself when the set denies; a log is asked last,
+/// while the set is only reserved. So nothing stays charged here either:
+/// ```
+/// # use tidegate_engine::{Concurrency, LimitSet, Permit, Quota, Single, SlidingLog};
+/// # fn admit<'c>(uploads: &'c Concurrency, in_all: &Single, log: &SlidingLog) -> Option<Permit<'c>> {
+/// let permit = uploads.try_acquire(1).ok()?;
+/// let reserved = LimitSet::new([in_all.ask(1)]).reserve().ok()?;
+/// log.check().is_allowed().then(|| reserved.commit(&[]))?; // else dropped: all is given back
+/// # Some(permit)
+/// # }
+/// # let (uploads, in_all) = (Concurrency::new(2), Single::new(Quota::per_hour(2))?);
+/// # let log = SlidingLog::new(1, std::time::Duration::from_secs(3_600))?;
+/// # assert!(admit(&uploads, &in_all, &log).is_some() && admit(&uploads, &in_all, &log).is_none());
+/// # assert_eq!((uploads.in_flight(), in_all.peek().remaining()), (0, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Per user, per address and for all
 /// ```

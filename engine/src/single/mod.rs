@@ -44,6 +44,19 @@ use warm_up::WarmUp;
 ///   looks write nothing, so denied traffic scales with cores. Admitted traffic is limited by how fast
 ///   cores hand one cache line around.
 ///
+/// As a limit on all keys together beside one on each:
+/// ```
+/// use tidegate_engine::{LimitSet, Limiter, Quota, Single};
+///
+/// let per_user = Limiter::builder(Quota::per_minute(100)).build()?;
+/// let in_all = Single::new(Quota::per_second(2))?;
+/// let check = |user| LimitSet::new([per_user.ask(user, 1), in_all.ask(1)]).check();
+/// assert!(check("user:1").is_allowed() && check("user:2").is_allowed());
+/// assert!(!check("user:3").is_allowed());
+/// assert_eq!(per_user.peek("user:3").remaining(), 100);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+/// Alone:
 /// ```
 /// use tidegate_engine::{Quota, Single};
 ///
