@@ -228,8 +228,10 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// with cores. No leases are taken beside it. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
-    /// Only checks charge what they deny: [`Limiter::check`](crate::Limiter::check) and its kind. What is denied to a
-    /// [`LimitSet`](crate::LimitSet), and so by a layer of the feature `tower`, to a reservation or to those who wait in line is free.
+    /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer of the
+    /// feature `tower`, by each limit that has no room itself; those of the set that have room charge nothing.
+    /// Those who wait in line are not charged for being denied: [`Limiter::acquire`](crate::Limiter::acquire) and
+    /// its kind say how long they would have waited, and whom they deny is told when the same call is accepted.
     ///
     /// ```
     /// use core::time::Duration;

@@ -48,24 +48,41 @@ impl ChargeDenied {
         check: Check<'_, impl Fn() -> u64>,
     ) -> Decision {
         let Check { table, home, cost, now, reread } = check;
-        // The TAT after a denial. What never fits is not charged.
-        let deny = |tat: u64, now: u64| {
-            let charged = algorithm.charge(tat, now, cost).filter(|_| algorithm.can_fit(cost))?;
-            let charged = charged.min(now + ceiling);
-            (charged > tat).then_some(charged)
-        };
+        let admit = |tat, now| algorithm.admit(tat, now, cost);
+        let deny = |tat, now| Self::deny(algorithm, ceiling, cost, tat, now);
         let update = home.update(now, reread, |tat, now| match cost {
             0 => None,
-            _ => algorithm.admit(tat, now, cost).or_else(|| deny(tat, now)),
+            _ => admit(tat, now).or_else(|| deny(tat, now)),
         });
-        let update = match update {
-            Update::Written { before, now } if algorithm.admit(before, now, cost).is_none() => {
-                // The answer counts what the denial was charged.
-                Update::Unchanged { found: deny(before, now).unwrap_or(before), now }
-            }
-            other => other,
-        };
-        answer(table, algorithm, home, update, cost)
+        answer(table, algorithm, home, told_apart(update, admit, deny).0, cost)
+    }
+
+    /// The TAT after a denial, `None` where it stays. What never fits is not charged.
+    fn deny<A: Algorithm<State = Tat>>(
+        algorithm: &A,
+        ceiling: u64,
+        cost: u64,
+        tat: u64,
+        now: u64,
+    ) -> Option<u64> {
+        let charged = algorithm.charge(tat, now, cost).filter(|_| algorithm.can_fit(cost))?;
+        let charged = charged.min(now + ceiling);
+        (charged > tat).then_some(charged)
+    }
+}
+
+/// What an update is to be answered with that admits a cost or else charges its denial, and the value that an
+/// admission left.
+pub(crate) fn told_apart(
+    update: Update,
+    admit: impl Fn(u64, u64) -> Option<u64>,
+    deny: impl Fn(u64, u64) -> Option<u64>,
+) -> (Update, Option<u64>) {
+    let Update::Written { before, now } = update else { return (update, None) };
+    match admit(before, now) {
+        // The answer counts what the denial was charged.
+        None => (Update::Unchanged { found: deny(before, now).unwrap_or(before), now }, None),
+        admitted => (update, admitted),
     }
 }
 
@@ -125,6 +142,11 @@ impl Leasing<Gcra> for Beside {
                 ChargeDenied::decide(gcra, denied.ceiling(gcra.tau()), check)
             }
         }
+    }
+
+    fn deny(&self, gcra: &Gcra, cost: u64, value: u64, now: u64) -> Option<u64> {
+        let ceiling = self.denied()?.ceiling(gcra.tau());
+        ChargeDenied::deny(gcra, ceiling, cost, value, now)
     }
 
     #[cfg_attr(not(feature = "std"), expect(unused_variables, reason = "only leases hold keys"))]

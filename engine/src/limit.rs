@@ -35,9 +35,17 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision;
 
-    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek.
+    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit that charges
+    /// denied checks charges a denial.
     #[doc(hidden)]
     fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt);
+
+    /// Charges the denial of a look at `cost`, if the limit charges denied checks and the cost still does not
+    /// fit; the denial then.
+    #[doc(hidden)]
+    fn deny(&self, _key: KeyHash, _cost: u64, _now: Timestamp) -> Option<Decision> {
+        None
+    }
 
     /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
     /// and tells what is left.

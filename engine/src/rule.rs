@@ -133,6 +133,11 @@ pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
         reread: impl Fn() -> u64,
     ) -> Decision;
 
+    /// The value after a denial of `cost`, at least 1, by the word; `None` where it stays.
+    fn deny(&self, _algorithm: &A, _cost: u64, _value: u64, _now: u64) -> Option<u64> {
+        None
+    }
+
     /// Empties the leases of a key whose word has been reset.
     fn forget(&self, key: KeyHash);
 }

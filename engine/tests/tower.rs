@@ -136,6 +136,27 @@ fn a_cost_that_never_fits_is_denied_without_a_time_to_retry() {
 }
 
 #[test]
+fn a_client_that_hammers_stays_banned() {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(Quota::per_second(1)).charge_denied(3).clock(clock.clone());
+    let banning = RequestLimit::new("ban", builder.build().unwrap(), keys::api_key());
+    let others = limit(Quota::per_hour(9), keys::constant());
+    let mut service = RateLimitLayer::all([banning, others]).layer(Behind::default());
+    let mut allowed = || {
+        let response = ask(&mut service, request(&[("x-api-key", "client")]));
+        (response.status() == StatusCode::OK, response.headers().get(header::RETRY_AFTER).cloned())
+    };
+    assert!(allowed().0);
+    for _ in 0..100 {
+        clock.advance(Duration::from_millis(500));
+        assert!(!allowed().0);
+    }
+    assert_eq!(allowed().1, Some(HeaderValue::from_static("4")));
+    clock.advance(Duration::from_secs(4));
+    assert!(allowed().0);
+}
+
+#[test]
 fn a_rule_of_windows_tells_its_length() {
     fn policy(rule: impl Rule) -> String {
         let builder = Limiter::builder(rule).clock(ManualClock::new()).capacity(1_000);

@@ -4,11 +4,12 @@
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::denied::told_apart;
 use crate::key::{KeyHash, KeyHasher};
 use crate::limit::{Limit, Receipt, sealed::Sealed};
 use crate::observer::Observer;
 use crate::overflow::{Event, answer};
-use crate::rule::{Algorithm as _, Rule};
+use crate::rule::{Algorithm as _, Leasing as _, Rule};
 use crate::table::Update;
 
 use super::Limiter;
@@ -50,13 +51,22 @@ where
         }
         let home = self.table.home(key);
         let admit = |value, now| self.algorithm.admit(value, now, cost);
-        let update = home.update(self.instant(now), || self.instant_now(), admit);
-        let charged = match update {
-            Update::Written { before, now } => admit(before, now),
-            Update::Unchanged { .. } | Update::Full { .. } => None,
-        };
+        let deny = |value, now| self.denied(cost, value, now);
+        let admit_or_deny = |value, now| admit(value, now).or_else(|| deny(value, now));
+        let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
+        let (update, charged) = told_apart(update, admit, deny);
         let decision = answer(&self.table, &self.algorithm, home, update, cost);
         (decision, Receipt::new(charged))
+    }
+
+    fn deny(&self, key: KeyHash, cost: u64, now: Timestamp) -> Option<Decision> {
+        self.leases.as_ref()?;
+        let admit = |value, now| self.algorithm.admit(value, now, cost);
+        let deny =
+            |value, now| self.denied(cost, value, now).filter(|_| admit(value, now).is_none());
+        let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
+        let charged = matches!(update, Update::Written { .. });
+        charged.then(|| self.algorithm.answer(told_apart(update, admit, deny).0, cost))
     }
 
     fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision {
@@ -76,6 +86,11 @@ where
 }
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// The value after a denial, `None` where it stays: everywhere, unless denied checks are charged.
+    fn denied(&self, cost: u64, value: u64, now: u64) -> Option<u64> {
+        self.leases.as_ref()?.deny(&self.algorithm, cost, value, now)
+    }
+
     /// Replaces the key's value by what `decide(value, now)` returns, and tells what is left then.
     fn correct(&self, key: KeyHash, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
         let now = || self.instant_now();

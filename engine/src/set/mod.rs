@@ -37,7 +37,9 @@ pub use reservation::SetReservation;
 /// * No limit is ever exceeded: each unit is admitted by its own limit, and counts there from then
 ///   on. All that [`Limiter`](crate::Limiter) guarantees of a check holds of each ask.
 /// * A set that is denied has charged nothing once the call returns. The common denial has charged
-///   nothing at any time. (A key that was evicted to make room for what is given back stays so.)
+///   nothing at any time. The one exception is asked for: a limiter with
+///   [`charge_denied`](crate::LimiterBuilder::charge_denied) that has no room itself charges the denial to its key, as if
+///   it had been asked alone; limits that had room are charged nothing. (A key that was evicted to make room for what is given back stays so.)
 /// * While a set takes from one limit after another, a concurrent check may be denied by units that
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, taken one after another, the others would have left it room. Of sets
@@ -166,7 +168,7 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
     let admitted = match asks {
         // One ask alone is decided in one step: there is nothing to give back.
         [ask] => ask.take_now(),
-        _ => look(asks) && take_each(asks),
+        _ => look_or_deny(asks) && take_each(asks),
     };
     for ask in asks {
         // What fitted where the set did not was only looked at.
@@ -184,6 +186,28 @@ fn look(asks: &mut [Ask<'_>]) -> bool {
         }
     }
     asks.iter().all(Ask::fits)
+}
+
+/// Looks at all that is asked for; whether it fits. Where not, its denial is charged.
+fn look_or_deny(asks: &mut [Ask<'_>]) -> bool {
+    let fits = look(asks);
+    if !fits {
+        deny(asks);
+    }
+    fits
+}
+
+/// Lets the limits without room charge their denials, where they charge denied checks: each key once, for all that
+/// was asked of it.
+fn deny(asks: &mut [Ask<'_>]) {
+    for index in 0..asks.len() {
+        let (earlier, rest) = asks.split_at_mut(index);
+        let Some((ask, later)) = rest.split_first_mut() else { return };
+        let is_last = later.iter().all(|other| other.fits() || other.rank() != ask.rank());
+        if !ask.fits() && is_last {
+            ask.deny_beside(earlier);
+        }
+    }
 }
 
 /// Takes from one limit after another, and gives back when one denies.
