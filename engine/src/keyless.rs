@@ -9,6 +9,7 @@ use crate::counter::SubWindowCounter;
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
 use crate::limit::Limit;
+use crate::observer::Observer;
 use crate::reserve::Reservation;
 use crate::rule::Rule;
 use crate::set::Ask;
@@ -17,7 +18,7 @@ use crate::single::Single;
 /// Hashes keys that are then left out of account, so its seed need not be secret.
 pub(crate) static HASHER: KeyHasher = KeyHasher::rapid(0);
 
-/// The key of all there is.
+/// The key of all there is, which observers hear of.
 pub(crate) const KEY: KeyHash = KeyHash::from_bits(0);
 
 /// How a limit without keys is asked for units that may be given back.
@@ -54,7 +55,7 @@ macro_rules! lends {
     };
 }
 
-lends!([R: Rule, C: Clock + Send + Sync] Single<R, C>);
+lends!([R: Rule, C: Clock + Send + Sync, O: Observer + Send + Sync] Single<R, C, O>);
 lends!([C: Clock + Send + Sync] SubWindowCounter<C>);
 #[cfg(feature = "std")]
 lends!([C: Clock + Send + Sync] ShardedCounter<C>);

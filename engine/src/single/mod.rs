@@ -19,6 +19,8 @@ mod warm_up;
 use crate::builder::{DefaultClock, Source};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::keyless::KEY;
+use crate::observer::Observer;
 use crate::quota::Quota;
 use crate::rule::{Algorithm, Rule};
 use crate::sync::{AtomicU64, Ordering};
@@ -67,11 +69,12 @@ use warm_up::WarmUp;
 /// # Ok::<(), tidegate_engine::QuotaError>(())
 /// ```
 #[derive(Debug)]
-pub struct Single<R: Rule = Quota, C = DefaultClock> {
+pub struct Single<R: Rule = Quota, C = DefaultClock, O = ()> {
     word: AtomicU64,
     algorithm: R::Algorithm,
     warm_up: Option<WarmUp>,
     clock: C,
+    observer: O,
     rule: R,
 }
 
@@ -98,7 +101,7 @@ impl Single {
     }
 }
 
-impl<R: Rule, C: Clock> Single<R, C> {
+impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Asks for one unit: [`Single::check_n`] with a cost of 1.
     #[inline]
     pub fn check(&self) -> Decision {
@@ -122,7 +125,9 @@ impl<R: Rule, C: Clock> Single<R, C> {
             if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
         };
         let update = self.update(self.instant(now), admit);
-        self.answer(update, cost, now)
+        let decision = self.answer(update, cost, now);
+        self.heard(cost, &decision);
+        decision
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -163,6 +168,20 @@ impl<R: Rule, C: Clock> Single<R, C> {
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
+    }
+
+    /// What the builder was given to hear of each decision.
+    #[must_use]
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Lets the observer hear of a decision.
+    #[inline]
+    fn heard(&self, cost: u64, decision: &Decision) {
+        if O::LISTENS {
+            self.observer.decided(KEY, cost, decision);
+        }
     }
 
     /// Time as the rule sees it: while warming up it passes more slowly.

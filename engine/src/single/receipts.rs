@@ -4,12 +4,13 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::KeyHash;
 use crate::limit::{Limit, Receipt, sealed::Sealed};
+use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Rule};
 use crate::table::Update;
 
 use super::Single;
 
-impl<R: Rule, C: Clock> Single<R, C> {
+impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Replaces the value by what `decide(value, now)` returns, and tells what is left then.
     fn correct(&self, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
         let now = self.clock.now();
@@ -23,10 +24,15 @@ impl<R: Rule, C: Clock> Single<R, C> {
     }
 }
 
-impl<R: Rule, C: Clock> Sealed for Single<R, C> {}
+impl<R: Rule, C: Clock, O: Observer> Sealed for Single<R, C, O> {}
 
 /// Every key is the same one.
-impl<R: Rule, C: Clock + Send + Sync> Limit for Single<R, C> {
+impl<R, C, O> Limit for Single<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -60,5 +66,9 @@ impl<R: Rule, C: Clock + Send + Sync> Limit for Single<R, C> {
 
     fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
         self.correct(|value, now| self.algorithm.charge(value, now, cost))
+    }
+
+    fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {
+        self.heard(cost, decision);
     }
 }
