@@ -1,6 +1,7 @@
 //! What every limit can do for those who ask several at once, or give back later.
 
 use core::cmp::Ordering;
+use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
@@ -55,6 +56,11 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     /// Charges `cost` units whether or not they fit, and tells what is left.
     #[doc(hidden)]
     fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision;
+
+    /// In what time all that the limit admits at once is granted anew, which clients are told; `None` where it
+    /// never is, or not always the same.
+    #[doc(hidden)]
+    fn window(&self) -> Option<Duration>;
 
     /// Lets the observer hear of a decision on `cost` units, if there is one.
     #[doc(hidden)]

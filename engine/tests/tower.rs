@@ -16,7 +16,8 @@ use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
 };
 use tidegate_engine::{
-    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow,
+    SubWindowCounter,
 };
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -154,6 +155,33 @@ fn a_client_that_hammers_stays_banned() {
     assert_eq!(allowed().1, Some(HeaderValue::from_static("4")));
     clock.advance(Duration::from_secs(4));
     assert!(allowed().0);
+}
+
+/// Whatever key a limit without keys is given, all requests are one; and it charges nothing when another limit denies.
+#[test]
+fn limits_without_keys_are_shared_by_all_requests() {
+    let minute = Duration::from_mins(1);
+    let single =
+        Arc::new(Single::builder(Quota::per_hour(3)).clock(ManualClock::new()).build().unwrap());
+    let counter = SubWindowCounter::with_clock(9, minute, ManualClock::new()).unwrap();
+    let limits = [
+        RequestLimit::shared("single", Arc::clone(&single)),
+        RequestLimit::new("counter", counter, keys::api_key()).cost(|_| 2),
+        limit(Quota::per_hour(2), keys::api_key()),
+    ];
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    let mut ask = |key| ask(&mut service, request(&[("x-api-key", key)]));
+    let statuses = ["a", "a", "a", "b", "b"].map(|key| ask(key).status());
+    let (ok, denied) = (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(statuses, [ok, ok, denied, ok, denied]);
+    assert_eq!(single.peek().remaining(), 0);
+    let fields = ask("c").headers().clone();
+    let policy = r#""single";q=3;w=3600, "counter";q=9;w=61, "default";q=2;w=3600"#;
+    assert_eq!(fields["ratelimit-policy"], policy);
+    assert_eq!(
+        fields["ratelimit"],
+        r#""single";r=0;t=3600, "counter";r=3;t=61, "default";r=2;t=0"#
+    );
 }
 
 #[test]

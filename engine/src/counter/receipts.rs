@@ -1,6 +1,8 @@
 //! Charges with a receipt: counters in sets of limits, and their reservations. A receipt names the sub-window in
 //! which the units were charged.
 
+use core::time::Duration;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::KeyHash;
@@ -46,6 +48,10 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
         self.charge(cost)
     }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.window.ring.span().longest())
+    }
 }
 
 #[cfg(feature = "std")]
@@ -81,5 +87,9 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
 
     fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
         self.charge(cost)
+    }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.shards.source.ring.span().longest())
     }
 }

@@ -2,6 +2,8 @@
 //!
 //! All of it looks at the word alone and leaves leases where they are.
 
+use core::time::Duration;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::denied::told_apart;
@@ -76,6 +78,10 @@ where
 
     fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision {
         self.correct(key, |value, now| self.algorithm.charge(value, now, cost))
+    }
+
+    fn window(&self) -> Option<Duration> {
+        self.rule.window()
     }
 
     fn tell(&self, key: KeyHash, cost: u64, decision: &Decision) {

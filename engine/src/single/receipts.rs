@@ -1,5 +1,7 @@
 //! Charges with a receipt: a limiter for one thing beside keyed ones in a set, and its reservations.
 
+use core::time::Duration;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::KeyHash;
@@ -66,6 +68,11 @@ where
 
     fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
         self.correct(|value, now| self.algorithm.charge(value, now, cost))
+    }
+
+    /// While it warms up it takes longer.
+    fn window(&self) -> Option<Duration> {
+        self.rule.window().filter(|_| self.warm_up.is_none())
     }
 
     fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {
