@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    BuildError, Clock as _, Decision, LimitSet, Limiter, MAX_BURST_TOLERANCE, ManualClock,
+    BuildError, Clock as _, Decision, Limit, LimitSet, Limiter, MAX_BURST_TOLERANCE, ManualClock,
     OverflowPolicy, Quota, QuotaError, Timestamp,
 };
 
@@ -327,6 +327,17 @@ fn trap_a_client_that_hammers_a_set_stays_banned_and_pays_nowhere_else() {
     assert_eq!(wait, Duration::from_secs(6));
     clock.advance(wait);
     assert!(LimitSet::new(set()).check().is_allowed());
+}
+
+/// A limiter that has room by the time at which a set lets it charge the denial of its look.
+#[test]
+fn a_denial_is_not_charged_where_room_has_come_back() {
+    let (limiter, clock) = limiter(Quota::per_second(2), 3);
+    let deny = |cost| Limit::deny(&limiter, limiter.hash("key"), cost, clock.now());
+    assert!(limiter.check("key").is_allowed());
+    assert_eq!(deny(1), None);
+    assert_eq!(limiter.peek("key").remaining(), 1);
+    assert_eq!(deny(2).and_then(|denied| denied.retry_after()), Some(Duration::from_millis(1_500)));
 }
 
 /// A set that asks a key for several costs is denied once, for their sum.

@@ -55,17 +55,15 @@ impl Cells {
         }
     }
 
-    /// Adds units to the count of a sub-window, up to what `most` says after the count was read; nothing when the cell
-    /// has been taken by a later one or `most` is `None`.
+    /// Adds units to the count of a sub-window, up to what `most` says after the count was read: `None` when a later
+    /// sub-window may have the cell.
     pub(super) fn add(&self, index: u64, units: u64, most: impl Fn() -> Option<u64>) {
         let cell = self.word(index);
         let mut seen = cell.load(Ordering::Acquire); // R3
         loop {
             let found = self.span.unpack(seen);
             let before = if found.index == index { found.units } else { 0 };
-            let Some(most) = most().filter(|most| found.index <= index && before < *most) else {
-                return;
-            };
+            let Some(most) = most().filter(|most| before < *most) else { return };
             let sum = Word::open(index, before.saturating_add(units).min(most));
             match self.exchange(cell, seen, sum) {
                 Ok(_) => return,

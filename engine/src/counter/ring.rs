@@ -23,6 +23,8 @@
 //! of it was given back; so a turn and a give-back do not meet. What counts is what the head holds, less the returns
 //! of the window. The head names no sub-window to which units can still be returned in both ways: returns are
 //! written only after it was seen sealed or beyond. A reader that misses a return counts too much, never too little.
+//! Returned units keep their place in the head until they expire. So returns are believed up to the *spare*, what a word
+//! holds beyond the limit: then what keeps to the limit fits the word.
 //!
 //! A reset puts a head of no units in the state *resetting*; whoever charges next empties the cells of
 //! the window by naming them with a count of 0 (so that a late recorder's step fails), then their returns, then opens
@@ -51,6 +53,8 @@ use super::span::{Span, Status, Word};
 #[derive(Debug)]
 pub(super) struct Ring {
     span: Span,
+    /// Returns of a window beyond this count as if they had not been given back.
+    spare: u64,
     front: CachePadded<Front>,
     /// What was charged in past sub-windows.
     cells: Cells,
@@ -73,7 +77,7 @@ pub(super) struct Usage {
     pub(super) index: u64,
     pub(super) units: u64,
     /// The same with what was given back of past sub-windows: what the head holds.
-    charged: u64,
+    pub(super) charged: u64,
     /// The sub-window of the newest units, given back or not.
     newest: u64,
 }
@@ -83,18 +87,6 @@ impl Usage {
     #[inline]
     pub(super) fn reset_after(&self, span: Span, now: u64) -> u64 {
         if self.units == 0 { 0 } else { span.expires_after(self.newest, now) }
-    }
-
-    /// Whether `cost` units more leave at most `limit`, and a word has the bits for them.
-    #[inline]
-    pub(super) fn has_room(&self, span: Span, cost: u64, limit: u64) -> bool {
-        self.units <= limit - cost && self.charged <= span.most_units() - cost
-    }
-
-    /// The units for which a word has bits.
-    #[inline]
-    pub(super) fn word_room(&self, span: Span) -> u64 {
-        span.most_units() - self.charged
     }
 }
 
@@ -108,10 +100,12 @@ pub(super) enum Charge {
 }
 
 impl Ring {
-    pub(super) fn new(span: Span) -> Result<Self, CounterError> {
+    /// For limits of up to `limit`, which a word holds.
+    pub(super) fn new(span: Span, limit: u64) -> Result<Self, CounterError> {
+        let spare = span.most_units() - limit;
         let head = AtomicU64::new(span.pack(Word::open(1, 0)));
         let front = CachePadded::new(Front { head, latest_return: AtomicU64::new(0) });
-        Ok(Self { span, front, cells: Cells::new(span)?, returns: Cells::new(span)? })
+        Ok(Self { span, spare, front, cells: Cells::new(span)?, returns: Cells::new(span)? })
     }
 
     #[inline]
@@ -185,6 +179,7 @@ impl Ring {
 
     fn give_back_past(&self, index: u64, units: u64) {
         self.front.latest_return.fetch_max(index, Ordering::Relaxed); // R5
+        // Where a later sub-window has the cell of the returns, it has that of the count.
         self.returns.add(index, units, || self.cells.units_of(index));
     }
 
@@ -233,18 +228,28 @@ impl Ring {
     fn usage_at(&self, head: Word, now: u64) -> Option<Usage> {
         let index = self.index_at(head, now);
         let charged = if index == head.index { head.units } else { self.units_at(head, index)? };
-        // Saturates where the head is being reset.
-        let units = match self.front.latest_return.load(Ordering::Relaxed) {
-            0 => charged, // R5
-            latest => charged.saturating_sub(self.returned(latest, index)?),
-        };
+        let units = self.less(charged, self.returned(index)?);
         Some(Usage { index, units, charged, newest: head.index })
     }
 
     /// What was given back of the window before `index`; `None` when the head has moved on.
+    #[inline]
+    fn returned(&self, index: u64) -> Option<u64> {
+        match self.front.latest_return.load(Ordering::Relaxed) {
+            0 => Some(0), // R5
+            latest => self.sum_returned(latest, index),
+        }
+    }
+
     #[cold]
-    fn returned(&self, latest: u64, index: u64) -> Option<u64> {
+    fn sum_returned(&self, latest: u64, index: u64) -> Option<u64> {
         self.returns.sum(self.span.oldest(index), index.min(latest + 1))
+    }
+
+    /// What counts of units some of which were returned. Saturates where the head is being reset.
+    #[inline]
+    fn less(&self, charged: u64, returned: u64) -> u64 {
+        charged.saturating_sub(returned.min(self.spare))
     }
 
     /// What is left of the head's units at a later sub-window; `None` when the head has moved on.
@@ -267,11 +272,13 @@ impl Ring {
         now: u64,
         fits: impl Fn(&Usage) -> bool,
     ) -> Option<u64> {
+        let mut returned = self.returned(usage.index)?;
         for index in self.span.oldest(usage.index)..head.index {
-            let charged = self.cells.units_of(index)?;
-            let counted = charged.saturating_sub(self.returns.units_of(index)?);
-            usage.charged = usage.charged.saturating_sub(charged);
-            usage.units = usage.units.saturating_sub(counted);
+            if returned > 0 {
+                returned = returned.saturating_sub(self.returns.units_of(index)?);
+            }
+            usage.charged = usage.charged.saturating_sub(self.cells.units_of(index)?);
+            usage.units = self.less(usage.charged, returned);
             if fits(&usage) {
                 return Some(self.span.expires_after(index, now));
             }

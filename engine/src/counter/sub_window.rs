@@ -39,9 +39,8 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// sub-window the units were admitted would have them taken out of the present one, and admit more than the limit later.
 ///
 /// `reset_after` lasts to the end of the newest units that count, or that were given back since. What is given back of a sub-window
-/// after the next one was charged keeps its place in the word until it expires. Where the limit is so high that such units and what
-/// was taken in their place exceed the word within a window, the excess is denied until then; limits
-/// of 1/1025 of the highest that can be made never meet this.
+/// after the next one was charged keeps its place in the word until it expires; what of such units exceeds, in a window, the bits
+/// that the word has beyond the limit counts until then. Limits of up to 1/1025 of the highest that can be made never meet this.
 ///
 /// # Cost
 /// 16 bytes a sub-window, and 512 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N).
@@ -179,7 +178,7 @@ impl SubWindows {
         if count == 0 || count > MAX_SUB_WINDOWS {
             return Err(CounterError::SubWindows);
         }
-        Ok(Self { limit, ring: Ring::new(Span::new(limit, nanos, count)?)? })
+        Ok(Self { limit, ring: Ring::new(Span::new(limit, nanos, count)?, limit)? })
     }
 
     #[inline]
@@ -196,14 +195,9 @@ impl SubWindows {
     /// Takes `least` units, and what else fits up to `most`.
     #[inline]
     pub(super) fn take(&self, least: u64, most: u64, now: u64) -> Result<Taken, Decision> {
-        if least > self.limit {
-            return Err(self.look(least, now));
-        }
-        let span = self.ring.span();
-        let grant = |usage: &Usage| {
-            let room = || most.min(self.limit - usage.units).min(usage.word_room(span));
-            usage.has_room(span, least, self.limit).then(room)
-        };
+        let Some(room) = self.limit.checked_sub(least) else { return Err(self.look(least, now)) };
+        let grant =
+            |usage: &Usage| (usage.units <= room).then(|| most.min(self.limit - usage.units));
         match self.ring.charge(now, grant) {
             Charge::Made { units, usage } => Ok(Taken { units, usage }),
             Charge::Refused { usage, fits_after } => Err(self.denied(&usage, fits_after, now)),
@@ -212,11 +206,10 @@ impl SubWindows {
 
     /// What a check of `cost` would find; of 0, whether the units that count are within the limit.
     pub(super) fn look(&self, cost: u64, now: u64) -> Decision {
-        let span = self.ring.span();
-        let can_fit = cost <= self.limit;
-        let fits = |usage: &Usage| !can_fit || usage.has_room(span, cost, self.limit);
+        let room = self.limit.checked_sub(cost);
+        let fits = |usage: &Usage| room.is_none_or(|room| usage.units <= room);
         match self.ring.look(now, fits) {
-            (usage, _) if !can_fit => {
+            (usage, _) if room.is_none() => {
                 Decision::never(self.limit, self.left(&usage), self.reset_after(&usage, now))
             }
             (usage, 0) => self.allowed(&usage, now),
@@ -229,9 +222,9 @@ impl SubWindows {
     }
 
     pub(super) fn charge(&self, cost: u64, now: u64) -> Decision {
-        let span = self.ring.span();
+        let most = self.ring.span().most_units();
         if cost > 0 {
-            self.ring.charge(now, |usage| Some(cost.min(usage.word_room(span))));
+            self.ring.charge(now, |usage| Some(cost.min(most - usage.charged)));
         }
         self.peek(now)
     }

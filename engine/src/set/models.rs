@@ -169,23 +169,6 @@ fn denied_sets_charge_the_limit_without_room() {
     });
 }
 
-/// The room that a set lacks at the look comes back: it is admitted, or denied as a whole.
-#[test]
-fn a_denied_set_beside_a_reservation_that_is_cancelled_is_denied_as_a_whole() {
-    explore(COMPLETE, || {
-        let limiters: Arc<Limiters<2>> = Arc::new([charging(BURST - 1), limiter(0)]);
-        let other = {
-            let limiters = Arc::clone(&limiters);
-            thread::spawn(move || drop(limiters[0].reserve("key", 1)))
-        };
-        let admitted = u64::from(set(&limiters, [0, 1]));
-        other.join().unwrap();
-        assert_eq!(owed(&limiters[1]), admitted);
-        let least = BURST - 1 + admitted;
-        assert!((least..=BURST + 1).contains(&owed(&limiters[0])));
-    });
-}
-
 /// Also of a key that is only being claimed.
 #[test]
 fn a_cancelled_reservation_leaves_what_a_check_took() {
