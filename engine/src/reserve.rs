@@ -20,7 +20,7 @@ use crate::rule::Rule;
 /// # What is given back
 /// Only what still counts. Units reserved from a [`Quota`](crate::Quota) drain like those of a
 /// check, and what has drained by the time of settling was never in anybody's way; units of a
-/// window that is over do not lower the count of the next one.
+/// window that is over do not lower the count of the next one, and those of a counter's sub-window count as long as it does.
 ///
 /// # Guarantees
 /// * While a reservation is open it counts in full, so that what is admitted and reserved stays
@@ -99,7 +99,8 @@ where
     /// O(1), neither locks nor allocates.
     ///
     /// # Errors
-    /// The denial when the units do not fit; nothing is charged then.
+    /// The denial when the units do not fit; nothing is charged then, unless the limiter
+    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
         Reservation::borrowed(self, self.hash(key), cost)
     }
@@ -108,7 +109,8 @@ where
     /// alive.
     ///
     /// # Errors
-    /// The denial when the units do not fit; nothing is charged then.
+    /// The denial when the units do not fit; nothing is charged then, unless the limiter
+    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve_owned(
         self: &Arc<Self>,
         key: impl Key,

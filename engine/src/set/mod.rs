@@ -147,7 +147,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// not used of it: a [`Reservation`](crate::Reservation) of several limits.
     ///
     /// # Errors
-    /// The denial when not all fits; nothing is charged then.
+    /// The denial when not all fits; nothing is charged then, as [`LimitSet`] states it.
     pub fn reserve(mut self) -> Result<SetReservation<'l, A>, SetDecision<'l, A>> {
         if take(self.asks.as_mut()) {
             Ok(SetReservation::new(self.asks))
