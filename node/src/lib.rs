@@ -9,6 +9,8 @@ mod banner;
 mod cli;
 mod config;
 mod exposition;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gossip;
 mod http;
 mod metrics;
