@@ -132,6 +132,7 @@ extern crate alloc;
 
 mod acquire;
 mod address;
+mod backoff;
 mod builder;
 mod clock;
 #[cfg(feature = "std")]

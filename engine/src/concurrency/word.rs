@@ -1,5 +1,6 @@
 //! The word: units in flight in bits 0 to 31, the limit in bits 32 to 62, and in bit 63 whether somebody waits.
 
+use crate::backoff::Backoff;
 use crate::decision::Decision;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -80,12 +81,13 @@ pub(super) fn update(
     ordering: Ordering,
     change: impl Fn(Word) -> Option<Word>,
 ) -> Result<Word, Word> {
-    let mut found = word.load(Ordering::Relaxed);
+    let mut backoff = Backoff::new();
     loop {
+        let found = word.load(Ordering::Relaxed);
         let new = change(Word(found)).ok_or(Word(found))?;
         match word.compare_exchange(found, new.0, ordering, Ordering::Relaxed) {
             Ok(before) => return Ok(Word(before)),
-            Err(seen) => found = seen,
+            Err(_) => backoff = backoff.pause(),
         }
     }
 }

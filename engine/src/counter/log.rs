@@ -50,6 +50,7 @@ use alloc::{boxed::Box, vec::Vec};
 
 use crossbeam_utils::CachePadded;
 
+use crate::backoff::Backoff;
 use crate::decision::Decision;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -147,6 +148,7 @@ impl Log {
             let blocked = Decision::never(0, 0, 0);
             return Ok(if cost == 0 { Decision::allowed(0, 0, 0) } else { blocked });
         }
+        let mut backoff = Backoff::new();
         loop {
             let head = self.front.head.load(Ordering::Acquire); // L1
             let Some(newest) = self.newest(head) else { continue };
@@ -162,6 +164,8 @@ impl Log {
                 self.write(head + 1, head + cost, time);
                 let reset_after = time + self.window - now;
                 return Ok(Decision::allowed(self.limit, free - cost, reset_after));
+            } else {
+                backoff = backoff.pause();
             }
         }
     }

@@ -37,6 +37,7 @@ use alloc::{boxed::Box, vec::Vec};
 
 use crossbeam_utils::CachePadded;
 
+use crate::backoff::Backoff;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::CounterError;
@@ -100,6 +101,7 @@ impl Ring {
     /// more than `room` units count.
     #[inline]
     pub(super) fn charge(&self, now: u64, room: u64, grant: impl Fn(u64) -> Option<u64>) -> Charge {
+        let mut backoff = Backoff::new();
         loop {
             let bits = self.head.load(Ordering::Acquire); // R1
             let head = self.span.unpack(bits);
@@ -111,10 +113,14 @@ impl Ring {
                 }
             };
             let after = Word::open(usage.index, usage.units + units);
-            if self.is_ready(bits, head, usage.index) && self.exchange(bits, after) {
+            if !self.is_ready(bits, head, usage.index) {
+                continue;
+            }
+            if self.exchange(bits, after) {
                 let usage = Usage { units: after.units, newest: usage.index, ..usage };
                 return Charge::Made { units, usage };
             }
+            backoff = backoff.pause();
         }
     }
 

@@ -3,10 +3,10 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | S1 word, first look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
+//! | S1 word, first look and after a pause | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
 //! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - |
 //!
-//! A denial rests on S1 or on what a failed S2 returned: each is a value the word had during the call.
+//! A denial rests on S1 or, in models, on what a failed S2 returned: each is a value the word had during the call.
 //! A word that is back to what a thread read (after a refund) is the same state, so what the thread
 //! decided still holds.
 
@@ -16,6 +16,7 @@ mod models;
 mod receipts;
 mod warm_up;
 
+use crate::backoff::{Backoff, look_anew};
 use crate::builder::{DefaultClock, Source};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -185,12 +186,15 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// Replaces the value by what `decide(value, now)` returns, in one atomic step; `None` leaves it.
     #[inline]
     fn update(&self, now: u64, decide: impl Fn(u64, u64) -> Option<u64>) -> Update {
-        let mut found = self.word.load(Ordering::Relaxed);
+        let (mut found, mut backoff) = (self.word.load(Ordering::Relaxed), Backoff::new());
         loop {
             let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
             match self.word.compare_exchange(found, value, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(before) => return Update::Written { before, now },
-                Err(current) => found = current,
+                Err(current) => {
+                    backoff = backoff.pause();
+                    found = look_anew(&self.word, current);
+                }
             }
         }
     }

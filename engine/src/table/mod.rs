@@ -35,6 +35,7 @@ mod strikes;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
+use crate::backoff::Backoff;
 use crate::key::KeyHash;
 use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
@@ -241,6 +242,7 @@ impl Slot {
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
+        let mut backoff = Backoff::new();
         loop {
             let word = Word(self.word.load(Ordering::Acquire));
             if word.is_claimed() {
@@ -266,6 +268,7 @@ impl Slot {
             {
                 return Some(Update::Written { before, now });
             }
+            backoff = backoff.pause();
         }
     }
 
