@@ -104,13 +104,16 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// As [`Single::check_n`], at a time the caller gives, on the scale of the limiter's clock.
     ///
     /// A `now` earlier than that of a previous check never mints tokens.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let admit = |value, now| {
-            if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
-        };
-        let update = self.update(self.instant(now), admit);
-        self.answer(update, cost, now)
+        match &self.warm_up {
+            None => self.decide(cost, now),
+            Some(warm_up) => self.decide_warming(warm_up, cost, now),
+        }
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -151,6 +154,26 @@ impl<R: Rule, C: Clock> Single<R, C> {
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
+    }
+
+    /// Decides at a time as the rule sees it.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
+    fn decide(&self, cost: u64, now: Timestamp) -> Decision {
+        let admit = |value, now| {
+            if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
+        };
+        let update = self.update(self.algorithm.instant(now), admit);
+        self.algorithm.answer(update, cost)
+    }
+
+    /// [`Single::check_at`] of a limiter that has been warming up, or still is.
+    #[inline(never)]
+    fn decide_warming(&self, warm_up: &WarmUp, cost: u64, now: Timestamp) -> Decision {
+        warm_up.answer(self.decide(cost, warm_up.warped(now)), now)
     }
 
     /// Time as the rule sees it: while warming up it passes more slowly.
