@@ -100,6 +100,7 @@ impl Concurrency {
     ///
     /// # Errors
     /// A denied decision.
+    #[inline]
     pub fn try_acquire(&self, cost: u64) -> Result<Permit<'_>, Decision> {
         self.take(cost).map(|decision| Permit::new(self, cost, decision))
     }
@@ -218,11 +219,14 @@ impl Concurrency {
         self.waiters.max()
     }
 
+    #[inline]
     fn take(&self, cost: u64) -> Result<Decision, Decision> {
-        let fits = |word: Word| {
-            if word.has_waiters() && cost > 0 { None } else { word.taken(cost) }
-        };
-        match self.update(Ordering::Acquire, fits) {
+        // A denial is one look and no more: nothing of an exchange stands in its way.
+        let found = self.load();
+        if found.taken_by_newcomer(cost).is_none() {
+            return Err(found.denied(cost));
+        }
+        match self.update(Ordering::Acquire, |word| word.taken_by_newcomer(cost)) {
             Ok(before) => Ok(before.granted(cost)),
             Err(found) => Err(found.denied(cost)),
         }
@@ -252,6 +256,7 @@ impl Concurrency {
     }
 
     /// Replaces the word by what `change` makes of it, and tells what it was; or what it is, if `change` leaves it.
+    #[inline]
     fn update(
         &self,
         ordering: Ordering,
@@ -260,6 +265,7 @@ impl Concurrency {
         word::update(&self.word, ordering, change)
     }
 
+    #[inline]
     fn load(&self) -> Word {
         Word(self.word.load(Ordering::Relaxed))
     }

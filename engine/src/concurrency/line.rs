@@ -75,6 +75,8 @@ impl Line {
     }
 
     /// Returns units while somebody waits.
+    #[cold]
+    #[inline(never)]
     pub(super) fn give_back(&self, word: &AtomicU64, cost: u64) {
         self.change(word, |_| {
             let _ = word::update(word, Ordering::Release, |word| Some(word.returned(cost)));
