@@ -228,12 +228,18 @@ impl Shards {
                 let reset_after = taken.usage.reset_after(self.source.ring.span(), now);
                 Decision::allowed(self.source.limit, left, reset_after)
             }
-            Err(denied) => self.search(cost, now).unwrap_or_else(|| self.denied(denied, now)),
+            Err(denied) => {
+                let held = self.held(now);
+                self.search(cost, held, now).unwrap_or_else(|| self.with_held(denied, held))
+            }
         }
     }
 
-    /// Pays from whichever shard has the units.
-    fn search(&self, cost: u64, now: u64) -> Option<Decision> {
+    /// Pays from whichever shard has the units, of all those that are `held`.
+    fn search(&self, cost: u64, held: u64, now: u64) -> Option<Decision> {
+        if held < cost {
+            return None;
+        }
         (0..self.words.len())
             .find_map(|shard| self.spend(shard, cost, now, || ()))
             .map(|left| self.paid(left, now))
@@ -281,27 +287,21 @@ impl Shards {
     }
 
     pub(super) fn peek(&self, now: u64) -> Decision {
-        let seen = self.source.peek(now);
-        let left = self.left(seen.remaining(), now);
-        Decision::allowed(self.source.limit, left, nanos(seen.reset_after()))
+        self.with_held(self.source.peek(now), self.held(now))
     }
 
-    /// A denial of the source, with what the shards have.
-    fn denied(&self, denied: Decision, now: u64) -> Decision {
-        let left = self.left(denied.remaining(), now);
-        let reset_after = nanos(denied.reset_after());
-        match denied.retry_after() {
-            Some(wait) => Decision::denied(self.source.limit, left, nanos(wait), reset_after),
-            None => Decision::never(self.source.limit, left, reset_after),
-        }
+    /// An answer of the source, with what the shards hold.
+    fn with_held(&self, answer: Decision, held: u64) -> Decision {
+        let left = answer.remaining().saturating_add(held);
+        answer.with_remaining(left.min(self.source.limit))
     }
 
-    fn left(&self, source: u64, now: u64) -> u64 {
+    /// The units in all shards, one looked at after the other.
+    fn held(&self, now: u64) -> u64 {
         let held = |word: &CachePadded<AtomicU64>| {
             self.alive(word.load(Ordering::Relaxed), now).map_or(0, |block| block.units)
         };
-        let held: u64 = self.words.iter().map(held).sum();
-        source.saturating_add(held).min(self.source.limit)
+        self.words.iter().map(held).sum()
     }
 
     #[inline]
@@ -331,6 +331,23 @@ impl Shards {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_in_another_shard_are_found_unless_they_lie_in_parts() {
+        let source = SubWindows::new(4, Duration::from_mins(1), 60).expect("in range");
+        let shards = Shards::new(source, 2, 2).expect("in range");
+        let check = |shard, cost| shards.check(shard, cost, 0, || ());
+        assert!(check(0, 1).is_allowed());
+        assert!(check(1, 1).is_allowed());
+
+        let in_parts = check(0, 2);
+        assert!(!in_parts.is_allowed());
+        assert_eq!(in_parts.remaining(), 2);
+        assert!(check(0, 1).is_allowed());
+        assert!(check(0, 1).is_allowed(), "the last unit lies in shard 1");
+        assert!(!check(0, 1).is_allowed());
+    }
 }
