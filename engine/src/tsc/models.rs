@@ -63,3 +63,21 @@ fn a_comparison_is_seen_with_its_lag() {
         assert!(!clock.is_fallback());
     });
 }
+
+/// A thread finds that the counter has stopped, while another one, after a long rest, finds the
+/// clocks ten seconds apart, as they may be. However long the first one was stopped in between, the
+/// time that is told goes on from what the second was told.
+#[test]
+fn a_late_fallback_goes_on_from_the_last_comparison() {
+    loom::model(|| {
+        let clock = clock();
+        let stopped = Moment { counter: SECOND, system: 5 * SECOND };
+        let rested = Moment { counter: 36_010 * SECOND, system: 36_000 * SECOND };
+        let [_, told] = readings(&clock, [stopped, rested]);
+        assert!(clock.is_fallback());
+        let system = rested.system + SECOND;
+        let next = clock.at(Moment { counter: 0, system }).now();
+        assert!(next >= told, "back from {told} to {next}");
+        assert!(next <= rested.counter + SECOND, "{next} is ahead of both clocks");
+    });
+}
