@@ -128,10 +128,10 @@ impl Leasing<Gcra> for Beside {
     }
 
     #[cfg_attr(not(feature = "std"), expect(unused_variables, reason = "only leases hold keys"))]
-    fn forget(&self, key: KeyHash) {
+    fn lowered(&self, gcra: &Gcra, key: KeyHash, tat: u64) {
         match self {
             #[cfg(feature = "std")]
-            Self::Leases(leases) => leases.forget(key),
+            Self::Leases(leases) => leases.lowered(gcra, key, tat),
             Self::Denied(_) => {}
         }
     }

@@ -46,8 +46,9 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
 ///   charged for, and nobody uses one that has begun to.
 /// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
-///   drained and lies idle, unless that thread is just taking them. A higher cost is paid by the word
-///   or by one lease as a whole, so it can be denied while up to 1/16 of the burst is leased in parts.
+///   drained and lies idle, unless that thread is just taking them, or a refund is under way. A higher
+///   cost is paid by the word or by one lease as a whole, so it can be denied while up to 1/16 of the
+///   burst is leased in parts.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
 ///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
 ///   to drain, and of keys that are refunded as often as they are charged.
@@ -58,9 +59,11 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.
-/// * When a key is forgotten, or a refund reaches into what is leased, those leases are void
-///   until the word has grown past them; then what is used of them, at most 1/16 of the burst,
-///   comes on top of what the word admits.
+/// * When a key is forgotten, its leases are void until the word has grown past them; then what is used of
+///   them, at most 1/16 of the burst, comes on top of what the word admits.
+/// * What is refunded, or given back by a reservation, comes out of leases first, and a reset empties them; what
+///   other threads are just taking or returning is lost to everybody. While such a call is
+///   under way, units that are leased then, at most 1/16 of the burst, can come on top of what the word admits.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};

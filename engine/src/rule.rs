@@ -133,8 +133,8 @@ pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
         reread: impl Fn() -> u64,
     ) -> Decision;
 
-    /// Empties the leases of a key whose word has been reset.
-    fn forget(&self, key: KeyHash);
+    /// Takes from the leases of a key whose word has been lowered to `value` what lies beyond it.
+    fn lowered(&self, algorithm: &A, key: KeyHash, value: u64);
 }
 
 /// Of rules that know no leases: there is no value of this type.
@@ -154,7 +154,7 @@ impl<A: Algorithm> Leasing<A> for NoLeases {
         match *self {}
     }
 
-    fn forget(&self, _: KeyHash) {
+    fn lowered(&self, _: &A, _: KeyHash, _: u64) {
         match *self {}
     }
 }

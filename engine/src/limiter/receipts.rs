@@ -1,6 +1,6 @@
 //! Charges with a receipt: what reservations and sets of limits are made of.
 //!
-//! All of it looks at the word alone and leaves leases where they are.
+//! All of it looks at the word alone; what is given back comes out of leases first.
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
@@ -77,7 +77,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let now = || self.instant_now();
         let left = match self.table.home(key).update(now(), now, &decide) {
             Update::Written { before, now } => {
-                Update::Unchanged { found: decide(before, now).unwrap_or(before), now }
+                let found = decide(before, now).unwrap_or(before);
+                if found < before {
+                    self.lowered(key, found);
+                }
+                Update::Unchanged { found, now }
             }
             Update::Full { now, .. } => {
                 self.table.count(Event::ChargeDropped);
