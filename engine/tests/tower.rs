@@ -339,7 +339,7 @@ fn the_scheme_of_a_token_counts_in_any_case() {
         assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again}");
     }
     assert_eq!(status("Bearer ONE"), StatusCode::OK);
-    for none in ["Basic one", "Bearer", "Bearer ", "Bearerone", "B"] {
+    for none in ["Basic one", "Digest one", "Bearer", "Bearer ", "Bearerone", "B"] {
         assert_eq!(status(none), StatusCode::BAD_REQUEST, "{none}");
     }
 }
@@ -403,6 +403,20 @@ fn a_prefix_makes_more_of_a_network_one_key() {
     assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
     let key = IpKey::from("2001:db8:1:211::".parse::<IpAddr>().unwrap()).prefix(56);
     assert_eq!(limiter.peek(key).remaining(), 0, "the key that the limiter itself takes");
+}
+
+#[test]
+fn a_prefix_makes_more_of_a_peers_network_one_key() {
+    let peer = keys::peer_address(|extensions| extensions.get::<IpAddr>().copied());
+    let mut service = service(limit(Quota::per_hour(1), peer.ipv6_prefix(56)));
+    let mut status = |address: &str| {
+        let mut request = request(&[]);
+        request.extensions_mut().insert(address.parse::<IpAddr>().unwrap());
+        ask(&mut service, request).status()
+    };
+    assert_eq!(status("2001:db8:1:200::1"), StatusCode::OK);
+    assert_eq!(status("2001:db8:1:2ff::2"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
 }
 
 #[test]

@@ -170,3 +170,11 @@ fn a_block_is_lost_at_worst() {
         },
     );
 }
+
+#[test]
+fn units_are_found_in_whichever_shard_they_lie() {
+    let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();
+    let shards = Shards::new(source, 2, 3).unwrap();
+    assert!(shards.check(0, 1, 1, || ()).is_allowed());
+    assert_eq!(admitted(|| shards.check(1, 1, 1, || ())), 4);
+}
