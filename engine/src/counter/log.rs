@@ -44,7 +44,7 @@
 //! | L3 entry, load | acquire | L4 | a second look may miss that the head has passed: a late thread writes into the next lap; an entry earlier in order may be read as of the lap before |
 //! | L4 entry, exchange | release | L3 | as L3 |
 //! | L5 hint | relaxed | none: proved by an entry | - |
-//! | L6 floor | relaxed | none: one that is above the head that was read has been made after the head has passed | - |
+//! | L6 floor, and the head that a reset names | relaxed | none: one that is above the head that was read has been made after the head has passed | - |
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -167,7 +167,7 @@ impl Log {
     }
 
     pub(super) fn reset(&self) {
-        let head = self.front.head.load(Ordering::Acquire); // L1
+        let head = self.front.head.load(Ordering::Relaxed); // L6
         self.floor.fetch_max(head, Ordering::Relaxed); // L6
     }
 

@@ -28,10 +28,11 @@
 //! # Orderings
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | R1 head, load | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
-//! | R2 head, exchange | acquire, release | R1 | as R1 |
+//! | R1 head, load by a charge or a look | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
+//! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange |
 //! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again |
 //! | R4 cell, exchange | release | R3 | as R3 |
+//! | R5 cell, load before an exchange; head, load by a reset | relaxed | none: what a cell names only grows, and an exchange of the head decides | - |
 
 use alloc::{boxed::Box, vec::Vec};
 
@@ -131,7 +132,7 @@ impl Ring {
     /// Makes nothing count any more.
     pub(super) fn reset(&self, now: u64) {
         loop {
-            let bits = self.head.load(Ordering::Acquire); // R1
+            let bits = self.head.load(Ordering::Relaxed); // R5
             let head = self.span.unpack(bits);
             let status = Status::Resetting;
             let reset = Word { index: self.index_at(head, now), units: 0, status };
@@ -255,11 +256,11 @@ impl Ring {
 
     fn write(&self, word: Word, wanted: impl Fn(Word) -> bool) {
         let cell = self.cell(word.index);
-        let mut seen = cell.load(Ordering::Acquire); // R3
+        let mut seen = cell.load(Ordering::Relaxed); // R5
         while wanted(self.span.unpack(seen)) {
             let new = self.span.pack(word);
             // R4
-            match cell.compare_exchange(seen, new, Ordering::Release, Ordering::Acquire) {
+            match cell.compare_exchange(seen, new, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(current) => seen = current,
             }
@@ -270,6 +271,6 @@ impl Ring {
     fn exchange(&self, bits: u64, new: Word) -> bool {
         let new = self.span.pack(new);
         // R2
-        self.head.compare_exchange(bits, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.head.compare_exchange(bits, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }
