@@ -55,6 +55,12 @@ impl Entry {
         }
     }
 
+    /// The same, set beside another variant of ours.
+    #[must_use]
+    pub fn set_beside(self, variant: &'static str) -> Self {
+        Self { beside: Some(variant), ..self }
+    }
+
     /// An algorithm of ours, of which no more is demanded than of a peer.
     #[must_use]
     pub fn algorithm<C: Contender>() -> Self {

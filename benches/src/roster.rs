@@ -63,7 +63,7 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     }
 }
 
-/// Algorithms other than GCRA for many keys, ours before the peers that have them.
+/// Everything but the usual quota for many keys, ours before the peers that have it.
 ///
 /// # Errors
 /// When this program is built without the peers.
@@ -73,15 +73,20 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
     #[cfg(feature = "peers")]
     {
         use crate::contenders::{
-            Alone, LeakyBucketQueue, RateGuard, ThrottleNetLog, TokioSemaphore, VolgaFixedWindow,
-            VolgaSlidingWindow, Windowed,
+            Alone, GovernorDirect, GovernorU64, LeakyBucketQueue, RateGuard, Single as _,
+            ThrottleNetLog, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow, Window as _,
+            Windowed,
         };
         use tidegate_engine::{
-            CalendarWindow, Concurrency, FixedWindow, Queue, ShardedCounter, SlidingLog,
-            SlidingWindow, SubWindowCounter,
+            CalendarWindow, Concurrency, FixedWindow, Queue, Quota, ShardedCounter, Single,
+            SlidingLog, SlidingWindow, SubWindowCounter,
         };
 
         Ok(vec![
+            Entry::algorithm::<Windowed<Quota>>(),
+            Entry::peer::<GovernorU64>().set_beside(Quota::NAME),
+            Entry::algorithm::<Alone<Single>>(),
+            Entry::peer::<GovernorDirect>().set_beside(<Single>::NAME),
             Entry::algorithm::<Windowed<FixedWindow>>(),
             Entry::algorithm::<Windowed<CalendarWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),

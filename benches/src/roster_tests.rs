@@ -35,13 +35,48 @@ fn variants_are_chosen_by_name_and_refused_if_unknown() {
     assert!(chosen_of_ours(&["hasty".to_owned()], false).is_err());
 }
 
+#[cfg(feature = "peers")]
+#[test]
+fn every_algorithm_stands_beside_a_peer_and_every_peer_beside_an_algorithm() {
+    let entries = algorithms().expect("built with the peers");
+    let (ours, peers): (Vec<_>, Vec<_>) =
+        entries.iter().partition(|entry| entry.label.variant.is_some());
+    let beside = |one: &Entry, peer: &Entry| crate::reference::is_beside(&one.label, peer.beside);
+    for one in &ours {
+        assert!(peers.iter().any(|peer| beside(one, peer)), "{}", one.label);
+    }
+    for peer in &peers {
+        assert!(ours.iter().any(|one| beside(one, peer)), "{}", peer.label);
+    }
+}
+
 /// Every claim of every workload holds for everybody who takes part.
 #[test]
 fn everybody_can_do_what_they_take_part_in() {
-    for workload in Workload::ALL {
+    let named = |workload| {
         let mut present = all();
         present.retain(|entry| (entry.absence)(workload).is_none());
         assert!(present.iter().any(|entry| entry.label == reference().label), "{workload:?}");
+        present
+    };
+    run_all(&Workload::ALL, named);
+}
+
+#[cfg(feature = "peers")]
+#[test]
+fn every_algorithm_can_do_what_it_takes_part_in() {
+    let mut workloads = Workload::ALL.to_vec();
+    workloads.retain(|workload| workload.is_repeated());
+    run_all(&workloads, |workload| {
+        let mut present = algorithms().expect("built with the peers");
+        present.retain(|entry| (entry.absence)(workload).is_none());
+        present
+    });
+}
+
+fn run_all(workloads: &[Workload], present_in: impl Fn(Workload) -> Vec<Entry>) {
+    for &workload in workloads {
+        let present = present_in(workload);
         if workload == Workload::NewKey {
             for (entry, threads) in present.iter().flat_map(|entry| [(entry, 1), (entry, 2)]) {
                 first_checks::measure(entry, Amount { threads, checks: 2_000 })

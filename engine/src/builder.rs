@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Waiters};
 use crate::clock::Clock;
+use crate::gcra::Bucket;
 use crate::key::KeyHasher;
 use crate::limiter::{Limiter, Parts};
 use crate::observer::Observer;
@@ -136,52 +137,28 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
     /// The clock to read; a new [`TscClock`] unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
-        let Self {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock: _,
-            observer,
-        } = self;
-        let clock = Source::Given(clock);
-        LimiterBuilder {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock,
-            observer,
-        }
+        self.convert(|_, observer| (Source::Given(clock), observer))
     }
 
     /// Who hears of each decision; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> LimiterBuilder<R, C, P> {
-        let Self {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
-            clock,
-            observer: _,
-        } = self;
+        self.convert(|clock, _| (clock, observer))
+    }
+
+    /// The same choices with another clock or observer, made of these.
+    fn convert<D, P>(
+        self,
+        exchange: impl FnOnce(Source<C>, O) -> (Source<D>, P),
+    ) -> LimiterBuilder<R, D, P> {
+        let (clock, observer) = exchange(self.clock, self.observer);
         LimiterBuilder {
-            rule,
-            capacity,
-            hasher,
-            leases,
-            denied_bursts,
-            overflow,
-            max_waiters,
+            rule: self.rule,
+            capacity: self.capacity,
+            hasher: self.hasher,
+            leases: self.leases,
+            denied_bursts: self.denied_bursts,
+            overflow: self.overflow,
+            max_waiters: self.max_waiters,
             clock,
             observer,
         }
@@ -214,7 +191,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     }
 }
 
-impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
+impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// Charges denied checks too, so that a client that keeps hammering stays banned; 0, denied checks
     /// are free, unless set.
     ///
@@ -228,8 +205,10 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// with cores. No leases are taken beside it. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
-    /// Only checks charge what they deny: [`Limiter::check`](crate::Limiter::check) and its kind. What is denied to a
-    /// [`LimitSet`](crate::LimitSet), and so by a layer of the feature `tower`, to a reservation or to those who wait in line is free.
+    /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer of the
+    /// feature `tower`, by each limit that has no room itself; those of the set that have room charge nothing.
+    /// Those who wait in line are not charged for being denied: [`Limiter::acquire`](crate::Limiter::acquire) and
+    /// its kind say how long they would have waited, and whom they deny is told when the same call is accepted.
     ///
     /// ```
     /// use core::time::Duration;

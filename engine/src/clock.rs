@@ -50,7 +50,8 @@ impl Timestamp {
     }
 }
 
-fn saturating_nanos(duration: Duration) -> u64 {
+/// Whole nanoseconds, at most 2^64 - 1.
+pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 

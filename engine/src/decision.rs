@@ -59,6 +59,12 @@ impl Decision {
         Self { limit, remaining, retry_after: Self::NEVER, reset_after }
     }
 
+    /// The decision with other units that would be admitted after it.
+    #[cfg(feature = "std")]
+    pub(crate) const fn with_remaining(self, remaining: u64) -> Self {
+        Self { remaining, ..self }
+    }
+
     /// The decision with other times, in nanoseconds, for those that are neither 0 nor never; nor do
     /// they become so.
     pub(crate) fn map_times(self, map: impl Fn(u64) -> u64) -> Self {
@@ -68,6 +74,12 @@ impl Decision {
         };
         let (retry_after, reset_after) = (changed(self.retry_after), changed(self.reset_after));
         Self { retry_after, reset_after, ..self }
+    }
+
+    /// The decision as an admission that leaves the same.
+    #[cfg(feature = "std")]
+    pub(crate) const fn admitted(self) -> Self {
+        Self { retry_after: 0, ..self }
     }
 
     /// Whether the cost was admitted.

@@ -11,6 +11,8 @@
 //! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
 
 mod fractional;
+mod scale;
+mod view;
 
 use core::time::Duration;
 
@@ -18,9 +20,14 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
 use crate::rule::{Algorithm, Saves};
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Update};
 
 pub(crate) use fractional::Fractional;
+pub(crate) use scale::Scale;
+#[cfg(feature = "std")]
+pub(crate) use view::Time;
+pub(crate) use view::{Bucket, View};
 
 /// Bits of a TAT.
 pub(crate) const TAT_BITS: u32 = 59;
@@ -41,82 +48,6 @@ impl State for Tat {
     fn fresh_from(&self, tat: u64) -> u64 {
         tat
     }
-}
-
-/// How many units a nanosecond has, in both directions, as binary fractions.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
-    /// Units a nanosecond times 2^63, rounded down; at most 2^63.
-    units: u64,
-    /// Nanoseconds a unit times 2^62, rounded up from `units`, so that waiting for a rounded
-    /// duration always covers the units it came from. Below 2^63.
-    nanos: u64,
-}
-
-impl Scale {
-    /// One unit is one nanosecond.
-    const NANOSECOND: Self = Self { units: 1 << 63, nanos: 1 << 62 };
-
-    #[cfg(feature = "std")]
-    pub(crate) const fn to_words(self) -> [u64; 2] {
-        [self.units, self.nanos]
-    }
-
-    #[cfg(feature = "std")]
-    #[inline]
-    pub(crate) const fn from_words([units, nanos]: [u64; 2]) -> Self {
-        Self { units, nanos }
-    }
-
-    /// The scale in which one emission interval, `period` ns / `count`, holds `units` units;
-    /// `units * count <= period`.
-    fn of_interval(units: u64, period: u64, count: u64) -> Self {
-        let numerator = u128::from(units) * u128::from(count);
-        if numerator == u128::from(period) {
-            return Self::NANOSECOND;
-        }
-        let units = ((numerator << 63) / u128::from(period)) as u64;
-        let nanos = (1_u128 << 125).div_ceil(u128::from(units)) as u64;
-        Self { units, nanos }
-    }
-
-    /// Whether a unit is a nanosecond, so that there is nothing to convert. A predicted branch is
-    /// off the path on which a decision waits; a product is on it.
-    #[inline]
-    const fn is_nanosecond(self) -> bool {
-        self.units == Self::NANOSECOND.units
-    }
-
-    /// The instant in units, rounded down; never beyond `NOW_MAX`.
-    #[inline]
-    pub(crate) fn instant(self, now: Timestamp) -> u64 {
-        let now = self.to_units(now.as_nanos());
-        if now > NOW_MAX { end_of_time() } else { now }
-    }
-
-    /// A duration in units, rounded down.
-    #[inline]
-    pub(crate) fn to_units(self, nanos: u64) -> u64 {
-        if self.is_nanosecond() {
-            return nanos;
-        }
-        ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
-    }
-
-    /// A duration in nanoseconds, rounded up; `units` is a difference of two TATs.
-    #[inline]
-    pub(crate) fn to_nanos(self, units: u64) -> u64 {
-        if self.is_nanosecond() {
-            return units;
-        }
-        ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
-    }
-}
-
-/// Out of line, so that a branch is predicted where a conditional move would be waited for.
-#[cold]
-fn end_of_time() -> u64 {
-    NOW_MAX
 }
 
 /// A quota in the units of one scale: everything a decision needs, computed once.
@@ -198,9 +129,23 @@ impl Gcra {
         }
     }
 
+    /// Nothing is admitted.
+    #[cfg(feature = "std")]
+    pub(crate) fn blocked(scale: Scale) -> Self {
+        Self::without_rate(&Quota::blocked(), scale)
+    }
+
     #[inline]
     pub(crate) const fn scale(&self) -> Scale {
         self.scale
+    }
+
+    /// The TAT at `now` of a key that had this debt `downtime` before; `None` for another state than debt.
+    pub(crate) fn load_at(&self, state: SavedState, downtime: Duration, now: u64) -> Option<u64> {
+        let SavedState::Debt(debt) = state else { return None };
+        let debt = debt.saturating_sub(downtime);
+        let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
+        Some(charge(0, now, self.scale.to_units(nanos)))
     }
 
     /// Whether the interval was, or may have been, rounded up to a whole unit.
@@ -210,6 +155,7 @@ impl Gcra {
     }
 
     /// The emission interval T, in units.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) const fn interval(&self) -> u64 {
         self.interval
@@ -222,6 +168,7 @@ impl Gcra {
     }
 
     /// The burst, in units of cost.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) const fn burst(&self) -> u64 {
         self.burst
@@ -472,14 +419,17 @@ impl Algorithm for Gcra {
 }
 
 impl Saves for Gcra {
-    fn save(&self, tat: u64, now: u64) -> Option<Duration> {
-        let debt = tat.saturating_sub(now);
-        (debt > 0).then(|| Duration::from_nanos(self.scale.to_nanos(debt)))
+    fn kind(&self) -> SnapshotKind {
+        SnapshotKind::Debts
     }
 
-    fn load(&self, debt: Duration, now: u64) -> u64 {
-        let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
-        charge(0, now, self.scale.to_units(nanos))
+    fn save(&self, tat: u64, now: Timestamp) -> Option<SavedState> {
+        let debt = tat.saturating_sub(self.scale.instant(now));
+        (debt > 0).then(|| SavedState::Debt(Duration::from_nanos(self.scale.to_nanos(debt))))
+    }
+
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
+        self.load_at(state, downtime, self.scale.instant(now))
     }
 
     fn raise(&self, tat: u64, now: u64, told: u64) -> Option<u64> {
@@ -508,7 +458,7 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
 }
 
 /// The TAT less `units`, never below fresh; `None` when there is nothing to change.
-fn lowered(tat: u64, now: u64, units: u64) -> Option<u64> {
+pub(crate) fn lowered(tat: u64, now: u64, units: u64) -> Option<u64> {
     (tat > now && units > 0).then(|| tat.saturating_sub(units).max(now))
 }
 

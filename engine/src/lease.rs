@@ -10,6 +10,12 @@
 //! `burst + rate * (t - s)` of them, exactly as without leases. A unit whose interval has begun to
 //! drain is void. Debt that others charge only moves later intervals further.
 //!
+//! Who lowers a word, by a refund or a reset, takes what lies beyond the new value from the key's leases
+//! too, so that the intervals stay disjoint: what is refunded comes out of leases first. From the moment at
+//! which the word is lower until that has been done, both can be charged: at most what was leased then.
+//! A return that is stopped right before its step on the word does the same if meanwhile the word
+//! is lowered and grows to the very same value.
+//!
 //! An evicted word takes its key's intervals with it, and new ones overlap those of its leases. A
 //! lease that ends later than its key's word says is void, so this takes a new word that has
 //! grown past it: then what is used of the lease comes on top, at most what the key may have leased.
@@ -44,7 +50,7 @@ use crate::overflow::answer;
 use crate::table::{Table, Update};
 
 use block::Block;
-use entry::{Entry, Lease};
+use entry::{Entry, Filling, Lease};
 pub(crate) use seat::Seat;
 
 /// The largest lease that can be asked for, in units.
@@ -150,16 +156,13 @@ impl Leases {
         blocks.map(|block| block.undrained(gcra, now)).sum()
     }
 
-    /// Empties the leases of a key whose word has been reset.
-    pub(crate) fn forget(&self, key: KeyHash) {
+    /// Takes from the leases of a key whose word has been lowered to `tat` what lies beyond it, because
+    /// later charges get those intervals anew; what threads are just taking or returning, they lose.
+    pub(crate) fn lowered(&self, gcra: &Gcra, key: KeyHash, tat: u64) {
         for stripe in &self.stripes {
             let entry = stripe.entry(key);
-            // Each turn but the last one follows a use by somebody else.
-            while let Some(lease) = entry.lease_of(key) {
-                if let Some(filling) = entry.begin(lease) {
-                    filling.empty();
-                }
-            }
+            // Each turn but the last one follows a step of somebody else.
+            while !entry.trim(key, |block| block.up_to(gcra, tat)) {}
         }
     }
 
@@ -171,7 +174,7 @@ impl Leases {
                 && lease.block.units > 0
                 && let Some(filling) = entry.begin(lease)
             {
-                if give_back(lease, gcra, table) {
+                if give_back(lease, &filling, gcra, table) {
                     filling.empty();
                 } else {
                     filling.restore(lease);
@@ -259,7 +262,7 @@ impl Leases {
         }
         let filling = entry.begin(old)?;
         if old.block.units > 0 {
-            let _ = give_back(old, check.gcra, check.table);
+            let _ = give_back(old, &filling, check.gcra, check.table);
         }
         let charged =
             |tat, now| check.gcra.admit(tat, now, check.cost.saturating_add(fitting(tat, now)));
@@ -269,8 +272,10 @@ impl Leases {
         };
         let units = fitting(before, now);
         let end = gcra::charge(before, now, (check.cost + units) * check.gcra.interval());
-        filling.publish(check.key, Block { end, units });
         entry.heat.admitted(check.key);
+        if !filling.publish(check.key, Block { end, units }) {
+            return Some(check.gcra.leased(end, now, 0));
+        }
         entry.heat.leased(check.key, units);
         Some(check.gcra.leased(end, now, units))
     }
@@ -380,11 +385,12 @@ fn fitting(wanted: u64, gcra: &Gcra, tat: u64, now: u64, cost: u64) -> u64 {
 
 /// Takes the charge of units that the caller alone holds back from their word, if it was the last.
 ///
-/// Then nobody has an interval behind theirs, and later charges get theirs anew.
-fn give_back(lease: Lease, gcra: &Gcra, table: &Table<Tat>) -> bool {
+/// Then nobody has an interval behind theirs, and later charges get theirs anew. A word that was
+/// lowered and has grown to the same value again is told by the entry, which was spoiled.
+fn give_back(lease: Lease, filling: &Filling<'_>, gcra: &Gcra, table: &Table<Tat>) -> bool {
     let Block { end, .. } = lease.block;
     let start = lease.block.start(gcra);
-    let update =
-        table.home(lease.key()).update(start, || start, |tat, _| (tat == end).then_some(start));
+    let lower = |tat, _| (tat == end && filling.is_whole()).then_some(start);
+    let update = table.home(lease.key()).update(start, || start, lower);
     matches!(update, Update::Written { .. })
 }

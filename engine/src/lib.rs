@@ -32,7 +32,7 @@
 //! | one very hot counter, no keys | [`SubWindowCounter`], [`ShardedCounter`] | never more than N in any window | a unit counts a little longer than the window |
 //! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 bytes a unit of the limit |
 //! | one key, no table | [`Single`] | as its rule does | |
-//! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower |
+//! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower; no leases |
 //! | calls that wait for their turn | [`Limiter::acquire`], [`Queue`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
 //!
@@ -53,6 +53,7 @@
 //! | [`check_with`](Limiter::check_with) | the quota is a matter of the call: a plan a customer has bought |
 //! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
 //! | [`reset`](Limiter::reset) | to forgive |
+//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used; [`Snapshot`] says what a downtime does |
 //!
 //! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
 //! no receipts; where the cost is settled after the fact, `reserve` is the one that can not be got wrong.
@@ -132,6 +133,7 @@ extern crate alloc;
 
 mod acquire;
 mod address;
+mod backoff;
 mod builder;
 mod clock;
 #[cfg(feature = "std")]
@@ -144,6 +146,7 @@ mod gcra;
 #[cfg(interleave)]
 mod interleave;
 mod key;
+mod keyless;
 #[cfg(feature = "std")]
 mod lease;
 mod limit;
@@ -204,8 +207,8 @@ pub use rule::Rule;
 pub use set::{Ask, Blocked, LimitSet, SetDecision, SetReservation};
 pub use single::{MAX_WARM_UP, Single, SingleBuilder};
 pub use snapshot::{
-    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, Snapshot,
-    SnapshotError,
+    Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, SavedState,
+    Snapshot, SnapshotError, SnapshotKind,
 };
 #[cfg(feature = "std")]
 pub use tsc::TscClock;

@@ -1,25 +1,30 @@
 //! What every limit can do for those who ask several at once, or give back later.
 
 use core::cmp::Ordering;
+use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
+use crate::keyless;
 
 /// A limit that can be part of a [`LimitSet`](crate::LimitSet) and lend to a
 /// [`Reservation`](crate::Reservation), whatever its algorithm.
 ///
-/// [`Limiter`](crate::Limiter) is one, and [`Single`](crate::Single), with any rule, clock and observer that threads may share.
+/// [`Limiter`](crate::Limiter) is one, and without keys [`Single`](crate::Single), with any rule, clock and observer that threads
+/// may share; so are [`SubWindowCounter`](crate::SubWindowCounter) and `ShardedCounter`.
 /// The trait is sealed: all-or-nothing rests on each limit taking back exactly what it charged.
 pub trait Limit: Send + Sync + sealed::Sealed {
     /// What hashes this limit's keys.
     #[doc(hidden)]
-    fn hasher(&self) -> &KeyHasher;
+    fn hasher(&self) -> &KeyHasher {
+        &keyless::HASHER
+    }
 
-    /// The key under which `key` is charged: itself, unless all keys are one.
+    /// The key under which `key` is charged. All are one where a limit has no keys.
     #[doc(hidden)]
-    fn place(&self, key: KeyHash) -> KeyHash {
-        key
+    fn place(&self, _key: KeyHash) -> KeyHash {
+        keyless::KEY
     }
 
     /// The time now on this limit's clock.
@@ -31,9 +36,17 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision;
 
-    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek.
+    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit that charges
+    /// denied checks charges a denial.
     #[doc(hidden)]
     fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt);
+
+    /// Charges the denial of a look at `cost`, if the limit charges denied checks and the cost still does not
+    /// fit; the denial then.
+    #[doc(hidden)]
+    fn deny(&self, _key: KeyHash, _cost: u64, _now: Timestamp) -> Option<Decision> {
+        None
+    }
 
     /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
     /// and tells what is left.
@@ -44,16 +57,21 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision;
 
-    /// Lets the observer hear of a decision on `cost` units.
+    /// In what time all that the limit admits at once is granted anew, which clients are told; `None` where it
+    /// never is, or not always the same.
     #[doc(hidden)]
-    fn tell(&self, key: KeyHash, cost: u64, decision: &Decision);
+    fn window(&self) -> Option<Duration>;
+
+    /// Lets the observer hear of a decision on `cost` units, if there is one.
+    #[doc(hidden)]
+    fn tell(&self, _key: KeyHash, _cost: u64, _decision: &Decision) {}
 }
 
 pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// Proof of one charge: what it left in the key's word, or that it left nothing.
+/// Proof of one charge: what it left in the key's word or the number of its sub-window, or that there was none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Receipt(Option<u64>);
 
@@ -61,7 +79,7 @@ impl Receipt {
     /// Of what was not charged: nothing can be given back for it.
     pub(crate) const NOTHING: Self = Self(None);
 
-    /// Of the charge that left this value.
+    /// Of the charge that left this value, or was made in this sub-window.
     pub(crate) const fn new(charged: Option<u64>) -> Self {
         Self(charged)
     }

@@ -46,8 +46,9 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
 ///   charged for, and nobody uses one that has begun to.
 /// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
-///   drained and lies idle, unless that thread is just taking them. A higher cost is paid by the word
-///   or by one lease as a whole, so it can be denied while up to 1/16 of the burst is leased in parts.
+///   drained and lies idle, unless that thread is just taking them, or a refund is under way. A higher
+///   cost is paid by the word or by one lease as a whole, so it can be denied while up to 1/16 of the
+///   burst is leased in parts.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
 ///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
 ///   to drain, and of keys that are refunded as often as they are charged.
@@ -58,9 +59,11 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.
-/// * When a key is forgotten, or a refund reaches into what is leased, those leases are void
-///   until the word has grown past them; then what is used of them, at most 1/16 of the burst,
-///   comes on top of what the word admits.
+/// * When a key is forgotten, its leases are void until the word has grown past them; then what is used of
+///   them, at most 1/16 of the burst, comes on top of what the word admits.
+/// * What is refunded, or given back by a reservation, comes out of leases first, and a reset empties them; what
+///   other threads are just taking or returning is lost to everybody. While such a call is
+///   under way, units that are leased then, at most 1/16 of the burst, can come on top of what the word admits.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};
@@ -166,6 +169,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// for one and not yet for the other may be admitted up to `rate * d` beyond the guarantee; under a
     /// rule that counts in windows, a key whose window is over for one and not yet for the other up to
     /// the limit once more in that window.
+    ///
+    /// A timestamp of another clock can not be told from one of this clock, and is off by as much as their origins lie
+    /// apart. One that is behind finds debt that has drained, and is denied for it. One that is ahead finds debt
+    /// drained that has not, and is admitted beyond the guarantee; what it charges denies the key to others
+    /// until their clock has come there.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.hash(key), cost, now, || now)
@@ -182,14 +190,18 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// it has drained. Saturates where the words of the [`Rule`] do.
     ///
     /// The answer is that of a [`Limiter::peek`] straight after. For a key without a place the charge
-    /// follows the [`OverflowPolicy`]. O(1), neither locks nor allocates.
+    /// follows the [`OverflowPolicy`]. Where a cost can be estimated before it is spent, [`Limiter::reserve`] also asks
+    /// whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.hash(key);
         let _ = self.force(key, |value, now| self.algorithm().charge(value, now, cost));
         self.peek(key)
     }
 
-    /// The key's hash under this limiter's hasher.
+    /// The key's hash under this limiter's hasher, which stands for the key in every call. O(length of the key).
+    ///
+    /// A [`KeyHash`] is its own hash. One that another hasher made is taken as it is and names some other
+    /// key here: it has a state of its own, apart from that of the key it was made from.
     #[inline]
     pub fn hash(&self, key: impl Key) -> KeyHash {
         key.hash_with(&self.hasher)

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use crate::decision::Decision;
 use crate::key::KeyHash;
 
-/// Hears of each decision that a [`Limiter`](crate::Limiter) makes, on the thread that asked and before
+/// Hears of each decision that a [`Limiter`](crate::Limiter) or a [`Single`](crate::Single) makes, on the thread that asked and before
 /// the answer is returned. Given to the builder; without one, nothing is called and nothing is paid.
 ///
 /// An observer must not panic: what a set of limits or a charge has taken by then would stay taken.
@@ -13,7 +13,7 @@ pub trait Observer {
     /// Whether [`Observer::decided`] does anything.
     const LISTENS: bool = true;
 
-    /// A check of `cost` units (0: a look) of `key` was decided.
+    /// A check of `cost` units (0: a look) of `key` was decided; where there are no keys, of that with the bits 0.
     fn decided(&self, key: KeyHash, cost: u64, decision: &Decision);
 }
 

@@ -10,7 +10,6 @@ use crate::limit::{Limit, Receipt, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
-use crate::single::Single;
 
 /// Units taken from a key until it is known how many are used; from [`Limiter::reserve`].
 ///
@@ -21,7 +20,7 @@ use crate::single::Single;
 /// # What is given back
 /// Only what still counts. Units reserved from a [`Quota`](crate::Quota) drain like those of a
 /// check, and what has drained by the time of settling was never in anybody's way; units of a
-/// window that is over do not lower the count of the next one.
+/// window that is over do not lower the count of the next one, and those of a counter's sub-window count as long as it does.
 ///
 /// # Guarantees
 /// * While a reservation is open it counts in full, so that what is admitted and reserved stays
@@ -100,16 +99,18 @@ where
     /// O(1), neither locks nor allocates.
     ///
     /// # Errors
-    /// The denial when the units do not fit; nothing is charged then.
+    /// The denial when the units do not fit; nothing is charged then, unless the limiter
+    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
-        Reservation::take(Lender::Borrowed(self), self.hash(key), cost)
+        Reservation::borrowed(self, self.hash(key), cost)
     }
 
     /// As [`Limiter::reserve`], for a reservation that goes with a task: it keeps the limiter
     /// alive.
     ///
     /// # Errors
-    /// The denial when the units do not fit; nothing is charged then.
+    /// The denial when the units do not fit; nothing is charged then, unless the limiter
+    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve_owned(
         self: &Arc<Self>,
         key: impl Key,
@@ -120,22 +121,23 @@ where
         O: 'static,
     {
         let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
-        Reservation::take(Lender::Shared(limit), self.hash(key), cost)
-    }
-}
-
-impl<R: Rule, C: Clock + Send + Sync> Single<R, C> {
-    /// Takes `cost` units when they fit, and hands out the right to give back what is not used of
-    /// them: [`Limiter::reserve`]. O(1), neither locks nor allocates.
-    ///
-    /// # Errors
-    /// The denial when the units do not fit; nothing is charged then.
-    pub fn reserve(&self, cost: u64) -> Result<Reservation<'_>, Decision> {
-        Reservation::take(Lender::Borrowed(self), KeyHash::from_bits(0), cost)
+        Reservation::shared(limit, self.hash(key), cost)
     }
 }
 
 impl<'l> Reservation<'l> {
+    pub(crate) fn borrowed(
+        limit: &'l dyn Limit,
+        key: KeyHash,
+        cost: u64,
+    ) -> Result<Self, Decision> {
+        Self::take(Lender::Borrowed(limit), key, cost)
+    }
+
+    pub(crate) fn shared(limit: Arc<dyn Limit>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
+        Self::take(Lender::Shared(limit), key, cost)
+    }
+
     fn take(limit: Lender<'l>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
         let lender = limit.limit();
         let (decision, receipt) = lender.take(key, cost, lender.now());

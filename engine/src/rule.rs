@@ -5,8 +5,10 @@ use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
+use crate::denied::ChargeDenied;
 use crate::key::KeyHash;
 use crate::quota::QuotaError;
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Table, Update};
 
 /// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
@@ -24,7 +26,7 @@ use crate::table::{State, Table, Update};
 pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]
-    type Algorithm: Algorithm;
+    type Algorithm: Saves + 'static;
     /// What of a hot key threads may hold for themselves.
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
@@ -70,9 +72,9 @@ pub(crate) mod sealed {
 ///
 /// All methods are pure. `now` is what [`Algorithm::instant`] makes of a timestamp; a value may come
 /// from a later `now` than the one at hand, and nothing is minted then.
-pub trait Algorithm: Debug + Send + Sync + 'static {
+pub trait Algorithm: Debug + Send + Sync {
     /// What the table knows of the values.
-    type State: State + Debug + Send + Sync;
+    type State: State + Debug + Send + Sync + 'static;
 
     /// The table's part of the algorithm.
     fn state(&self) -> Self::State;
@@ -107,12 +109,16 @@ pub trait Algorithm: Debug + Send + Sync + 'static {
 
 /// Values that mean something apart from their clock.
 pub trait Saves: Algorithm {
-    /// The debt of a key with this value as of `now`, a duration; `None` for none. Rounded up to a
-    /// nanosecond.
-    fn save(&self, value: u64, now: u64) -> Option<Duration>;
+    /// What the values count. Only those of one kind mean the same to two algorithms.
+    fn kind(&self) -> SnapshotKind;
 
-    /// The value of a key that has this debt at `now`, saturating.
-    fn load(&self, debt: Duration, now: u64) -> u64;
+    /// What is held against a key with this value as of `now`; `None` for nothing. Durations are rounded up to a
+    /// nanosecond.
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState>;
+
+    /// The value at `now` of a key of which this was saved `downtime` before, saturating; one that is as good
+    /// as none when it is over. `None` when the state is of another kind.
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
 
     /// What takes the place of `value`, so that it is at least as far from fresh as `told`; `None`
     /// when it stays.
@@ -133,8 +139,18 @@ pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
         reread: impl Fn() -> u64,
     ) -> Decision;
 
-    /// Empties the leases of a key whose word has been reset.
-    fn forget(&self, key: KeyHash);
+    /// The value after a denial of `cost`, at least 1, by the word; `None` where it stays.
+    fn deny(&self, _algorithm: &A, _cost: u64, _value: u64, _now: u64) -> Option<u64> {
+        None
+    }
+
+    /// Takes from the leases of a key whose word has been lowered to `value` what lies beyond it.
+    fn lowered(&self, algorithm: &A, key: KeyHash, value: u64);
+
+    /// What charges denied checks, if that is what it is.
+    fn denied(&self) -> Option<ChargeDenied> {
+        None
+    }
 }
 
 /// Of rules that know no leases: there is no value of this type.
@@ -154,7 +170,7 @@ impl<A: Algorithm> Leasing<A> for NoLeases {
         match *self {}
     }
 
-    fn forget(&self, _: KeyHash) {
+    fn lowered(&self, _: &A, _: KeyHash, _: u64) {
         match *self {}
     }
 }

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    BuildError, Clock as _, Decision, Limiter, MAX_BURST_TOLERANCE, ManualClock, OverflowPolicy,
-    Quota, QuotaError, Timestamp,
+    BuildError, Clock as _, Decision, Limit, LimitSet, Limiter, MAX_BURST_TOLERANCE, ManualClock,
+    OverflowPolicy, Quota, QuotaError, Timestamp,
 };
 
 fn limiter(quota: Quota, bursts: u64) -> (Limiter<Quota, ManualClock>, ManualClock) {
@@ -259,4 +259,99 @@ fn a_key_keeps_its_debt_while_it_is_unlimited_or_blocked() {
     assert!(!limiter.check_with("key", 1, &Quota::blocked()).unwrap().is_allowed());
     clock.advance(Duration::from_secs(2));
     assert_eq!(limiter.peek("key").remaining(), 2);
+}
+
+/// Asks one limiter alone, one in a set of its own, one beside a limit with room, and one for a reservation.
+fn four_ways(quota: Quota, bursts: u64, steps: &[(u64, u64)]) -> [Vec<Decision>; 4] {
+    let roomy = Limiter::new(Quota::unlimited()).unwrap();
+    let limiters = [(); 4].map(|()| limiter(quota, bursts));
+    let mut decisions = [(); 4].map(|()| Vec::new());
+    for &(gap, cost) in steps {
+        for (_, clock) in &limiters {
+            clock.advance(Duration::from_nanos(gap));
+        }
+        let [(alone, _), (single, _), (beside, _), (reserved, _)] = &limiters;
+        decisions[0].push(alone.check_n("key", cost));
+        decisions[1].extend(LimitSet::new([single.ask("key", cost)]).check().decisions());
+        let set = LimitSet::new([roomy.ask("key", 1), beside.ask("key", cost)]).check();
+        decisions[2].extend(set.decisions().nth(1));
+        decisions[3].push(match reserved.reserve("key", cost) {
+            Ok(reservation) => {
+                let decision = reservation.decision();
+                let _ = reservation.commit(cost);
+                decision
+            }
+            Err(denied) => denied,
+        });
+    }
+    decisions
+}
+
+proptest! {
+    /// What a set or a reservation denies is charged as a check of that limit would be.
+    #[test]
+    fn sets_and_reservations_charge_what_they_deny(
+        interval in 1_u64..1_000_000,
+        burst in 1_u64..20,
+        bursts in 0_u64..5,
+        steps in prop::collection::vec((0_u64..3, prop_oneof![4 => Just(1), 1 => 0_u64..25]), 1..200),
+    ) {
+        let quota = Quota::new(1, Duration::from_nanos(interval)).burst(burst);
+        let steps: Vec<_> = steps.into_iter().map(|(half, cost)| (half * interval / 2, cost)).collect();
+        let [alone, others @ ..] = four_ways(quota, bursts, &steps);
+        for other in others {
+            prop_assert_eq!(&alone, &other);
+        }
+    }
+}
+
+/// Each limit without room charges its own key, whichever is waited for longest; the others charge nothing.
+#[test]
+fn trap_a_client_that_hammers_a_set_stays_banned_and_pays_nowhere_else() {
+    let (login, clock) = limiter(Quota::per_second(1), 5);
+    let slow = Limiter::builder(Quota::per_minute(1)).clock(clock.clone()).build().unwrap();
+    let roomy = Limiter::builder(Quota::per_hour(100)).clock(clock.clone()).charge_denied(5);
+    let roomy = roomy.build().unwrap();
+    let set = || [login.ask("key", 1).named("login"), slow.ask("key", 1), roomy.ask("key", 1)];
+    assert!(LimitSet::new(set()).check().is_allowed());
+    for _ in 0..200 {
+        clock.advance(Duration::from_millis(500));
+        assert!(!LimitSet::new(set()).peek().is_allowed());
+        assert!(!LimitSet::new(set()).check().is_allowed());
+    }
+    // `slow` had room again long ago.
+    assert!(slow.peek("key").remaining() == 1 && roomy.peek("key").remaining() == 100);
+    let denied = LimitSet::new(set()).reserve().unwrap_err();
+    assert_eq!(denied.blocked().map(|blocked| blocked.name()), Some("login"));
+    let wait = denied.retry_after().unwrap();
+    assert_eq!(wait, Duration::from_secs(6));
+    clock.advance(wait);
+    assert!(LimitSet::new(set()).check().is_allowed());
+}
+
+/// A limiter that has room by the time at which a set lets it charge the denial of its look.
+#[test]
+fn a_denial_is_not_charged_where_room_has_come_back() {
+    let (limiter, clock) = limiter(Quota::per_second(2), 3);
+    let deny = |cost| Limit::deny(&limiter, limiter.hash("key"), cost, clock.now());
+    assert!(limiter.check("key").is_allowed());
+    assert_eq!(deny(1), None);
+    assert_eq!(limiter.peek("key").remaining(), 1);
+    assert_eq!(deny(2).and_then(|denied| denied.retry_after()), Some(Duration::from_millis(1_500)));
+}
+
+/// A set that asks a key for several costs is denied once, for their sum.
+#[test]
+fn a_set_that_asks_a_key_twice_is_charged_its_denial_once() {
+    let (limiter, _) = limiter(Quota::per_second(5), 100);
+    assert!(limiter.check_n("key", 4).is_allowed());
+    let asks = [1, 2, 2].map(|cost| limiter.ask("key", cost));
+    let denied = LimitSet::new(asks).check();
+    let fits: Vec<_> = denied.decisions().map(|decision| decision.is_allowed()).collect();
+    assert_eq!(fits, [true, false, false]);
+    assert_eq!(limiter.peek("key").reset_after(), Duration::from_millis(9 * 200));
+    // As a whole it never fits, which is not charged.
+    let asks = [4, 4].map(|cost| limiter.ask("key", cost));
+    assert_eq!(LimitSet::new(asks).check().retry_after(), None);
+    assert_eq!(limiter.peek("key").reset_after(), Duration::from_millis(9 * 200));
 }

@@ -1,8 +1,9 @@
 //! Permits: one by one, in line, and between threads and tasks.
 
+use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Wake, Waker};
+use std::task::{Context, RawWaker, RawWakerVTable, Wake, Waker};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -294,6 +295,51 @@ fn a_waker_that_comes_back_when_it_is_dropped_meets_no_lock() {
     assert!(poll(reentrant()).is_pending());
     drop(left);
     assert_eq!(permits.waiters(), 1);
+}
+
+/// A waker whose clones come back to the limit while they are made: `data` is a leaked `Concurrency`.
+static RETURNS_WHEN_CLONED: RawWakerVTable = RawWakerVTable::new(
+    |data| {
+        // SAFETY: `returns_when_cloned` made it of a reference that lives for ever.
+        let permits = unsafe { &*data.cast::<Concurrency>() };
+        permits.set_limit(permits.limit());
+        RawWaker::new(data, &RETURNS_WHEN_CLONED)
+    },
+    |_| (),
+    |_| (),
+    |_| (),
+);
+
+fn returns_when_cloned(permits: &'static Concurrency) -> Waker {
+    // SAFETY: the functions of the table only read what lives for ever and may be shared.
+    unsafe { Waker::new(ptr::from_ref(permits).cast(), &RETURNS_WHEN_CLONED) }
+}
+
+#[test]
+fn a_waker_that_comes_back_when_it_is_cloned_meets_no_lock() {
+    let permits: &'static Concurrency = Box::leak(Box::new(Concurrency::new(1)));
+    let held = permits.try_acquire(1).unwrap();
+    let mut waiting = Box::pin(permits.acquire_on(&Never, 1, SECOND));
+    let mut poll = |waker: &Waker| waiting.as_mut().poll(&mut Context::from_waker(waker));
+    assert!(poll(&returns_when_cloned(permits)).is_pending());
+    assert!(poll(Waker::noop()).is_pending());
+    assert!(poll(&returns_when_cloned(permits)).is_pending());
+    drop(held);
+    assert!(poll(Waker::noop()).is_ready());
+}
+
+/// Who is not polled is not asked whether its time is over: it stands in line until it is dropped.
+#[test]
+fn a_future_that_is_polled_once_keeps_its_place_until_it_is_dropped() {
+    let (permits, timer) = (Concurrency::new(1), ManualTimer::new());
+    let held = permits.try_acquire(1).unwrap();
+    let idle = Task::begun(permits.acquire_on(&timer, 1, SECOND));
+    let mut behind = Task::begun(permits.acquire_on(&timer, 1, 60 * SECOND));
+    timer.advance(2 * SECOND);
+    drop(held);
+    assert!(idle.is_woken() && !behind.is_woken());
+    drop(idle);
+    assert!(behind.poll_if_woken().unwrap().is_ok());
 }
 
 #[test]

@@ -100,6 +100,79 @@ fn step(quota: impl Strategy<Value = Quota>) -> impl Strategy<Value = Step> {
     ]
 }
 
+enum Event {
+    Change(Timestamp, Oracle),
+    Admitted(Timestamp, i128),
+}
+
+/// What is admitted from some moment on, and how much may be, as a share of 1 / 10^9 of a unit, or of a
+/// nanosecond where durations are kept.
+struct Bound {
+    how: Inheritance,
+    at: Timestamp,
+    quota: Oracle,
+    bursts: i128,
+    granted: i128,
+    admitted: i128,
+}
+
+impl Bound {
+    fn new(how: Inheritance, at: Timestamp, before: &[Event]) -> Self {
+        let quota = before.iter().rev().find_map(|event| match event {
+            Event::Change(_, quota) => Some(*quota),
+            Event::Admitted(..) => None,
+        });
+        let quota = quota.unwrap();
+        let bursts = Self::whole(how, quota);
+        Self { how, at, quota, bursts, granted: 0, admitted: 0 }
+    }
+
+    /// A burst: a duration where durations are kept.
+    fn whole(how: Inheritance, quota: Oracle) -> i128 {
+        if how == Inheritance::Keep { quota.tau() } else { quota.burst }
+    }
+
+    fn pass(&mut self, now: Timestamp) {
+        let nanos = now.since(self.at).as_nanos().cast_signed();
+        let keep = self.how == Inheritance::Keep;
+        // The intervals of these quotas divide a second.
+        let rate = if keep { 1 } else { 1_000_000_000 / self.quota.interval };
+        self.granted += nanos * rate;
+        self.at = now;
+    }
+
+    fn change(&mut self, to: Oracle) {
+        let (old, new) = (Self::whole(self.how, self.quota), Self::whole(self.how, to));
+        self.bursts = match self.how {
+            Inheritance::Keep => self.bursts.max(new),
+            Inheritance::Reset => self.bursts + new,
+            // What a lowered burst forgets comes on top.
+            _ => self.bursts + (new - old).abs(),
+        };
+        self.quota = to;
+    }
+
+    fn hold_against(mut self, events: &[Event]) -> Result<(), TestCaseError> {
+        let keep = self.how == Inheritance::Keep;
+        for event in events {
+            match *event {
+                Event::Change(at, to) => {
+                    self.pass(at);
+                    self.change(to);
+                }
+                Event::Admitted(at, cost) => {
+                    self.pass(at);
+                    self.admitted += if keep { cost * self.quota.interval } else { cost };
+                    let scale = if keep { 1 } else { 1_000_000_000 };
+                    let most = self.bursts * scale + self.granted;
+                    prop_assert!(self.admitted * scale <= most, "{} {most}", self.admitted);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -174,6 +247,75 @@ proptest! {
         prop_assert!(!limiter.check("key").is_allowed());
     }
 
+    /// A reservation that is cancelled after a change leaves what there would be without it, or less where a lowered
+    /// burst has cut debt or where the time it was charged for has begun to drain.
+    #[test]
+    fn a_reservation_open_across_a_change_gives_back_no_more_than_it_took(
+        quotas in (whole_quota(), whole_quota()),
+        how in inheritance(),
+        costs in (0_u64..60, 1_u64..60, 0_u64..60),
+        thirds in prop::array::uniform2(0_u32..60),
+        later in 0_u64..9,
+    ) {
+        let ((quota, next), (owed, cost, more)) = (quotas, costs);
+        let [(limiter, clock), (without, other)] = [limiter(quota), limiter(quota)];
+        let owed = owed.min(quota.burst_size() - 1);
+        let cost = cost.min(quota.burst_size() - owed);
+        let both = |cost| [&limiter, &without].map(|it| it.charge("key", cost));
+        let pause = |duration| [&clock, &other].map(|it| it.advance(duration));
+        let _ = both(owed);
+        let reserved = limiter.reserve("key", cost).unwrap();
+        let _ = both(more);
+        pause(quota.debt_of(1) * thirds[0] / 3);
+        let drained = quota.debt_of(1) * thirds[0] / 3 > quota.debt_of(owed);
+        let [before, _] = both(0);
+        let cut = how == Inheritance::Proportional
+            && before.reset_after() > Duration::ZERO
+            && next.burst_size() < quota.burst_size();
+        for it in [&limiter, &without] {
+            it.set_quota(next, how).unwrap();
+        }
+        let owes = without.peek("key").reset_after();
+        pause(next.debt_of(1) * thirds[1] / 3);
+        let drained = drained || next.debt_of(1) * thirds[1] / 3 > Duration::ZERO && owed == 0;
+        let _ = both(later);
+        reserved.cancel();
+        let left = limiter.peek("key").reset_after();
+        let expected = without.peek("key").reset_after();
+        // What a change makes of debt is rounded up, and what is given back down: a nanosecond each.
+        prop_assert!(left + Duration::from_nanos(1) >= expected, "{left:?} {expected:?}");
+        let exact = !drained && !cut && (thirds[1] == 0 || owes.is_zero());
+        prop_assert!(!exact || left <= expected + Duration::from_nanos(2), "{left:?} {expected:?}");
+    }
+
+    /// Across changes of one kind, between any two checks: what `Inheritance` says of that kind.
+    #[test]
+    fn every_interval_is_bounded_across_changes(
+        quotas in prop::collection::vec(whole_quota(), 1..6),
+        how in inheritance(),
+        steps in prop::collection::vec((0_u32..9, 1_u64..30), 1..25),
+    ) {
+        let (limiter, clock) = limiter(quotas[0]);
+        let mut log = Vec::new();
+        for (epoch, quota) in quotas.iter().enumerate() {
+            if epoch > 0 {
+                limiter.set_quota(*quota, how).unwrap();
+            }
+            log.push(Event::Change(clock.now(), Oracle::new(*quota)));
+            for (thirds, cost) in &steps {
+                clock.advance(quota.debt_of(1) * *thirds / 3);
+                if limiter.check_n("key", *cost).is_allowed() {
+                    log.push(Event::Admitted(clock.now(), i128::from(*cost)));
+                }
+            }
+        }
+        for first in 0..log.len() {
+            if let Event::Admitted(start, _) = log[first] {
+                Bound::new(how, start, &log[..first]).hold_against(&log[first..])?;
+            }
+        }
+    }
+
     /// From a change on, no more than the new quota: whatever was owed, and however it is inherited.
     #[test]
     fn after_a_change_the_new_quota_bounds_what_is_admitted(
@@ -195,6 +337,51 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_reservation_gives_back_what_it_took_at_the_interval_of_its_time() {
+    for (how, left) in [
+        // 9 s of debt of which 6 s were reserved: 3 s, 6 units at two a second.
+        (Inheritance::Keep, 3_000),
+        (Inheritance::Proportional, 1_500),
+        (Inheritance::Reset, 0),
+    ] {
+        for (count, factor) in [(2, 1), (1, 2)] {
+            let (limiter, _) = limiter(Quota::per_second(1).burst(10));
+            assert!(limiter.check_n("key", 3).is_allowed());
+            let reserved = limiter.reserve("key", 6).unwrap();
+            limiter.set_quota(Quota::per_second(count).burst(20), how).unwrap();
+            reserved.cancel();
+            let left = if how == Inheritance::Proportional { left * factor } else { left };
+            assert_eq!(limiter.peek("key").reset_after().as_millis(), left, "{how:?}");
+        }
+    }
+}
+
+#[test]
+fn a_reservation_open_across_two_changes_gives_nothing_back() {
+    let (limiter, _) = limiter(Quota::per_second(1).burst(10));
+    let reserved = limiter.reserve("key", 6).unwrap();
+    for _ in 0..2 {
+        limiter.set_quota(Quota::per_second(2).burst(10), Inheritance::Keep).unwrap();
+    }
+    reserved.cancel();
+    assert_eq!(limiter.peek("key").reset_after(), Duration::from_secs(6));
+}
+
+/// Two reservations of a burst that is lowered: one of them alone gives back nothing, since the other's units
+/// are what was cut to the new burst.
+#[test]
+fn what_a_lowered_burst_has_forgotten_is_not_given_back() {
+    let (limiter, _) = limiter(Quota::per_second(1).burst(100));
+    let first = limiter.reserve("key", 30).unwrap();
+    let second = limiter.reserve("key", 30).unwrap();
+    limiter.set_quota(Quota::per_second(1).burst(10), Inheritance::Proportional).unwrap();
+    first.cancel();
+    assert_eq!(limiter.peek("key").remaining(), 0);
+    second.cancel();
+    assert_eq!(limiter.peek("key").remaining(), 0);
 }
 
 /// redis-cell #54: a key that had spent its burst was denied for the old quota's refill time.

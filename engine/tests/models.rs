@@ -1,9 +1,17 @@
 //! Runs the models of the table, which need builds of their own: with loom's atomics
 //! (`--cfg loom`), and with those of the exhaustive search (`--cfg interleave`).
+//!
+//! Each model is a process of its own, as many side by side as there are processors. loom maps and unmaps the
+//! stacks of its threads in every run, and threads of one process would wait for each other there.
 #![cfg(not(any(loom, interleave)))]
 
-use std::path::Path;
-use std::process::Command;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+use std::time::Instant;
 
 #[test]
 fn the_models_hold_under_weak_memory() {
@@ -16,9 +24,32 @@ fn the_models_hold_in_every_interleaving() {
 }
 
 fn run_models(cfg: &str) {
+    let binary = build(cfg);
+    let models = models_of(&binary);
+    assert!(!models.is_empty(), "there are no models");
+    let (next, failed) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let worker = || {
+        while let Some(model) = models.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if !holds(&binary, cfg, model) {
+                failed.lock().unwrap().push(model);
+            }
+        }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(worker);
+        }
+    });
+    let failed = failed.into_inner().unwrap();
+    assert!(failed.is_empty(), "models fail, with the output above: {failed:?}");
+}
+
+/// Builds the engine's unit tests and says where they are.
+fn build(cfg: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(cfg);
-    let status = Command::new(env!("CARGO"))
-        .args(["test", "--release", "--package", "tidegate-engine", "--lib", "models::"])
+    let output = Command::new(env!("CARGO"))
+        .args(["test", "--release", "--package", "tidegate-engine", "--lib"])
+        .args(["--no-run", "--message-format", "json-render-diagnostics"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("RUSTFLAGS", format!("--cfg {cfg}"))
         .env("CARGO_TARGET_DIR", target)
@@ -27,7 +58,38 @@ fn run_models(cfg: &str) {
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
-        .status()
+        .stderr(Stdio::inherit())
+        .output()
         .expect("cargo starts");
-    assert!(status.success(), "a model fails; its output is above");
+    assert!(output.status.success(), "the models are not built; the errors are above");
+    let messages = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    let (_, binary) = messages.rsplit_once(r#""executable":""#).expect("tests are executable");
+    let (binary, _) = binary.split_once('"').expect("strings end");
+    PathBuf::from(binary)
+}
+
+fn models_of(binary: &Path) -> Vec<String> {
+    let arguments = ["models::", "--list", "--format", "terse"];
+    let output = Command::new(binary).args(arguments).output().expect("the models start");
+    let list = String::from_utf8(output.stdout).expect("names are UTF-8");
+    list.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+}
+
+/// Runs one model, then says how long it took and what it printed.
+fn holds(binary: &Path, cfg: &str, model: &str) -> bool {
+    let start = Instant::now();
+    let run = Command::new(binary).args([model, "--exact", "--nocapture"]).output();
+    let run = run.expect("the model starts");
+    let printed = String::from_utf8_lossy(&run.stdout);
+    let holds = run.status.success() && printed.contains("1 passed");
+    let verdict = if holds { "holds" } else { "FAILED" };
+    let bounds = printed.lines().filter(|line| line.contains(" threads"));
+    let mut said = format!("{cfg} {model}: {verdict}, {:.1} s\n", start.elapsed().as_secs_f64());
+    bounds.for_each(|line| said.extend(["    ", line, "\n"]));
+    if !holds {
+        said.extend([&*printed, &*String::from_utf8_lossy(&run.stderr)]);
+    }
+    // Past the test harness, which would keep it until the last model is through.
+    std::io::stdout().write_all(said.as_bytes()).expect("it can be printed");
+    holds
 }

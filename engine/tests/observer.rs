@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::sync::{Arc, Mutex};
 
 use tidegate_engine::{
-    Clock as _, Counts, Decision, DecisionCounts, KeyHash, Limiter, ManualClock, Observer,
-    OverflowCounts, OverflowPolicy, Quota,
+    Clock as _, Counts, Decision, DecisionCounts, KeyHash, LimitSet, Limiter, ManualClock,
+    Observer, OverflowCounts, OverflowPolicy, Quota, Single,
 };
 
 /// Keeps everything it hears.
@@ -136,6 +136,48 @@ fn two_may_listen_in_their_order() {
     assert_eq!(*log.lock().unwrap(), ["first", "second"]);
 }
 
+/// What is decided without keys is told once, as of one key.
+#[test]
+fn a_limiter_without_keys_tells_each_decision_once() {
+    let builder = Single::builder(Quota::per_hour(9)).observer(Recorder::default());
+    let single = builder.clock(ManualClock::new()).build().unwrap();
+    let heard = || single.observer().heard();
+    let key = KeyHash::from_bits(0);
+    let decision = single.check();
+    assert_eq!(heard(), [(key, 1, decision)]);
+    let decision = single.check_at(9, single.clock().now());
+    assert!(!decision.is_allowed());
+    assert_eq!(heard(), [(key, 9, decision)]);
+    let decision = single.peek();
+    assert_eq!(heard(), [(key, 0, decision)]);
+    let decision = single.charge(2);
+    assert_eq!(heard(), [(key, 0, decision)], "a charge ends with a look");
+    single.refund(1);
+    single.reset();
+    assert_eq!(heard(), []);
+}
+
+#[test]
+fn sets_and_reservations_tell_a_limiter_without_keys() {
+    let clock = ManualClock::new();
+    let builder = Single::builder(Quota::per_hour(3)).observer(Counts::new());
+    let single = builder.clock(clock.clone()).build().unwrap();
+    let full = Single::builder(Quota::per_hour(1)).clock(clock).build().unwrap();
+    let told = || {
+        let counts = single.observer().sum();
+        (counts.allowed, counts.denied, counts.looks)
+    };
+    assert!(LimitSet::new([single.ask(1), full.ask(1)]).check().is_allowed());
+    assert_eq!(told(), (1, 0, 0));
+    assert!(!LimitSet::new([single.ask(1), full.ask(1)]).check().is_allowed());
+    assert_eq!(told(), (1, 0, 1), "what fitted where the set did not was only looked at");
+    let reserved = single.reserve(2);
+    assert!(single.reserve(1).is_err());
+    assert_eq!(told(), (2, 1, 1));
+    assert!(reserved.is_ok_and(|reserved| reserved.commit(1).is_allowed()));
+    assert_eq!(told(), (2, 1, 1));
+}
+
 /// Without an observer nothing is called: the branch is decided when the limiter is compiled.
 #[test]
 fn nobody_is_no_listener() {
@@ -149,4 +191,7 @@ fn nobody_is_no_listener() {
     let plain = size_of_val(&plain.build().unwrap());
     let nobody = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
     assert_eq!(size_of_val(&nobody.observer(((), ())).build().unwrap()), plain);
+    let plain = Single::builder(Quota::per_hour(1)).build().unwrap();
+    let nobody = Single::builder(Quota::per_hour(1)).observer(((), ())).build().unwrap();
+    assert_eq!(size_of_val(&nobody), size_of_val(&plain));
 }

@@ -1,12 +1,13 @@
 //! What a limiter knew, restored: as if there had been no downtime, and never worse than before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    Fingerprint, KeyHash, KeyHasher, Limiter, ManualClock, OverflowPolicy, Quota, RestoreError,
-    SNAPSHOT_VERSION, SavedKey, Snapshot, SnapshotError, Timestamp,
+    CalendarWindow, Fingerprint, FixedWindow, Inheritance, KeyHash, KeyHasher, Limiter, LiveQuota,
+    ManualClock, OverflowPolicy, Quota, RestoreError, Rule, SNAPSHOT_VERSION, SavedKey, SavedState,
+    Single, SlidingWindow, Snapshot, SnapshotError, SnapshotKind, Timestamp,
 };
 
 mod exact;
@@ -38,12 +39,43 @@ fn charges() -> impl Strategy<Value = Vec<(u64, u8, u64)>> {
     prop::collection::vec((0_u64..300_000_000, 0_u8..20, 0_u64..70), 0..60)
 }
 
-fn keys() -> impl Strategy<Value = Vec<SavedKey>> {
-    let key = (any::<u64>(), any::<u64>()).prop_map(|(key, nanos)| SavedKey {
-        key: KeyHash::from_bits(key),
-        debt: Duration::from_nanos(nanos),
-    });
-    prop::collection::vec(key, 0..40)
+fn debt(key: KeyHash, debt: Duration) -> SavedKey {
+    SavedKey { key, state: SavedState::Debt(debt) }
+}
+
+fn kinds() -> impl Strategy<Value = SnapshotKind> {
+    any::<u64>().prop_map(Duration::from_nanos).prop_flat_map(|length| {
+        prop::sample::select(vec![
+            SnapshotKind::Debts,
+            SnapshotKind::FixedWindows(length),
+            SnapshotKind::SlidingWindows(length),
+            SnapshotKind::CalendarMinutes,
+            SnapshotKind::CalendarHours,
+            SnapshotKind::CalendarDays,
+            SnapshotKind::CalendarMonths,
+        ])
+    })
+}
+
+/// A state of this kind.
+fn state(kind: SnapshotKind, [first, current, previous]: [u64; 3]) -> SavedState {
+    let left = Duration::from_nanos(first);
+    match kind {
+        SnapshotKind::Debts => SavedState::Debt(left),
+        SnapshotKind::FixedWindows(_) => SavedState::Window { left, current, previous: 0 },
+        SnapshotKind::SlidingWindows(_) => SavedState::Window { left, current, previous },
+        _ => SavedState::Period { ends: first.cast_signed(), count: current },
+    }
+}
+
+fn saved() -> impl Strategy<Value = (SnapshotKind, Vec<SavedKey>)> {
+    (kinds(), prop::collection::vec((any::<u64>(), any::<[u64; 3]>()), 0..40)).prop_map(
+        |(kind, keys)| {
+            let key =
+                |(key, words)| SavedKey { key: KeyHash::from_bits(key), state: state(kind, words) };
+            (kind, keys.into_iter().map(key).collect())
+        },
+    )
 }
 
 fn debts(limiter: &Limiter<Quota, ManualClock>) -> HashMap<KeyHash, Duration> {
@@ -153,28 +185,34 @@ proptest! {
     }
 
     #[test]
-    fn bytes_hold_every_snapshot(bits in any::<u64>(), keys in keys()) {
+    fn bytes_hold_every_snapshot(bits in any::<u64>(), (kind, keys) in saved()) {
         let fingerprint = Fingerprint::from_bits(bits);
-        let bytes = Snapshot::new(fingerprint, keys.clone()).to_bytes();
-        prop_assert_eq!(bytes.len(), HEADER + 16 * keys.len() + TRAILER);
+        let bytes = Snapshot::new(fingerprint, kind, keys.clone()).to_bytes();
+        let (window, entry) = match kind {
+            SnapshotKind::Debts => (0, 16),
+            SnapshotKind::FixedWindows(_) => (8, 24),
+            SnapshotKind::SlidingWindows(_) => (8, 32),
+            _ => (0, 24),
+        };
+        prop_assert_eq!(bytes.len(), HEADER + window + entry * keys.len() + TRAILER);
         let mut written = Vec::new();
-        Snapshot::new(fingerprint, keys.clone()).write_to(&mut written).unwrap();
+        Snapshot::new(fingerprint, kind, keys.clone()).write_to(&mut written).unwrap();
         prop_assert_eq!(&written, &bytes);
         let read = Snapshot::from_bytes(&bytes).unwrap();
-        prop_assert_eq!(read.fingerprint(), fingerprint);
+        prop_assert_eq!((read.fingerprint(), read.kind()), (fingerprint, kind));
         prop_assert_eq!(read.into_iter().collect::<Vec<_>>(), keys);
     }
 
     /// A change to one byte is always noticed, any other with all but certainty; nothing panics.
     #[test]
     fn changed_bytes_are_an_error(
-        keys in keys(),
+        (kind, keys) in saved(),
         at in any::<prop::sample::Index>(),
         flip in 1_u8..=255,
         tail in prop::collection::vec(any::<u8>(), 1..40),
         noise in prop::collection::vec(any::<u8>(), 0..200),
     ) {
-        let bytes = Snapshot::new(Fingerprint::from_bits(1), keys).to_bytes();
+        let bytes = Snapshot::new(Fingerprint::from_bits(1), kind, keys).to_bytes();
         let at = at.index(bytes.len());
         let mut changed = bytes.clone();
         changed[at] ^= flip;
@@ -189,15 +227,31 @@ proptest! {
 /// The form is stable: these bytes are read, and written, by every version that calls itself 1.
 #[test]
 fn the_byte_form_is_what_it_was() {
-    let key = SavedKey { key: KeyHash::from_bits(0x0102_0304), debt: Duration::from_nanos(0x0a0b) };
-    let bytes = Snapshot::new(Fingerprint::from_bits(0x1122), [key]).to_bytes();
-    let mut expected = b"tidesnap\x01\0\0\0\x01\0\0\0\x22\x11\0\0\0\0\0\0".to_vec();
-    expected.extend(b"\x04\x03\x02\x01\0\0\0\0\x0b\x0a\0\0\0\0\0\0\x01\0\0\0\0\0\0\0");
-    assert_eq!(bytes[..bytes.len() - 8], expected);
-    // FNV-1a as others compute it.
-    let fnv = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    let checksum = expected.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
-    assert_eq!(bytes[bytes.len() - 8..], checksum.to_le_bytes());
+    let length = Duration::from_nanos(0x7f);
+    let kinds: [(_, u8, &[u64]); 7] = [
+        (SnapshotKind::Debts, 1, &[0x0102_0304, 0x0a0b, 1]),
+        (SnapshotKind::FixedWindows(length), 2, &[0x7f, 0x0102_0304, 0x0a0b, 0x0c, 1]),
+        (SnapshotKind::SlidingWindows(length), 3, &[0x7f, 0x0102_0304, 0x0a0b, 0x0c, 0x0d, 1]),
+        (SnapshotKind::CalendarMinutes, 4, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
+        (SnapshotKind::CalendarHours, 5, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
+        (SnapshotKind::CalendarDays, 6, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
+        (SnapshotKind::CalendarMonths, 7, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
+    ];
+    for (kind, code, words) in kinds {
+        let key = KeyHash::from_bits(0x0102_0304);
+        let key = SavedKey { key, state: state(kind, [0x0a0b, 0x0c, 0x0d]) };
+        let bytes = Snapshot::new(Fingerprint::from_bits(0x1122), kind, [key]).to_bytes();
+        let mut expected = b"tidesnap\x01\0\0\0".to_vec();
+        expected.extend([code, 0, 0, 0]);
+        expected.extend(b"\x22\x11\0\0\0\0\0\0");
+        expected.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        // FNV-1a as others compute it.
+        let fnv =
+            |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        let checksum = expected.iter().fold(0xcbf2_9ce4_8422_2325, fnv);
+        expected.extend(checksum.to_le_bytes());
+        assert_eq!(bytes, expected, "{kind:?}");
+    }
     // As long as seeds are kept, so are fingerprints.
     assert_eq!(KeyHasher::rapid(7).fingerprint(), Fingerprint::from_bits(0x7e17_2be4_69fe_666f));
     assert_eq!(
@@ -209,13 +263,17 @@ fn the_byte_form_is_what_it_was() {
 #[test]
 fn errors_say_what_is_wrong() {
     let with = |offset: usize, byte: u8| {
-        let mut bytes = Snapshot::new(Fingerprint::from_bits(1), []).to_bytes();
+        let mut bytes =
+            Snapshot::new(Fingerprint::from_bits(1), SnapshotKind::Debts, []).to_bytes();
         bytes[offset] = byte;
         Snapshot::from_bytes(&bytes).map(|_| ()).unwrap_err()
     };
     assert_eq!(with(0, b'T'), SnapshotError::NotASnapshot);
     assert_eq!(with(8, 2), SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1));
-    assert_eq!(with(12, 9), SnapshotError::UnknownKind(9));
+    assert_eq!(with(12, 8), SnapshotError::UnknownKind(8));
+    assert_eq!(with(12, 0), SnapshotError::UnknownKind(0));
+    assert_eq!(with(12, 2), SnapshotError::Truncated);
+    assert_eq!(with(12, 4), SnapshotError::Corrupt);
     assert_eq!(with(16, 9), SnapshotError::Corrupt);
     assert_eq!(with(24, 1), SnapshotError::Corrupt);
     assert_eq!(Snapshot::from_bytes(&[]).map(|_| ()), Err(SnapshotError::Truncated));
@@ -251,16 +309,17 @@ fn another_hashers_keys_are_refused() {
 fn keys_without_a_place_are_counted() {
     const KEYS: u64 = 40_000;
     let keys: Vec<_> = (1..=KEYS)
-        .map(|n| SavedKey {
-            key: KeyHash::from_bits(n.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            debt: Duration::from_secs(n),
+        .map(|n| {
+            let key = KeyHash::from_bits(n.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+            debt(key, Duration::from_secs(n))
         })
         .collect();
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow, OverflowPolicy::EvictLeastDebt] {
         let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).overflow(policy);
         let limiter =
             limiter.hasher(KeyHasher::rapid(7)).clock(ManualClock::new()).build().unwrap();
-        let snapshot = Snapshot::new(KeyHasher::rapid(7).fingerprint(), keys.iter().copied());
+        let fingerprint = KeyHasher::rapid(7).fingerprint();
+        let snapshot = Snapshot::new(fingerprint, SnapshotKind::Debts, keys.iter().copied());
         let restored = limiter.restore(snapshot, Duration::ZERO).unwrap();
         let live = limiter.live().count() as u64;
         assert_eq!(restored.raised + restored.dropped, KEYS, "{policy:?}");
@@ -276,11 +335,151 @@ fn keys_without_a_place_are_counted() {
 #[test]
 fn outlandish_debts_saturate() {
     let (limiter, clock) = limiter(Quota::per_second(3), u64::MAX);
-    let key = SavedKey { key: limiter.hash("key"), debt: Duration::MAX };
-    let snapshot = || Snapshot::new(KeyHasher::rapid(7).fingerprint(), [key]);
+    let key = debt(limiter.hash("key"), Duration::MAX);
+    let snapshot = || Snapshot::new(KeyHasher::rapid(7).fingerprint(), SnapshotKind::Debts, [key]);
     assert_eq!(limiter.restore(snapshot(), Duration::MAX).unwrap().unchanged, 1);
     assert!(limiter.check("key").is_allowed());
     clock.set(Timestamp::ORIGIN);
     assert_eq!(limiter.restore(snapshot(), Duration::from_secs(1)).unwrap().raised, 1);
     assert!(!limiter.check("key").is_allowed());
+}
+
+/// A limiter under `rule`, what it saves, and whether it takes what others saved.
+fn takes(
+    rule: impl Rule,
+    snapshots: &[(SnapshotKind, Vec<u8>)],
+) -> (SnapshotKind, Vec<u8>, Vec<bool>) {
+    let limiter = || {
+        let clock = ManualClock::new();
+        clock.set(Timestamp::from_nanos(1_000));
+        Limiter::builder_with(rule, clock, KeyHasher::rapid(7)).capacity(1).build().unwrap()
+    };
+    let charged = limiter();
+    let _ = charged.charge("key", 3);
+    let takes = |(kind, bytes): &(SnapshotKind, Vec<u8>)| {
+        let other = limiter();
+        let snapshot = Snapshot::from_bytes(bytes).unwrap();
+        let restored = other.restore(snapshot, Duration::ZERO);
+        if let Err(error) = restored {
+            assert_eq!(error, RestoreError::OtherKind(*kind));
+            assert_eq!(other.snapshot().into_iter().count(), 0);
+        }
+        restored.is_ok_and(|restored| restored.raised == 1)
+    };
+    let kind = charged.snapshot().kind();
+    (kind, charged.snapshot().to_bytes(), snapshots.iter().map(takes).collect())
+}
+
+/// Each kind names one rule, whatever its rate and limit, and is taken by no other.
+#[test]
+fn a_snapshot_is_restored_under_rules_of_its_kind_only() {
+    let (second, minute) = (Duration::from_secs(1), Duration::from_mins(1));
+    let date = Duration::from_secs(1_796_079_590);
+    let run = |limit: u64, snapshots: &[(SnapshotKind, Vec<u8>)]| {
+        let calendar = |rule: CalendarWindow| takes(rule.anchored(date), snapshots);
+        vec![
+            takes(Quota::per_hour(limit), snapshots),
+            takes(FixedWindow::new(limit, second), snapshots),
+            takes(FixedWindow::new(limit, minute), snapshots),
+            takes(SlidingWindow::new(limit, second), snapshots),
+            takes(SlidingWindow::new(limit, minute), snapshots),
+            calendar(CalendarWindow::per_minute(limit)),
+            calendar(CalendarWindow::per_hour(limit)),
+            calendar(CalendarWindow::per_day(limit)),
+            calendar(CalendarWindow::per_month(limit)),
+        ]
+    };
+    let saved: Vec<_> = run(5, &[]).into_iter().map(|(kind, bytes, _)| (kind, bytes)).collect();
+    let kinds: HashSet<_> = saved.iter().map(|(kind, _)| *kind).collect();
+    assert_eq!(kinds.len(), saved.len());
+    for (rule, (_, _, takes)) in run(900, &saved).into_iter().enumerate() {
+        let expected: Vec<_> = (0..saved.len()).map(|other| other == rule).collect();
+        assert_eq!(takes, expected, "{:?}", saved[rule].0);
+    }
+}
+
+/// As nobody but a caller can make them.
+#[test]
+fn states_of_another_kind_than_the_snapshots_are_left_out() {
+    let (limiter, _) = limiter(Quota::per_second(3), 0);
+    let left = Duration::from_secs(1);
+    let states = [
+        SavedState::Period { ends: 1, count: 1 },
+        SavedState::Window { left, current: 1, previous: 1 },
+        SavedState::Debt(left),
+    ];
+    let keys = states.map(|state| SavedKey { key: limiter.hash("key"), state });
+    let fingerprint = KeyHasher::rapid(7).fingerprint();
+    let kinds = [
+        SnapshotKind::CalendarDays,
+        SnapshotKind::SlidingWindows(left),
+        SnapshotKind::FixedWindows(left),
+        SnapshotKind::Debts,
+    ];
+    for (kind, left) in kinds.into_iter().zip([0, 1, 1, 2]) {
+        let bytes = Snapshot::new(fingerprint, kind, keys).to_bytes();
+        let read: Vec<_> = Snapshot::from_bytes(&bytes).unwrap().into_iter().collect();
+        assert_eq!(read.len(), 1, "{kind:?}");
+        assert_eq!(std::mem::discriminant(&read[0].state), std::mem::discriminant(&states[left]));
+    }
+    let snapshot = Snapshot::new(fingerprint, SnapshotKind::Debts, keys);
+    let restored = limiter.restore(snapshot, Duration::ZERO).unwrap();
+    assert_eq!((restored.raised, restored.dropped), (1, 2));
+}
+
+/// A limiter without keys takes what it saved, and nothing that has keys.
+#[test]
+fn a_limiter_without_keys_is_saved_like_one_key() {
+    let clock = ManualClock::new();
+    let single = || Single::builder(Quota::per_second(10).burst(5)).clock(clock.clone()).build();
+    let before = single().unwrap();
+    assert_eq!(before.snapshot().into_iter().count(), 0);
+    let _ = before.charge(4);
+    let bytes = before.snapshot().to_bytes();
+    let after = single().unwrap();
+    let restore = || {
+        let snapshot = Snapshot::from_bytes(&bytes).unwrap();
+        after.restore(snapshot, Duration::from_millis(150)).unwrap()
+    };
+    assert_eq!((restore().raised, restore().unchanged), (1, 1));
+    assert_eq!(after.peek().reset_after(), Duration::from_millis(250));
+    let keyed = limiter(Quota::per_second(10), 0).0;
+    assert_eq!(after.restore(keyed.snapshot(), Duration::ZERO), Err(RestoreError::OtherHasher));
+    let refused = keyed.restore(after.snapshot(), Duration::ZERO);
+    assert_eq!(refused, Err(RestoreError::OtherHasher));
+    let window = Single::builder(FixedWindow::per_second(10)).clock(clock.clone()).build().unwrap();
+    let refused = window.restore(after.snapshot(), Duration::ZERO);
+    assert_eq!(refused, Err(RestoreError::OtherKind(SnapshotKind::Debts)));
+}
+
+/// A quota that changes saves debts like any other, as of the call also when it changes while they are read.
+#[test]
+fn a_live_quota_saves_what_a_quota_does() {
+    let quota = Quota::per_second(10).burst(20);
+    let (fixed, _) = limiter(quota, 0);
+    let clock = ManualClock::new();
+    let live = Limiter::builder(LiveQuota::new(quota)).hasher(KeyHasher::rapid(7));
+    let live = live.capacity(1).clock(clock.clone()).build().unwrap();
+    let (_, _) = (fixed.charge("key", 12), live.charge("key", 12));
+    let debts = |snapshot: &[u8]| Snapshot::from_bytes(snapshot).unwrap().into_iter().collect();
+    let expected: Vec<_> = debts(&fixed.snapshot().to_bytes());
+    assert_eq!(debts(&live.snapshot().to_bytes()), expected);
+    let snapshot = live.snapshot();
+    clock.advance(Duration::from_millis(300));
+    live.set_quota(Quota::per_second(3).burst(9), Inheritance::Keep).unwrap();
+    clock.advance(Duration::from_millis(100));
+    // Units of a third of a second are no whole nanoseconds.
+    for (found, expected) in snapshot.into_iter().zip(&expected) {
+        let (SavedState::Debt(found), SavedState::Debt(debt)) = (found.state, expected.state)
+        else {
+            panic!("{found:?}")
+        };
+        assert!(found.abs_diff(debt) <= Duration::from_nanos(3), "{found:?} {debt:?}");
+    }
+    live.reset("key");
+    let saved = Snapshot::new(fixed.snapshot().fingerprint(), SnapshotKind::Debts, expected);
+    assert_eq!(live.restore(saved.clone(), Duration::from_millis(200)).unwrap().raised, 1);
+    assert_eq!(live.restore(saved, Duration::from_millis(200)).unwrap().unchanged, 1);
+    let left = live.peek("key").reset_after();
+    assert!(left.abs_diff(Duration::from_secs(1)) <= Duration::from_nanos(3), "{left:?}");
 }

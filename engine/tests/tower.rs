@@ -16,7 +16,8 @@ use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
 };
 use tidegate_engine::{
-    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow,
+    SubWindowCounter,
 };
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -133,6 +134,54 @@ fn a_cost_that_never_fits_is_denied_without_a_time_to_retry() {
     assert_eq!(fields(&response, "retry-after"), [""; 0]);
     assert_eq!(fields(&response, "ratelimit"), [r#""default";r=5;t=0"#]);
     assert_eq!(fields(&ask(&mut service, to("/123")), "ratelimit"), [r#""default";r=1;t=1"#]);
+}
+
+#[test]
+fn a_client_that_hammers_stays_banned() {
+    let clock = ManualClock::new();
+    let builder = Limiter::builder(Quota::per_second(1)).charge_denied(3).clock(clock.clone());
+    let banning = RequestLimit::new("ban", builder.build().unwrap(), keys::api_key());
+    let others = limit(Quota::per_hour(9), keys::constant());
+    let mut service = RateLimitLayer::all([banning, others]).layer(Behind::default());
+    let mut allowed = || {
+        let response = ask(&mut service, request(&[("x-api-key", "client")]));
+        (response.status() == StatusCode::OK, response.headers().get(header::RETRY_AFTER).cloned())
+    };
+    assert!(allowed().0);
+    for _ in 0..100 {
+        clock.advance(Duration::from_millis(500));
+        assert!(!allowed().0);
+    }
+    assert_eq!(allowed().1, Some(HeaderValue::from_static("4")));
+    clock.advance(Duration::from_secs(4));
+    assert!(allowed().0);
+}
+
+/// Whatever key a limit without keys is given, all requests are one; and it charges nothing when another limit denies.
+#[test]
+fn limits_without_keys_are_shared_by_all_requests() {
+    let minute = Duration::from_mins(1);
+    let single =
+        Arc::new(Single::builder(Quota::per_hour(3)).clock(ManualClock::new()).build().unwrap());
+    let counter = SubWindowCounter::with_clock(9, minute, ManualClock::new()).unwrap();
+    let limits = [
+        RequestLimit::shared("single", Arc::clone(&single)),
+        RequestLimit::new("counter", counter, keys::api_key()).cost(|_| 2),
+        limit(Quota::per_hour(2), keys::api_key()),
+    ];
+    let mut service = RateLimitLayer::all(limits).layer(Behind::default());
+    let mut ask = |key| ask(&mut service, request(&[("x-api-key", key)]));
+    let statuses = ["a", "a", "a", "b", "b"].map(|key| ask(key).status());
+    let (ok, denied) = (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(statuses, [ok, ok, denied, ok, denied]);
+    assert_eq!(single.peek().remaining(), 0);
+    let fields = ask("c").headers().clone();
+    let policy = r#""single";q=3;w=3600, "counter";q=9;w=61, "default";q=2;w=3600"#;
+    assert_eq!(fields["ratelimit-policy"], policy);
+    assert_eq!(
+        fields["ratelimit"],
+        r#""single";r=0;t=3600, "counter";r=3;t=61, "default";r=2;t=0"#
+    );
 }
 
 #[test]
@@ -339,7 +388,7 @@ fn the_scheme_of_a_token_counts_in_any_case() {
         assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again}");
     }
     assert_eq!(status("Bearer ONE"), StatusCode::OK);
-    for none in ["Basic one", "Bearer", "Bearer ", "Bearerone", "B"] {
+    for none in ["Basic one", "Digest one", "Bearer", "Bearer ", "Bearerone", "B"] {
         assert_eq!(status(none), StatusCode::BAD_REQUEST, "{none}");
     }
 }
@@ -403,6 +452,20 @@ fn a_prefix_makes_more_of_a_network_one_key() {
     assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
     let key = IpKey::from("2001:db8:1:211::".parse::<IpAddr>().unwrap()).prefix(56);
     assert_eq!(limiter.peek(key).remaining(), 0, "the key that the limiter itself takes");
+}
+
+#[test]
+fn a_prefix_makes_more_of_a_peers_network_one_key() {
+    let peer = keys::peer_address(|extensions| extensions.get::<IpAddr>().copied());
+    let mut service = service(limit(Quota::per_hour(1), peer.ipv6_prefix(56)));
+    let mut status = |address: &str| {
+        let mut request = request(&[]);
+        request.extensions_mut().insert(address.parse::<IpAddr>().unwrap());
+        ask(&mut service, request).status()
+    };
+    assert_eq!(status("2001:db8:1:200::1"), StatusCode::OK);
+    assert_eq!(status("2001:db8:1:2ff::2"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
 }
 
 #[test]

@@ -5,7 +5,8 @@ use std::sync::Barrier;
 
 use tidegate_engine::{Limiter, ManualClock, Quota};
 
-/// More than any machine's test runner has cores to itself, so that threads are stopped anywhere.
+/// More than any machine's test runner has cores to itself, so that threads are stopped anywhere: where they do enough for
+/// that, which a few thousand checks are not.
 const THREADS: usize = 8;
 
 fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
@@ -29,12 +30,12 @@ fn together(act: impl Fn(usize) -> u64 + Sync) -> u64 {
 /// Looking and charging in two steps admits once for each thread that looked.
 #[test]
 fn check_then_update_is_one_step() {
-    const BURST: u64 = 10_000;
-    for round in 0..20_u64 {
+    const BURST: u64 = 2_000_000;
+    for round in 0..3_u64 {
         let limiter = limiter(Quota::per_hour(BURST));
         let admitted = together(|_| {
             let allowed = |_: &u64| limiter.check(round).is_allowed();
-            (0..BURST).filter(allowed).count() as u64
+            (0..2 * BURST / THREADS as u64).filter(allowed).count() as u64
         });
         assert_eq!(admitted, BURST);
     }
@@ -43,8 +44,8 @@ fn check_then_update_is_one_step() {
 /// State in two words that are updated apart denies what fits, or never recovers.
 #[test]
 fn what_fits_is_never_denied_spuriously() {
-    const EACH: u64 = 10_000;
-    for round in 0..20_u64 {
+    const EACH: u64 = 200_000;
+    for round in 0..3_u64 {
         let limiter = limiter(Quota::per_hour(EACH * THREADS as u64));
         let denied = together(|_| {
             let denied = |_: &u64| !limiter.check(round).is_allowed();
@@ -59,7 +60,7 @@ fn what_fits_is_never_denied_spuriously() {
 /// Here every check of every thread goes for the same word, charges and gives back.
 #[test]
 fn contention_is_never_an_error() {
-    const EACH: u64 = 50_000;
+    const EACH: u64 = 500_000;
     let limiter = limiter(Quota::per_hour(THREADS as u64));
     let denied = together(|_| {
         let mut denied = 0;

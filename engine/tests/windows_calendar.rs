@@ -1,10 +1,12 @@
 //! Calendar windows against a calendar that counts day by day.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    BuildError, CalendarWindow, Limiter, MAX_UTC_OFFSET, ManualClock, QuotaError, Timestamp,
+    BuildError, CalendarWindow, KeyHasher, Limiter, MAX_UTC_OFFSET, ManualClock, QuotaError,
+    SavedKey, SavedState, Snapshot, Timestamp,
 };
 
 const SECOND: i128 = 1_000_000_000;
@@ -16,16 +18,16 @@ fn is_leap(year: i128) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
 }
 
-/// The end of the month that a local time lies in, in nanoseconds since 1970, found by going through
-/// all months since then.
-fn end_of_month(local: i128) -> i128 {
+/// The month that a local time lies in, in nanoseconds since 1970, found by going through all months
+/// since then.
+fn month_of(local: i128) -> Range<i128> {
     let mut days = 0;
     for year in 1970.. {
         let february = if is_leap(year) { 29 } else { 28 };
         for month in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
             days += month;
             if days * DAY > local {
-                return days * DAY;
+                return (days - month) * DAY..days * DAY;
             }
         }
     }
@@ -56,17 +58,32 @@ impl Unit {
             Self::Minute => even(60 * SECOND),
             Self::Hour => even(3_600 * SECOND),
             Self::Day => even(DAY),
-            Self::Month => end_of_month(local),
+            Self::Month => month_of(local).end,
+        }
+    }
+
+    fn start(self, local: i128) -> i128 {
+        match self {
+            Self::Minute => self.end(local) - 60 * SECOND,
+            Self::Hour => self.end(local) - 3_600 * SECOND,
+            Self::Day => self.end(local) - DAY,
+            Self::Month => month_of(local).start,
         }
     }
 }
 
 fn limiter(rule: CalendarWindow) -> (Limiter<CalendarWindow, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::builder(rule).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
+    (
+        Limiter::builder_with(rule, clock.clone(), KeyHasher::rapid(7))
+            .capacity(1_000)
+            .build()
+            .unwrap(),
+        clock,
+    )
 }
 
-fn nanos(duration: Duration) -> u64 {
+fn nanos_of(duration: Duration) -> u64 {
     duration.as_nanos() as u64
 }
 
@@ -89,15 +106,56 @@ proptest! {
             let check = |time, cost| limiter.check_at(key as u64, cost, Timestamp::from_nanos(time));
             let end = unit.end(origin + i128::from(time)) - origin;
             let left = u64::try_from(end - i128::from(time)).unwrap();
-            prop_assert_eq!(nanos(check(time, 1).reset_after()), left);
+            prop_assert_eq!(nanos_of(check(time, 1).reset_after()), left);
             let denied = check(time, 3);
-            prop_assert_eq!((denied.remaining(), denied.retry_after().map(nanos)), (2, Some(left)));
+            prop_assert_eq!((denied.remaining(), denied.retry_after().map(nanos_of)), (2, Some(left)));
             if time + left <= LAST {
                 prop_assert!(!check(time + left - 1, 3).is_allowed());
                 prop_assert_eq!(check(time + left, 0).reset_after(), Duration::ZERO);
                 prop_assert!(check(time + left, 3).is_allowed());
             }
         }
+    }
+
+    /// The same period keeps its count and another one does not, whatever is told of the downtime and whatever
+    /// the limiters' clocks show; a wall clock that was set back within a period's length is still before it.
+    #[test]
+    fn a_count_is_restored_to_its_period_of_the_wall_clock(
+        unit in prop::sample::select(vec![Unit::Minute, Unit::Hour, Unit::Day, Unit::Month]),
+        limit in 1_u64..9,
+        // 1980 to 2200, in nanoseconds.
+        saved_at in 315_532_800_000_000_000_i128..7_258_118_400_000_000_000,
+        // Of a period.
+        (sixteenths, nanos) in (-40_i128..40, -2_i128..3),
+        offset in -MAX_UTC_OFFSET..=MAX_UTC_OFFSET,
+        (time, other_time) in (0..LAST / 2, 0..LAST / 2),
+        downtime in any::<u64>(),
+    ) {
+        let local = |unix: i128| unix + i128::from(offset) * SECOND;
+        let end = unit.end(local(saved_at));
+        let length = end - unit.start(end - 1);
+        let restored_at = unit.start(end - 1) - local(0) + sixteenths * length / 16 + nanos;
+        let at = |unix: i128, time: u64| {
+            let anchor = Duration::from_nanos((unix - i128::from(time)).try_into().unwrap());
+            let (limiter, clock) = limiter(unit.rule(limit).utc_offset(offset).anchored(anchor));
+            clock.set(Timestamp::from_nanos(time));
+            limiter
+        };
+        let before = at(saved_at, time);
+        prop_assert!(before.check_n("key", limit).is_allowed());
+        let bytes = before.snapshot().to_bytes();
+        let after = at(restored_at, other_time);
+        let snapshot = Snapshot::from_bytes(&bytes).unwrap();
+        let restored = after.restore(snapshot, Duration::from_nanos(downtime)).unwrap();
+        let present = unit.end(local(restored_at));
+        let is_held = present == end || unit.end(present) == end;
+        prop_assert_eq!((restored.raised, restored.unchanged), (is_held.into(), (!is_held).into()));
+        let wait = u64::try_from(end - local(restored_at)).unwrap_or(0);
+        let looked = after.peek("key");
+        let expected = if is_held { (0, wait) } else { (limit, 0) };
+        prop_assert_eq!((looked.remaining(), nanos_of(looked.reset_after())), expected);
+        let again = Snapshot::from_bytes(&bytes).unwrap();
+        prop_assert_eq!(after.restore(again, Duration::ZERO).unwrap().unchanged, 1);
     }
 
     /// Refund and reset leave nothing that is live, and a month's key is never better than fresh.
@@ -171,4 +229,45 @@ fn the_anchor_is_the_date_at_the_clocks_reading() {
     let (least, most) = (ends.iter().min().unwrap(), ends.iter().max().unwrap());
     let apart = most.abs_diff(*least);
     assert!(apart < Duration::from_mins(10) || apart > Duration::from_hours(24 * 27), "{ends:?}");
+}
+
+/// Another offset: to the end of the period that the saved one ends in.
+#[test]
+fn a_count_under_another_offset_is_held_no_shorter() {
+    let midnight = Duration::from_hours(24 * 20_000);
+    let rule = CalendarWindow::per_day(1).anchored(midnight);
+    let (utc, _) = limiter(rule);
+    assert!(utc.check("key").is_allowed());
+    let restored = |offset: i32| {
+        let (other, _) = limiter(rule.utc_offset(offset));
+        let _ = other.restore(utc.snapshot(), Duration::ZERO).unwrap();
+        other.check("key").retry_after()
+    };
+    assert_eq!(restored(3_600), Some(Duration::from_hours(24 + 23)));
+    assert_eq!(restored(0), Some(Duration::from_hours(24)));
+    assert_eq!(restored(-3_600), Some(Duration::from_hours(25)));
+}
+
+/// What a snapshot says can be anything, and so can a date.
+#[test]
+fn outlandish_periods_are_another_one() {
+    for anchor in [Duration::ZERO, Duration::from_secs(1_796_079_590), Duration::MAX] {
+        for unit in [Unit::Minute, Unit::Hour, Unit::Day, Unit::Month] {
+            let (limiter, clock) = limiter(unit.rule(3).anchored(anchor));
+            for time in [0, LAST, u64::MAX] {
+                clock.set(Timestamp::from_nanos(time));
+                for ends in [i64::MIN, -1, 0, 1 << 40, i64::MAX] {
+                    let state = SavedState::Period { ends, count: u64::MAX };
+                    let key = SavedKey { key: limiter.hash("key"), state };
+                    let saved = limiter.snapshot();
+                    let (fingerprint, kind) = (saved.fingerprint(), saved.kind());
+                    let snapshot = Snapshot::new(fingerprint, kind, [key]);
+                    assert_eq!(limiter.restore(snapshot, Duration::MAX).unwrap().unchanged, 1);
+                }
+                assert!(limiter.check("other").is_allowed() || time > 0);
+                assert!(limiter.snapshot().to_bytes().len() > 40);
+                limiter.reset("other");
+            }
+        }
+    }
 }

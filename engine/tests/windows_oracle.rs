@@ -1,16 +1,14 @@
-//! Fixed windows and sliding-window counters against an oracle that keeps what was charged in a list.
-//!
-//! The oracle knows windows by their numbers and times as integers without bounds. It solves nothing:
-//! whether a cost fits follows from the list, and when it fits, how much fits and when nothing weighs any
-//! more is searched for by asking that again.
+//! Fixed windows and sliding-window counters against the oracle, in every figure.
 
 use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    BuildError, Decision, FixedWindow, Limiter, ManualClock, QuotaError, Rule, SlidingWindow,
-    Timestamp,
+    Decision, FixedWindow, Limiter, ManualClock, Rule, SlidingWindow, Timestamp,
 };
+
+mod exact;
+use exact::windows::{Oracle, answer, most};
 
 const DAY: u64 = 24 * 3_600 * 1_000_000_000;
 /// Time stands still here.
@@ -27,146 +25,6 @@ enum Operation {
 
 /// A move of the clock: window lengths forward, nanoseconds forward, nanoseconds back.
 type Move = (u64, u64, u64);
-
-struct Oracle {
-    limit: i128,
-    length: i128,
-    /// The most a window's count can say.
-    most: i128,
-    /// Whether the window before weighs anything.
-    slides: bool,
-    /// Units and the windows they are charged to.
-    charges: Vec<(i128, i128)>,
-    /// The window of the last change.
-    changed_in: i128,
-}
-
-/// What a decision says, in nanoseconds.
-#[derive(Debug, PartialEq, Eq)]
-struct Answer {
-    allowed: bool,
-    remaining: i128,
-    retry_after: Option<i128>,
-    reset_after: i128,
-}
-
-impl Oracle {
-    fn number(&self, now: i128) -> i128 {
-        now.div_euclid(self.length) + 1
-    }
-
-    /// The window in which the key is decided: time never takes it back.
-    fn window(&self, now: i128) -> i128 {
-        self.number(now).max(self.changed_in)
-    }
-
-    fn start(&self, window: i128) -> i128 {
-        (window - 1) * self.length
-    }
-
-    fn charged_in(&self, window: i128) -> i128 {
-        self.charges.iter().filter(|(number, _)| *number == window).map(|(_, units)| units).sum()
-    }
-
-    /// The estimate, times the length.
-    fn estimate(&self, now: i128) -> i128 {
-        let window = self.window(now);
-        let elapsed = (now - self.start(window)).max(0);
-        let previous = if self.slides { self.charged_in(window - 1) } else { 0 };
-        self.charged_in(window) * self.length + previous * (self.length - elapsed)
-    }
-
-    fn fits(&self, now: i128, cost: i128) -> bool {
-        self.estimate(now) + cost * self.length <= self.limit * self.length
-    }
-
-    /// The first time from `now` on at which `holds` does, which does from then on.
-    fn first(&self, now: i128, holds: impl Fn(i128) -> bool) -> i128 {
-        let (mut from, mut to) = (now, now.max(self.start(self.changed_in)) + 3 * self.length);
-        assert!(holds(to));
-        if to - from < 200 {
-            return (from..=to).find(|at| holds(*at)).unwrap();
-        }
-        while from < to {
-            let middle = from.midpoint(to);
-            if holds(middle) { to = middle } else { from = middle + 1 }
-        }
-        to
-    }
-
-    fn answer(&self, now: i128, cost: i128, allowed: bool) -> Answer {
-        let fresh = |at: i128| at >= self.start(self.changed_in) && self.estimate(at) == 0;
-        let (mut least, mut most) = (0, self.limit);
-        while least < most {
-            let middle = (least + most + 1) / 2;
-            if self.fits(now, middle) { least = middle } else { most = middle - 1 }
-        }
-        let retry_after = if allowed {
-            Some(0)
-        } else if cost > self.limit {
-            None
-        } else {
-            Some(self.first(now, |at| self.fits(at, cost)) - now)
-        };
-        Answer { allowed, remaining: least, retry_after, reset_after: self.first(now, fresh) - now }
-    }
-
-    fn check(&mut self, now: i128, cost: i128) -> Answer {
-        let allowed = self.fits(now, cost);
-        if allowed && cost > 0 {
-            self.charge(now, cost);
-        }
-        self.answer(now, cost, allowed)
-    }
-
-    fn charge(&mut self, now: i128, cost: i128) {
-        let window = self.window(now);
-        let units = cost.min(self.most - self.charged_in(window));
-        if units > 0 {
-            self.charges.push((window, units));
-            self.changed_in = window;
-        }
-    }
-
-    /// Takes units out of the list, those of the present window first.
-    fn refund(&mut self, now: i128, cost: i128) {
-        let (window, mut left) = (self.window(now), cost);
-        for number in if self.slides { window - 1..=window } else { window..=window }.rev() {
-            for (_, units) in self.charges.iter_mut().filter(|charge| charge.0 == number) {
-                let taken = left.min(*units);
-                *units -= taken;
-                left -= taken;
-            }
-        }
-        if left < cost {
-            self.changed_in = window;
-        }
-    }
-
-    fn reset(&mut self, now: i128) {
-        if now < self.start(self.changed_in) || self.estimate(now) > 0 {
-            self.charges.clear();
-            self.changed_in = self.number(now);
-        }
-    }
-}
-
-fn answer(decision: &Decision) -> Answer {
-    Answer {
-        allowed: decision.is_allowed(),
-        remaining: decision.remaining().into(),
-        retry_after: decision.retry_after().map(|wait| wait.as_nanos().cast_signed()),
-        reset_after: decision.reset_after().as_nanos().cast_signed(),
-    }
-}
-
-/// The most that windows of one length can count, as the error of a limit above says.
-fn most(rule: impl Rule) -> u64 {
-    match Limiter::builder(rule).capacity(1).clock(ManualClock::new()).build().err() {
-        Some(BuildError::Quota(QuotaError::LimitTooHigh { max })) => max,
-        other => panic!("{other:?}"),
-    }
-}
 
 fn costs() -> impl Strategy<Value = u64> {
     prop_oneof![
@@ -221,14 +79,7 @@ fn agree(
 ) -> Result<(), TestCaseError> {
     let clock = ManualClock::new();
     let limiter = Limiter::builder(rule).capacity(1).clock(clock.clone()).build().unwrap();
-    let mut oracle = Oracle {
-        limit: limit.into(),
-        length: length.into(),
-        most: most.into(),
-        slides,
-        charges: Vec::new(),
-        changed_in: 0,
-    };
+    let mut oracle = Oracle::new((limit, length, most), slides);
     let mut time = start;
     for ((lengths, forward, back), operation) in steps {
         let lengths = if lengths > 8 { u64::from(lengths % 16 == 0) * lengths } else { lengths };

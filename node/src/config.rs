@@ -5,7 +5,10 @@
 //! name = "login"
 //! rate = "10/m"
 //! burst = 5
+//! overflow = "deny"
 //! ```
+//!
+//! `overflow` may be left out: `evict-least-debt`, `deny` or `allow`, the engine's [`OverflowPolicy`].
 //!
 //! A file is read whole and refused whole: every error names the line and the key.
 
@@ -15,7 +18,7 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use tidegate_engine::{Quota, QuotaError};
+use tidegate_engine::{OverflowPolicy, Quota, QuotaError};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -36,12 +39,22 @@ const MAX_NAME_BYTES: usize = 128;
 pub struct LimitConfig {
     pub name: String,
     pub quota: Quota,
+    /// What becomes of a key that finds no place.
+    pub overflow: OverflowPolicy,
 }
+
+/// What the policies are called.
+const POLICIES: [(&str, OverflowPolicy); 3] = [
+    ("evict-least-debt", OverflowPolicy::EvictLeastDebt),
+    ("deny", OverflowPolicy::Deny),
+    ("allow", OverflowPolicy::Allow),
+];
 
 impl LimitConfig {
     /// What a node enforces that was told nothing: 100 a second, 200 at once.
     pub fn built_in() -> Self {
-        Self { name: "default".to_owned(), quota: Quota::per_second(100).burst(200) }
+        let quota = Quota::per_second(100).burst(200);
+        Self { name: "default".to_owned(), quota, overflow: OverflowPolicy::default() }
     }
 }
 
@@ -179,9 +192,9 @@ impl<'a> Entry<'a> {
 
     fn limit(&self) -> Result<LimitConfig, ConfigError> {
         for key in self.table.keys() {
-            if !["name", "rate", "burst"].contains(&key.get_ref().as_ref()) {
+            if !["name", "rate", "burst", "overflow"].contains(&key.get_ref().as_ref()) {
                 let problem = format!(
-                    "limit.{}: unknown key, expected `name`, `rate` or `burst`",
+                    "limit.{}: unknown key, expected `name`, `rate`, `burst` or `overflow`",
                     key.get_ref()
                 );
                 return Err(ConfigError::at(self.text, key.span().start, problem));
@@ -203,7 +216,19 @@ impl<'a> Entry<'a> {
             };
             self.error(key, format!("limit.{key}: {error}"))
         })?;
-        Ok(LimitConfig { name: name.to_owned(), quota })
+        Ok(LimitConfig { name: name.to_owned(), quota, overflow: self.overflow()? })
+    }
+
+    fn overflow(&self) -> Result<OverflowPolicy, ConfigError> {
+        if !self.table.contains_key("overflow") {
+            return Ok(OverflowPolicy::default());
+        }
+        let name = self.string("overflow")?;
+        let policy = POLICIES.iter().find(|policy| policy.0 == name);
+        policy.map(|policy| policy.1).ok_or_else(|| {
+            let problem = "limit.overflow: expected `evict-least-debt`, `deny` or `allow`";
+            self.error("overflow", problem.to_owned())
+        })
     }
 
     fn string(&self, key: &str) -> Result<&'a str, ConfigError> {

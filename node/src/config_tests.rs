@@ -1,6 +1,6 @@
 use super::{LimitConfig, parse};
 use proptest::prelude::*;
-use tidegate_engine::Quota;
+use tidegate_engine::{OverflowPolicy, Quota};
 
 fn error(text: &str) -> String {
     parse(text).expect_err(text).to_string()
@@ -13,8 +13,25 @@ fn limits_are_read_in_order() {
     );
     let expected =
         [("b", Quota::per_minute(10).burst(5)), ("a \"x\"", Quota::per_day(1).burst(16))];
-    let expected = expected.map(|(name, quota)| LimitConfig { name: name.to_owned(), quota });
+    let expected = expected.map(|(name, quota)| LimitConfig {
+        name: name.to_owned(),
+        quota,
+        overflow: OverflowPolicy::EvictLeastDebt,
+    });
     assert_eq!(limits.unwrap(), expected);
+}
+
+#[test]
+fn the_overflow_policy_is_the_limits_own() {
+    for (line, expected) in [
+        ("", OverflowPolicy::EvictLeastDebt),
+        ("overflow = \"evict-least-debt\"", OverflowPolicy::EvictLeastDebt),
+        ("overflow = \"deny\"", OverflowPolicy::Deny),
+        ("overflow = 'allow'", OverflowPolicy::Allow),
+    ] {
+        let text = format!("[[limit]]\nname = \"a\"\nrate = \"1/s\"\nburst = 1\n{line}\n");
+        assert_eq!(parse(&text).unwrap()[0].overflow, expected, "{line}");
+    }
 }
 
 #[test]
@@ -31,6 +48,11 @@ fn an_error_names_the_line_and_the_key() {
         ("limit = 1", "line 1: limit: "),
         ("\nlimit = [1]", "line 2: limit: "),
         (&with("bursts = 1"), "line 5: limit.bursts: unknown key"),
+        (
+            &with("overflow = \"evict\""),
+            "line 5: limit.overflow: expected `evict-least-debt`, `deny`",
+        ),
+        (&with("overflow = 1"), "line 5: limit.overflow: expected a string"),
         (&with("burst = 2"), "line 5: limit.burst: duplicate key"),
         (&with("x"), "line 5: limit.x: "),
         (&with("x = yes"), "line 5: limit.x: "),

@@ -1,53 +1,8 @@
 //! The `tidegate` node: limits Redis clients and HTTP callers, alone or in a cluster.
 #![forbid(unsafe_code)]
 
-mod banner;
-mod cli;
-mod config;
-mod exposition;
-mod gossip;
-mod http;
-mod metrics;
-mod net;
-mod rate;
-mod replay;
-mod resp;
-mod serve;
-mod service;
-mod units;
-
-use std::io::Write;
 use std::process::ExitCode;
 
-use cli::{Command, Stop};
-
-/// What was asked for can not be done: a mistake in flags, files or addresses.
-const EXIT_MISTAKE: u8 = 2;
-
 fn main() -> ExitCode {
-    let cli = match cli::parse(std::env::args_os()) {
-        Ok(cli) => cli,
-        Err(Stop::Show(text)) => {
-            // A reader that has gone away has seen enough.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            return ExitCode::SUCCESS;
-        }
-        Err(Stop::Mistake(line)) => return fail(&line),
-    };
-    let done = match cli.command {
-        None => serve::run(&cli.serve),
-        Some(Command::Serve(args)) => serve::run(&args),
-        Some(Command::Replay(args)) => replay::run(&args),
-    };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(line) => fail(&line),
-    }
-}
-
-/// One line, whatever the names in it contain.
-fn fail(problem: &str) -> ExitCode {
-    let line: String = problem.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "tidegate: {line}");
-    ExitCode::from(EXIT_MISTAKE)
+    tidegate::run(std::env::args_os())
 }

@@ -208,19 +208,48 @@ struct Scrape {
 
 impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder) -> Result<(), std::fmt::Error> {
-        let help = "Live keys forgotten because a table was full.";
-        let mut evicted =
-            encoder.encode_descriptor("evicted_keys", help, None, MetricType::Counter)?;
-        for (name, limiter) in &self.limits {
-            let labels = [("limit", name.as_str())];
-            ConstCounter::new(limiter.evicted()).encode(evicted.encode_family(&labels)?)?;
-        }
+        encode_overflow(&mut encoder, &self.limits)?;
+        encode_clock(&mut encoder, &self.limits)?;
         if let (Some(view), Some(stats)) = (self.gossip.view(), self.gossip.stats()) {
             encode_members(&mut encoder, &view)?;
             encode_gossip(&mut encoder, &view, &stats)?;
         }
         Ok(())
     }
+}
+
+/// What became of keys for which a table had no room.
+fn encode_overflow(
+    encoder: &mut DescriptorEncoder,
+    limits: &[(String, Arc<Limiter>)],
+) -> Result<(), std::fmt::Error> {
+    let help =
+        "Live keys evicted, checks denied or allowed, and told debt dropped, for want of room.";
+    let mut family = encoder.encode_descriptor("overflow", help, None, MetricType::Counter)?;
+    for (name, limiter) in limits {
+        let counts = limiter.overflow();
+        for (outcome, count) in [
+            ("evicted", counts.evicted),
+            ("denied", counts.denied),
+            ("allowed", counts.allowed),
+            ("charge_dropped", counts.charges_dropped),
+        ] {
+            let labels = [("limit", name.as_str()), ("outcome", outcome)];
+            ConstCounter::new(count).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the time-stamp counter is still believed. All limits share one clock.
+fn encode_clock(
+    encoder: &mut DescriptorEncoder,
+    limits: &[(String, Arc<Limiter>)],
+) -> Result<(), std::fmt::Error> {
+    let Some((_, limiter)) = limits.first() else { return Ok(()) };
+    let help = "1 when the operating system's clock is used in place of the processor's counter.";
+    let family = encoder.encode_descriptor("clock_fallback", help, None, MetricType::Gauge)?;
+    gauge(u64::from(limiter.clock().is_fallback())).encode(family)
 }
 
 fn encode_members(encoder: &mut DescriptorEncoder, view: &View) -> Result<(), std::fmt::Error> {
@@ -280,3 +309,7 @@ fn encode_gossip(
 fn gauge(value: u64) -> ConstGauge<i64> {
     ConstGauge::new(i64::try_from(value).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+#[path = "metrics_tests.rs"]
+mod tests;

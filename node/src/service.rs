@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tidegate_engine::{
-    BuildError, Decision, KeyHash, KeyHasher, Limiter, Quota, QuotaError, TscClock,
+    BuildError, Decision, KeyHash, KeyHasher, Limiter, OverflowPolicy, Quota, QuotaError, TscClock,
 };
 
 use crate::config::LimitConfig;
@@ -31,15 +31,17 @@ impl Limiters {
     /// When a quota can not be enforced or the memory is not to be had.
     pub fn build(limits: &[LimitConfig], hasher: &KeyHasher) -> Result<Self, BuildError> {
         let clock = TscClock::new();
-        let build = |quota| {
-            let limiter = Limiter::builder(quota).capacity(KEYS_PER_LIMIT);
+        let build = |quota, overflow| {
+            let limiter = Limiter::builder(quota).capacity(KEYS_PER_LIMIT).overflow(overflow);
             limiter.hasher(hasher.clone()).clock(clock.clone()).build().map(Arc::new)
         };
-        let named = limits.iter().map(|limit| Ok((limit.name.clone(), build(limit.quota)?)));
+        let named = limits
+            .iter()
+            .map(|limit| Ok((limit.name.clone(), build(limit.quota, limit.overflow)?)));
         Ok(Self {
             named: named.collect::<Result<_, _>>()?,
             // One unit a second makes the limiter count in whole nanoseconds.
-            inline: build(Quota::per_second(1))?,
+            inline: build(Quota::per_second(1), OverflowPolicy::default())?,
         })
     }
 }

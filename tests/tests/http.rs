@@ -268,8 +268,10 @@ fn metrics_count_decisions_by_limit_front_end_and_outcome() {
         r#"tidegate_decisions_total{limit="inline",frontend="resp",outcome="allowed"} 2"#,
         r#"tidegate_decisions_total{limit="inline",frontend="resp",outcome="denied"} 1"#,
         r#"tidegate_connections{frontend="resp"} 1"#,
-        r#"tidegate_evicted_keys_total{limit="inline"} 0"#,
+        r#"tidegate_overflow_total{limit="inline",outcome="evicted"} 0"#,
+        r#"tidegate_overflow_total{limit="default",outcome="denied"} 0"#,
         "# TYPE tidegate_decisions_total counter",
+        "# TYPE tidegate_clock_fallback gauge",
     ] {
         assert!(reply.body.lines().any(|found| found == line), "{line} in\n{}", reply.body);
     }

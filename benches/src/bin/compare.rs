@@ -30,8 +30,8 @@ struct Options {
     /// Let everybody take part, not governor alone; needs a build with `--features peers`
     #[arg(long)]
     peers: bool,
-    /// Run algorithms other than GCRA for many keys instead, each beside the peers that have it; needs a
-    /// build with `--features peers`
+    /// Run everything but the usual quota for many keys instead, each beside the peers that have it; needs
+    /// a build with `--features peers`
     #[arg(long, conflicts_with_all = ["peers", "variant", "quick"])]
     algorithms: bool,
     /// Run this workload only

@@ -1,9 +1,12 @@
-//! Algorithms of ours beside GCRA for many keys. No window ends within a run.
+//! Rules of ours for many keys beside the usual quota. No window ends within a run.
 
+use core::error::Error;
 use core::hint::black_box;
 use core::num::NonZeroU32;
 
-use tidegate_engine::{CalendarWindow, FixedWindow, Limiter, Rule, SlidingWindow};
+use tidegate_engine::{
+    CalendarWindow, FixedWindow, Limiter, Quota, QuotaError, Rule, SlidingWindow,
+};
 
 use super::Contender;
 use crate::algorithms::{WINDOW, charges};
@@ -15,15 +18,38 @@ pub trait Window: Rule {
     /// The name in reports.
     const NAME: &'static str;
 
-    /// The rule that lets so many units through in a run.
-    fn of(limit: u64) -> Self;
+    /// The rule that lets as many units through in a run as the plan.
+    ///
+    /// # Errors
+    /// When there is no such rule.
+    fn of(plan: &Plan) -> Result<Self, QuotaError>;
+
+    /// The charges of a warm-up that it needs.
+    #[must_use]
+    fn charges(units: NonZeroU32) -> u32 {
+        charges(units)
+    }
+}
+
+/// In a window as long as the emission interval one unit beside the burst: at the rate of the plan.
+impl Window for Quota {
+    const NAME: &'static str = "strict-u64";
+
+    fn of(plan: &Plan) -> Result<Self, QuotaError> {
+        let burst = plan.burst.get().into();
+        Self::strict(burst + 1, plan.interval, burst)
+    }
+
+    fn charges(units: NonZeroU32) -> u32 {
+        units.get()
+    }
 }
 
 impl Window for FixedWindow {
     const NAME: &'static str = "fixed-window-u64";
 
-    fn of(limit: u64) -> Self {
-        Self::new(limit, WINDOW)
+    fn of(plan: &Plan) -> Result<Self, QuotaError> {
+        Ok(Self::new(plan.burst.get().into(), WINDOW))
     }
 }
 
@@ -31,20 +57,20 @@ impl Window for FixedWindow {
 impl Window for CalendarWindow {
     const NAME: &'static str = "fixed-window-u64-calendar";
 
-    fn of(limit: u64) -> Self {
-        Self::per_month(limit)
+    fn of(plan: &Plan) -> Result<Self, QuotaError> {
+        Ok(Self::per_month(plan.burst.get().into()))
     }
 }
 
 impl Window for SlidingWindow {
     const NAME: &'static str = "sliding-window-u64";
 
-    fn of(limit: u64) -> Self {
-        Self::new(limit, WINDOW)
+    fn of(plan: &Plan) -> Result<Self, QuotaError> {
+        Ok(Self::new(plan.burst.get().into(), WINDOW))
     }
 }
 
-/// The engine's keyed limiter under another rule than a quota.
+/// The engine's keyed limiter under such a rule.
 #[derive(Debug)]
 pub struct Windowed<R: Window>(Limiter<R>);
 
@@ -57,8 +83,10 @@ impl<R: Window> Contender for Windowed<R> {
     }
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
-        let limiter = Limiter::builder(R::of(plan.burst.get().into())).capacity(plan.keys).build();
-        limiter.map(Self).map_err(|error| Failure::SetUp(format!("{}: {error}", Self::label())))
+        let set_up = |error: &dyn Error| Failure::SetUp(format!("{}: {error}", Self::label()));
+        let rule = R::of(plan).map_err(|error| set_up(&error))?;
+        let limiter = Limiter::builder(rule).capacity(plan.keys).build();
+        limiter.map(Self).map_err(|error| set_up(&error))
     }
 
     #[inline]
@@ -67,7 +95,7 @@ impl<R: Window> Contender for Windowed<R> {
     }
 
     fn admit(&self, key: &u64, units: NonZeroU32) -> bool {
-        self.0.check_n(*key, charges(units).into()).is_allowed()
+        self.0.check_n(*key, R::charges(units).into()).is_allowed()
     }
 
     fn live_keys(&self) -> Option<usize> {

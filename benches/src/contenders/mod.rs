@@ -33,7 +33,7 @@ use crate::script::CallKey;
 use crate::workloads::{Plan, Workload};
 
 /// A limiter that can be measured. Implementations only translate, and hand every part of the
-/// limiter's answer to `black_box` so that none is optimised away.
+/// limiter's answer to `black_box` so that none is optimised away; of permits, whether there was one.
 pub trait Contender: Sync + Sized + 'static {
     /// The name in reports.
     const NAME: &'static str;

@@ -36,8 +36,30 @@ pub trait Single: Debug + Sync + Sized + 'static {
     }
 }
 
+fn quota(plan: &Plan) -> Quota {
+    Quota::new(1, plan.interval).burst(plan.burst.get().into())
+}
+
 fn text(error: impl core::error::Error) -> String {
     error.to_string()
+}
+
+/// GCRA on one word.
+impl Single for tidegate_engine::Single {
+    const NAME: &'static str = "single";
+
+    fn of(plan: &Plan) -> Result<Self, String> {
+        Self::new(quota(plan)).map_err(text)
+    }
+
+    #[inline]
+    fn check(&self) -> bool {
+        black_box(self.check()).is_allowed()
+    }
+
+    fn admit(&self, units: NonZeroU32) -> bool {
+        self.check_n(units.get().into()).is_allowed()
+    }
 }
 
 impl Single for SubWindowCounter {
@@ -94,7 +116,7 @@ impl Single for SlidingLog {
     }
 }
 
-/// A check gives its permit back at once.
+/// A check gives its permit back at once, and is asked what a semaphore can tell: whether there was one.
 impl Single for Concurrency {
     const NAME: &'static str = "concurrency";
 
@@ -104,7 +126,7 @@ impl Single for Concurrency {
 
     #[inline]
     fn check(&self) -> bool {
-        black_box(self.try_acquire(1)).is_ok()
+        black_box(self.try_acquire(1).is_ok())
     }
 
     fn admit(&self, units: NonZeroU32) -> bool {
@@ -117,8 +139,7 @@ impl Single for Queue {
     const NAME: &'static str = "queue";
 
     fn of(plan: &Plan) -> Result<Self, String> {
-        let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
-        Self::new(quota).map_err(text)
+        Self::new(quota(plan)).map_err(text)
     }
 
     #[inline]

@@ -38,6 +38,8 @@ pub struct Outcome {
     pub evicted: u64,
     /// By how much the clock was late at most.
     pub staleness: Duration,
+    /// Units of a key that were found leased by threads about to give theirs back, all times together.
+    pub leased: u64,
 }
 
 /// A promise that was not kept, or a part that could not be run.

@@ -42,6 +42,7 @@ pub fn run(
         admitted: one.admitted + other.admitted,
         evicted: one.evicted + other.evicted,
         staleness: Duration::ZERO,
+        leased: 0,
     })
 }
 
@@ -101,6 +102,7 @@ fn run_half<const STALLS: bool>(
         admitted: book.admitted,
         evicted: limiter.evicted(),
         staleness: Duration::ZERO,
+        leased: 0,
     })
 }
 

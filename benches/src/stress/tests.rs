@@ -26,6 +26,12 @@ fn no_interval_admits_too_much_while_time_runs() {
     }
 }
 
+#[test]
+fn no_interval_admits_too_much_while_threads_lease() {
+    let outcome = timed::run_leased(&SETTINGS, &neighbours(48, SETTINGS.seed)).unwrap();
+    assert!(outcome.admitted > outcome.checks / 20, "{outcome:?}");
+}
+
 fn at(before: u64, after: u64) -> Admission {
     Admission { before, after }
 }

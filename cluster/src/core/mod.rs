@@ -44,6 +44,8 @@ pub use host::{Delta, Host};
 pub use id::{NodeId, Origin};
 pub use options::Options;
 pub use stats::Stats;
+#[cfg(fuzzing)]
+pub use wire::fuzzing;
 
 use crate::member::Member;
 use inbound::{Applied, Inbound};

@@ -161,7 +161,7 @@ impl From<Packet> for foca::Message<NodeId> {
 }
 
 /// A membership packet taken apart.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct MemberPacket {
     pub(super) header: foca::Header<NodeId>,
     pub(super) updates: Vec<foca::Member<NodeId>>,
@@ -255,5 +255,7 @@ impl foca::Codec<NodeId> for PacketCodec {
     }
 }
 
+#[cfg(fuzzing)]
+pub mod fuzzing;
 #[cfg(test)]
 mod tests;

@@ -39,6 +39,9 @@ impl Wait {
     }
 
     /// Starts no later than `deadline`, on the scale of the limiter's clock; only at once when it has passed.
+    ///
+    /// A deadline of another clock is later or earlier by as much as their origins lie apart, so the wait is longer or
+    /// shorter by that. Starts stay within what the limiter admits.
     #[must_use]
     pub const fn until(deadline: Timestamp) -> Self {
         Self { bound: Bound::Until(deadline), jitter: Duration::ZERO }
@@ -56,7 +59,7 @@ impl Wait {
     }
 
     /// The longest wait from `now` on.
-    fn longest(&self, now: Timestamp) -> Duration {
+    pub(crate) fn longest(&self, now: Timestamp) -> Duration {
         match self.bound {
             Bound::AtMost(longest) => longest,
             Bound::Until(deadline) => deadline.since(now),

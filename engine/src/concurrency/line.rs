@@ -1,6 +1,6 @@
 //! Those who wait for permits, in the order in which they came.
 //!
-//! The list has a lock, which is held for a few instructions and never while a waker is called or dropped: that
+//! The list has a lock, which is held for a few instructions and never while a waker is cloned, called or dropped: that
 //! may run anything, and come back here. The word says
 //! whether the list is empty; that bit changes under the lock only. Permits go to the head of the list as soon as
 //! they are enough for it, so a waiter is woken when it has its permit, and a small cost never passes a
@@ -75,6 +75,8 @@ impl Line {
     }
 
     /// Returns units while somebody waits.
+    #[cold]
+    #[inline(never)]
     pub(super) fn give_back(&self, word: &AtomicU64, cost: u64) {
         self.change(word, |_| {
             let _ = word::update(word, Ordering::Release, |word| Some(word.returned(cost)));
@@ -95,14 +97,13 @@ impl Line {
 
     /// The answer to a waiter; if there is none yet, `waker` is woken by it.
     fn ask(&self, number: u64, waker: &Waker) -> Option<Answer> {
+        // Before the lock, and so dropped after it: this one, or the one it takes the place of.
+        let mut waker = waker.clone();
         let mut state = self.lock();
         let Some(waiter) = state.waiting.get_mut(&number) else {
             return state.answered.remove(&number);
         };
-        let known = waiter.waker.will_wake(waker);
-        let replaced = (!known).then(|| mem::replace(&mut waiter.waker, waker.clone()));
-        drop(state);
-        drop(replaced);
+        mem::swap(&mut waiter.waker, &mut waker);
         None
     }
 

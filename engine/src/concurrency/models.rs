@@ -170,6 +170,21 @@ fn who_gives_up_hands_on_what_was_granted() {
     });
 }
 
+/// A waiter's time is over while the permit comes back: it has the permit, or nobody has.
+#[test]
+fn who_gives_up_in_vain_has_the_permit() {
+    explore(None, || {
+        let world = World::new();
+        world.permits.try_acquire(1).unwrap().forget();
+        let mut waiting = waiting(&world.permits);
+        assert!(waiting.poll(Waker::noop()).is_pending());
+        let other = spawn(&world, |world| world.permits.give_back(1));
+        let used = waiting.give_up().map(|permit| world.use_up(permit));
+        other.join().unwrap();
+        world.done(u64::from(used.is_ok()));
+    });
+}
+
 /// A permit comes back while its only waiter leaves and a third thread tries for it: what its holder did is
 /// seen, whichever way it comes back. Within 3 preemptions a run.
 #[test]

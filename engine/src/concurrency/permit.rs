@@ -17,6 +17,7 @@ pub struct Permit<'c> {
 }
 
 impl<'c> Permit<'c> {
+    #[inline]
     pub(super) fn new(concurrency: &'c Concurrency, cost: u64, decision: Decision) -> Self {
         Self { concurrency, cost, decision }
     }

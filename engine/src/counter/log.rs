@@ -44,12 +44,13 @@
 //! | L3 entry, load | acquire | L4 | a second look may miss that the head has passed: a late thread writes into the next lap; an entry earlier in order may be read as of the lap before |
 //! | L4 entry, exchange | release | L3 | as L3 |
 //! | L5 hint | relaxed | none: proved by an entry | - |
-//! | L6 floor | relaxed | none: one that is above the head that was read has been made after the head has passed | - |
+//! | L6 floor, and the head that a reset names | relaxed | none: one that is above the head that was read has been made after the head has passed | - |
 
 use alloc::{boxed::Box, vec::Vec};
 
 use crossbeam_utils::CachePadded;
 
+use crate::backoff::Backoff;
 use crate::decision::Decision;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -147,6 +148,7 @@ impl Log {
             let blocked = Decision::never(0, 0, 0);
             return Ok(if cost == 0 { Decision::allowed(0, 0, 0) } else { blocked });
         }
+        let mut backoff = Backoff::new();
         loop {
             let head = self.front.head.load(Ordering::Acquire); // L1
             let Some(newest) = self.newest(head) else { continue };
@@ -162,12 +164,14 @@ impl Log {
                 self.write(head + 1, head + cost, time);
                 let reset_after = time + self.window - now;
                 return Ok(Decision::allowed(self.limit, free - cost, reset_after));
+            } else {
+                backoff = backoff.pause();
             }
         }
     }
 
     pub(super) fn reset(&self) {
-        let head = self.front.head.load(Ordering::Acquire); // L1
+        let head = self.front.head.load(Ordering::Relaxed); // L6
         self.floor.fetch_max(head, Ordering::Relaxed); // L6
     }
 

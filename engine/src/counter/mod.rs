@@ -1,10 +1,12 @@
 //! Limiters for one key, outside the table: shared by reference, no hashing.
 
+mod cells;
 mod log;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod parked;
+mod receipts;
 mod ring;
 #[cfg(feature = "std")]
 mod sharded;

@@ -1,4 +1,9 @@
 //! loom models of the counters: every interleaving, but for the bound that a model states.
+//!
+//! A thread that only loads is spawned, and the one that spawned it writes: loom runs that one first, and finds no
+//! other order where its loads come before all writes of others.
+
+mod returns;
 
 use core::time::Duration;
 use std::sync::atomic::AtomicU64 as Tally;
@@ -54,20 +59,35 @@ fn the_last_unit_of_a_turning_window_is_taken_once() {
 }
 
 /// A thread that charges the old sub-window meets one that turns it: what it charged is in the cell, or
-/// it counts in the next.
+/// it counts in the next. It expires with the sub-window it was told.
 #[test]
 fn a_charge_meets_the_turn_of_its_sub_window() {
     explore(None, || {
         let world = Arc::new(window(3));
         assert_eq!(take(&world, 1, 1), 1);
-        let late = spawn(&world, |window| take(window, 1, 9));
+        let late = spawn(&world, |window| window.take(1, 1, 9).map(|taken| taken.usage.index));
         assert_eq!(take(&world, 1, 11), 1);
-        assert_eq!(late.join().unwrap(), 1);
+        let counts_in = late.join().unwrap().unwrap();
         assert_eq!(world.peek(11).remaining(), 0);
-        let left = world.peek(20).remaining();
-        assert!(left == 1 || left == 2);
+        assert_eq!(world.peek(20).remaining(), 3 - counts_in);
         assert_eq!(world.peek(30).remaining(), 3);
     });
+}
+
+/// A look at two past sub-windows beside turns that take their cells: it tells what counted at some moment.
+#[test]
+fn a_look_meets_turns_that_take_its_cells() {
+    for (now, left) in [(35, [8, 7, 6]), (55, [9, 8, 7])] {
+        explore(Some(PAIR), move || {
+            let world = Arc::new(SubWindows::new(9, Duration::from_nanos(20), 2).unwrap());
+            assert_eq!(take(&world, 5, 1) + take(&world, 1, 21), 6);
+            let other = spawn(&world, move |window| window.peek(now).remaining());
+            assert_eq!(take(&world, 1, 31) + take(&world, 1, 41), 2);
+            let seen = other.join().unwrap();
+            assert!(left.contains(&seen), "{seen} left at {now}");
+            assert_eq!(world.peek(now).remaining(), left[2]);
+        });
+    }
 }
 
 /// Two turns one after the other, the second of which takes the cell of the first's window again.
@@ -122,7 +142,8 @@ fn a_reset_meets_a_turn() {
     });
 }
 
-/// Blocks are handed out while the window turns: spent are no more than the limit, by two shards.
+/// Blocks are handed out while the window turns: spent are no more than the limit, by two shards, and what is left
+/// of a block is void when its sub-window is over.
 #[test]
 fn blocks_meet_the_turn_of_the_window() {
     explore(Some(PAIR), || {
@@ -132,13 +153,27 @@ fn blocks_meet_the_turn_of_the_window() {
         };
         assert_eq!(spend(&world, 0, 1), 1);
         let other = spawn(&world, move |shards| spend(shards, 0, 11) + spend(shards, 1, 11));
-        let mut admitted = spend(&world, 0, 9) + spend(&world, 0, 11);
-        admitted += other.join().unwrap();
-        for shard in [0, 1, 0, 1] {
-            admitted += spend(&world, shard, 11);
-        }
+        let late = spend(&world, 0, 9);
+        let mut admitted = spend(&world, 0, 11) + other.join().unwrap();
+        let all = |now| -> u64 { [0, 1, 0, 1].map(|shard| spend(&world, shard, now)).iter().sum() };
+        admitted += all(11);
         // All of it lies within one window, and one block may have lost a unit.
-        assert!((2..=3).contains(&admitted), "{admitted}");
+        assert!((2..=3).contains(&(late + admitted)), "{late} + {admitted}");
+        admitted += all(20);
+        // So does what is admitted from 11 to 20, when the first sub-window has expired.
+        assert!(admitted <= 4, "{admitted}");
+    });
+}
+
+/// Two threads at one shard that take a block each: none of their units is lost.
+#[test]
+fn blocks_beside_each_other_are_spent_in_full() {
+    explore(None, || {
+        let world = Arc::new(Shards::new(window(4), 1, 2).unwrap());
+        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
+        let other = spawn(&world, spend);
+        let admitted = spend(&world) + other.join().unwrap();
+        assert_eq!(admitted + (0..3).map(|_| spend(&world)).sum::<u64>(), 4);
     });
 }
 
@@ -216,6 +251,38 @@ fn a_log_of_one_keeps_readings_a_window_apart() {
         let other = other.join().unwrap();
         let after = admit(&world, 1, 35);
         apart(&[(other[0], 20), (other[1], 30), (mine, 18), (after, 35)], 10);
+    });
+}
+
+/// Preemptions a run of a thread that meets three laps.
+const LAPS: usize = 2;
+
+/// A thread with no part in three laps of a log of one, before or after them: the head they led to is seen with the entries below
+/// it, and a step that was begun at an earlier head changes no entry of theirs.
+#[test]
+fn a_head_is_seen_with_the_entries_below_it() {
+    explore(Some(LAPS), || {
+        let world = Arc::new(log(1));
+        let other = spawn(&world, |log| [20, 30, 40].map(|now| (admit(log, 1, now), now)));
+        let mine = (admit(&world, 1, 45), 45);
+        let [first, second, third] = other.join().unwrap();
+        apart(&[first, second, third, mine], 10);
+        assert_eq!(admit(&world, 1, 60), 1);
+    });
+}
+
+/// A denial beside a lap of the log tells the times of one moment: where one unit is all there is, what was asked for
+/// fits when nothing counts any more.
+#[test]
+fn a_denial_tells_the_times_of_one_moment() {
+    explore(Some(PAIR), || {
+        let world = Arc::new(log(1));
+        assert_eq!(admit(&world, 1, 1), 1);
+        let other = spawn(&world, |log| log.check_at(1, 5));
+        assert_eq!(admit(&world, 1, 11) + admit(&world, 1, 21), 2);
+        let denied = other.join().unwrap();
+        assert!(!denied.is_allowed());
+        assert_eq!(denied.retry_after(), Some(denied.reset_after()));
     });
 }
 

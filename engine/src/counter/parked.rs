@@ -88,6 +88,32 @@ fn a_reset_is_finished_by_others() {
     );
 }
 
+/// In the sub-window of the units, and when the next one has begun.
+#[test]
+fn a_give_back_is_made_or_not() {
+    for next in [None, Some(6)] {
+        let world = || {
+            let window = sub_windows();
+            if let Some(now) = next {
+                assert!(window.take(1, 1, now).is_ok());
+            }
+            window
+        };
+        let used = 2 + u64::from(next.is_some());
+        stop_everywhere(
+            world,
+            |window| window.ring.give_back(1, 2),
+            |window, number| {
+                let now = next.unwrap_or(4);
+                let left = window.peek(now).remaining();
+                assert!(left == 3 - used || left == 5 - used, "{number}: {left}");
+                assert_eq!(admitted(|| window.check(1, now)), left, "{number}");
+                assert_eq!(admitted(|| window.check(1, 20)), 3, "{number}");
+            },
+        );
+    }
+}
+
 #[test]
 fn a_claim_in_the_log_is_finished_by_others() {
     let world = || {
@@ -169,4 +195,12 @@ fn a_block_is_lost_at_worst() {
             assert_eq!(admitted(|| shards.check(0, 1, 15, || ())), 5, "{number}");
         },
     );
+}
+
+#[test]
+fn units_are_found_in_whichever_shard_they_lie() {
+    let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();
+    let shards = Shards::new(source, 2, 3).unwrap();
+    assert!(shards.check(0, 1, 1, || ()).is_allowed());
+    assert_eq!(admitted(|| shards.check(1, 1, 1, || ())), 4);
 }

@@ -18,36 +18,58 @@
 //! thread that stops between two steps stops nobody. The index of a head never goes down, and a
 //! sealed head never returns: a turn that was prepared for another head fails.
 //!
+//! Units are given back by the number of the sub-window in which they were charged. While that is the head's, one
+//! exchange lowers the head. Once it is past, its count stays, and a second row of cells, the *returns*, counts what
+//! of it was given back; so a turn and a give-back do not meet. What counts is what the head holds, less the returns
+//! of the window. The head names no sub-window to which units can still be returned in both ways: returns are
+//! written only after it was seen sealed or beyond. A reader that misses a return counts too much, never too little.
+//! Returned units keep their place in the head until they expire. So returns are believed up to the *spare*, what a word
+//! holds beyond the limit: then what keeps to the limit fits the word.
+//!
 //! A reset puts a head of no units in the state *resetting*; whoever charges next empties the cells of
-//! the window by naming them with a count of 0 (so that a late recorder's step fails), then opens
-//! the head. Cells are not changed otherwise, so a reader needs no second look at the head: a cell
+//! the window by naming them with a count of 0 (so that a late recorder's step fails), then their returns, then opens
+//! the head. Who returns units reads the cell of the returns before the count, so it fails or finds the count of 0. Cells are not changed otherwise, so a reader needs no second look at the head: a cell
 //! that names a later sub-window than the one looked for says that the head has moved on. A head that was reset
 //! and charged to the same units again is met only by charges that need the units alone, since
-//! who turns the head looks at the cells after the seal.
+//! who turns the head looks at the cells after the seal; one that was admitted for the sake of returns from before the
+//! reset counts as made before the reset, which forgot it. The same holds of a head that was lowered and charged again.
 //!
 //! # Orderings
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | R1 head, load | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
-//! | R2 head, exchange | acquire, release | R1 | as R1 |
-//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again |
-//! | R4 cell, exchange | release | R3 | as R3 |
-
-use alloc::{boxed::Box, vec::Vec};
+//! | R1 head, load, but by a reset | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
+//! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange |
+//! | R5 latest return | relaxed | none: who misses it counts what was given back | - |
+//! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - |
 
 use crossbeam_utils::CachePadded;
 
+use crate::backoff::Backoff;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::CounterError;
+use super::cells::Cells;
 use super::span::{Span, Status, Word};
 
 /// The units of the last window, whatever the limit.
 #[derive(Debug)]
 pub(super) struct Ring {
     span: Span,
-    head: CachePadded<AtomicU64>,
-    cells: Box<[AtomicU64]>,
+    /// Returns of a window beyond this count as if they had not been given back.
+    spare: u64,
+    front: CachePadded<Front>,
+    /// What was charged in past sub-windows.
+    cells: Cells,
+    /// What of it was given back when they were past.
+    returns: Cells,
+}
+
+/// What each check reads.
+#[derive(Debug)]
+struct Front {
+    head: AtomicU64,
+    /// The latest sub-window that has returns; 0 for none.
+    latest_return: AtomicU64,
 }
 
 /// The units that count at an instant.
@@ -56,7 +78,9 @@ pub(super) struct Usage {
     /// The sub-window of the instant, or the head's if that is later.
     pub(super) index: u64,
     pub(super) units: u64,
-    /// The sub-window of the newest units.
+    /// The same with what was given back of past sub-windows: what the head holds.
+    pub(super) charged: u64,
+    /// The sub-window of the newest units, given back or not.
     newest: u64,
 }
 
@@ -78,13 +102,12 @@ pub(super) enum Charge {
 }
 
 impl Ring {
-    pub(super) fn new(span: Span) -> Result<Self, CounterError> {
-        let count = span.count() as usize + 1;
-        let mut cells = Vec::new();
-        cells.try_reserve_exact(count).map_err(|_| CounterError::OutOfMemory)?;
-        cells.resize_with(count, AtomicU64::default);
-        let head = CachePadded::new(AtomicU64::new(span.pack(Word::open(1, 0))));
-        Ok(Self { span, head, cells: cells.into_boxed_slice() })
+    /// For limits of up to `limit`, which a word holds.
+    pub(super) fn new(span: Span, limit: u64) -> Result<Self, CounterError> {
+        let spare = span.most_units() - limit;
+        let head = AtomicU64::new(span.pack(Word::open(1, 0)));
+        let front = CachePadded::new(Front { head, latest_return: AtomicU64::new(0) });
+        Ok(Self { span, spare, front, cells: Cells::new(span)?, returns: Cells::new(span)? })
     }
 
     #[inline]
@@ -93,45 +116,84 @@ impl Ring {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        size_of::<Self>() + self.cells.len() * size_of::<AtomicU64>()
+        size_of::<Self>() + self.cells.bytes() + self.returns.bytes()
     }
 
-    /// Adds at `now` what `grant` makes of the units that count, if it grants any; else tells when no
-    /// more than `room` units count.
+    /// Adds at `now` what `grant` makes of the units that count, if it grants any; else tells when it does.
     #[inline]
-    pub(super) fn charge(&self, now: u64, room: u64, grant: impl Fn(u64) -> Option<u64>) -> Charge {
+    pub(super) fn charge(&self, now: u64, grant: impl Fn(&Usage) -> Option<u64>) -> Charge {
+        let mut backoff = Backoff::new();
         loop {
-            let bits = self.head.load(Ordering::Acquire); // R1
+            let bits = self.front.head.load(Ordering::Acquire); // R1
             let head = self.span.unpack(bits);
             let Some(usage) = self.usage_at(head, now) else { continue };
-            let Some(units) = grant(usage.units) else {
-                match self.fits_after(head, usage, room, now) {
+            let Some(units) = grant(&usage) else {
+                match self.fits_after(head, usage, now, |usage| grant(usage).is_some()) {
                     Some(fits_after) => return Charge::Refused { usage, fits_after },
                     None => continue,
                 }
             };
-            let after = Word::open(usage.index, usage.units + units);
-            if self.is_ready(bits, head, usage.index) && self.exchange(bits, after) {
-                let usage = Usage { units: after.units, newest: usage.index, ..usage };
+            let after = Word::open(usage.index, usage.charged + units);
+            if !self.is_ready(bits, head, usage.index) {
+                continue;
+            }
+            if self.exchange(bits, after) {
+                let (counted, charged) = (usage.units + units, after.units);
+                let usage = Usage { units: counted, charged, newest: usage.index, ..usage };
                 return Charge::Made { units, usage };
+            }
+            backoff = backoff.pause();
+        }
+    }
+
+    /// What counts at `now`, and how long after `now` it fits: 0 if it does.
+    pub(super) fn look(&self, now: u64, fits: impl Fn(&Usage) -> bool) -> (Usage, u64) {
+        loop {
+            let head = self.span.unpack(self.front.head.load(Ordering::Acquire)); // R1
+            let Some(usage) = self.usage_at(head, now) else { continue };
+            if fits(&usage) {
+                return (usage, 0);
+            }
+            if let Some(fits_after) = self.fits_after(head, usage, now, &fits) {
+                return (usage, fits_after);
             }
         }
     }
 
-    /// The units that count at `now`.
-    pub(super) fn usage(&self, now: u64) -> Usage {
+    /// Gives back units that were charged in the sub-window `index`, as far as they count.
+    pub(super) fn give_back(&self, index: u64, units: u64) {
         loop {
-            let head = self.span.unpack(self.head.load(Ordering::Acquire)); // R1
-            if let Some(usage) = self.usage_at(head, now) {
-                return usage;
+            let bits = self.front.head.load(Ordering::Acquire); // R1
+            let head = self.span.unpack(bits);
+            let is_past = match head.status {
+                _ if head.index > index => true,
+                Status::Open => {
+                    // What was charged before a reset may be more than there is.
+                    let less = Word { units: head.units.saturating_sub(units), ..head };
+                    if self.exchange(bits, less) {
+                        return;
+                    }
+                    false
+                }
+                Status::Sealed => self.record(head),
+                Status::Resetting => return,
+            };
+            if is_past {
+                return self.give_back_past(index, units);
             }
         }
+    }
+
+    fn give_back_past(&self, index: u64, units: u64) {
+        self.front.latest_return.fetch_max(index, Ordering::Relaxed); // R5
+        // Where a later sub-window has the cell of the returns, it has that of the count.
+        self.returns.add(index, units, || self.cells.units_of(index));
     }
 
     /// Makes nothing count any more.
     pub(super) fn reset(&self, now: u64) {
         loop {
-            let bits = self.head.load(Ordering::Acquire); // R1
+            let bits = self.front.head.load(Ordering::Relaxed); // R6
             let head = self.span.unpack(bits);
             let status = Status::Resetting;
             let reset = Word { index: self.index_at(head, now), units: 0, status };
@@ -172,8 +234,29 @@ impl Ring {
     #[inline]
     fn usage_at(&self, head: Word, now: u64) -> Option<Usage> {
         let index = self.index_at(head, now);
-        let units = if index == head.index { head.units } else { self.units_at(head, index)? };
-        Some(Usage { index, units, newest: head.index })
+        let charged = if index == head.index { head.units } else { self.units_at(head, index)? };
+        let units = self.less(charged, self.returned(index)?);
+        Some(Usage { index, units, charged, newest: head.index })
+    }
+
+    /// What was given back of the window before `index`; `None` when the head has moved on.
+    #[inline]
+    fn returned(&self, index: u64) -> Option<u64> {
+        match self.front.latest_return.load(Ordering::Relaxed) {
+            0 => Some(0), // R5
+            latest => self.sum_returned(latest, index),
+        }
+    }
+
+    #[cold]
+    fn sum_returned(&self, latest: u64, index: u64) -> Option<u64> {
+        self.returns.sum(self.span.oldest(index), index.min(latest + 1))
+    }
+
+    /// What counts of units some of which were returned. Saturates where the head is being reset.
+    #[inline]
+    fn less(&self, charged: u64, returned: u64) -> u64 {
+        charged.saturating_sub(returned.min(self.spare))
     }
 
     /// What is left of the head's units at a later sub-window; `None` when the head has moved on.
@@ -184,43 +267,26 @@ impl Ring {
             return Some(0);
         }
         // Saturates where the head is being reset and its cells are not empty yet.
-        Some(head.units.saturating_sub(self.sum(oldest, still)?))
+        Some(head.units.saturating_sub(self.cells.sum(oldest, still)?))
     }
 
-    /// The counts of the sub-windows from `first` to before `end`.
-    fn sum(&self, first: u64, end: u64) -> Option<u64> {
-        let mut sum = 0;
-        for index in first..end {
-            sum += self.units_of(index)?;
-        }
-        Some(sum)
-    }
-
-    /// The count of a past sub-window; `None` when its cell has been taken by a later one.
-    fn units_of(&self, index: u64) -> Option<u64> {
-        let cell = self.span.unpack(self.cell(index).load(Ordering::Acquire)); // R3
-        match cell.index.cmp(&index) {
-            // Nothing was charged in it.
-            core::cmp::Ordering::Less => Some(0),
-            core::cmp::Ordering::Equal => Some(cell.units),
-            core::cmp::Ordering::Greater => None,
-        }
-    }
-
-    fn cell(&self, index: u64) -> &AtomicU64 {
-        &self.cells[index as usize % self.cells.len()]
-    }
-
-    /// How long after `now` at most `room` units count; `None` when the head has moved on.
+    /// How long after `now` what is left of the usage lets it fit; `None` when the head has moved on.
     #[cold]
-    fn fits_after(&self, head: Word, usage: Usage, room: u64, now: u64) -> Option<u64> {
-        let mut left = usage.units;
+    fn fits_after(
+        &self,
+        head: Word,
+        mut usage: Usage,
+        now: u64,
+        fits: impl Fn(&Usage) -> bool,
+    ) -> Option<u64> {
+        let mut returned = self.returned(usage.index)?;
         for index in self.span.oldest(usage.index)..head.index {
-            if left <= room {
-                break;
+            if returned > 0 {
+                returned = returned.saturating_sub(self.returns.units_of(index)?);
             }
-            left = left.saturating_sub(self.units_of(index)?);
-            if left <= room {
+            usage.charged = usage.charged.saturating_sub(self.cells.units_of(index)?);
+            usage.units = self.less(usage.charged, returned);
+            if fits(&usage) {
                 return Some(self.span.expires_after(index, now));
             }
         }
@@ -230,8 +296,10 @@ impl Ring {
     /// Records the count of a sealed head; false when the head has moved on.
     #[cold]
     fn record(&self, head: Word) -> bool {
-        let Some(past) = self.sum(self.span.oldest(head.index), head.index) else { return false };
-        self.name(Word::open(head.index, head.units.saturating_sub(past)));
+        let Some(past) = self.cells.sum(self.span.oldest(head.index), head.index) else {
+            return false;
+        };
+        self.cells.name(Word::open(head.index, head.units.saturating_sub(past)));
         true
     }
 
@@ -239,30 +307,8 @@ impl Ring {
     #[cold]
     fn empty(&self, index: u64) {
         for index in self.span.oldest(index)..index {
-            self.name_anew(Word::open(index, 0));
-        }
-    }
-
-    /// Lets a cell name the sub-window, unless it names that or a later one.
-    fn name(&self, word: Word) {
-        self.write(word, |seen| seen.index < word.index);
-    }
-
-    /// As `name`, also where the cell names the sub-window with another count.
-    fn name_anew(&self, word: Word) {
-        self.write(word, |seen| seen.index <= word.index && seen != word);
-    }
-
-    fn write(&self, word: Word, wanted: impl Fn(Word) -> bool) {
-        let cell = self.cell(word.index);
-        let mut seen = cell.load(Ordering::Acquire); // R3
-        while wanted(self.span.unpack(seen)) {
-            let new = self.span.pack(word);
-            // R4
-            match cell.compare_exchange(seen, new, Ordering::Release, Ordering::Acquire) {
-                Ok(_) => return,
-                Err(current) => seen = current,
-            }
+            self.cells.name_anew(Word::open(index, 0));
+            self.returns.name_anew(Word::open(index, 0));
         }
     }
 
@@ -270,6 +316,6 @@ impl Ring {
     fn exchange(&self, bits: u64, new: Word) -> bool {
         let new = self.span.pack(new);
         // R2
-        self.head.compare_exchange(bits, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.front.head.compare_exchange(bits, new, Ordering::Release, Ordering::Relaxed).is_ok()
     }
 }

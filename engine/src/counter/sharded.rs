@@ -47,11 +47,13 @@ const UNUSED_SHARE: u64 = 16;
 /// * A cost of 1 is denied only when no shard has a unit left, but for blocks that another thread is just taking. A higher cost is paid by
 ///   the counter or by one shard as a whole, so it can be denied while units lie in parts.
 /// * Lock-free: a thread that stops anywhere keeps nobody from deciding; at worst a block it has taken is lost.
+/// * A [`Reservation`](crate::Reservation) and a [`LimitSet`](crate::LimitSet) give back to the counter what they took from a
+///   block, exactly as the `SubWindowCounter` does; the shards keep what they have.
 /// * [`Decision::remaining`] of an admitted check says what is left of the block at least; that of a denied one
 ///   and of a peek counts the shards, one after the other.
 ///
 /// # Cost
-/// 8 bytes a sub-window, 128 bytes a shard. A check is O(1) while its shard has units, and one in
+/// 16 bytes a sub-window, 128 bytes a shard. A check is O(1) while its shard has units, and one in
 /// `block` is that of a `SubWindowCounter`; a denial is O(N + shards) and writes nothing.
 ///
 /// ```
@@ -67,7 +69,7 @@ const UNUSED_SHARE: u64 = 16;
 #[derive(Debug)]
 pub struct ShardedCounter<C = TscClock> {
     pub(super) shards: Shards,
-    clock: C,
+    pub(super) clock: C,
 }
 
 impl ShardedCounter {
@@ -127,12 +129,12 @@ impl<C: Clock> ShardedCounter<C> {
     /// As [`ShardedCounter::check_n`], at a time the caller gives, on the scale of the counter's clock.
     #[inline]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let seat = Seat::here();
-        let shard = seat.among(self.shards.words.len());
+        let (seat, shard) = self.seat();
         self.shards.check(shard, cost, Span::instant(now.as_nanos()), || seat.move_on())
     }
 
-    /// What a check would find, without charging anything. Units in other shards count as left. O(shards).
+    /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
+    /// the limit. Units in other shards count as left. O(shards).
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }
@@ -181,6 +183,13 @@ impl<C: Clock> ShardedCounter<C> {
     fn now(&self) -> u64 {
         Span::instant(self.clock.now().as_nanos())
     }
+
+    /// This thread's seat, and its shard.
+    #[inline]
+    pub(super) fn seat(&self) -> (Seat, usize) {
+        let seat = Seat::here();
+        (seat, seat.among(self.shards.words.len()))
+    }
 }
 
 #[derive(Debug)]
@@ -212,12 +221,26 @@ impl Shards {
         }
         match self.spend(shard, cost, now, crowded) {
             Some(left) => self.paid(left, now),
-            None => self.check_source(shard, cost, now),
+            None => self.take_from_source(shard, cost, now).0,
+        }
+    }
+
+    /// As `check` of a cost above 0, with the sub-window in which the units were charged.
+    pub(super) fn take(
+        &self,
+        shard: usize,
+        cost: u64,
+        now: u64,
+        crowded: impl Fn(),
+    ) -> (Decision, Option<u64>) {
+        match self.spend(shard, cost, now, crowded) {
+            Some(left) => (self.paid(left, now), Some(left.index)),
+            None => self.take_from_source(shard, cost, now),
         }
     }
 
     #[cold]
-    fn check_source(&self, shard: usize, cost: u64, now: u64) -> Decision {
+    fn take_from_source(&self, shard: usize, cost: u64, now: u64) -> (Decision, Option<u64>) {
         match self.source.take(cost, self.block.max(cost), now) {
             Ok(taken) => {
                 let rest = taken.units - cost;
@@ -226,17 +249,25 @@ impl Shards {
                 }
                 let left = self.source.limit - taken.usage.units + rest;
                 let reset_after = taken.usage.reset_after(self.source.ring.span(), now);
-                Decision::allowed(self.source.limit, left, reset_after)
+                let decision = Decision::allowed(self.source.limit, left, reset_after);
+                (decision, Some(taken.usage.index))
             }
-            Err(denied) => self.search(cost, now).unwrap_or_else(|| self.denied(denied, now)),
+            Err(denied) => {
+                let held = self.held(now);
+                match self.search(cost, held, now) {
+                    Some(left) => (self.paid(left, now), Some(left.index)),
+                    None => (self.with_held(denied, held), None),
+                }
+            }
         }
     }
 
-    /// Pays from whichever shard has the units.
-    fn search(&self, cost: u64, now: u64) -> Option<Decision> {
-        (0..self.words.len())
-            .find_map(|shard| self.spend(shard, cost, now, || ()))
-            .map(|left| self.paid(left, now))
+    /// Pays from whichever shard has the units, of all those that are `held`.
+    fn search(&self, cost: u64, held: u64, now: u64) -> Option<Word> {
+        if held < cost {
+            return None;
+        }
+        (0..self.words.len()).find_map(|shard| self.spend(shard, cost, now, || ()))
     }
 
     /// What is left of the block after `cost` units of it.
@@ -281,27 +312,29 @@ impl Shards {
     }
 
     pub(super) fn peek(&self, now: u64) -> Decision {
-        let seen = self.source.peek(now);
-        let left = self.left(seen.remaining(), now);
-        Decision::allowed(self.source.limit, left, nanos(seen.reset_after()))
+        self.look(0, now)
     }
 
-    /// A denial of the source, with what the shards have.
-    fn denied(&self, denied: Decision, now: u64) -> Decision {
-        let left = self.left(denied.remaining(), now);
-        let reset_after = nanos(denied.reset_after());
-        match denied.retry_after() {
-            Some(wait) => Decision::denied(self.source.limit, left, nanos(wait), reset_after),
-            None => Decision::never(self.source.limit, left, reset_after),
-        }
+    /// What a check of `cost` would find. A peek is denied where a cost of 1 has to wait for debt.
+    pub(super) fn look(&self, cost: u64, now: u64) -> Decision {
+        let answer = self.with_held(self.source.look(cost, now), self.held(now));
+        let holds = |word| self.units_in(word, now) >= cost.max(1);
+        if self.words.iter().any(|word| holds(word)) { answer.admitted() } else { answer }
     }
 
-    fn left(&self, source: u64, now: u64) -> u64 {
-        let held = |word: &CachePadded<AtomicU64>| {
-            self.alive(word.load(Ordering::Relaxed), now).map_or(0, |block| block.units)
-        };
-        let held: u64 = self.words.iter().map(held).sum();
-        source.saturating_add(held).min(self.source.limit)
+    /// An answer of the source, with what the shards hold.
+    fn with_held(&self, answer: Decision, held: u64) -> Decision {
+        let left = answer.remaining().saturating_add(held);
+        answer.with_remaining(left.min(self.source.limit))
+    }
+
+    /// The units in all shards, one looked at after the other.
+    fn held(&self, now: u64) -> u64 {
+        self.words.iter().map(|word| self.units_in(word, now)).sum()
+    }
+
+    fn units_in(&self, word: &AtomicU64, now: u64) -> u64 {
+        self.alive(word.load(Ordering::Relaxed), now).map_or(0, |block| block.units)
     }
 
     #[inline]
@@ -331,6 +364,23 @@ impl Shards {
     }
 }
 
-fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_in_another_shard_are_found_unless_they_lie_in_parts() {
+        let source = SubWindows::new(4, Duration::from_mins(1), 60).expect("in range");
+        let shards = Shards::new(source, 2, 2).expect("in range");
+        let check = |shard, cost| shards.check(shard, cost, 0, || ());
+        assert!(check(0, 1).is_allowed());
+        assert!(check(1, 1).is_allowed());
+
+        let in_parts = check(0, 2);
+        assert!(!in_parts.is_allowed());
+        assert_eq!(in_parts.remaining(), 2);
+        assert!(check(0, 1).is_allowed());
+        assert!(check(0, 1).is_allowed(), "the last unit lies in shard 1");
+        assert!(!check(0, 1).is_allowed());
+    }
 }

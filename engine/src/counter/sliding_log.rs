@@ -37,7 +37,10 @@ const HORIZON: u64 = 1 << 62;
 /// * Where checks meet, a unit may count from the reading of a check that met its own, if that is later: for
 ///   longer, never for less.
 ///
-/// There is no refund, and nothing is charged beyond the limit: a log has no place for either.
+/// There is no refund, no reservation and no place in a [`LimitSet`](crate::LimitSet). A check is decided by the unit that stands `limit`
+/// places before its own, and places are given once: one whose unit was taken back would go on counting, and to
+/// close the gap the others would have to move while checks are decided by them. To ask several limits and a log,
+/// reserve the others, ask the log last, and commit: `LimitSet` shows it. Nothing is charged beyond the limit either.
 ///
 /// # Cost
 /// 8 bytes for each unit of the next power of two above the limit. A check of one unit is two exchanges, and O(1) as

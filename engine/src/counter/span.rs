@@ -1,5 +1,7 @@
 //! Sub-windows of time, and words that name one.
 
+use core::time::Duration;
+
 use super::CounterError;
 
 /// Readings beyond this are taken for this one: 2^61 ns, 73 years. Nothing expires then.
@@ -85,6 +87,11 @@ impl Span {
     #[inline]
     pub(super) fn expires_after(self, index: u64, now: u64) -> u64 {
         ((index + self.count) * self.width).saturating_sub(now)
+    }
+
+    /// The longest that a unit counts: from the begin of its sub-window.
+    pub(super) fn longest(self) -> Duration {
+        Duration::from_nanos((self.count + 1) * self.width)
     }
 
     #[inline]

@@ -24,20 +24,26 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// * At most `limit` units are admitted in any interval as long as the window. The oldest sub-window, which
 ///   the interval may touch in part, counts as a whole. The price: a unit counts for up to
 ///   `window + window / N`, so steady demand gets at least `N / (N + 1)` of the limit.
-/// * A check is admitted or denied as a whole by one exchange of one word. Nothing is
-///   taken back, so nobody is denied because of somebody who is denied too.
+/// * A check is admitted or denied as a whole by one exchange of one word. It takes nothing
+///   back, so nobody is denied because of a check that is denied too.
+/// * A [`Reservation`](crate::Reservation) and a [`LimitSet`](crate::LimitSet) give back exactly what they took, as long as it
+///   counts, in whichever sub-window that was; what is given back is there for others from then on. Only after a reset can
+///   it be taken from what others were charged since.
 /// * Lock-free: a thread that stops anywhere keeps nobody from deciding. A denial writes nothing.
 /// * A `now` that is earlier than that of another check mints nothing: what it is admitted counts in the
 ///   latest sub-window so far. Between callers whose `now`s differ by up to `d`, the guarantee holds
 ///   for intervals of `window - d` of their readings.
 /// * Readings beyond 2^61 ns (73 years) are taken for that one.
 ///
-/// The sub-window is rounded up to a nanosecond. There is no refund: what was admitted in a sub-window that is
-/// over can not be taken out of it while others decide by its count, and taking it out of the present one would
-/// admit more than the limit later.
+/// The sub-window is rounded up to a nanosecond. There is no refund without a receipt: who does not say in which
+/// sub-window the units were admitted would have them taken out of the present one, and admit more than the limit later.
+///
+/// `reset_after` lasts to the end of the newest units that count, or that were given back since. What is given back of a sub-window
+/// after the next one was charged keeps its place in the word until it expires; what of such units exceeds, in a window, the bits
+/// that the word has beyond the limit counts until then. Limits of up to 1/1025 of the highest that can be made never meet this.
 ///
 /// # Cost
-/// 8 bytes a sub-window, and 384 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N).
+/// 16 bytes a sub-window, and 512 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N).
 ///
 /// ```
 /// use core::time::Duration;
@@ -53,8 +59,8 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// ```
 #[derive(Debug)]
 pub struct SubWindowCounter<C = DefaultClock> {
-    window: SubWindows,
-    clock: C,
+    pub(super) window: SubWindows,
+    pub(super) clock: C,
 }
 
 #[cfg(feature = "std")]
@@ -113,7 +119,8 @@ impl<C: Clock> SubWindowCounter<C> {
         self.window.check(cost, Span::instant(now.as_nanos()))
     }
 
-    /// What a check would find, without charging anything.
+    /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
+    /// the limit.
     #[inline]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
@@ -171,7 +178,7 @@ impl SubWindows {
         if count == 0 || count > MAX_SUB_WINDOWS {
             return Err(CounterError::SubWindows);
         }
-        Ok(Self { limit, ring: Ring::new(Span::new(limit, nanos, count)?)? })
+        Ok(Self { limit, ring: Ring::new(Span::new(limit, nanos, count)?, limit)? })
     }
 
     #[inline]
@@ -180,10 +187,7 @@ impl SubWindows {
             return self.peek(now);
         }
         match self.take(cost, cost, now) {
-            Ok(taken) => {
-                let left = self.limit - taken.usage.units;
-                Decision::allowed(self.limit, left, self.reset_after(&taken.usage, now))
-            }
+            Ok(taken) => self.allowed(&taken.usage, now),
             Err(denied) => denied,
         }
     }
@@ -191,34 +195,54 @@ impl SubWindows {
     /// Takes `least` units, and what else fits up to `most`.
     #[inline]
     pub(super) fn take(&self, least: u64, most: u64, now: u64) -> Result<Taken, Decision> {
-        let Some(room) = self.limit.checked_sub(least) else {
-            let seen = self.peek(now);
-            let reset_after = u64::try_from(seen.reset_after().as_nanos()).unwrap_or(u64::MAX);
-            return Err(Decision::never(self.limit, seen.remaining(), reset_after));
-        };
-        let grant = |used| (used <= room).then(|| most.min(self.limit - used));
-        match self.ring.charge(now, room, grant) {
+        let Some(room) = self.limit.checked_sub(least) else { return Err(self.look(least, now)) };
+        let grant =
+            |usage: &Usage| (usage.units <= room).then(|| most.min(self.limit - usage.units));
+        match self.ring.charge(now, grant) {
             Charge::Made { units, usage } => Ok(Taken { units, usage }),
-            Charge::Refused { usage, fits_after } => {
-                let left = self.limit.saturating_sub(usage.units);
-                let reset_after = self.reset_after(&usage, now);
-                Err(Decision::denied(self.limit, left, fits_after, reset_after))
+            Charge::Refused { usage, fits_after } => Err(self.denied(&usage, fits_after, now)),
+        }
+    }
+
+    /// What a check of `cost` would find; of 0, whether the units that count are within the limit.
+    pub(super) fn look(&self, cost: u64, now: u64) -> Decision {
+        let room = self.limit.checked_sub(cost);
+        let fits = |usage: &Usage| room.is_none_or(|room| usage.units <= room);
+        match self.ring.look(now, fits) {
+            (usage, _) if room.is_none() => {
+                Decision::never(self.limit, self.left(&usage), self.reset_after(&usage, now))
             }
+            (usage, 0) => self.allowed(&usage, now),
+            (usage, fits_after) => self.denied(&usage, fits_after, now),
         }
     }
 
     pub(super) fn peek(&self, now: u64) -> Decision {
-        let usage = self.ring.usage(now);
-        let left = self.limit.saturating_sub(usage.units);
-        Decision::allowed(self.limit, left, self.reset_after(&usage, now))
+        self.look(0, now)
     }
 
     pub(super) fn charge(&self, cost: u64, now: u64) -> Decision {
         let most = self.ring.span().most_units();
         if cost > 0 {
-            self.ring.charge(now, 0, |used| Some(cost.min(most - used)));
+            self.ring.charge(now, |usage| Some(cost.min(most - usage.charged)));
         }
         self.peek(now)
+    }
+
+    #[inline]
+    pub(super) fn allowed(&self, usage: &Usage, now: u64) -> Decision {
+        Decision::allowed(self.limit, self.left(usage), self.reset_after(usage, now))
+    }
+
+    fn denied(&self, usage: &Usage, fits_after: u64, now: u64) -> Decision {
+        let reset_after = self.reset_after(usage, now);
+        Decision::denied(self.limit, self.left(usage), fits_after, reset_after)
+    }
+
+    /// None where debt was charged beyond the limit.
+    #[inline]
+    fn left(&self, usage: &Usage) -> u64 {
+        self.limit.saturating_sub(usage.units)
     }
 
     #[inline]

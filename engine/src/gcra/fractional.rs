@@ -63,6 +63,11 @@ impl Fractional {
         Some(Self::new(rounded, period, count))
     }
 
+    /// The quota with its interval rounded up to a whole unit.
+    pub(crate) const fn rounded(&self) -> &Gcra {
+        &self.rounded
+    }
+
     #[inline(never)]
     fn new(rounded: &Gcra, period: u64, count: u64) -> Self {
         let interval = Self::interval(rounded.scale, period, count);

@@ -34,6 +34,14 @@ impl Block {
         tat >= self.end
     }
 
+    /// The units whose intervals end by `tat`.
+    pub(super) fn up_to(self, gcra: &Gcra, tat: u64) -> Self {
+        let beyond = self.end.saturating_sub(tat).div_ceil(gcra.interval()).min(self.units);
+        // Saturates as `start` does.
+        let end = self.end.saturating_sub(beyond * gcra.interval());
+        Self { end, units: self.units - beyond }
+    }
+
     /// What is left after `cost` units have been used at `now`; `None` when they may not be.
     ///
     /// Those used are the first that have not begun at `now`, and they must end by `now + tau`:

@@ -1,13 +1,18 @@
 //! One entry: who may use the units of a lease, and how an entry passes to another one.
 //!
 //! ```text
-//! state   generation (47) | busy (1) | units left (16)
+//! state   generation (46) | spoiled (1) | busy (1) | units left (16)
 //! ```
 //!
 //! A *generation* counts the leases an entry has held. Key and end belong to the state's generation
 //! and are written only while it is busy, by the thread that made it so. Within a generation the
-//! units only become fewer, and 2^47 leases take years; so a compare-and-swap on the state that
+//! units only become fewer, and 2^46 leases take years; so a compare-and-swap on the state that
 //! succeeds proves that key and end, read after the state, were its own.
+//!
+//! Who lowers the word of a key takes from its leases what lies beyond the new value. An entry that is
+//! busy then is *spoiled*: what comes of it may have been charged before, so it ends empty. Charges follow
+//! the step that makes an entry busy, so whoever lowers the word after a charge finds the lease it became,
+//! or the entry busy.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
@@ -18,9 +23,11 @@
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 |
 //! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of |
 //! | L6 state, second look | relaxed | ordered after L2 by its acquire | - |
+//! | L7 fence, after begin | release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it |
+//! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - |
 
 use crate::key::KeyHash;
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering, fence};
 
 use super::block::Block;
 use super::heat::Heat;
@@ -28,7 +35,8 @@ use super::heat::Heat;
 const UNITS_BITS: u32 = 16;
 const UNITS_MASK: u64 = (1 << UNITS_BITS) - 1;
 const BUSY: u64 = 1 << UNITS_BITS;
-const GENERATION: u64 = BUSY << 1;
+const SPOILED: u64 = BUSY << 1;
+const GENERATION: u64 = SPOILED << 1;
 
 const _: () = assert!(super::heat::MOST <= UNITS_MASK);
 
@@ -76,6 +84,11 @@ impl State {
     /// A busy state with its lease in place.
     const fn published(self, units: u64) -> Self {
         Self(self.0 & !BUSY | units)
+    }
+
+    /// A busy state of which nothing may come.
+    const fn spoiled(self) -> Self {
+        Self(self.0 | SPOILED)
     }
 }
 
@@ -140,13 +153,34 @@ impl Entry {
             .is_ok()
     }
 
+    /// Replaces the lease of `key` by what `keep` says of it, and spoils what another thread is busy with
+    /// here; `false` when somebody else was there first.
+    #[must_use]
+    pub(super) fn trim(&self, key: KeyHash, keep: impl Fn(Block) -> Block) -> bool {
+        let state = State(self.state.load(Ordering::Acquire));
+        if state.is_busy() {
+            let (from, to) = (state.0, state.spoiled().0);
+            return self
+                .state
+                .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok();
+        }
+        let lease = self.lease_in(state);
+        let kept = keep(lease.block);
+        if lease.block.units == 0 || !lease.is_of(key) || kept == lease.block {
+            return true;
+        }
+        self.begin(lease).map(|filling| filling.publish(key, kept)).is_some()
+    }
+
     /// Ends the lease, whose units are the caller's from here on, and makes the entry busy.
     pub(super) fn begin(&self, lease: Lease) -> Option<Filling<'_>> {
         let busy = lease.state.begun();
         self.state
             .compare_exchange(lease.state.0, busy.0, Ordering::Relaxed, Ordering::Relaxed)
-            .is_ok()
-            .then_some(Filling { entry: self, busy })
+            .ok()?;
+        fence(Ordering::Release);
+        Some(Filling { entry: self, busy })
     }
 }
 
@@ -159,14 +193,14 @@ pub(super) struct Filling<'e> {
 }
 
 impl Filling<'_> {
-    /// Puts a lease of `key` into the entry.
-    pub(super) fn publish(self, key: KeyHash, block: Block) {
+    /// Puts a lease of `key` into the entry, unless it has been spoiled: `false`, and it is empty.
+    pub(super) fn publish(self, key: KeyHash, block: Block) -> bool {
         self.entry.key.store(key.to_bits(), Ordering::Release);
         self.entry.end.store(block.end, Ordering::Release);
-        self.finish(block.units);
+        self.finish(block.units)
     }
 
-    /// Puts back the units of the lease that the entry held before.
+    /// Puts back the units of the lease that the entry held before, unless it has been spoiled.
     pub(super) fn restore(self, lease: Lease) {
         self.finish(lease.block.units);
     }
@@ -176,7 +210,20 @@ impl Filling<'_> {
         self.finish(0);
     }
 
-    fn finish(self, units: u64) {
-        self.entry.state.store(self.busy.published(units).0, Ordering::Release);
+    /// Whether nobody has spoiled the entry yet.
+    pub(super) fn is_whole(&self) -> bool {
+        self.entry.state.load(Ordering::Relaxed) == self.busy.0
+    }
+
+    fn finish(self, units: u64) -> bool {
+        let (busy, state) = (self.busy, &self.entry.state);
+        let finished = state
+            .compare_exchange(busy.0, busy.published(units).0, Ordering::Release, Ordering::Relaxed)
+            .is_ok();
+        if !finished {
+            // Nobody else ends what is spoiled.
+            state.store(busy.published(0).0, Ordering::Release);
+        }
+        finished
     }
 }

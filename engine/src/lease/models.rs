@@ -67,7 +67,8 @@ impl World {
         let entry = self.leases.stripes[stripe].entry(key);
         loop {
             if let Some(filling) = entry.lease().and_then(|lease| entry.begin(lease)) {
-                return filling.publish(key, Block { end, units });
+                assert!(filling.publish(key, Block { end, units }));
+                return;
             }
         }
     }
@@ -96,6 +97,17 @@ impl World {
         let (gcra, table) = (&self.gcra, &self.table);
         let check = Check { gcra, table, key, cost: 0, now: NOW, reread: || NOW };
         self.leases.peek(Seat::at(stripe), &check).remaining()
+    }
+
+    /// Lowers the key's word by so many units, at most to none, as a refund or a reset does.
+    fn lower(&self, key: KeyHash, units: u64) {
+        let lowered = |tat: u64| tat.saturating_sub(units).max(NOW);
+        let home = self.table.home(key);
+        if let Update::Written { before, .. } =
+            home.update(NOW, || NOW, |tat, _| (tat > NOW).then(|| lowered(tat)))
+        {
+            self.leases.lowered(&self.gcra, key, lowered(before));
+        }
     }
 
     fn return_all(&self, stripe: usize) {
@@ -319,5 +331,55 @@ fn a_lease_that_is_taken_stolen_and_displaced_is_used_once() {
         assert!(world.tat(KEY) >= FULL - 2 + admitted + world.units(0, KEY));
         assert!(world.tat(KEY) <= FULL);
         assert_eq!(world.tat(OTHER) - NOW, 1 + world.units(0, OTHER));
+    });
+}
+
+/// A lease is taken while its key is reset: what was charged before is leased to nobody afterwards.
+#[test]
+fn a_lease_that_is_being_taken_does_not_outlive_a_reset() {
+    explore(None, || {
+        let world = World::new();
+        world.set(KEY, NOW + 5);
+        world.warm(0, KEY);
+        let owner = spawn(&world, |world| world.check(0, KEY));
+        world.lower(KEY, FULL);
+        assert!(owner.join().unwrap());
+        let charged = world.tat(KEY).saturating_sub(NOW);
+        assert!(world.units(0, KEY) <= charged, "{charged}");
+    });
+}
+
+/// A thread gives its lease back while its key is reset: it is back, or forgotten.
+#[test]
+fn a_lease_that_is_being_returned_does_not_outlive_a_reset() {
+    explore(None, || {
+        let world = World::new();
+        world.set(KEY, NOW + 5);
+        world.lease(0, KEY, NOW + 5, LEAST);
+        let owner = spawn(&world, |world| world.return_all(0));
+        world.lower(KEY, FULL);
+        owner.join().unwrap();
+        assert_eq!((world.tat(KEY), world.units(0, KEY)), (NOW, 0));
+    });
+}
+
+/// Two units are given back of a key with no room, all of whose last charges lie in a lease that is being
+/// used: two of the lease's four units are left to use, or to have been used, and two of the word.
+#[test]
+fn a_refund_beside_a_use_comes_out_of_the_lease() {
+    explore(None, || {
+        let world = World::new();
+        world.set(KEY, FULL);
+        world.lease(0, KEY, FULL, LEAST);
+        let owner = spawn(&world, |world| world.check(0, KEY));
+        world.lower(KEY, 2);
+        let admitted = owner.join().unwrap();
+        let left = (world.tat(KEY), world.units(0, KEY));
+        // Used of the lease, of the word, or of the word by an owner that found its leased unit void.
+        let used = [(FULL - 2, LEAST - 3), (FULL - 1, LEAST - 2), (FULL - 1, LEAST - 3)];
+        // Denied by the word before the refund, and then beside a lease that was being trimmed.
+        let denied = [(FULL - 2, LEAST - 2)];
+        let expected: &[_] = if admitted { &used } else { &denied };
+        assert!(expected.contains(&left), "{left:?}, admitted: {admitted}");
     });
 }

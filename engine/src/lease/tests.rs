@@ -54,6 +54,11 @@ impl Bucket {
         self.tat = i128::from(now.as_nanos()) * self.count + debt;
         debt - self.tau
     }
+
+    /// Takes off `amount`, at most all debt.
+    fn lower(&mut self, now: Timestamp, amount: i128) {
+        self.tat -= self.debt(now).min(amount);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +79,11 @@ enum Step {
     Charge {
         units: u64,
     },
+    /// Units are given back.
+    Refund {
+        units: u64,
+    },
+    Reset,
 }
 
 fn step() -> impl Strategy<Value = (usize, usize, Step)> {
@@ -86,7 +96,9 @@ fn step() -> impl Strategy<Value = (usize, usize, Step)> {
         1 => Just(Step::ReturnLeases),
         4 => (share, 0_u64..2_000).prop_map(|(share, nanos)| Step::Wait { share, nanos }),
         1 => (1_u64..50).prop_map(|units| Step::Charge { units }),
+        1 => (1_u64..400).prop_map(|units| Step::Refund { units }),
     ];
+    let step = prop_oneof![40 => step, 1 => Just(Step::Reset)];
     (0..STRIPES, prop_oneof![5 => Just(0_usize), 1 => 0..KEYS], step)
 }
 
@@ -107,6 +119,12 @@ struct Followed {
 impl Followed {
     fn new(quota: &Quota) -> Self {
         Self { exact: Bucket::new(quota, 16), generous: Bucket::new(quota, 17) }
+    }
+
+    fn lower(&mut self, now: Timestamp, units: u64) {
+        let amount = i128::from(units) * self.exact.interval;
+        self.exact.lower(now, amount);
+        self.generous.lower(now, amount);
     }
 }
 
@@ -177,6 +195,14 @@ proptest! {
                     let now = limiter.clock().now();
                     limiter.charge_debt(key, quota.debt_of(units), now);
                     followed.generous.charge(now, units);
+                }
+                Step::Refund { units } => {
+                    limiter.refund(key, units);
+                    followed.lower(limiter.clock().now(), units);
+                }
+                Step::Reset => {
+                    limiter.reset(key);
+                    followed.lower(limiter.clock().now(), u64::MAX);
                 }
             }
         }
@@ -272,6 +298,38 @@ fn refunds_below_a_lease_admit_no_more_than_was_refunded() {
     admitted += exhaust(&limiter, key);
     assert!(admitted - refunded <= 5_000, "{admitted} admitted, {refunded} refunded");
     assert!(refunded > 1_000 && admitted > 5_000);
+}
+
+/// A refund reaches into a lease, the key falls idle, and is charged again until its word is what it was when
+/// the lease was taken. The lease gives back, and admits, no more than was left of it.
+#[test]
+fn a_lease_that_was_refunded_is_neither_used_nor_returned() {
+    for returns in [false, true] {
+        let quota = Quota::per_second(1).burst(5_000);
+        let limiter = limiter(quota, 64);
+        let key = key(0);
+        Seat::sit(0);
+        while limiter.leased(key) < 16 {
+            assert!(limiter.check(key).is_allowed());
+        }
+        let leased = limiter.leased(key);
+        let end = limiter.peek(key).reset_after();
+        limiter.refund(key, leased);
+        // All that is owed has drained but half of what was leased.
+        limiter.clock().advance(end.saturating_sub(quota.debt_of(leased / 2)));
+        let mut admitted = 0;
+        while limiter.peek(key).reset_after() < quota.debt_of(leased / 2) {
+            Seat::sit(1);
+            assert!(limiter.check(key).is_allowed());
+            admitted += 1;
+        }
+        Seat::sit(0);
+        if returns {
+            limiter.return_leases();
+        }
+        admitted += exhaust(&limiter, key);
+        assert_eq!(admitted, 5_000, "returned: {returns}");
+    }
 }
 
 /// A caller whose time lies before the one at which a lease was charged is admitted no more of it

@@ -1,20 +1,22 @@
-//! What only limiters with a [`Quota`] have: their words are theoretical arrival times.
+//! What only limiters with a quota have: their words are theoretical arrival times.
 
 use core::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::denied::{Beside, ChargeDenied, Check};
-use crate::gcra::{self, Fractional, Gcra, Tat};
+#[cfg(feature = "std")]
+use crate::denied::Beside;
+use crate::denied::Check;
+use crate::gcra::{Bucket, Fractional, Gcra, Tat};
 use crate::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::lease::{self, Leases, Seat};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
-use crate::rule::Algorithm;
+use crate::rule::{Leasing as _, Rule};
 use crate::table::Home;
 
-use super::Limiter;
+use super::{Limiter, State};
 
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// As [`Limiter::check_n`], under a quota given with the call. The key's debt is kept as a
@@ -62,55 +64,9 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         now: Timestamp,
     ) -> Decision {
         match Fractional::of(quota, rounded) {
-            Some(fractional) => self.decide_charging(&fractional, rounded, home, cost, now),
-            None => self.decide_charging(rounded, rounded, home, cost, now),
+            Some(fractional) => self.decide_charging(&fractional, home, cost, now),
+            None => self.decide_charging(rounded, home, cost, now),
         }
-    }
-
-    fn decide_charging<A: Algorithm<State = Tat>>(
-        &self,
-        algorithm: &A,
-        rounded: &Gcra,
-        home: Home<'_, Tat>,
-        cost: u64,
-        now: Timestamp,
-    ) -> Decision {
-        let Some(denied) = self.leases.as_ref().and_then(Beside::denied) else {
-            return self.decide_by_word(algorithm, home, cost, now, || self.clock.now());
-        };
-        let (now, reread) = (self.instant(now), || self.instant_now());
-        let check = Check { table: &self.table, home, cost, now, reread };
-        ChargeDenied::decide(algorithm, denied.ceiling(rounded.tau()), check)
-    }
-
-    /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
-    /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
-    /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
-    /// For a key without a place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
-    pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
-        let scale = self.algorithm().scale();
-        let debt = scale.to_units(saturating_nanos(debt));
-        let at = scale.instant(at);
-        let _ = self.force(key, |tat, now| gcra::raised(tat, now, gcra::charge(tat, at, debt)));
-    }
-
-    /// Raises the key's debt to at least `debt` as of now. Idempotent.
-    pub fn raise_debt(&self, key: KeyHash, debt: Duration) {
-        let scale = self.algorithm().scale();
-        let debt = scale.to_units(saturating_nanos(debt));
-        let told = gcra::charge(0, self.instant_now(), debt);
-        let _ = self.force(key, |tat, now| gcra::raised(tat, now, told));
-    }
-
-    /// Every key that has debt now, with its debt, in no particular order. O(capacity).
-    ///
-    /// Not a snapshot: each key is read at its own moment while others go on checking.
-    pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
-        let scale = self.algorithm().scale();
-        self.table.entries().filter_map(move |(key, tat)| {
-            let debt = tat.saturating_sub(self.instant_now());
-            (debt > 0).then(|| (key, Duration::from_nanos(scale.to_nanos(debt))))
-        })
     }
 
     /// The quota that is enforced: [`Limiter::rule`].
@@ -120,9 +76,55 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 }
 
+impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// Decides under a quota given with the call, and charges it if denied checks are charged.
+    pub(super) fn decide_charging<A: Bucket<State = State<R>>>(
+        &self,
+        algorithm: &A,
+        home: Home<'_, State<R>>,
+        cost: u64,
+        now: Timestamp,
+    ) -> Decision {
+        let Some(denied) = self.leases.as_ref().and_then(R::Leases::denied) else {
+            return self.decide_by_word(algorithm, home, cost, now, || self.clock.now());
+        };
+        let (now, reread) = (self.instant(now), || self.instant_now());
+        denied.decide_charging(algorithm, Check { table: &self.table, home, cost, now, reread })
+    }
+
+    /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
+    /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
+    /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
+    ///
+    /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
+    /// the quota changed counts as idle before it.
+    ///
+    /// For a key without a place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
+    pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
+        let view = |value, now| self.algorithm().view(value, now);
+        let _ = self.force(key, |value, now| view(value, now).charge_debt(debt, at));
+    }
+
+    /// Raises the key's debt to at least `debt` as of now. Idempotent.
+    pub fn raise_debt(&self, key: KeyHash, debt: Duration) {
+        let at = self.clock.now();
+        let view = |value, now| self.algorithm().view(value, now);
+        let _ = self.force(key, |value, now| view(value, now).raise_debt(debt, at));
+    }
+
+    /// Every key that has debt now, with its debt, in no particular order. O(capacity).
+    ///
+    /// Not a snapshot: each key is read at its own moment while others go on checking.
+    pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
+        self.table.entries().filter_map(move |(key, value)| {
+            let debt = self.algorithm().view(value, self.instant_now()).debt()?;
+            Some((key, debt))
+        })
+    }
+}
+
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    #[cfg(feature = "std")]
     fn beside_leases(&self) -> Option<&Leases> {
         self.leases.as_ref().and_then(Beside::leases)
     }
@@ -157,7 +159,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 
 #[cfg(all(test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    pub(crate) fn parts(&self) -> (&crate::table::Table<gcra::Tat>, &Gcra) {
+    pub(crate) fn parts(&self) -> (&crate::table::Table<Tat>, &Gcra) {
         (&self.table, self.algorithm())
     }
 
@@ -172,7 +174,7 @@ impl<C: Clock> Limiter<Quota, C> {
     pub(crate) fn for_tests(
         rule: Quota,
         clock: C,
-        table: crate::table::Table<gcra::Tat>,
+        table: crate::table::Table<Tat>,
         leases: Option<Leases>,
     ) -> Self {
         Self::from_parts(super::Parts {
@@ -186,8 +188,4 @@ impl<C: Clock> Limiter<Quota, C> {
             waiters: crate::acquire::Waiters::new(crate::acquire::DEFAULT_MAX_WAITERS),
         })
     }
-}
-
-fn saturating_nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,12 +1,15 @@
 //! Waiting for a key's turn: charges that start later.
 
+use core::cell::Cell;
+
 use crate::acquire::{Granted, Timer, Turn, Wait, line};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::gcra::{Bucket, View};
 use crate::key::{Key, KeyHash};
 use crate::observer::Observer;
 use crate::overflow::answer;
-use crate::quota::Quota;
+use crate::rule::Rule;
 use crate::table::Update;
 
 use super::Limiter;
@@ -15,7 +18,7 @@ use super::Limiter;
 #[derive(Clone, Copy, Debug)]
 pub struct Charge {
     key: KeyHash,
-    /// The TAT it made.
+    /// The value it left.
     charged: u64,
     cost: u64,
 }
@@ -30,7 +33,7 @@ enum Placed {
     Refused(Decision),
 }
 
-impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
+impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Waits until the key has room for `cost`, at most as long as `wait` says: the answer is an allowed
     /// decision when the start has come, or a denied one at once. Sleeps on a [`ThreadTimer`](crate::ThreadTimer).
     ///
@@ -42,6 +45,11 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
     /// The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
     /// wakes once, at its own start. Dropping the future gives up the place, see [`Turn`].
+    ///
+    /// Who waits keeps the start that was told when the quota changes
+    /// ([`LiveQuota`](crate::LiveQuota)), and a place given up after it lapses. Places are then taken
+    /// under the new quota, behind what is charged as it is carried over: where that is less than before,
+    /// newcomers start before or with those who wait.
     ///
     /// A [`Limiter::refund`] or a [`Limiter::reset`] of a key on which others wait lets newcomers start before or
     /// with them. Whoever wants none of this waits on a key of a limiter that is not refunded.
@@ -120,15 +128,14 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 
     fn line_up(&self, key: KeyHash, cost: u64, wait: &Wait) -> Result<Turn<'_, Self>, Decision> {
         let reading = self.clock.now();
-        let longest = wait.longest_units(reading, self.algorithm().scale());
-        let denied = match self.place(key, cost, reading, 0, wait) {
+        let denied = match self.place(key, cost, reading, wait, None) {
             Placed::At(_, granted) => return Ok(Turn::new(self, granted, None)),
             Placed::Refused(denied) => return Err(denied),
-            Placed::TooLate(denied) if longest == 0 => return Err(denied),
+            Placed::TooLate(denied) if wait.longest(reading).is_zero() => return Err(denied),
             Placed::TooLate(denied) => denied,
         };
         let Some(seat) = self.waiters.enter() else { return Err(denied) };
-        match self.place(key, cost, reading, longest, wait) {
+        match self.place(key, cost, reading, wait, Some(wait)) {
             Placed::At(units, granted) => {
                 Ok(Turn::new(self, granted, Some(seat).filter(|_| units > 0)))
             }
@@ -136,45 +143,54 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         }
     }
 
-    /// Charges `cost` for a start at most `longest` units after the reading.
+    /// Charges `cost` for a start as far after the reading as `longest` says; `None` for one at once.
     fn place(
         &self,
         key: KeyHash,
         cost: u64,
         reading: Timestamp,
-        longest: u64,
         wait: &Wait,
+        longest: Option<&Wait>,
     ) -> Placed {
-        let (gcra, home) = (self.algorithm(), self.table.home(key));
-        let at = self.instant(reading);
-        // A key without a slot is decided at a later reading than the first one.
-        let left = |now: u64| longest.saturating_sub(now - at);
-        let admit = |tat, now| {
-            if cost == 0 { None } else { gcra.admit_by(tat, now, cost, left(now)) }
+        let (bucket, home) = (self.algorithm(), self.table.home(key));
+        let longest =
+            |view: &View| longest.map_or(0, |it| it.longest_units(reading, view.gcra.scale()));
+        // By what the place was taken, and the TAT that it made; the last update counts.
+        let taken = Cell::new(None);
+        let admit = |value, now| {
+            let view = bucket.view(value, now);
+            // A key without a slot is decided at a later reading than the first one.
+            let left = longest(&view).saturating_sub(view.since(reading));
+            let charged = view.gcra.admit_by(view.tat, view.now, cost, left).filter(|_| cost > 0);
+            taken.set(charged.map(|charged| (view, charged)));
+            charged
         };
-        let update = home.update(at, || self.instant_now(), admit);
-        let decision = answer(&self.table, gcra, home, update, cost);
+        let update = home.update(self.instant(reading), || self.instant_now(), admit);
+        if let (Update::Written { .. }, Some((view, charged))) = (update, taken.get()) {
+            let View { gcra, tat, now, .. } = view;
+            let units = gcra.wait(charged, now);
+            let late = if units > 0 { view.since(reading) } else { 0 };
+            let start = wait.start(reading, units + late, gcra.scale());
+            let decision = gcra.answer(Update::Written { before: tat, now }, cost);
+            let charge = Some(Charge { key, charged, cost });
+            return Placed::At(units, Granted { charge, start, decision });
+        }
+        let decision = answer(&self.table, bucket, home, update, cost);
         match update {
-            Update::Written { before, now } => {
-                let charged = before.max(now) + cost * gcra.interval();
-                let units = gcra.wait(charged, now);
-                let late = if units > 0 { now - at } else { 0 };
-                let start = wait.start(reading, units + late, gcra.scale());
-                let charge = Some(Charge { key, charged, cost });
-                Placed::At(units, Granted { charge, start, decision })
-            }
             _ if decision.is_allowed() => {
                 Placed::At(0, Granted { charge: None, start: reading, decision })
             }
-            Update::Unchanged { .. } if cost > 0 && cost <= gcra.burst() => {
-                Placed::TooLate(gcra.answer_by(update, cost, longest))
+            Update::Unchanged { found, now } if cost > 0 && decision.retry_after().is_some() => {
+                let view = bucket.view(found, now);
+                let unchanged = Update::Unchanged { found: view.tat, now: view.now };
+                Placed::TooLate(view.gcra.answer_by(unchanged, cost, longest(&view)))
             }
             _ => Placed::Refused(decision),
         }
     }
 }
 
-impl<C: Clock, O: Observer> line::Sealed for Limiter<Quota, C, O> {
+impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
     type Charge = Charge;
     type Clock = C;
 
@@ -183,9 +199,13 @@ impl<C: Clock, O: Observer> line::Sealed for Limiter<Quota, C, O> {
     }
 
     fn take_back(&self, Charge { key, charged, cost }: Charge) -> bool {
-        let gcra = self.algorithm();
         // A word that is what this charge made has nobody behind it.
-        let last = |tat, now| if tat == charged { gcra.refund(tat, now, cost) } else { None };
+        let last = |value, now| {
+            let view = self.algorithm().view(value, now);
+            // After a change the value stands for another TAT, which others may share.
+            let whole = value == charged && view.tat == charged;
+            if whole { view.gcra.refund(view.tat, view.now, cost) } else { None }
+        };
         let now = || self.instant_now();
         let update = self.table.home(key).update(now(), now, last);
         matches!(update, Update::Written { .. })

@@ -1,6 +1,8 @@
 //! Changing the quota of a limiter while it is enforced.
 
 use crate::clock::Clock;
+use crate::decision::Decision;
+use crate::key::Key;
 use crate::live::{Inheritance, LiveQuota};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
@@ -12,22 +14,28 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     ///
     /// Checks go on meanwhile and never wait: each is decided by the quota before or after, as a whole, and a
     /// check that begins after this returned by the one after. From the change at `at` on, every interval
-    /// `[at, t]` admits at most `burst + rate * (t - at)` of the new quota on each key.
+    /// `[at, t]` admits at most `burst + rate * (t - at)` of the new quota on each key; [`Inheritance`] says
+    /// what intervals across changes admit.
     ///
-    /// A check that is under way at the change is carried over like any other, unless its thread
-    /// stands still until the change after next, or reads the clock more than a second after the change: then
-    /// that one charge is lost. A [`Limiter::charge`] under way beside the change that takes a key further beyond
-    /// the burst than any key was, by more than a second's worth, loses what it is above that. Debt further than
-    /// 52 days beyond the burst is cut.
+    /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change gives back what
+    /// became of the time it was charged for, as far as that still counts. Where a lowered burst
+    /// has cut debt, all that was cut counts as its own, since nobody knows whose it was: it gives back less, or
+    /// nothing. Across more than one change nothing is given back. A place in line that is given up after a change
+    /// lapses.
     ///
-    /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change is given back at the
-    /// new emission interval: under [`Inheritance::Keep`] that is more than it took where the interval has grown, at most
-    /// what the key owes, and less where it has shrunk; across two changes nothing is given back.
+    /// What is charged beside the change is carried over like any other charge, with these exceptions:
+    /// * A thread that stands still between reading the quota and its charge until the change after next
+    ///   loses that charge.
+    /// * A charge that lies more than 68 s beyond every debt there was and beyond a burst from the change on leaves
+    ///   its key only the part beyond that. Checks do not go so far, unless their reading of the clock is later
+    ///   than the change by as much; what can is debt ([`Limiter::charge`], [`Limiter::charge_debt`],
+    ///   [`Limiter::raise_debt`], denied checks) and longer waits.
+    /// * Debt further than 52 days beyond the burst is cut.
     ///
-    /// O(capacity): twice through the table, like [`Limiter::live`](crate::Limiter::live). Changes at the
-    /// same time are made one after another. Allocates nothing, and may be repeated often, but not for ever: each
-    /// change takes the old burst's time to refill and a second, or the highest debt there is if that is
-    /// more, from the 13.7 years for which a limiter's time goes on.
+    /// O(capacity): twice through the table, like [`Limiter::live`]. Changes at the
+    /// same time are made one after another. Allocates nothing, and may be repeated often, but not for ever: from
+    /// the 13.7 years for which a limiter's time goes on, each change takes at most 137 s and the time in which the
+    /// old burst refills, or the highest debt drains if that is more.
     ///
     /// # Errors
     /// When the quota can not be enforced, or [`QuotaError::NoTimeLeft`]; the quota stays as it is.
@@ -37,6 +45,25 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
         change.publish(quota, inheritance, self.clock.now(), highest)?;
         self.carry_over();
         Ok(())
+    }
+
+    /// As [`Limiter::check_n`], under a quota given with the call, which is counted in units of time of the
+    /// quota in force: as `check_with` of a [`Limiter`] with a [`Quota`], where it says what that means. The
+    /// key's debt is kept as a duration between the two quotas, and carried over by a change as ever; each
+    /// change counts as one from one quota to another.
+    ///
+    /// # Errors
+    /// When the quota can not be enforced; nothing is charged.
+    pub fn check_with(
+        &self,
+        key: impl Key,
+        cost: u64,
+        quota: &Quota,
+    ) -> Result<Decision, QuotaError> {
+        let key = self.hash(key);
+        let given = self.algorithm().given(quota)?;
+        let (home, now) = (self.table.home(key), self.clock.now());
+        Ok(self.heard(key, cost, self.decide_charging(&given, home, cost, now)))
     }
 
     /// The quota that is in force. [`Limiter::rule`] is the one that the limiter was built with.

@@ -5,9 +5,10 @@
 //! never claim a slot.
 
 use crate::clock::Clock;
-use crate::key::Key;
+use crate::key::{Key, KeyHash};
 use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Leasing as _, Rule};
+use crate::table::Update;
 
 use super::Limiter;
 
@@ -20,7 +21,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// that has drained since it was charged can not be had back. `cost` may be of any size; what
     /// exceeds the debt is void. Nothing is given back on a limiter whose own quota is blocked.
     ///
-    /// Nobody keeps receipts. A refund of what was never charged, or whose charge has drained while
+    /// Nobody keeps receipts; to give back exactly what was charged take [`Limiter::reserve`]. A refund of what was never charged, or whose charge has drained while
     /// others were made, is taken from the debt that is there, so it lets others in: together at
     /// most the burst, or the window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
     /// charged with [`Limiter::check_with`] are given back at this limiter's emission interval,
@@ -41,19 +42,30 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
     /// allocates.
     ///
-    /// What threads have leased of the key is forgotten too, except by a thread that is just taking it
-    /// or is in [`Limiter::return_leases`].
+    /// What threads have leased of the key is forgotten too, also what they are just taking. One that is stopped in
+    /// [`Limiter::return_leases`] can take back as many units, charged since, as its lease had, if the key's debt ends
+    /// at the same nanosecond as before the reset by then.
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
         self.lower(key, |value, now| self.algorithm().reset(value, now));
-        if let Some(leases) = &self.leases {
-            leases.forget(key);
-        }
+        // Also where there was no word: what was leased of one that was evicted.
+        self.lowered(key, 0);
     }
 
     /// Replaces a live word by what `decide(value, now)` returns.
     fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
-        let now = || self.instant_now();
-        let _ = self.table.home(self.hash(key)).update(now(), now, decide);
+        let (key, now) = (self.hash(key), || self.instant_now());
+        if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
+            && let Some(value) = decide(before, now)
+        {
+            self.lowered(key, value);
+        }
+    }
+
+    /// Takes back what threads have leased of the key beyond the value to which it was lowered.
+    pub(super) fn lowered(&self, key: KeyHash, value: u64) {
+        if let Some(leases) = &self.leases {
+            leases.lowered(self.algorithm(), key, value);
+        }
     }
 }

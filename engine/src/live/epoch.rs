@@ -7,7 +7,7 @@
 use core::time::Duration;
 
 use crate::clock::Timestamp;
-use crate::gcra::{Gcra, NOW_MAX, Scale, TAT_MAX};
+use crate::gcra::{self, Gcra, NOW_MAX, Scale, TAT_MAX, Time, View};
 use crate::quota::{Quota, QuotaError};
 
 use super::Inheritance;
@@ -17,7 +17,7 @@ pub(super) const TIME: usize = 4;
 /// Words of an epoch by which values of its own are decided.
 pub(super) const RULE: usize = TIME + Gcra::WORDS;
 /// Words of an epoch.
-pub(super) const WORDS: usize = RULE + 8;
+pub(super) const WORDS: usize = RULE + 9;
 
 /// A change is refused when it leaves less than this for the time to come, in units: 2^55, at least
 /// 1.1 years.
@@ -27,32 +27,19 @@ const TIME_LEFT_MIN: u64 = 1 << 55;
 /// key that was told a debt of years does not use up the limiter's time.
 const BEYOND_MAX: u64 = 1 << 52;
 
-/// Room above the highest value for what checks that are under way still charge, in units: a
-/// second.
-const UNDER_WAY: u64 = 1 << 30;
+/// Room above the highest value for what is still charged by those who are under way, in units: 2^36, at
+/// least 68 seconds.
+const UNDER_WAY: u64 = 1 << 36;
 
-/// The time of an epoch.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Time {
-    pub(super) scale: Scale,
-    /// The epoch's first instant.
-    pub(super) floor: u64,
-    /// What the clock showed then, in units.
-    base: u64,
+/// The instant of an epoch, its first for times before it.
+#[inline]
+pub(super) fn instant(time: Time, now: Timestamp) -> u64 {
+    time.point(now).max(time.floor)
 }
 
-impl Time {
-    #[inline]
-    pub(super) fn from_words([units, nanos, floor, base]: [u64; TIME]) -> Self {
-        Self { scale: Scale::from_words([units, nanos]), floor, base }
-    }
-
-    /// An instant of the epoch, its first for times before it.
-    #[inline]
-    pub(super) fn instant(self, now: Timestamp) -> u64 {
-        let since = self.scale.to_units(now.as_nanos()).saturating_sub(self.base);
-        self.floor.saturating_add(since).min(NOW_MAX)
-    }
+#[inline]
+pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIME]) -> Time {
+    Time { scale: Scale::from_words([units, nanos]), floor, base }
 }
 
 /// What of the values of the epoch before is carried over.
@@ -62,6 +49,8 @@ struct Past {
     end: u64,
     /// The burst tolerance of the epoch before.
     tau: u64,
+    /// Its emission interval.
+    interval: u64,
     /// Units of this epoch for each of the one before, as a fraction.
     units: (u64, u64),
     /// The most that debt of up to a burst becomes.
@@ -69,9 +58,16 @@ struct Past {
 }
 
 impl Past {
+    /// Units of the epoch before in those of this one, rounded up.
     fn carry(self, units: u64) -> u64 {
         let (numerator, denominator) = (u128::from(self.units.0), u128::from(self.units.1));
         let carried = (u128::from(units) * numerator).div_ceil(denominator);
+        carried.min(u128::from(TAT_MAX)) as u64
+    }
+
+    /// As [`Past::carry`], rounded down.
+    fn carry_whole(self, units: u64) -> u64 {
+        let carried = u128::from(units) * u128::from(self.units.0) / u128::from(self.units.1);
         carried.min(u128::from(TAT_MAX)) as u64
     }
 
@@ -82,6 +78,18 @@ impl Past {
         let debt = value.saturating_sub(self.end);
         let within = debt.min(self.tau);
         self.carry(within).min(self.most).saturating_add(self.carry(debt - within))
+    }
+
+    /// What `cost` units of the charge that left the value `charged` are, as far as they had not drained
+    /// at the change, in units of this epoch.
+    ///
+    /// Of debt up to a burst, what was above the new burst is forgotten. Whose units those were can not be
+    /// told: what was charged later is not known. So all of them are taken to be of this charge, and no
+    /// more is given back than others would have without it.
+    fn returned(self, cost: u64, charged: u64) -> u64 {
+        let counted = charged.saturating_sub(self.end).min(cost.saturating_mul(self.interval));
+        let forgotten = self.carry(self.tau).saturating_sub(self.most);
+        self.carry_whole(counted).saturating_sub(forgotten)
     }
 }
 
@@ -97,8 +105,8 @@ impl Epoch {
     /// The first one: no value is below its floor.
     pub(super) fn first(quota: Quota) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
-        let time = Time { scale: gcra.scale(), floor: 0, base: 0 };
-        let past = Past { end: 0, tau: 0, units: (0, 1), most: 0 };
+        let time = Time::always(gcra.scale());
+        let past = Past { end: 0, tau: 0, interval: 0, units: (0, 1), most: 0 };
         Ok(Self { time, gcra, past, quota })
     }
 
@@ -111,8 +119,8 @@ impl Epoch {
         highest: u64,
     ) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
-        let end = self.time.instant(at);
-        let tau = self.gcra.tau();
+        let end = instant(self.time, at);
+        let (tau, interval) = (self.gcra.tau(), self.gcra.interval());
         let floor = highest.min(end + tau + BEYOND_MAX).max(end + tau) + UNDER_WAY;
         if floor > NOW_MAX - TIME_LEFT_MIN {
             return Err(QuotaError::NoTimeLeft);
@@ -128,13 +136,30 @@ impl Epoch {
             Inheritance::Proportional | Inheritance::Keep => (durations, TAT_MAX),
         };
         let time = Time { scale, floor, base: scale.to_units(at.as_nanos()) };
-        Ok(Self { time, gcra, past: Past { end, tau, units, most }, quota })
+        Ok(Self { time, gcra, past: Past { end, tau, interval, units, most }, quota })
     }
 
     /// The value in this epoch's terms; 0 for one that is not live.
     #[inline]
     pub(super) fn tat(&self, value: u64) -> u64 {
         if value >= self.time.floor { value } else { self.carried(value) }
+    }
+
+    /// A value and a `now` that may be of the epoch before in terms of this one.
+    pub(super) fn view(&self, value: u64, now: u64) -> View {
+        let (time, now) = (self.time, now.max(self.time.floor));
+        View { gcra: self.gcra, time, tat: self.tat(value), now }
+    }
+
+    /// The value after giving back `cost` units of the charge that left the value `charged`, as far as they
+    /// still count; `None` when it stays. Of a charge from before the epoch before, nothing does.
+    pub(super) fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        if charged >= self.time.floor {
+            return gcra.give_back(tat, now, cost, charged);
+        }
+        let left = self.tat(charged).saturating_sub(now);
+        gcra::lowered(tat, now, self.past.returned(cost, charged).min(left))
     }
 
     #[cold]
@@ -162,6 +187,7 @@ impl Epoch {
             unlimited, // rule
             past.end,
             past.tau,
+            past.interval,
             past.units.0,
             past.units.1,
             past.most, // past
@@ -174,12 +200,19 @@ impl Epoch {
     pub(super) fn from_words(words: [u64; WORDS]) -> Self {
         let [units, nanos, floor, base, interval, tau, burst, reciprocal, unlimited, rest @ ..] =
             words;
-        let [end, past_tau, numerator, denominator, most, count, period, burst_size] = rest;
-        let time = Time::from_words([units, nanos, floor, base]);
+        let [end, past_tau, past_interval, numerator, denominator, most, quota @ ..] = rest;
+        let [count, period, burst_size] = quota;
+        let time = time_from_words([units, nanos, floor, base]);
         Self {
             time,
             gcra: Gcra::from_words(time.scale, [interval, tau, burst, reciprocal, unlimited]),
-            past: Past { end, tau: past_tau, units: (numerator, denominator), most },
+            past: Past {
+                end,
+                tau: past_tau,
+                interval: past_interval,
+                units: (numerator, denominator),
+                most,
+            },
             quota: Quota::new(count, Duration::from_nanos(period)).burst(burst_size),
         }
     }

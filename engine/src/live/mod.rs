@@ -2,25 +2,32 @@
 
 mod cell;
 mod epoch;
+mod given;
+#[cfg(all(test, loom))]
+mod models;
+mod saves;
 
 use core::fmt;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
-use crate::gcra::{self, Gcra};
+use crate::denied::ChargeDenied;
+use crate::gcra::{self, Bucket, Gcra, View};
 use crate::quota::{Quota, QuotaError};
-use crate::rule::{Algorithm, NoLeases, Rule, sealed};
-use crate::sync::Arc;
+use crate::rule::{Algorithm, Rule, sealed};
+use crate::sync::{Arc, Mutex, MutexGuard};
 use crate::table::{State, Update};
 
 use cell::Cell;
-use epoch::{Epoch, RULE, TIME, Time, WORDS};
+use epoch::{Epoch, RULE, TIME, WORDS, instant, time_from_words};
+pub(crate) use given::Given;
 
 /// A [`Quota`] that [`Limiter::set_quota`](crate::Limiter::set_quota) can change while it is enforced.
 ///
-/// The guarantees are those of a quota. A check reads the quota anew, which makes it somewhat slower than
-/// one under a quota that stays; there are no leases. Bytes a key: the same.
+/// The guarantees are those of a quota, and so is all that can be asked, but for leases: there are none, since
+/// what a thread holds would have to change with the quota. A check reads the quota anew, which
+/// makes it somewhat slower than one under a quota that stays. Bytes a key: the same.
 ///
 /// ```
 /// use tidegate_engine::{Inheritance, Limiter, LiveQuota, Quota};
@@ -58,26 +65,42 @@ impl sealed::Sealed for LiveQuota {}
 
 impl Rule for LiveQuota {
     type Algorithm = LiveGcra;
-    type Leases = NoLeases;
+    type Leases = ChargeDenied;
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let cell = Cell::new(Epoch::first(self.0)?.to_words());
         Ok(LiveGcra { shared: Arc::new(Shared { cell, setting: Mutex::new(()) }) })
     }
+
+    fn charging_denied(_: &LiveGcra, bursts: u64) -> Option<ChargeDenied> {
+        ChargeDenied::new(bursts)
+    }
 }
 
 /// What becomes of the debt of keys when their quota changes.
+///
+/// It also says what a key is admitted in an interval `[s, t]` in which the quota changes, if all changes are of one
+/// kind. What the rates grant is the sum of `rate * time` over the quotas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Inheritance {
     /// Units that were taken stay taken: a key that owes 5 units owes 5 units, at the new rate. What
     /// was owed within the old burst becomes at most the new burst. A raised quota denies nothing that it
     /// allows. From or to a quota that is blocked or unlimited this is [`Inheritance::Keep`].
+    ///
+    /// In `[s, t]`: at most the burst in force at `s`, the difference of both bursts for each change (what is
+    /// raised is granted, what is cut is forgotten), and what the rates grant.
     Proportional,
     /// Debt stays as a duration: every key is fresh when it would have been. Under a raised rate
-    /// it stands for more units than before, and may deny what the new quota allows.
+    /// it stands for more units than before, and may deny what the new quota allows; under a lowered one
+    /// for fewer.
+    ///
+    /// In `[s, t]`: units whose emission intervals, each of the quota that admitted it, are together at most
+    /// `t - s` and the longest time in which one of the bursts refills.
     Keep,
     /// Debt is forgotten: every key is fresh.
+    ///
+    /// In `[s, t]`: at most the bursts of all the quotas, and what the rates grant.
     Reset,
 }
 
@@ -96,13 +119,6 @@ impl fmt::Debug for LiveGcra {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("LiveGcra").field(&self.epoch()).finish()
     }
-}
-
-/// A value in terms of the quota that is in force.
-struct View {
-    gcra: Gcra,
-    tat: u64,
-    now: u64,
 }
 
 impl LiveGcra {
@@ -128,22 +144,69 @@ impl LiveGcra {
         self.shared.epoch()
     }
 
-    /// The value, and a `now` that may be of the epoch before, in terms of the quota in force.
+    /// A quota given with the call, on this one's values.
+    ///
+    /// # Errors
+    /// When it can not be enforced.
+    pub(crate) fn given<'a>(&'a self, quota: &'a Quota) -> Result<Given<'a>, QuotaError> {
+        let words = self.shared.cell.read::<TIME>();
+        Given::new(self, quota, time_from_words(words).scale)
+    }
+
+    /// An update that may be from before a change, with its value and its `now` in terms of the quota in
+    /// force.
+    #[inline]
+    fn seen(&self, update: Update) -> (View, Update) {
+        let (Update::Written { before: value, now }
+        | Update::Unchanged { found: value, now }
+        | Update::Full { fresh_from: value, now, .. }) = update;
+        let view = self.view(value, now);
+        let View { tat, now, .. } = view;
+        let update = match update {
+            Update::Written { .. } => Update::Written { before: tat, now },
+            Update::Unchanged { .. } => Update::Unchanged { found: tat, now },
+            // Where the change made room, there is none yet for as short as can be told.
+            Update::Full { admitted, .. } => {
+                Update::Full { fresh_from: tat.max(now + 1), now, admitted }
+            }
+        };
+        (view, update)
+    }
+}
+
+/// The answer to an update that was decided just before a change, or not, in terms of the quota in force:
+/// by the algorithm, or by what it is with its interval rounded up where it would have decided otherwise.
+#[inline]
+fn answer_across(algorithm: &impl Algorithm, gcra: &Gcra, update: Update, cost: u64) -> Decision {
+    match update {
+        Update::Written { before, now } if algorithm.admit(before, now, cost).is_none() => {
+            gcra.overcharged(before, now, cost)
+        }
+        Update::Unchanged { found, now }
+            if cost > 0 && algorithm.admit(found, now, cost).is_some() =>
+        {
+            gcra.denied_before(found, now)
+        }
+        update => algorithm.answer(update, cost),
+    }
+}
+
+impl Bucket for LiveGcra {
     #[inline]
     fn view(&self, value: u64, now: u64) -> View {
-        let words = self.shared.cell.read::<RULE>();
-        let [units, nanos, floor, base, rule @ ..] = words;
+        let [units, nanos, floor, base, rule @ ..] = self.shared.cell.read::<RULE>();
         if value < floor {
             return self.view_carried(value, now);
         }
-        let time = Time::from_words([units, nanos, floor, base]);
-        View { gcra: Gcra::from_words(time.scale, rule), tat: value, now: now.max(floor) }
+        let time = time_from_words([units, nanos, floor, base]);
+        View { gcra: Gcra::from_words(time.scale, rule), time, tat: value, now: now.max(floor) }
     }
+}
 
+impl LiveGcra {
     #[cold]
     fn view_carried(&self, value: u64, now: u64) -> View {
-        let epoch = self.epoch();
-        View { gcra: epoch.gcra, tat: epoch.tat(value), now: now.max(epoch.time.floor) }
+        self.epoch().view(value, now)
     }
 }
 
@@ -194,7 +257,7 @@ impl fmt::Debug for LiveTat {
 impl State for LiveTat {
     #[inline]
     fn fresh_from(&self, value: u64) -> u64 {
-        let time = Time::from_words(self.shared.cell.read::<TIME>());
+        let time = time_from_words(self.shared.cell.read::<TIME>());
         if value >= time.floor { value } else { self.shared.epoch().tat(value) }
     }
 }
@@ -210,29 +273,27 @@ impl Algorithm for LiveGcra {
 
     #[inline]
     fn instant(&self, now: Timestamp) -> u64 {
-        Time::from_words(self.shared.cell.read::<TIME>()).instant(now)
+        instant(time_from_words(self.shared.cell.read::<TIME>()), now)
     }
 
     #[inline]
     fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now } = self.view(value, now);
+        let View { gcra, tat, now, .. } = self.view(value, now);
         gcra.admit(tat, now, cost)
     }
 
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now } = self.view(value, now);
+        let View { gcra, tat, now, .. } = self.view(value, now);
         Algorithm::charge(&gcra, tat, now, cost)
     }
 
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now } = self.view(value, now);
+        let View { gcra, tat, now, .. } = self.view(value, now);
         gcra.refund(tat, now, cost)
     }
 
     fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
-        let epoch = self.epoch();
-        let now = now.max(epoch.time.floor);
-        epoch.gcra.give_back(epoch.tat(value), now, cost, epoch.tat(charged))
+        self.epoch().give_back(value, now, cost, charged)
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
@@ -246,27 +307,8 @@ impl Algorithm for LiveGcra {
 
     #[inline]
     fn answer(&self, update: Update, cost: u64) -> Decision {
-        match update {
-            Update::Written { before, now } => {
-                let View { gcra, tat, now } = self.view(before, now);
-                if gcra.admit(tat, now, cost).is_none() {
-                    return gcra.overcharged(tat, now, cost);
-                }
-                gcra.answer(Update::Written { before: tat, now }, cost)
-            }
-            Update::Unchanged { found, now } => {
-                let View { gcra, tat, now } = self.view(found, now);
-                if cost > 0 && gcra.admit(tat, now, cost).is_some() {
-                    return gcra.denied_before(tat, now);
-                }
-                gcra.answer(Update::Unchanged { found: tat, now }, cost)
-            }
-            Update::Full { fresh_from, now, admitted } => {
-                let View { gcra, tat, now } = self.view(fresh_from, now);
-                // Where the change made room, there is none yet for as short as can be told.
-                gcra.answer(Update::Full { fresh_from: tat.max(now + 1), now, admitted }, cost)
-            }
-        }
+        let (View { gcra, .. }, update) = self.seen(update);
+        answer_across(&gcra, &gcra, update, cost)
     }
 }
 

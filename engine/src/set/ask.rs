@@ -39,8 +39,8 @@ where
 }
 
 impl<'l> Ask<'l> {
-    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`]. For a
-    /// [`Single`](crate::Single) all keys are one: [`Single::ask`](crate::Single::ask).
+    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`]. For those without keys all are one:
+    /// [`Single::ask`](crate::Single::ask).
     pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
         let key = limit.place(key.hash_with(limit.hasher()));
         let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);
@@ -87,12 +87,22 @@ impl<'l> Ask<'l> {
 
     /// Finds out whether the cost fits, together with the costs of earlier asks of the same key.
     pub(super) fn look_beside(&mut self, earlier: &[Self]) {
-        let same = earlier.iter().filter(|other| other.rank() == self.rank());
-        let cost = same.fold(self.cost, |sum, other| sum.saturating_add(other.cost));
         self.at = self.limit.now();
-        self.decision = self.limit.look(self.key, cost, self.at);
+        self.decision = self.limit.look(self.key, self.cost_beside(earlier), self.at);
         // An ask may have been part of another set before.
         self.receipt = Receipt::NOTHING;
+    }
+
+    /// Lets the limit charge the denial of the look.
+    pub(super) fn deny_beside(&mut self, earlier: &[Self]) {
+        let charged = self.limit.deny(self.key, self.cost_beside(earlier), self.at);
+        self.decision = charged.unwrap_or(self.decision);
+    }
+
+    /// The cost, together with the costs of earlier asks of the same key.
+    fn cost_beside(&self, earlier: &[Self]) -> u64 {
+        let same = earlier.iter().filter(|other| other.rank() == self.rank());
+        same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
     }
 
     /// Takes the cost if it fits, at the time of the look; whether it did.

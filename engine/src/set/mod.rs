@@ -37,7 +37,9 @@ pub use reservation::SetReservation;
 /// * No limit is ever exceeded: each unit is admitted by its own limit, and counts there from then
 ///   on. All that [`Limiter`](crate::Limiter) guarantees of a check holds of each ask.
 /// * A set that is denied has charged nothing once the call returns. The common denial has charged
-///   nothing at any time. (A key that was evicted to make room for what is given back stays so.)
+///   nothing at any time. The one exception is asked for: a limiter with
+///   [`charge_denied`](crate::LimiterBuilder::charge_denied) that has no room itself charges the denial to its key, as if
+///   it had been asked alone; limits that had room are charged nothing. (A key that was evicted to make room for what is given back stays so.)
 /// * While a set takes from one limit after another, a concurrent check may be denied by units that
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, taken one after another, the others would have left it room. Of sets
@@ -50,10 +52,23 @@ pub use reservation::SetReservation;
 /// what threads have leased counts as taken. O(n) steps on tables, and O(n²) comparisons of asks.
 ///
 /// # What stays outside
-/// [`SubWindowCounter`](crate::SubWindowCounter), `ShardedCounter` and [`SlidingLog`](crate::SlidingLog)
-/// can not take a charge back, and a permit of `Concurrency` is held, not spent; so they are no part
-/// of a set. Take the permit first, then check the set, and drop the permit when the set denies; ask a
-/// counter or a log last, when the set has admitted.
+/// A [`SlidingLog`](crate::SlidingLog) can not take a charge back, and a permit of `Concurrency` is held, not spent;
+/// so they are no part of a set. The permit is taken first, and comes back by itself when the set denies; a log is asked last,
+/// while the set is only reserved. So nothing stays charged here either:
+/// ```
+/// # use tidegate_engine::{Concurrency, LimitSet, Permit, Quota, Single, SlidingLog};
+/// # fn admit<'c>(uploads: &'c Concurrency, in_all: &Single, log: &SlidingLog) -> Option<Permit<'c>> {
+/// let permit = uploads.try_acquire(1).ok()?;
+/// let reserved = LimitSet::new([in_all.ask(1)]).reserve().ok()?;
+/// log.check().is_allowed().then(|| reserved.commit(&[]))?; // else dropped: all is given back
+/// # Some(permit)
+/// # }
+/// # let (uploads, in_all) = (Concurrency::new(2), Single::new(Quota::per_hour(2))?);
+/// # let log = SlidingLog::new(1, std::time::Duration::from_secs(3_600))?;
+/// # assert!(admit(&uploads, &in_all, &log).is_some() && admit(&uploads, &in_all, &log).is_none());
+/// # assert_eq!((uploads.in_flight(), in_all.peek().remaining()), (0, 1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 ///
 /// # Per user, per address and for all
 /// ```
@@ -132,7 +147,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// not used of it: a [`Reservation`](crate::Reservation) of several limits.
     ///
     /// # Errors
-    /// The denial when not all fits; nothing is charged then.
+    /// The denial when not all fits; nothing is charged then, as [`LimitSet`] states it.
     pub fn reserve(mut self) -> Result<SetReservation<'l, A>, SetDecision<'l, A>> {
         if take(self.asks.as_mut()) {
             Ok(SetReservation::new(self.asks))
@@ -153,7 +168,7 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
     let admitted = match asks {
         // One ask alone is decided in one step: there is nothing to give back.
         [ask] => ask.take_now(),
-        _ => look(asks) && take_each(asks),
+        _ => look_or_deny(asks) && take_each(asks),
     };
     for ask in asks {
         // What fitted where the set did not was only looked at.
@@ -171,6 +186,28 @@ fn look(asks: &mut [Ask<'_>]) -> bool {
         }
     }
     asks.iter().all(Ask::fits)
+}
+
+/// Looks at all that is asked for; whether it fits. Where not, its denial is charged.
+fn look_or_deny(asks: &mut [Ask<'_>]) -> bool {
+    let fits = look(asks);
+    if !fits {
+        deny(asks);
+    }
+    fits
+}
+
+/// Lets the limits without room charge their denials, where they charge denied checks: each key once, for all that
+/// was asked of it.
+fn deny(asks: &mut [Ask<'_>]) {
+    for index in 0..asks.len() {
+        let (earlier, rest) = asks.split_at_mut(index);
+        let Some((ask, later)) = rest.split_first_mut() else { return };
+        let is_last = later.iter().all(|other| other.fits() || other.rank() != ask.rank());
+        if !ask.fits() && is_last {
+            ask.deny_beside(earlier);
+        }
+    }
 }
 
 /// Takes from one limit after another, and gives back when one denies.

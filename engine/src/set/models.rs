@@ -10,6 +10,7 @@ use loom::thread;
 
 use crate::acquire::Waiters;
 use crate::clock::{Clock, Timestamp};
+use crate::denied::{Beside, ChargeDenied};
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::limiter::{Limiter, Parts};
@@ -38,6 +39,15 @@ type Limiters<const N: usize> = [Limiter<Quota, Still>; N];
 
 /// A limiter whose key "key" owes so much.
 fn limiter(owed: u64) -> Limiter<Quota, Still> {
+    limiter_with(owed, None)
+}
+
+/// The same, charging denied checks up to a burst beyond the burst.
+fn charging(owed: u64) -> Limiter<Quota, Still> {
+    limiter_with(owed, ChargeDenied::new(1).map(Beside::Denied))
+}
+
+fn limiter_with(owed: u64, leases: Option<Beside>) -> Limiter<Quota, Still> {
     let rule = Quota::per_second(1_000_000_000).burst(BURST);
     let limiter = Limiter::from_parts(Parts {
         rule,
@@ -45,7 +55,7 @@ fn limiter(owed: u64) -> Limiter<Quota, Still> {
         hasher: KeyHasher::rapid(1),
         clock: Still,
         table: Table::with_lines(1, Tat).unwrap(),
-        leases: None,
+        leases,
         observer: (),
         waiters: Waiters::new(0),
     });
@@ -142,6 +152,20 @@ fn a_check_may_be_denied_by_what_a_set_gives_back() {
         assert!(admitted + second == 1 && admitted + first <= 1);
         assert_eq!(owed(&limiters[0]), BURST - 1 + admitted + first);
         assert_eq!(owed(&limiters[1]), BURST - 1 + admitted + second);
+    });
+}
+
+/// Each denial is charged once, to the limit that has no room.
+#[test]
+fn denied_sets_charge_the_limit_without_room() {
+    explore(COMPLETE, || {
+        let limiters: Arc<Limiters<2>> = Arc::new([charging(BURST), limiter(0)]);
+        let other = {
+            let limiters = Arc::clone(&limiters);
+            thread::spawn(move || set(&limiters, [1, 0]))
+        };
+        assert!(!set(&limiters, [0, 1]) && !other.join().unwrap());
+        assert_eq!((owed(&limiters[0]), owed(&limiters[1])), (BURST + 2, 0));
     });
 }
 

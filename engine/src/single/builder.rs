@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::builder::{DefaultClock, Source};
 use crate::clock::Clock;
+use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Algorithm as _, Rule};
 use crate::sync::AtomicU64;
@@ -25,22 +26,23 @@ use super::warm_up::WarmUp;
 /// ```
 #[derive(Debug)]
 #[must_use = "a builder does nothing until `build`"]
-pub struct SingleBuilder<R = Quota, C = DefaultClock> {
+pub struct SingleBuilder<R = Quota, C = DefaultClock, O = ()> {
     rule: R,
     /// Units that are charged when the limiter is made.
     charged: u64,
     /// How long, and from which percentage of the rate.
     warm_up: (Duration, u8),
     clock: Source<C>,
+    observer: O,
 }
 
 impl<R: Rule, C: Clock> SingleBuilder<R, C> {
     pub(super) fn of(rule: R, clock: Source<C>) -> Self {
-        Self { rule, charged: 0, warm_up: (Duration::ZERO, 100), clock }
+        Self { rule, charged: 0, warm_up: (Duration::ZERO, 100), clock, observer: () }
     }
 }
 
-impl<C: Clock> SingleBuilder<Quota, C> {
+impl<C: Clock, O: Observer> SingleBuilder<Quota, C, O> {
     /// How many units fit when the limiter is made: from 0, and all of the burst unless set. More
     /// than the burst is the burst.
     pub fn initial(self, units: u64) -> Self {
@@ -63,18 +65,24 @@ impl<C: Clock> SingleBuilder<Quota, C> {
     }
 }
 
-impl<R: Rule, C: Clock> SingleBuilder<R, C> {
+impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
     /// The clock to read; a new `TscClock` unless set.
-    pub fn clock<D: Clock>(self, clock: D) -> SingleBuilder<R, D> {
-        let Self { rule, charged, warm_up, clock: _ } = self;
-        SingleBuilder { rule, charged, warm_up, clock: Source::Given(clock) }
+    pub fn clock<D: Clock>(self, clock: D) -> SingleBuilder<R, D, O> {
+        let Self { rule, charged, warm_up, clock: _, observer } = self;
+        SingleBuilder { rule, charged, warm_up, clock: Source::Given(clock), observer }
+    }
+
+    /// Who hears of each decision, as one on the key of the bits 0; nobody unless set.
+    pub fn observer<P: Observer>(self, observer: P) -> SingleBuilder<R, C, P> {
+        let Self { rule, charged, warm_up, clock, observer: _ } = self;
+        SingleBuilder { rule, charged, warm_up, clock, observer }
     }
 
     /// Makes the limiter.
     ///
     /// # Errors
     /// When the rule can not be enforced.
-    pub fn build(self) -> Result<Single<R, C>, QuotaError> {
+    pub fn build(self) -> Result<Single<R, C, O>, QuotaError> {
         let clock = self.clock.get();
         let now = clock.now();
         let rule = self.rule.anchor(now);
@@ -86,6 +94,7 @@ impl<R: Rule, C: Clock> SingleBuilder<R, C> {
             warm_up: WarmUp::new(now, duration, percent),
             algorithm,
             clock,
+            observer: self.observer,
             rule,
         })
     }

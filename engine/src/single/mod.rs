@@ -3,10 +3,10 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | S1 word, first look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
+//! | S1 word, look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
 //! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - |
 //!
-//! A denial rests on S1 or on what a failed S2 returned: each is a value the word had during the call.
+//! A denial rests on S1: a value the word had during the call.
 //! A word that is back to what a thread read (after a refund) is the same state, so what the thread
 //! decided still holds.
 
@@ -14,11 +14,15 @@ mod builder;
 #[cfg(all(test, loom))]
 mod models;
 mod receipts;
+mod restore;
 mod warm_up;
 
+use crate::backoff::Backoff;
 use crate::builder::{DefaultClock, Source};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::keyless::KEY;
+use crate::observer::Observer;
 use crate::quota::Quota;
 use crate::rule::{Algorithm, Rule};
 use crate::sync::{AtomicU64, Ordering};
@@ -44,6 +48,19 @@ use warm_up::WarmUp;
 ///   looks write nothing, so denied traffic scales with cores. Admitted traffic is limited by how fast
 ///   cores hand one cache line around.
 ///
+/// As a limit on all keys together beside one on each:
+/// ```
+/// use tidegate_engine::{LimitSet, Limiter, Quota, Single};
+///
+/// let per_user = Limiter::builder(Quota::per_minute(100)).build()?;
+/// let in_all = Single::new(Quota::per_second(2))?;
+/// let check = |user| LimitSet::new([per_user.ask(user, 1), in_all.ask(1)]).check();
+/// assert!(check("user:1").is_allowed() && check("user:2").is_allowed());
+/// assert!(!check("user:3").is_allowed());
+/// assert_eq!(per_user.peek("user:3").remaining(), 100);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+/// Alone:
 /// ```
 /// use tidegate_engine::{Quota, Single};
 ///
@@ -54,11 +71,12 @@ use warm_up::WarmUp;
 /// # Ok::<(), tidegate_engine::QuotaError>(())
 /// ```
 #[derive(Debug)]
-pub struct Single<R: Rule = Quota, C = DefaultClock> {
+pub struct Single<R: Rule = Quota, C = DefaultClock, O = ()> {
     word: AtomicU64,
     algorithm: R::Algorithm,
     warm_up: Option<WarmUp>,
     clock: C,
+    observer: O,
     rule: R,
 }
 
@@ -85,7 +103,7 @@ impl Single {
     }
 }
 
-impl<R: Rule, C: Clock> Single<R, C> {
+impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Asks for one unit: [`Single::check_n`] with a cost of 1.
     #[inline]
     pub fn check(&self) -> Decision {
@@ -103,13 +121,18 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// As [`Single::check_n`], at a time the caller gives, on the scale of the limiter's clock.
     ///
     /// A `now` earlier than that of a previous check never mints tokens.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        let admit = |value, now| {
-            if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
+        let decision = match &self.warm_up {
+            None => self.decide(cost, now),
+            Some(warm_up) => self.decide_warming(warm_up, cost, now),
         };
-        let update = self.update(self.instant(now), admit);
-        self.answer(update, cost, now)
+        self.heard(cost, &decision);
+        decision
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -128,7 +151,8 @@ impl<R: Rule, C: Clock> Single<R, C> {
     }
 
     /// Gives back `cost` units that were admitted and not used, at most all that is still charged;
-    /// see [`Limiter::refund`](crate::Limiter::refund). Of two refunds and any checks at the same
+    /// see [`Limiter::refund`](crate::Limiter::refund), and [`Single::reserve`] for units whose charge is known.
+    /// Of two refunds and any checks at the same
     /// time none is lost. O(1).
     pub fn refund(&self, cost: u64) {
         self.change(|value, now| self.algorithm.refund(value, now, cost));
@@ -150,6 +174,40 @@ impl<R: Rule, C: Clock> Single<R, C> {
     #[must_use]
     pub fn clock(&self) -> &C {
         &self.clock
+    }
+
+    /// What the builder was given to hear of each decision.
+    #[must_use]
+    pub fn observer(&self) -> &O {
+        &self.observer
+    }
+
+    /// Lets the observer hear of a decision.
+    #[inline]
+    fn heard(&self, cost: u64, decision: &Decision) {
+        if O::LISTENS {
+            self.observer.decided(KEY, cost, decision);
+        }
+    }
+
+    /// Decides at a time as the rule sees it.
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
+    fn decide(&self, cost: u64, now: Timestamp) -> Decision {
+        let admit = |value, now| {
+            if cost == 0 { None } else { self.algorithm.admit(value, now, cost) }
+        };
+        let update = self.update(self.algorithm.instant(now), admit);
+        self.algorithm.answer(update, cost)
+    }
+
+    /// [`Single::check_at`] of a limiter that has been warming up, or still is.
+    #[inline(never)]
+    fn decide_warming(&self, warm_up: &WarmUp, cost: u64, now: Timestamp) -> Decision {
+        warm_up.answer(self.decide(cost, warm_up.warped(now)), now)
     }
 
     /// Time as the rule sees it: while warming up it passes more slowly.
@@ -177,6 +235,12 @@ impl<R: Rule, C: Clock> Single<R, C> {
         }
     }
 
+    /// The value at a moment during the call.
+    #[inline]
+    fn value(&self) -> u64 {
+        self.word.load(Ordering::Relaxed)
+    }
+
     /// [`Single::update`] now.
     fn change(&self, decide: impl Fn(u64, u64) -> Option<u64>) {
         let _ = self.update(self.instant(self.clock.now()), decide);
@@ -185,12 +249,13 @@ impl<R: Rule, C: Clock> Single<R, C> {
     /// Replaces the value by what `decide(value, now)` returns, in one atomic step; `None` leaves it.
     #[inline]
     fn update(&self, now: u64, decide: impl Fn(u64, u64) -> Option<u64>) -> Update {
-        let mut found = self.word.load(Ordering::Relaxed);
+        let mut backoff = Backoff::new();
         loop {
+            let found = self.value();
             let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
             match self.word.compare_exchange(found, value, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(before) => return Update::Written { before, now },
-                Err(current) => found = current,
+                Err(_) => backoff = backoff.pause(),
             }
         }
     }

@@ -1,40 +1,18 @@
 //! Charges with a receipt: a limiter for one thing beside keyed ones in a set, and its reservations.
 
+use core::time::Duration;
+
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::key::{KeyHash, KeyHasher};
+use crate::key::KeyHash;
 use crate::limit::{Limit, Receipt, sealed::Sealed};
+use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Rule};
-use crate::set::Ask;
 use crate::table::Update;
 
 use super::Single;
 
-/// Hashes keys that are then left out of account, so its seed need not be secret.
-static HASHER: KeyHasher = KeyHasher::rapid(0);
-
-/// The key of all there is.
-const KEY: KeyHash = KeyHash::from_bits(0);
-
-impl<R: Rule, C: Clock + Send + Sync> Single<R, C> {
-    /// `cost` units, to be asked for together with what other limits have to admit: see
-    /// [`LimitSet`](crate::LimitSet).
-    ///
-    /// ```
-    /// use tidegate_engine::{LimitSet, Limiter, Quota, Single};
-    ///
-    /// let per_user = Limiter::builder(Quota::per_minute(100)).build()?;
-    /// let in_all = Single::new(Quota::per_second(2))?;
-    /// let check = |user| LimitSet::new([per_user.ask(user, 1), in_all.ask(1)]).check();
-    /// assert!(check("user:1").is_allowed() && check("user:2").is_allowed());
-    /// assert!(!check("user:3").is_allowed());
-    /// assert_eq!(per_user.peek("user:3").remaining(), 100);
-    /// # Ok::<(), Box<dyn core::error::Error>>(())
-    /// ```
-    pub fn ask(&self, cost: u64) -> Ask<'_> {
-        Ask::new(self, KEY, cost)
-    }
-
+impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Replaces the value by what `decide(value, now)` returns, and tells what is left then.
     fn correct(&self, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
         let now = self.clock.now();
@@ -48,18 +26,15 @@ impl<R: Rule, C: Clock + Send + Sync> Single<R, C> {
     }
 }
 
-impl<R: Rule, C: Clock> Sealed for Single<R, C> {}
+impl<R: Rule, C: Clock, O: Observer> Sealed for Single<R, C, O> {}
 
 /// Every key is the same one.
-impl<R: Rule, C: Clock + Send + Sync> Limit for Single<R, C> {
-    fn hasher(&self) -> &KeyHasher {
-        &HASHER
-    }
-
-    fn place(&self, _: KeyHash) -> KeyHash {
-        KEY
-    }
-
+impl<R, C, O> Limit for Single<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
@@ -95,6 +70,12 @@ impl<R: Rule, C: Clock + Send + Sync> Limit for Single<R, C> {
         self.correct(|value, now| self.algorithm.charge(value, now, cost))
     }
 
-    /// There is no observer.
-    fn tell(&self, _: KeyHash, _: u64, _: &Decision) {}
+    /// While it warms up it takes longer.
+    fn window(&self) -> Option<Duration> {
+        self.rule.window().filter(|_| self.warm_up.is_none())
+    }
+
+    fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {
+        self.heard(cost, decision);
+    }
 }

@@ -2,12 +2,20 @@
 //!
 //! ```text
 //! header   magic "tidesnap" (8) | version (4) | kind (4) | fingerprint (8)
-//! entries  key (8) | debt in nanoseconds (8), as often as the count says
+//! window   its length in nanoseconds (8), of kinds 2 and 3 only
+//! entries  key (8) | state (8 to 24), as often as the count says
 //! trailer  count (8) | checksum (8)
 //! ```
 //!
+//! | kind | states of | state, in words of 8 bytes |
+//! |---|---|---|
+//! | 1 | debts | debt in nanoseconds |
+//! | 2 | fixed windows | nanoseconds left of the window, its count |
+//! | 3 | sliding windows | nanoseconds left of the window, its count, that of the one before |
+//! | 4, 5, 6, 7 | calendar minutes, hours, days, months | end of the period in seconds since 1970, signed; its count |
+//!
 //! All integers are little-endian. The count stands behind the entries, so that they can be written
-//! as they are read. The kind says what an entry holds; 1, debts, is the only one. The checksum is FNV-1a with 64 bits over all
+//! as they are read. The checksum is FNV-1a with 64 bits over all
 //! before it: a step of it can be undone, so any change to one byte is noticed, and others with a probability of 1 - 2^-64.
 
 use alloc::vec::Vec;
@@ -16,16 +24,14 @@ use core::time::Duration;
 
 use crate::key::KeyHash;
 
-use super::{Fingerprint, SavedKey, Snapshot};
+use super::{Fingerprint, SavedKey, SavedState, Snapshot, SnapshotKind};
 
 /// The version of the byte form that is written and read.
 pub const SNAPSHOT_VERSION: u32 = 1;
 
 const MAGIC: [u8; 8] = *b"tidesnap";
-/// Entries hold a debt.
-const KIND_DEBT: u32 = 1;
+const WORD_BYTES: usize = 8;
 const HEADER_BYTES: usize = 24;
-const ENTRY_BYTES: usize = 16;
 const TRAILER_BYTES: usize = 16;
 
 const FNV_BASIS: u64 = 0xcbf2_9ce4_8422_2325;
@@ -38,6 +44,7 @@ fn fnv(hash: u64, bytes: &[u8]) -> u64 {
 /// The keys of a snapshot in bytes, which have been found to be whole.
 #[derive(Clone, Debug)]
 pub struct SavedKeys<'b> {
+    kind: SnapshotKind,
     entries: core::slice::ChunksExact<'b, u8>,
 }
 
@@ -47,7 +54,7 @@ impl Iterator for SavedKeys<'_> {
     fn next(&mut self) -> Option<SavedKey> {
         let entry = self.entries.next()?;
         let key = KeyHash::from_bits(word(entry, 0)?);
-        Some(SavedKey { key, debt: Duration::from_nanos(word(entry, 8)?) })
+        Some(SavedKey { key, state: state(self.kind, entry)? })
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -58,7 +65,8 @@ impl Iterator for SavedKeys<'_> {
 impl ExactSizeIterator for SavedKeys<'_> {}
 
 impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
-    /// The snapshot as bytes: 40, and 16 more a key. A debt of more than 2^64 ns is written as that.
+    /// The snapshot as bytes: 40, and for each key 16 of debts, 24 of fixed and calendar windows, 32 of sliding
+    /// windows; 8 more for a window's length. A duration of more than 2^64 ns is written as that.
     /// The form is stable: [`SNAPSHOT_VERSION`] changes when it does. O(capacity).
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -70,7 +78,7 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
         bytes
     }
 
-    /// Writes the bytes of [`Snapshot::to_bytes`] as the keys are read, 16 at a time, so the snapshot
+    /// Writes the bytes of [`Snapshot::to_bytes`] as the keys are read, 8 at a time, so the snapshot
     /// is never in memory as a whole; give it something buffered.
     ///
     /// # Errors
@@ -89,12 +97,18 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
         };
         put(&MAGIC)?;
         put(&SNAPSHOT_VERSION.to_le_bytes())?;
-        put(&KIND_DEBT.to_le_bytes())?;
+        put(&code(self.kind).to_le_bytes())?;
         put(&self.fingerprint.to_bits().to_le_bytes())?;
-        for SavedKey { key, debt } in self {
-            let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
-            let entry = u128::from(nanos) << 64 | u128::from(key.to_bits());
-            put(&entry.to_le_bytes())?;
+        if let Some(length) = window(self.kind) {
+            put(&nanos(length).to_le_bytes())?;
+        }
+        let kind = self.kind;
+        for SavedKey { key, state } in self {
+            let Some(words) = words(kind, state) else { continue };
+            put(&key.to_bits().to_le_bytes())?;
+            for word in &words[..entry_words(kind) - 1] {
+                put(&word.to_le_bytes())?;
+            }
             count += 1;
         }
         put(&count.to_le_bytes())?;
@@ -118,27 +132,115 @@ impl<'b> Snapshot<SavedKeys<'b>> {
         if version != SNAPSHOT_VERSION {
             return Err(SnapshotError::UnknownVersion(version));
         }
-        if kind != KIND_DEBT {
-            return Err(SnapshotError::UnknownKind(kind));
-        }
         let fingerprint = word(header, 16).ok_or(SnapshotError::Truncated)?;
+        let (kind, rest) = kind_of(kind, rest)?;
+        let entry_bytes = entry_words(kind) * WORD_BYTES;
         let split = rest.len().checked_sub(TRAILER_BYTES).ok_or(SnapshotError::Truncated)?;
         let (entries, trailer) = rest.split_at(split);
-        if !split.is_multiple_of(ENTRY_BYTES) {
+        if !split.is_multiple_of(entry_bytes) {
             return Err(SnapshotError::Truncated);
         }
-        let checked = &bytes[..bytes.len() - size_of::<u64>()];
+        let checked = &bytes[..bytes.len() - WORD_BYTES];
         if word(trailer, 8) != Some(fnv(FNV_BASIS, checked)) {
             return Err(SnapshotError::Corrupt);
         }
-        let entries = entries.chunks_exact(ENTRY_BYTES);
+        let entries = entries.chunks_exact(entry_bytes);
         let is_hash = |bits| KeyHash::from_bits(bits).to_bits() == bits;
         let whole = entries.clone().all(|entry| word(entry, 0).is_some_and(is_hash));
         if !whole || word(trailer, 0) != Some(entries.len() as u64) {
             return Err(SnapshotError::Corrupt);
         }
-        Ok(Self::new(Fingerprint::from_bits(fingerprint), SavedKeys { entries }))
+        Ok(Self::new(Fingerprint::from_bits(fingerprint), kind, SavedKeys { kind, entries }))
     }
+}
+
+const fn code(kind: SnapshotKind) -> u32 {
+    match kind {
+        SnapshotKind::Debts => 1,
+        SnapshotKind::FixedWindows(_) => 2,
+        SnapshotKind::SlidingWindows(_) => 3,
+        SnapshotKind::CalendarMinutes => 4,
+        SnapshotKind::CalendarHours => 5,
+        SnapshotKind::CalendarDays => 6,
+        SnapshotKind::CalendarMonths => 7,
+    }
+}
+
+/// The kind with this code, and the bytes behind the length of its window.
+fn kind_of(code: u32, bytes: &[u8]) -> Result<(SnapshotKind, &[u8]), SnapshotError> {
+    let with = |kind: fn(Duration) -> SnapshotKind| {
+        let (length, rest) = bytes.split_first_chunk().ok_or(SnapshotError::Truncated)?;
+        Ok((kind(Duration::from_nanos(u64::from_le_bytes(*length))), rest))
+    };
+    let kind = match code {
+        1 => SnapshotKind::Debts,
+        2 => return with(SnapshotKind::FixedWindows),
+        3 => return with(SnapshotKind::SlidingWindows),
+        4 => SnapshotKind::CalendarMinutes,
+        5 => SnapshotKind::CalendarHours,
+        6 => SnapshotKind::CalendarDays,
+        7 => SnapshotKind::CalendarMonths,
+        unknown => return Err(SnapshotError::UnknownKind(unknown)),
+    };
+    Ok((kind, bytes))
+}
+
+const fn window(kind: SnapshotKind) -> Option<Duration> {
+    match kind {
+        SnapshotKind::FixedWindows(length) | SnapshotKind::SlidingWindows(length) => Some(length),
+        _ => None,
+    }
+}
+
+/// Words of an entry, its key included.
+const fn entry_words(kind: SnapshotKind) -> usize {
+    match kind {
+        SnapshotKind::Debts => 2,
+        SnapshotKind::SlidingWindows(_) => 4,
+        _ => 3,
+    }
+}
+
+/// The words of a state, of which an entry has the first ones; `None` for a state of another kind.
+fn words(kind: SnapshotKind, state: SavedState) -> Option<[u64; 3]> {
+    match (kind, state) {
+        (SnapshotKind::Debts, SavedState::Debt(debt)) => Some([nanos(debt), 0, 0]),
+        (
+            SnapshotKind::FixedWindows(_) | SnapshotKind::SlidingWindows(_),
+            SavedState::Window { left, current, previous },
+        ) => Some([nanos(left), current, previous]),
+        (
+            SnapshotKind::CalendarMinutes
+            | SnapshotKind::CalendarHours
+            | SnapshotKind::CalendarDays
+            | SnapshotKind::CalendarMonths,
+            SavedState::Period { ends, count },
+        ) => Some([ends.cast_unsigned(), count, 0]),
+        _ => None,
+    }
+}
+
+/// The state of an entry.
+fn state(kind: SnapshotKind, entry: &[u8]) -> Option<SavedState> {
+    let first = word(entry, WORD_BYTES)?;
+    let counted = || word(entry, 2 * WORD_BYTES);
+    let left = Duration::from_nanos(first);
+    Some(match kind {
+        SnapshotKind::Debts => SavedState::Debt(left),
+        SnapshotKind::FixedWindows(_) => {
+            SavedState::Window { left, current: counted()?, previous: 0 }
+        }
+        SnapshotKind::SlidingWindows(_) => {
+            let previous = word(entry, 3 * WORD_BYTES)?;
+            SavedState::Window { left, current: counted()?, previous }
+        }
+        _ => SavedState::Period { ends: first.cast_signed(), count: counted()? },
+    })
+}
+
+/// A duration in nanoseconds, at most 2^64 - 1.
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The 64 bits at `offset`.
@@ -154,7 +256,7 @@ pub enum SnapshotError {
     NotASnapshot,
     /// A snapshot of another version than [`SNAPSHOT_VERSION`].
     UnknownVersion(u32),
-    /// A snapshot of something else than debts.
+    /// A snapshot of a kind that this version does not know.
     UnknownKind(u32),
     /// They end too early, or within an entry.
     Truncated,

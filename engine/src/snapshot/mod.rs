@@ -6,6 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::key::{KeyHash, KeyHasher};
+use crate::table::Update;
 
 pub use bytes::{SNAPSHOT_VERSION, SavedKeys, SnapshotError};
 
@@ -51,23 +52,93 @@ impl KeyHasher {
 pub struct SavedKey {
     /// The key, under the hasher that the snapshot's [`Fingerprint`] names.
     pub key: KeyHash,
-    /// Its debt at the moment of the snapshot, a duration: what a [`Quota`](crate::Quota) with another rate makes of
-    /// it is its own matter.
-    pub debt: Duration,
+    /// What is held against it.
+    pub state: SavedState,
 }
 
-/// Keys with their debts as of one moment, and under which hasher their [`KeyHash`]es were made.
+/// What is held against a key at the moment of a [`Snapshot`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SavedState {
+    /// Of [`SnapshotKind::Debts`]: the key's debt, a duration. What a [`Quota`](crate::Quota) with another rate
+    /// makes of it is its own matter.
+    Debt(Duration),
+    /// Of [`SnapshotKind::FixedWindows`] and [`SnapshotKind::SlidingWindows`]: what has been counted.
+    Window {
+        /// How long the present window still lasts.
+        left: Duration,
+        /// Units counted in the present window.
+        current: u64,
+        /// Units counted in the window before; 0 of fixed windows.
+        previous: u64,
+    },
+    /// Of calendar windows: what has been counted in a period of the wall clock.
+    Period {
+        /// When the period is over, in seconds since 1970-01-01 00:00 UTC.
+        ends: i64,
+        /// Units counted in the period.
+        count: u64,
+    },
+}
+
+/// What the states of a [`Snapshot`] are states of: a snapshot is restored under rules of its own kind only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum SnapshotKind {
+    /// Debts of a [`Quota`](crate::Quota) or a `LiveQuota`, whatever its rate and burst.
+    Debts,
+    /// Counts of a [`FixedWindow`](crate::FixedWindow) of this length, whatever its limit.
+    FixedWindows(Duration),
+    /// Counts of a [`SlidingWindow`](crate::SlidingWindow) of this length, whatever its limit.
+    SlidingWindows(Duration),
+    /// Counts of [`CalendarWindow::per_minute`](crate::CalendarWindow::per_minute), whatever its limit.
+    CalendarMinutes,
+    /// Counts of [`CalendarWindow::per_hour`](crate::CalendarWindow::per_hour), whatever its limit.
+    CalendarHours,
+    /// Counts of [`CalendarWindow::per_day`](crate::CalendarWindow::per_day), whatever its limit.
+    CalendarDays,
+    /// Counts of [`CalendarWindow::per_month`](crate::CalendarWindow::per_month), whatever its limit.
+    CalendarMonths,
+}
+
+/// Keys with what is held against them as of one moment, and under which hasher their [`KeyHash`]es were made.
 ///
-/// A snapshot holds durations and no times, so it means the same to every clock. It is not a copy: the
-/// keys are an iterator, which reads a table or bytes as it goes, so it takes no memory of its own.
+/// A snapshot holds durations and counts and no reading of a clock, so it means the same to every clock; only calendar
+/// periods have dates. It is not a copy: the keys are an iterator, which reads a table or bytes as it goes,
+/// so it takes no memory of its own.
 ///
 /// * [`Limiter::snapshot`](crate::Limiter::snapshot) makes one, [`Limiter::restore`](crate::Limiter::restore)
-///   takes one.
+///   takes one; [`Single::snapshot`](crate::Single::snapshot) and [`Single::restore`](crate::Single::restore) are
+///   those of a limiter without keys.
 /// * [`Snapshot::to_bytes`] and [`Snapshot::from_bytes`] are the stable form for a file. For
-///   another form, keep [`Snapshot::fingerprint`] and the keys, and come back with [`Snapshot::new`].
+///   another form, keep [`Snapshot::fingerprint`], [`Snapshot::kind`] and the keys, and come back with
+///   [`Snapshot::new`].
 ///
 /// Key hashes are no secret key, but who knows them and some of the keys has something to try seeds
 /// against; and who can write a snapshot can lock keys out. Keep it as you keep other state.
+///
+/// # What a downtime does
+/// Restoring takes the time that has passed since the snapshot. Told too short, it denies more; told too long, it
+/// admits more, by what the difference grants. Rate, burst and limit may have changed meanwhile.
+/// * **Debts** drain. With the true downtime every decision is as if there had been none, to within one unit of
+///   time (2 ns). Under a quota with another rate or burst a key waits as long for its debt as it would
+///   have; that may exceed the burst then, and even a cost of 1 waits.
+/// * **Fixed and sliding windows** go on. Every decision is exactly that of a limiter that was down for `d`
+///   less, where `d` is the least time by which the windows of both limiters meet, less than a window's
+///   length. So what a key has used is held for as long as it would have been, and `d` longer.
+///   `d` is zero where the origins of both clocks lie a whole number of windows apart. A clock that
+///   begins with each process begins the window that was not over yet from its start, with what was counted in it; a
+///   process that restarts more often than once a window then holds exhausted keys until it stays up for one.
+///   What the rule guarantees holds across a downtime of at least `d`. After a shorter one it holds
+///   for keys that the snapshot has; a key without any use of its present window may be
+///   admitted the limit of a [`FixedWindow`](crate::FixedWindow) once more within the same time.
+/// * **Calendar windows** are the wall clock's: a count is held while the wall clock shows its period,
+///   or the one before it, as after a clock that was ahead; in any other period it is over. The
+///   downtime is left out of account. Where the offset from UTC is another one, a count is held to the end of
+///   the period that its own ends in.
+///
+/// Where a running limiter holds something against a key already, both are held until the later of the
+/// two windows is over, and of each count the larger.
 ///
 /// ```
 /// use std::time::Duration;
@@ -89,19 +160,42 @@ pub struct SavedKey {
 #[must_use = "a snapshot is read as it is used"]
 pub struct Snapshot<I> {
     fingerprint: Fingerprint,
+    kind: SnapshotKind,
     keys: I,
 }
 
 impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
-    /// A snapshot of keys that were kept elsewhere.
-    pub fn new(fingerprint: Fingerprint, keys: I) -> Self {
-        Self { fingerprint, keys }
+    /// A snapshot of keys that were kept elsewhere. Keys whose state is not of this kind are left out
+    /// of its bytes, and are not restored.
+    pub fn new(fingerprint: Fingerprint, kind: SnapshotKind, keys: I) -> Self {
+        Self { fingerprint, kind, keys }
     }
 
     /// Under which hasher the keys were hashed.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
+    }
+
+    /// What the states of the keys are.
+    #[must_use]
+    pub fn kind(&self) -> SnapshotKind {
+        self.kind
+    }
+
+    /// The keys, for a limiter with this hasher and states of this kind.
+    pub(crate) fn keys_for(
+        self,
+        fingerprint: Fingerprint,
+        kind: SnapshotKind,
+    ) -> Result<I, RestoreError> {
+        if self.fingerprint != fingerprint {
+            return Err(RestoreError::OtherHasher);
+        }
+        if self.kind != kind {
+            return Err(RestoreError::OtherKind(self.kind));
+        }
+        Ok(self.keys)
     }
 }
 
@@ -118,18 +212,30 @@ impl<I: IntoIterator<Item = SavedKey>> IntoIterator for Snapshot<I> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Restored {
-    /// Keys whose debt is now that of the snapshot.
+    /// Keys against which more is held now.
     pub raised: u64,
-    /// Keys that were left as they are: their debt drained during the downtime, or the limiter already
-    /// held as much against them.
+    /// Keys that were left as they are: what the snapshot held against them is over, or the limiter already
+    /// held as much.
     pub unchanged: u64,
     /// Keys for which there was no place, under [`OverflowPolicy::Deny`](crate::OverflowPolicy::Deny) and
-    /// [`OverflowPolicy::Allow`](crate::OverflowPolicy::Allow): they are as good as new.
+    /// [`OverflowPolicy::Allow`](crate::OverflowPolicy::Allow): they are as good as new. Also keys whose state is not of
+    /// the snapshot's kind.
     pub dropped: u64,
     /// Keys that were forgotten to make room meanwhile, under
     /// [`OverflowPolicy::EvictLeastDebt`](crate::OverflowPolicy::EvictLeastDebt): restored ones, older ones,
     /// and those that concurrent checks evicted.
     pub evicted: u64,
+}
+
+impl Restored {
+    /// Counts what became of one key; `None` for one whose state could not be read.
+    pub(crate) fn count(&mut self, update: Option<Update>) {
+        match update {
+            Some(Update::Written { .. }) => self.raised += 1,
+            Some(Update::Unchanged { .. }) => self.unchanged += 1,
+            Some(Update::Full { .. }) | None => self.dropped += 1,
+        }
+    }
 }
 
 /// Why a snapshot can not be restored. Nothing was changed.
@@ -139,13 +245,18 @@ pub enum RestoreError {
     /// Its keys were hashed by another algorithm or under another secret: they name nobody here. Give
     /// both limiters one [`LimiterBuilder::hasher`](crate::LimiterBuilder::hasher).
     OtherHasher,
+    /// Its states are of this kind, which is not that of the limiter's rule.
+    OtherKind(SnapshotKind),
 }
 
 impl fmt::Display for RestoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OtherHasher => "the snapshot's keys were hashed by another hasher",
-        })
+        match self {
+            Self::OtherHasher => f.write_str("the snapshot's keys were hashed by another hasher"),
+            Self::OtherKind(kind) => {
+                write!(f, "the snapshot holds states of another kind of rule: {kind:?}")
+            }
+        }
     }
 }
 

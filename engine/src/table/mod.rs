@@ -15,10 +15,10 @@
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
 //! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - |
-//! | U2 word | acquire | confirm (C6) | an older label than the word's: a charge to the previous key |
+//! | U2 word | acquire | confirm (C6), U5 | an older label than the word's: a charge to the previous key |
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
-//! | U5 word, charge | relaxed | none: a read-modify-write continues the release sequence of C6 | - |
+//! | U5 word, charge | release | U2; as a read-modify-write it also continues the release sequence of C6 | a value that a changed quota made is read by the quota before it (`live`): a denial by neither |
 //! | U6 word, listing | acquire | C6 | as U2: a value with the label before it |
 //! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over |
 
@@ -35,6 +35,7 @@ mod strikes;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
+use crate::backoff::Backoff;
 use crate::key::KeyHash;
 use crate::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 use crate::sync::{AtomicU64, Ordering};
@@ -241,6 +242,7 @@ impl Slot {
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
+        let mut backoff = Backoff::new();
         loop {
             let word = Word(self.word.load(Ordering::Acquire));
             if word.is_claimed() {
@@ -261,11 +263,12 @@ impl Slot {
             let new = word.with_value(value);
             if self
                 .word
-                .compare_exchange(word.0, new.0, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange(word.0, new.0, Ordering::Release, Ordering::Relaxed)
                 .is_ok()
             {
                 return Some(Update::Written { before, now });
             }
+            backoff = backoff.pause();
         }
     }
 

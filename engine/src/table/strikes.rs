@@ -10,12 +10,22 @@
 //! writes to its slot at most three times a key's life there, and nothing before; denied traffic
 //! goes on without writing to what others read.
 //!
+//! A table stays pressed. What that costs is a look for the slot in each denial, mostly in the line that
+//! the check has just read, and a draw. To clear it would take somebody who knows that no claim will find
+//! the table crowded soon; keys that were denied while it was clear would be the first to give way in
+//! the next spray, which is what strikes are for.
+//!
+//! A claim that was withdrawn after its label leaves the label behind until somebody claims the slot. If it
+//! lies in front of the key's own slot, checks of the key take the longer way through all its lines, and
+//! strikes pass it by.
+//!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
 //! | K1 tag, any look | relaxed | none: K2 fails if the tag has changed | - |
 //! | K2 tag, strike | relaxed | none: a strike guards nothing, and a read-modify-write continues the release sequence by which a label reaches U3 and C5 | - |
 //! | K3 pressed | relaxed | none: a denial that sees it late is not counted | - |
+//! | K4 word, any look | relaxed | none: a hint; a strike of a label that was left behind is lost | - |
 //!
 //! K2 is a compare-and-swap from a label that names the key, so it can not undo or outrun a later
 //! label: either the label comes first, and K2 fails, or it comes second, finds the tag changed
@@ -24,7 +34,7 @@
 use crate::key::KeyHash;
 use crate::sync::Ordering;
 
-use super::bits::{STRIKES_MAX, Tag};
+use super::bits::{STRIKES_MAX, Tag, Word};
 use super::lines::Slot;
 use super::{Home, State, Table};
 
@@ -54,7 +64,9 @@ impl<S: State> Home<'_, S> {
         let place = lines.place(self.key);
         for candidate in 0..lines.candidates() {
             for slot in &lines.line(place, candidate).slots {
-                if Tag(slot.tag.load(Ordering::Relaxed)).names(self.key) {
+                let named = Tag(slot.tag.load(Ordering::Relaxed)).names(self.key);
+                // A claim that was withdrawn leaves its label, perhaps in front of the key's slot.
+                if named && !Word(slot.word.load(Ordering::Relaxed)).is_claimed() {
                     return slot.strike(self.key, now);
                 }
             }

@@ -3,6 +3,7 @@
 use crate::gcra::Tat;
 use crate::key::{KeyHash, KeyHasher};
 use crate::overflow::OverflowPolicy;
+use crate::table::bits::{Generation, Word};
 use crate::table::{Table, Update};
 
 use super::*;
@@ -105,4 +106,26 @@ fn a_table_is_pressed_before_it_evicts() {
     }
     assert_eq!(table.evicted(), 1, "the last key found no room");
     assert!(pressed, "denials were counted when it came");
+}
+
+/// A claim that was withdrawn leaves its label behind, here in front of the key's own slot.
+#[test]
+fn a_label_left_behind_takes_no_strike() {
+    let table = Table::with_lines(1, Tat).unwrap();
+    let all: Vec<_> = keys(2).collect();
+    set(&table, all[0], NOW + 1);
+    set(&table, all[1], NOW + 2);
+    let [stale, own, ..] = &table.lines.line(table.lines.place(all[1]), 0).slots;
+    assert!(Tag(own.tag.load(Ordering::Relaxed)).names(all[1]));
+    let left = Tag::new(all[1], 0, Generation::default().next());
+    stale.tag.store(left.0, Ordering::Relaxed);
+    let free = Word::intent(all[1], Generation::default().next()).withdrawn();
+    stale.word.store(free.0, Ordering::Relaxed);
+    table.home(all[1]).strike(NOW);
+    assert_eq!(Tag(stale.tag.load(Ordering::Relaxed)).strikes(), 0);
+    assert_eq!(Tag(own.tag.load(Ordering::Relaxed)).strikes(), 1);
+    assert_eq!(
+        table.home(all[1]).update(NOW, || NOW, |_, _| None),
+        Update::Unchanged { found: NOW + 2, now: NOW }
+    );
 }

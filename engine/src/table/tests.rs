@@ -47,6 +47,36 @@ fn a_keys_lines_all_differ() {
     }
 }
 
+/// A check is stopped between its look at the word and its charge while its slot changes hands at one
+/// reading, from one key to the next with equal words. It takes as many hand-overs as there are
+/// generations in a word to have it charge another key.
+#[test]
+fn equal_words_are_told_apart_for_fifteen_hand_overs() {
+    for handovers in 1..=16 {
+        let table = Table::with_lines(1, Tat).unwrap();
+        let all: Vec<_> = keys(4 + handovers).collect();
+        for (key, debt) in all.iter().zip([1, 9, 9, 9]) {
+            set(&table, *key, NOW + debt);
+        }
+        let stopped = Cell::new(true);
+        let update = table.home(all[0]).update(
+            NOW,
+            || NOW,
+            |value, now| {
+                if stopped.take() {
+                    for key in &all[4..] {
+                        set(&table, *key, NOW + 1);
+                    }
+                }
+                Some(value.max(now) + 1)
+            },
+        );
+        assert_eq!(table.evicted(), handovers + u64::from(handovers < 16));
+        let before = if handovers < 16 { 0 } else { NOW + 1 };
+        assert_eq!(update, Update::Written { before, now: NOW }, "{handovers} hand-overs");
+    }
+}
+
 #[test]
 fn entries_give_back_whole_keys() {
     for lines in [4_096, 4_100, 6_000, 65_536, 100_004] {

@@ -5,18 +5,14 @@ use std::sync::Arc;
 
 use http::StatusCode;
 
-use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::KeyHash;
-use crate::limiter::Limiter;
-use crate::observer::Observer;
-use crate::rule::Rule;
+use crate::limit::Limit;
 use crate::set::Ask;
 
 use super::answer::{Denial, Reason};
-use super::enforce::Enforce;
 use super::fields::{FieldName, Fields};
-use super::{Head, KeyError, KeyExtractor};
+use super::{Head, IntoLimit, KeyError, KeyExtractor, keys};
 
 /// The key of all requests without one, apart from every byte string.
 const SHARED_KEY: u128 = u128::MAX;
@@ -57,7 +53,7 @@ pub enum MissingKey {
 pub struct RequestLimit {
     name: Box<str>,
     field_name: FieldName,
-    limiter: Arc<dyn Enforce>,
+    limit: Arc<dyn Limit>,
     key: Box<dyn KeyExtractor>,
     missing: MissingKey,
     cost: Option<Box<Cost>>,
@@ -66,30 +62,39 @@ pub struct RequestLimit {
 type Cost = dyn Fn(&Head<'_>) -> u64 + Send + Sync;
 
 impl RequestLimit {
-    /// A limit of one unit a request, enforced by `limiter` on what `key` finds.
+    /// A limit of one unit a request, enforced by `limit` on what `key` finds: a [`Limiter`](crate::Limiter), or
+    /// whatever else can stand in a [`LimitSet`](crate::LimitSet).
     ///
     /// `name` is what clients read in the header fields; what is not printable ASCII in it becomes
-    /// a `?` there. A limiter in an `Arc` is shared: other layers, other servers of the process and
-    /// the program itself may use it too.
-    pub fn new<R, C, O>(
-        name: &str,
-        limiter: impl Into<Arc<Limiter<R, C, O>>>,
-        key: impl KeyExtractor,
-    ) -> Self
-    where
-        R: Rule,
-        C: Clock + Send + Sync + 'static,
-        O: Observer + Send + Sync + 'static,
-    {
-        let limiter: Arc<Limiter<R, C, O>> = limiter.into();
+    /// a `?` there.
+    pub fn new(name: &str, limit: impl IntoLimit, key: impl KeyExtractor) -> Self {
         Self {
             name: name.into(),
             field_name: FieldName::new(name),
-            limiter,
+            limit: limit.into_limit(),
             key: Box::new(key),
             missing: MissingKey::default(),
             cost: None,
         }
+    }
+
+    /// A limit on all requests together: for limits without keys. One with keys has all of them on one.
+    ///
+    /// ```
+    /// use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+    /// use tidegate_engine::{Limiter, Quota, Single};
+    ///
+    /// let per_key = Limiter::builder(Quota::per_minute(600)).build()?;
+    /// let in_all = Single::new(Quota::per_second(10_000))?;
+    /// let layer = RateLimitLayer::all([
+    ///     RequestLimit::new("per-key", per_key, keys::api_key()),
+    ///     RequestLimit::shared("in-all", in_all),
+    /// ]);
+    /// # let _ = layer;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn shared(name: &str, limit: impl IntoLimit) -> Self {
+        Self::new(name, limit, keys::constant())
     }
 
     /// What becomes of a request without a key; [`MissingKey::Refuse`] unless set.
@@ -98,7 +103,7 @@ impl RequestLimit {
     }
 
     /// How many units a request costs; 1 unless set. A cost of 0 takes nothing and passes, unless debt has been
-    /// [charged](Limiter::charge) beyond the burst; a cost beyond the burst is always denied, without a time to retry.
+    /// [charged](crate::Limiter::charge) beyond the burst; a cost beyond the burst is always denied, without a time to retry.
     pub fn cost(self, cost: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
         Self { cost: Some(Box::new(cost)), ..self }
     }
@@ -113,23 +118,23 @@ impl RequestLimit {
     pub(super) fn ask(&self, head: &Head<'_>) -> Result<Option<Ask<'_>>, Denial<'_>> {
         let Some(key) = self.key(head)? else { return Ok(None) };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
-        Ok(Some(Ask::new(&*self.limiter, key, cost).named(&self.name)))
+        Ok(Some(Ask::new(&*self.limit, key, cost).named(&self.name)))
     }
 
     /// Adds to the fields what a client is told of a decision.
     pub(super) fn tell(&self, fields: &mut Fields, decision: &Decision) {
-        fields.limit(&self.field_name, self.limiter.window(), decision);
+        fields.limit(&self.field_name, self.limit.window(), decision);
     }
 
     fn key(&self, head: &Head<'_>) -> Result<Option<KeyHash>, Denial<'_>> {
-        let error = match self.key.key(head, self.limiter.hasher()) {
+        let error = match self.key.key(head, self.limit.hasher()) {
             Ok(key) => return Ok(Some(key)),
             Err(error) => error,
         };
         let status = match (error, self.missing) {
             (KeyError::NoKey | KeyError::NoPeer, MissingKey::Allow) => return Ok(None),
             (KeyError::NoKey | KeyError::NoPeer, MissingKey::Share) => {
-                return Ok(Some(self.limiter.hasher().hash_u128(SHARED_KEY)));
+                return Ok(Some(self.limit.hasher().hash_u128(SHARED_KEY)));
             }
             (KeyError::NoKey | KeyError::NoPeer, MissingKey::Deny) => StatusCode::TOO_MANY_REQUESTS,
             _ => error.status(),

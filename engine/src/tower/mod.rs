@@ -1,7 +1,8 @@
 //! Rate limits in front of a service: a [tower] layer for axum, tonic, hyper and whatever else
 //! serves [`http`] requests. Needs the feature `tower`.
 //!
-//! A [`RequestLimit`] says who is limited ([`keys`]) and by what ([`Limiter`](crate::Limiter)); a
+//! A [`RequestLimit`] says who is limited ([`keys`]) and by what (a [`Limiter`](crate::Limiter), or another
+//! [`Limit`](crate::Limit)); a
 //! [`RateLimitLayer`] puts it in front of services. Each request is decided before the service sees
 //! it, without waiting, locking or I/O. What is denied is answered with 429 and `Retry-After`, or
 //! with `RESOURCE_EXHAUSTED` where gRPC is spoken, and every answer tells the client where it stands.
@@ -39,10 +40,10 @@
 //! [tower]: https://docs.rs/tower-service
 
 mod answer;
-mod enforce;
 mod fields;
 mod future;
 mod head;
+mod into_limit;
 mod key;
 mod layer;
 mod limit;
@@ -51,6 +52,7 @@ mod verdict;
 pub use answer::{Answer, DefaultAnswer, Denial, Reason};
 pub use future::ResponseFuture;
 pub use head::Head;
+pub use into_limit::IntoLimit;
 pub use key::{KeyError, KeyExtractor};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use limit::{MissingKey, RequestLimit};

@@ -3,23 +3,32 @@
 //! The word `last` is the counter's reading at the last comparison, in ticks since the origin. A
 //! reading before it, or at least `window` ticks after it, asks for a comparison first: nobody is
 //! told such a time unchecked. `window` is 0 once the counter is not believed any more. `lag` is
-//! the system's time less the counter's at the last comparison. Several threads may compare at
-//! once; the first one's result stays.
+//! the system's time less the counter's at the last comparison, or, once it is *final*, less the
+//! time that is told from then on. Several threads may compare at once; the first one's result stays.
 //!
 //! # Why a delayed thread does no harm
 //! `lag` and then `last` are replaced by compare-and-swap from what the comparison began with.
 //! `last` only grows, so a delayed step of it fails. A delayed step of `lag` succeeds only if the
 //! value is what it was, and then changes it by no more than was found tolerable. A thread that
 //! meets a new `lag` with the old `last` is more generous than it has to be; the reverse it can not
-//! meet. `window` becomes 0 at any time and stays so.
+//! meet.
+//!
+//! To fall back is to make `lag` final, by the same step. So the fallback goes on from the lag that
+//! is in force then: a thread that was stopped before that step while others compared looks anew, and
+//! one that found the counter good while another falls back tells the fallback's time. Then `window`
+//! becomes 0 and stays so. Who still meets the old `window` tells what the counter says, as a moment
+//! before: at most `last` and a window. That is ahead of the fallback only as far as the counter
+//! went ahead after the look that failed, and less than a window; a reading that goes back mints
+//! nothing. The fallback itself is ahead of the comparisons before it by what the counter was at the
+//! look that failed, less than a window too.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
 //! | T1 last and window, each reading | relaxed | none: an old `last` asks for a comparison too many; an old `window` is what a reading a moment earlier had | - |
-//! | T2 window, comparison | acquire | T6 | a fallback without its lead |
+//! | T2 window, comparison | acquire | T6 | a fallback without its lag |
 //! | T3 last, comparison | acquire | T5 | a lag from before the last comparison: a drift over a long time looks like a step |
-//! | T4 lag, lead | relaxed | ordered by T2, T3, T5, T6 | - |
+//! | T4 lag | relaxed | ordered by T2, T3, T5, T6; a final one says so itself | - |
 //! | T5 last, after a comparison | release | T3 | as T3 |
 //! | T6 window, fallback | release | T2 | as T2 |
 
@@ -65,13 +74,33 @@ pub(super) struct Checked<S> {
 struct Shared {
     last: AtomicU64,
     window: AtomicU64,
-    /// An `i64`.
+    /// A [`Lag`].
     lag: AtomicU64,
-    /// What the fallback adds to the system's time: an `i64`, or `UNSET`.
-    lead: AtomicU64,
 }
 
-const UNSET: u64 = i64::MIN.cast_unsigned();
+/// The system's time less the clock's: nanoseconds, and in the lowest bit whether that is final.
+#[derive(Clone, Copy)]
+struct Lag(u64);
+
+impl Lag {
+    const FINAL: u64 = 1;
+
+    const fn new(nanos: i64) -> Self {
+        Self((nanos << 1).cast_unsigned())
+    }
+
+    const fn last(nanos: i64) -> Self {
+        Self(Self::new(nanos).0 | Self::FINAL)
+    }
+
+    const fn is_final(self) -> bool {
+        self.0 & Self::FINAL != 0
+    }
+
+    const fn nanos(self) -> i64 {
+        self.0.cast_signed() >> 1
+    }
+}
 
 /// One look at both clocks: the counter before and after the system's clock was read, in
 /// nanoseconds since the origin.
@@ -94,12 +123,11 @@ impl<S: Source> Checked<S> {
             shared: Arc::new(CachePadded::new(Shared {
                 last: AtomicU64::new(0),
                 window: AtomicU64::new(NONE),
-                lag: AtomicU64::new(0),
-                lead: AtomicU64::new(UNSET),
+                lag: AtomicU64::new(Lag::new(0).0),
             })),
         };
         match rate {
-            None => clock.fall_back(0),
+            None => clock.shared.lag.store(Lag::last(0).0, Ordering::Relaxed),
             Some(rate) => {
                 let Sample { ticks, system, .. } = clock.sample();
                 clock.origin = clock.origin.wrapping_add(ticks);
@@ -123,7 +151,7 @@ impl<S: Source> Checked<S> {
     }
 
     pub(super) fn is_fallback(&self) -> bool {
-        self.shared.window.load(Ordering::Relaxed) == NONE
+        Lag(self.shared.lag.load(Ordering::Relaxed)).is_final()
     }
 
     /// The same clock as it is read from another source.
@@ -139,12 +167,27 @@ impl<S: Source> Checked<S> {
     #[cold]
     #[inline(never)]
     fn compare(&self) -> u64 {
-        let Shared { last, window, lag, .. } = &**self.shared;
+        // Each turn but the last one follows another thread's comparison.
+        loop {
+            if let Some(now) = self.try_compare() {
+                return now;
+            }
+        }
+    }
+
+    /// [`Checked::compare`], unless the counter is not to be believed by a comparison that came too
+    /// late.
+    fn try_compare(&self) -> Option<u64> {
+        let Shared { last, window, lag } = &**self.shared;
         if window.load(Ordering::Acquire) == NONE {
-            return self.fallback();
+            return Some(self.fallback());
         }
         let compared = last.load(Ordering::Acquire);
-        let last_lag = lag.load(Ordering::Relaxed).cast_signed();
+        let old_lag = Lag(lag.load(Ordering::Relaxed));
+        if old_lag.is_final() {
+            return Some(self.fallback());
+        }
+        let last_lag = old_lag.nanos();
         let sample = self.sample();
 
         let since_last = sample.system - (self.rate.nanos(compared).cast_signed() + last_lag);
@@ -153,19 +196,23 @@ impl<S: Source> Checked<S> {
             // Nothing beyond the window has been told.
             let told =
                 sample.latest.min(self.rate.nanos(compared + self.rate.window).cast_signed());
-            self.fall_back((sample.system - last_lag).max(told) - sample.system);
-            return self.fallback();
+            let fell = self.fall_back(old_lag, last_lag.min(sample.system - told));
+            return fell.then(|| self.fallback());
         }
-        let new_lag =
-            last_lag.clamp(sample.system - sample.latest, sample.system - sample.earliest);
-        let (from, to) = (last_lag.cast_unsigned(), new_lag.cast_unsigned());
-        let _ = lag.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        let new_lag = Lag::new(
+            last_lag.clamp(sample.system - sample.latest, sample.system - sample.earliest),
+        );
+        let replaced =
+            lag.compare_exchange(old_lag.0, new_lag.0, Ordering::Relaxed, Ordering::Relaxed);
+        if replaced.is_err_and(|found| Lag(found).is_final()) {
+            return Some(self.fallback());
+        }
         // A processor whose counter is a little behind may be before the origin yet.
         let now = if sample.earliest < 0 { 0 } else { sample.ticks };
         if now > compared {
             let _ = last.compare_exchange(compared, now, Ordering::Release, Ordering::Relaxed);
         }
-        self.rate.nanos(now)
+        Some(self.rate.nanos(now))
     }
 
     /// Looks at both clocks, if possible without being interrupted in between.
@@ -191,19 +238,20 @@ impl<S: Source> Checked<S> {
         Sample { earliest: one.min(other), latest: one.max(other), system, ticks: before }
     }
 
-    /// Uses the system's clock from now on, set `lead` nanoseconds ahead.
-    fn fall_back(&self, lead: i64) {
-        let lead = lead.cast_unsigned();
-        let lead_word = &self.shared.lead;
-        // The first thread's lead stays.
-        let _ = lead_word.compare_exchange(UNSET, lead, Ordering::Relaxed, Ordering::Relaxed);
-        self.shared.window.store(NONE, Ordering::Release);
+    /// Uses the system's clock from now on, less `nanos`, if the lag is still the one that says so.
+    fn fall_back(&self, from: Lag, nanos: i64) -> bool {
+        let (from, to) = (from.0, Lag::last(nanos).0);
+        let fell = self.shared.lag.compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed);
+        if fell.is_ok() {
+            self.shared.window.store(NONE, Ordering::Release);
+        }
+        fell.is_ok()
     }
 
     fn fallback(&self) -> u64 {
         let system = self.source.system_nanos().saturating_sub(self.system_origin).cast_signed();
-        let lead = self.shared.lead.load(Ordering::Relaxed).cast_signed();
-        system.saturating_add(lead).max(0).cast_unsigned()
+        let lag = Lag(self.shared.lag.load(Ordering::Relaxed)).nanos();
+        system.saturating_sub(lag).max(0).cast_unsigned()
     }
 }
 

@@ -39,13 +39,14 @@ fn readings(clock: &Checked<Moment>, moments: [Moment; 2]) -> [u64; 2] {
         .map(|thread| thread.join().unwrap())
 }
 
-/// The counter has leapt: whoever notices, both threads go on at the system's time.
+/// The counter has leapt: whoever notices, both threads go on where the next comparison was due, which is as
+/// far as the counter can have been told.
 #[test]
 fn a_fallback_is_seen_with_its_lead() {
     loom::model(|| {
         let clock = clock();
-        let leapt = Moment { counter: 1_000 * SECOND, system: SECOND };
-        assert_eq!(readings(&clock, [leapt; 2]), [SECOND; 2]);
+        let leapt = Moment { counter: 1_000 * SECOND, system: INTERVAL_NANOS / 2 };
+        assert_eq!(readings(&clock, [leapt; 2]), [INTERVAL_NANOS; 2]);
         assert!(clock.is_fallback());
     });
 }
@@ -61,5 +62,23 @@ fn a_comparison_is_seen_with_its_lag() {
         let then = Moment { counter: rested.counter + later, system: rested.system + later };
         assert_eq!(readings(&clock, [rested, then]), [rested.counter, then.counter]);
         assert!(!clock.is_fallback());
+    });
+}
+
+/// A thread finds that the counter has stopped, while another one, after a long rest, finds the
+/// clocks ten seconds apart, as they may be. However long the first one was stopped in between, the
+/// time that is told goes on from what the second was told.
+#[test]
+fn a_late_fallback_goes_on_from_the_last_comparison() {
+    loom::model(|| {
+        let clock = clock();
+        let stopped = Moment { counter: SECOND, system: 5 * SECOND };
+        let rested = Moment { counter: 36_010 * SECOND, system: 36_000 * SECOND };
+        let [_, told] = readings(&clock, [stopped, rested]);
+        assert!(clock.is_fallback());
+        let system = rested.system + SECOND;
+        let next = clock.at(Moment { counter: 0, system }).now();
+        assert!(next >= told, "back from {told} to {next}");
+        assert!(next <= rested.counter + SECOND, "{next} is ahead of both clocks");
     });
 }

@@ -4,10 +4,11 @@ use core::time::Duration;
 
 use crate::quota::QuotaError;
 use crate::rule::{NoLeases, Rule, sealed};
+use crate::snapshot::{SavedState, SnapshotKind};
 
 use super::civil::month_of;
 use super::count::Count;
-use super::{DAY, Even, Periods, SECOND};
+use super::{DAY, Even, NOW_MAX, Periods, SECOND};
 
 /// The most seconds that a calendar may be ahead of UTC or behind it: 18 hours.
 pub const MAX_UTC_OFFSET: i32 = 64_800;
@@ -22,8 +23,12 @@ pub const MAX_UTC_OFFSET: i32 = 64_800;
 ///
 /// # What it guarantees
 /// In each calendar period a key is admitted at most `limit` units, for any number of threads, plus
-/// what is given back in it. Otherwise as [`FixedWindow`](crate::FixedWindow), its error too: up to
-/// `2 * limit` units around the moment at which a period ends. After ten years of uptime time stands still.
+/// what is given back in it. Otherwise as [`FixedWindow`](crate::FixedWindow). After ten years of uptime
+/// time stands still.
+///
+/// # Its error
+/// In an interval that does not begin with a period and is no longer than one, up to `2 * limit` units are admitted:
+/// `limit` at the end of one period and `limit` at the beginning of the next.
 ///
 /// # The wall clock
 /// The limiter's own clock knows no date. When a limiter is built, the system's wall clock is
@@ -150,8 +155,8 @@ impl Rule for CalendarWindow {
             return Err(QuotaError::UtcOffset);
         }
         let offset = i128::from(self.utc_offset) * i128::from(SECOND);
-        let local = self.origin.ok_or(QuotaError::Unanchored)? + offset;
-        Count::new(Calendar::new(self.unit, local), self.limit)
+        let origin = self.origin.ok_or(QuotaError::Unanchored)?;
+        Count::new(Calendar::new(self.unit, origin, offset), self.limit)
     }
 
     fn window(&self) -> Option<Duration> {
@@ -185,6 +190,9 @@ fn wall_clock() -> i128 {
 /// How a calendar divides time.
 #[derive(Clone, Copy, Debug)]
 pub struct Calendar {
+    unit: Unit,
+    /// The wall clock's time at the clock's origin, in nanoseconds since 1970-01-01 UTC.
+    origin: i128,
     /// The periods; where they are months, the days.
     even: Even,
     /// Where periods are months, the number of the day that the clock's origin lies in. Their own
@@ -193,8 +201,10 @@ pub struct Calendar {
 }
 
 impl Calendar {
-    /// `local` is the calendar's time at the clock's origin, in nanoseconds since 1970-01-01.
-    fn new(unit: Unit, local: i128) -> Self {
+    /// `origin` is the wall clock's time at the clock's origin, in nanoseconds since 1970-01-01 UTC, and
+    /// the calendar's is `offset` nanoseconds ahead of it.
+    fn new(unit: Unit, origin: i128, offset: i128) -> Self {
+        let local = origin + offset;
         let length = match unit {
             Unit::Minute => 60 * SECOND,
             Unit::Hour => 3_600 * SECOND,
@@ -204,6 +214,8 @@ impl Calendar {
         // The time of a `Duration` is below 2^94 ns, so its days are below 2^48.
         let (number, phase) = (local.div_euclid(length_wide), local.rem_euclid(length_wide));
         Self {
+            unit,
+            origin,
             even: Even { length, phase: phase as u64 },
             first_day: (unit == Unit::Month).then_some(number as i64),
         }
@@ -238,5 +250,32 @@ impl Periods for Calendar {
     #[inline]
     fn end(&self, period: u64) -> u64 {
         self.even.end(period)
+    }
+
+    fn kind(&self) -> SnapshotKind {
+        match self.unit {
+            Unit::Minute => SnapshotKind::CalendarMinutes,
+            Unit::Hour => SnapshotKind::CalendarHours,
+            Unit::Day => SnapshotKind::CalendarDays,
+            Unit::Month => SnapshotKind::CalendarMonths,
+        }
+    }
+
+    /// Periods end with a second.
+    fn save(&self, period: u64, count: u64, _: u64) -> SavedState {
+        let ends = (self.origin + i128::from(self.end(period))).div_euclid(i128::from(SECOND));
+        let ends = i64::try_from(ends).unwrap_or(if ends < 0 { i64::MIN } else { i64::MAX });
+        SavedState::Period { ends, count }
+    }
+
+    /// A count is over, too, where the wall clock has been set back by more than a period since.
+    fn load(&self, state: SavedState, _: Duration, now: u64) -> Option<(u64, u64)> {
+        let SavedState::Period { ends, count } = state else { return None };
+        let end = i128::from(ends) * i128::from(SECOND) - self.origin;
+        let next = self.at(self.end(self.at(now)));
+        if end <= 0 || end > i128::from(self.end(next)) {
+            return Some((0, count));
+        }
+        Some((self.at((end as u64 - 1).min(NOW_MAX)), count))
     }
 }

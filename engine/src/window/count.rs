@@ -7,10 +7,13 @@
 //! A cost is admitted when the count and the cost together are at most the limit. When a period is
 //! over, its count is.
 
+use core::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::QuotaError;
-use crate::rule::Algorithm;
+use crate::rule::{Algorithm, Saves};
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Update};
 
 use super::{Periods, count_bits, instant, largest};
@@ -145,5 +148,30 @@ impl<P: Periods> Algorithm for Count<P> {
                 super::full(self.limit, fresh_from - now, admitted)
             }
         }
+    }
+}
+
+impl<P: Periods> Saves for Count<P> {
+    fn kind(&self) -> SnapshotKind {
+        self.periods.kind()
+    }
+
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState> {
+        let now = instant(now);
+        let Counted { period, count } = self.counted(value, now);
+        (count > 0).then(|| self.periods.save(period, count, now))
+    }
+
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
+        let (period, count) = self.periods.load(state, downtime, instant(now))?;
+        Some(self.pack(Counted { period, count: count.min(largest(self.bits)) }))
+    }
+
+    /// The later period and the larger count: the least value that is below neither for as long as it lasts.
+    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64> {
+        let (counted, told) = (self.counted(value, now), self.counted(told, now));
+        let period = counted.period.max(told.period);
+        let raised = self.pack(Counted { period, count: counted.count.max(told.count) });
+        (told.count > 0 && raised != self.pack(counted)).then_some(raised)
     }
 }

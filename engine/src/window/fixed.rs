@@ -65,46 +65,12 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
-    /// At most `limit` units in each window of `length`.
-    #[must_use]
-    pub const fn new(limit: u64, length: Duration) -> Self {
-        Self { limit, length }
-    }
-
-    /// At most `limit` units in each window of a second.
-    #[must_use]
-    pub const fn per_second(limit: u64) -> Self {
-        Self::new(limit, Duration::from_secs(1))
-    }
-
-    /// At most `limit` units in each window of a minute.
-    #[must_use]
-    pub const fn per_minute(limit: u64) -> Self {
-        Self::new(limit, Duration::from_mins(1))
-    }
-
-    /// At most `limit` units in each window of an hour.
-    #[must_use]
-    pub const fn per_hour(limit: u64) -> Self {
-        Self::new(limit, Duration::from_hours(1))
-    }
-
-    /// At most `limit` units in each window of 24 hours.
-    #[must_use]
-    pub const fn per_day(limit: u64) -> Self {
-        Self::new(limit, Duration::from_hours(24))
-    }
+    rule_of_length!("At most `limit` units in each window of");
 
     /// Units that are admitted in each window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
-    }
-
-    /// How long each window lasts.
-    #[must_use]
-    pub const fn length(&self) -> Duration {
-        self.length
     }
 }
 

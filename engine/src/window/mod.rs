@@ -6,6 +6,48 @@
 //! it: time never takes a key back, and nothing is admitted twice. Once it is over its counts are too,
 //! and only then is the period of `now` computed.
 
+/// The constructors of a rule of `limit` units and windows of one `length`; `$what` says what is admitted in
+/// the time that follows.
+macro_rules! rule_of_length {
+    ($what:literal) => {
+        #[doc = concat!($what, " `length`.")]
+        #[must_use]
+        pub const fn new(limit: u64, length: Duration) -> Self {
+            Self { limit, length }
+        }
+
+        #[doc = concat!($what, " a second.")]
+        #[must_use]
+        pub const fn per_second(limit: u64) -> Self {
+            Self::new(limit, Duration::from_secs(1))
+        }
+
+        #[doc = concat!($what, " a minute.")]
+        #[must_use]
+        pub const fn per_minute(limit: u64) -> Self {
+            Self::new(limit, Duration::from_mins(1))
+        }
+
+        #[doc = concat!($what, " an hour.")]
+        #[must_use]
+        pub const fn per_hour(limit: u64) -> Self {
+            Self::new(limit, Duration::from_hours(1))
+        }
+
+        #[doc = concat!($what, " 24 hours.")]
+        #[must_use]
+        pub const fn per_day(limit: u64) -> Self {
+            Self::new(limit, Duration::from_hours(24))
+        }
+
+        /// How long each window lasts.
+        #[must_use]
+        pub const fn length(&self) -> Duration {
+            self.length
+        }
+    };
+}
+
 mod calendar;
 mod civil;
 mod count;
@@ -18,6 +60,7 @@ use core::time::Duration;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::QuotaError;
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::VALUE_BITS;
 
 pub use calendar::{CalendarWindow, MAX_UTC_OFFSET};
@@ -55,6 +98,16 @@ pub trait Periods: Copy + core::fmt::Debug + Send + Sync + 'static {
 
     /// When a period is over; 0 for period 0.
     fn end(&self, period: u64) -> u64;
+
+    /// What counts of these periods are saved as.
+    fn kind(&self) -> SnapshotKind;
+
+    /// A period's count apart from the clock, as of `now`.
+    fn save(&self, period: u64, count: u64, now: u64) -> SavedState;
+
+    /// The period and the count, at `now`, of a state that was saved `downtime` before; `None` for a state
+    /// of another kind.
+    fn load(&self, state: SavedState, downtime: Duration, now: u64) -> Option<(u64, u64)>;
 }
 
 /// Periods of one length.
@@ -78,6 +131,23 @@ impl Even {
         }
         Ok(Self { length: length.as_nanos() as u64, phase: 0 })
     }
+
+    fn length(&self) -> Duration {
+        Duration::from_nanos(self.length)
+    }
+
+    /// The first period that ends no earlier than one of which so much was `left` `downtime` before
+    /// `now`: 0 for one that ends at the clock's origin. `None` where the period after it is over as well.
+    fn ending(&self, left: Duration, downtime: Duration, now: u64) -> Option<u64> {
+        let nanos = |duration: Duration| duration.as_nanos().cast_signed();
+        let end = i128::from(now) + nanos(left) - nanos(downtime);
+        if end <= -i128::from(self.length) {
+            return None;
+        }
+        // Time stands still in the last period.
+        let last = u64::try_from(end - 1).map_or(NOW_MAX, |last| last.min(NOW_MAX));
+        Some(if end <= 0 { 0 } else { self.at(last) })
+    }
 }
 
 impl Periods for Even {
@@ -94,6 +164,20 @@ impl Periods for Even {
     #[inline]
     fn end(&self, period: u64) -> u64 {
         (period * self.length).saturating_sub(self.phase)
+    }
+
+    fn kind(&self) -> SnapshotKind {
+        SnapshotKind::FixedWindows(self.length())
+    }
+
+    fn save(&self, period: u64, count: u64, now: u64) -> SavedState {
+        let left = Duration::from_nanos(self.end(period) - now);
+        SavedState::Window { left, current: count, previous: 0 }
+    }
+
+    fn load(&self, state: SavedState, downtime: Duration, now: u64) -> Option<(u64, u64)> {
+        let SavedState::Window { left, current, .. } = state else { return None };
+        Some((self.ending(left, downtime, now).unwrap_or(0), current))
     }
 }
 

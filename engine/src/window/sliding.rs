@@ -17,10 +17,13 @@
 //! The estimate is that of "How we built rate limiting capable of scaling to millions of domains"
 //! (Cloudflare, 2017).
 
+use core::time::Duration;
+
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::quota::QuotaError;
-use crate::rule::Algorithm;
+use crate::rule::{Algorithm, Saves};
+use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Update};
 
 use super::{Even, Periods, count_bits, full, instant, largest};
@@ -234,5 +237,43 @@ impl Algorithm for Sliding {
                 full(self.limit, fresh_from - now, admitted)
             }
         }
+    }
+}
+
+impl Saves for Sliding {
+    fn kind(&self) -> SnapshotKind {
+        SnapshotKind::SlidingWindows(self.windows.length())
+    }
+
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState> {
+        let now = instant(now);
+        let Counts { window, current, previous } = self.counts(value, now);
+        let left = Duration::from_nanos(self.windows.end(window) - now);
+        (current > 0 || previous > 0).then_some(SavedState::Window { left, current, previous })
+    }
+
+    /// The value of a window that is over, where its count still weighs in the next one.
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
+        let SavedState::Window { left, current, previous } = state else { return None };
+        let Some(window) = self.windows.ending(left, downtime, instant(now)) else {
+            return Some(0);
+        };
+        let most = largest(self.bits);
+        let (current, previous) = (current.min(most), previous.min(most));
+        Some(self.pack(Counts { window, current, previous }))
+    }
+
+    /// The later window, and the least counts there whose estimate is below neither's, at its beginning and at
+    /// its end and so between them. Before it begins the estimate is that of its beginning.
+    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64> {
+        let (counts, told) = (self.counts(value, now), self.counts(told, now));
+        let window = counts.window.max(told.window);
+        let at_beginning = |counts: Counts| counts.current + counts.previous;
+        let at_end = |counts: Counts| if counts.window == window { counts.current } else { 0 };
+        let current = at_end(counts).max(at_end(told));
+        let estimate = at_beginning(counts).max(at_beginning(told));
+        let previous = (estimate - current).min(largest(self.bits));
+        let raised = self.pack(Counts { window, current, previous });
+        (at_beginning(told) > 0 && raised != self.pack(counts)).then_some(raised)
     }
 }

@@ -79,46 +79,12 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
-    /// About `limit` units in any stretch of `length`.
-    #[must_use]
-    pub const fn new(limit: u64, length: Duration) -> Self {
-        Self { limit, length }
-    }
-
-    /// About `limit` units in any second.
-    #[must_use]
-    pub const fn per_second(limit: u64) -> Self {
-        Self::new(limit, Duration::from_secs(1))
-    }
-
-    /// About `limit` units in any minute.
-    #[must_use]
-    pub const fn per_minute(limit: u64) -> Self {
-        Self::new(limit, Duration::from_mins(1))
-    }
-
-    /// About `limit` units in any hour.
-    #[must_use]
-    pub const fn per_hour(limit: u64) -> Self {
-        Self::new(limit, Duration::from_hours(1))
-    }
-
-    /// About `limit` units in any 24 hours.
-    #[must_use]
-    pub const fn per_day(limit: u64) -> Self {
-        Self::new(limit, Duration::from_hours(24))
-    }
+    rule_of_length!("About `limit` units in any stretch of");
 
     /// The most that the estimate and a cost may be together, in units.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
-    }
-
-    /// How long the window is.
-    #[must_use]
-    pub const fn length(&self) -> Duration {
-        self.length
     }
 }
 

@@ -2,6 +2,8 @@
 //! nothing is rounded.
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod windows;
+
 use std::time::Duration;
 
 use tidegate_engine::{Decision, Quota};

@@ -49,7 +49,11 @@ async fn body(body: Incoming) -> Result<Bytes, Answer> {
     }
 }
 
-fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
+/// Decides what a body asks for.
+///
+/// # Errors
+/// What is wrong with it, in one line.
+pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
     // Its fields in an array would be read as well.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err("expected a JSON object".to_owned());

@@ -6,4 +6,6 @@ mod connection;
 mod headers;
 mod router;
 
+#[cfg(fuzzing)]
+pub use check::decide;
 pub use connection::HttpFrontEnd;

@@ -3,8 +3,8 @@
 //! `log` reads the log, `decide` puts its requests to a limiter in the order of their time, and
 //! `report` shows what came of it.
 
-mod decide;
-mod log;
+pub mod decide;
+pub mod log;
 mod report;
 
 use std::fs::File;

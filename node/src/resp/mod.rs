@@ -15,3 +15,9 @@ mod session;
 mod throttle;
 
 pub use connection::RespFrontEnd;
+#[cfg(fuzzing)]
+pub use {
+    parser::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError},
+    server::ServerInfo,
+    session::Session,
+};

@@ -9,7 +9,7 @@ use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
-/// tokio's semaphore, asked by `try_acquire`; a check gives its permit back at once.
+/// tokio's semaphore, asked by `try_acquire` whether there is a permit; a check gives it back at once.
 #[derive(Debug)]
 pub struct TokioSemaphore(Semaphore);
 
@@ -28,7 +28,7 @@ impl Contender for TokioSemaphore {
 
     #[inline]
     fn check(&self, _: &u64) -> bool {
-        black_box(self.0.try_acquire()).is_ok()
+        black_box(self.0.try_acquire().is_ok())
     }
 
     fn admit(&self, _: &u64, units: NonZeroU32) -> bool {

@@ -1,0 +1,105 @@
+//! Counts of past sub-windows, each in a word that names its sub-window: what was charged, or what of that was given
+//! back. What a word names only grows.
+//!
+//! # Orderings
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again |
+//! | R4 cell, exchange | release | R3 | as R3 |
+
+use alloc::{boxed::Box, vec::Vec};
+use core::cmp;
+
+use crate::sync::{AtomicU64, Ordering};
+
+use super::CounterError;
+use super::span::{Span, Word};
+
+/// One cell more than a window has sub-windows; a sub-window has the one at its number modulo their number.
+#[derive(Debug)]
+pub(super) struct Cells {
+    span: Span,
+    words: Box<[AtomicU64]>,
+}
+
+impl Cells {
+    pub(super) fn new(span: Span) -> Result<Self, CounterError> {
+        let count = span.count() as usize + 1;
+        let mut words = Vec::new();
+        words.try_reserve_exact(count).map_err(|_| CounterError::OutOfMemory)?;
+        words.resize_with(count, AtomicU64::default);
+        Ok(Self { span, words: words.into_boxed_slice() })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        size_of_val(&*self.words)
+    }
+
+    /// The counts of the sub-windows from `first` to before `end`.
+    pub(super) fn sum(&self, first: u64, end: u64) -> Option<u64> {
+        let mut sum = 0;
+        for index in first..end {
+            sum += self.units_of(index)?;
+        }
+        Some(sum)
+    }
+
+    /// The count of a past sub-window; `None` when its cell has been taken by a later one.
+    pub(super) fn units_of(&self, index: u64) -> Option<u64> {
+        let cell = self.span.unpack(self.word(index).load(Ordering::Acquire)); // R3
+        match cell.index.cmp(&index) {
+            // Nothing was charged in it.
+            cmp::Ordering::Less => Some(0),
+            cmp::Ordering::Equal => Some(cell.units),
+            cmp::Ordering::Greater => None,
+        }
+    }
+
+    /// Adds units to the count of a sub-window, up to what `most` says after the count was read: `None` when a later
+    /// sub-window may have the cell.
+    pub(super) fn add(&self, index: u64, units: u64, most: impl Fn() -> Option<u64>) {
+        let cell = self.word(index);
+        let mut seen = cell.load(Ordering::Acquire); // R3
+        loop {
+            let found = self.span.unpack(seen);
+            let before = if found.index == index { found.units } else { 0 };
+            let Some(most) = most().filter(|most| before < *most) else { return };
+            let sum = Word::open(index, before.saturating_add(units).min(most));
+            match self.exchange(cell, seen, sum) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Lets a cell name the sub-window, unless it names that or a later one.
+    pub(super) fn name(&self, word: Word) {
+        self.write(word, |seen| seen.index < word.index);
+    }
+
+    /// As `name`, also where the cell names the sub-window with another count.
+    pub(super) fn name_anew(&self, word: Word) {
+        self.write(word, |seen| seen.index <= word.index && seen != word);
+    }
+
+    fn write(&self, word: Word, wanted: impl Fn(Word) -> bool) {
+        let cell = self.word(word.index);
+        let mut seen = cell.load(Ordering::Acquire); // R3
+        while wanted(self.span.unpack(seen)) {
+            match self.exchange(cell, seen, word) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// The content that stands there instead, if not `seen`.
+    fn exchange(&self, cell: &AtomicU64, seen: u64, new: Word) -> Result<u64, u64> {
+        // R4
+        cell.compare_exchange(seen, self.span.pack(new), Ordering::Release, Ordering::Acquire)
+    }
+
+    fn word(&self, index: u64) -> &AtomicU64 {
+        &self.words[index as usize % self.words.len()]
+    }
+}

@@ -1,0 +1,95 @@
+//! Charges with a receipt: counters in sets of limits, and their reservations. A receipt names the sub-window in
+//! which the units were charged.
+
+use core::time::Duration;
+
+use crate::clock::{Clock, Timestamp};
+use crate::decision::Decision;
+use crate::key::KeyHash;
+use crate::limit::{Limit, Receipt, sealed::Sealed};
+
+#[cfg(feature = "std")]
+use super::ShardedCounter;
+use super::SubWindowCounter;
+use super::span::Span;
+
+impl<C: Clock> Sealed for SubWindowCounter<C> {}
+
+impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn look(&self, _: KeyHash, cost: u64, now: Timestamp) -> Decision {
+        self.window.look(cost, Span::instant(now.as_nanos()))
+    }
+
+    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        if cost == 0 {
+            return (self.look(key, 0, now), Receipt::NOTHING);
+        }
+        let now = Span::instant(now.as_nanos());
+        match self.window.take(cost, cost, now) {
+            Ok(taken) => {
+                let charged = Some(taken.usage.index);
+                (self.window.allowed(&taken.usage, now), Receipt::new(charged))
+            }
+            Err(denied) => (denied, Receipt::NOTHING),
+        }
+    }
+
+    fn give_back(&self, _: KeyHash, cost: u64, receipt: Receipt) -> Decision {
+        if let Some(index) = receipt.charged() {
+            self.window.ring.give_back(index, cost);
+        }
+        self.peek()
+    }
+
+    fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
+        self.charge(cost)
+    }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.window.ring.span().longest())
+    }
+}
+
+#[cfg(feature = "std")]
+impl<C: Clock> Sealed for ShardedCounter<C> {}
+
+/// What is given back goes to the counter from which the block came, not to a shard.
+#[cfg(feature = "std")]
+impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn look(&self, _: KeyHash, cost: u64, now: Timestamp) -> Decision {
+        self.shards.look(cost, Span::instant(now.as_nanos()))
+    }
+
+    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        if cost == 0 {
+            return (self.look(key, 0, now), Receipt::NOTHING);
+        }
+        let (seat, shard) = self.seat();
+        let now = Span::instant(now.as_nanos());
+        let (decision, charged) = self.shards.take(shard, cost, now, || seat.move_on());
+        (decision, Receipt::new(charged))
+    }
+
+    fn give_back(&self, _: KeyHash, cost: u64, receipt: Receipt) -> Decision {
+        if let Some(index) = receipt.charged() {
+            self.shards.source.ring.give_back(index, cost);
+        }
+        self.peek()
+    }
+
+    fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
+        self.charge(cost)
+    }
+
+    fn window(&self) -> Option<Duration> {
+        Some(self.shards.source.ring.span().longest())
+    }
+}

@@ -1,0 +1,81 @@
+//! How the time of a clock is told in the units of one quota.
+
+use crate::clock::Timestamp;
+
+use super::NOW_MAX;
+
+/// How many units a nanosecond has, in both directions, as binary fractions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scale {
+    /// Units a nanosecond times 2^63, rounded down; at most 2^63.
+    pub(super) units: u64,
+    /// Nanoseconds a unit times 2^62, rounded up from `units`, so that waiting for a rounded
+    /// duration always covers the units it came from. Below 2^63.
+    nanos: u64,
+}
+
+impl Scale {
+    /// One unit is one nanosecond.
+    pub(super) const NANOSECOND: Self = Self { units: 1 << 63, nanos: 1 << 62 };
+
+    #[cfg(feature = "std")]
+    pub(crate) const fn to_words(self) -> [u64; 2] {
+        [self.units, self.nanos]
+    }
+
+    #[cfg(feature = "std")]
+    #[inline]
+    pub(crate) const fn from_words([units, nanos]: [u64; 2]) -> Self {
+        Self { units, nanos }
+    }
+
+    /// The scale in which one emission interval, `period` ns / `count`, holds `units` units;
+    /// `units * count <= period`.
+    pub(super) fn of_interval(units: u64, period: u64, count: u64) -> Self {
+        let numerator = u128::from(units) * u128::from(count);
+        if numerator == u128::from(period) {
+            return Self::NANOSECOND;
+        }
+        let units = ((numerator << 63) / u128::from(period)) as u64;
+        let nanos = (1_u128 << 125).div_ceil(u128::from(units)) as u64;
+        Self { units, nanos }
+    }
+
+    /// Whether a unit is a nanosecond, so that there is nothing to convert. A predicted branch is
+    /// off the path on which a decision waits; a product is on it.
+    #[inline]
+    pub(super) const fn is_nanosecond(self) -> bool {
+        self.units == Self::NANOSECOND.units
+    }
+
+    /// The instant in units, rounded down; never beyond `NOW_MAX`.
+    #[inline]
+    pub(crate) fn instant(self, now: Timestamp) -> u64 {
+        let now = self.to_units(now.as_nanos());
+        if now > NOW_MAX { end_of_time() } else { now }
+    }
+
+    /// A duration in units, rounded down.
+    #[inline]
+    pub(crate) fn to_units(self, nanos: u64) -> u64 {
+        if self.is_nanosecond() {
+            return nanos;
+        }
+        ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
+    }
+
+    /// A duration in nanoseconds, rounded up; `units` is a difference of two TATs.
+    #[inline]
+    pub(crate) fn to_nanos(self, units: u64) -> u64 {
+        if self.is_nanosecond() {
+            return units;
+        }
+        ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
+    }
+}
+
+/// Out of line, so that a branch is predicted where a conditional move would be waited for.
+#[cold]
+fn end_of_time() -> u64 {
+    NOW_MAX
+}

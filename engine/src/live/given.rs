@@ -1,0 +1,158 @@
+//! Quotas given with a call, on the values of a quota that changes.
+
+use crate::clock::Timestamp;
+use crate::decision::Decision;
+use crate::gcra::{self, Bucket, Fractional, Gcra, Scale, View};
+use crate::quota::{Quota, QuotaError};
+use crate::rule::Algorithm;
+use crate::table::Update;
+
+use super::{LiveGcra, LiveTat, answer_across};
+
+/// A quota given with the call. Debt is carried over as that of the quota in force, and kept as a
+/// duration between the two.
+#[derive(Debug)]
+pub(crate) struct Given<'a> {
+    live: &'a LiveGcra,
+    quota: &'a Quota,
+    scaled: Scaled,
+}
+
+/// A quota in the units of one scale.
+#[derive(Clone, Copy, Debug)]
+struct Scaled {
+    rounded: Gcra,
+    /// `None` where the rounded one is as good.
+    fractional: Option<Fractional>,
+}
+
+impl Scaled {
+    fn new(quota: &Quota, scale: Scale) -> Result<Self, QuotaError> {
+        let rounded = Gcra::in_scale(quota, scale)?;
+        Ok(Self { rounded, fractional: Fractional::of(quota, &rounded) })
+    }
+
+    fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        match &self.fractional {
+            Some(fractional) => Algorithm::admit(fractional, tat, now, cost),
+            None => self.rounded.admit(tat, now, cost),
+        }
+    }
+
+    fn answer(&self, update: Update, cost: u64) -> Decision {
+        match &self.fractional {
+            Some(fractional) => answer_across(fractional, &self.rounded, update, cost),
+            None => answer_across(&self.rounded, &self.rounded, update, cost),
+        }
+    }
+}
+
+impl<'a> Given<'a> {
+    /// The quota, given that `scale` is that of the quota in force.
+    pub(super) fn new(
+        live: &'a LiveGcra,
+        quota: &'a Quota,
+        scale: Scale,
+    ) -> Result<Self, QuotaError> {
+        Ok(Self { live, quota, scaled: Scaled::new(quota, scale)? })
+    }
+
+    #[inline]
+    fn in_scale(&self, scale: Scale) -> Scaled {
+        if scale == self.scaled.rounded.scale() { self.scaled } else { self.rescaled(scale) }
+    }
+
+    /// The quota after a change during the call. One whose burst takes as long as can be may not be
+    /// enforceable in the other scale: then it denies this one call.
+    #[cold]
+    fn rescaled(&self, scale: Scale) -> Scaled {
+        let blocked = || Scaled { rounded: Gcra::blocked(scale), fractional: None };
+        Scaled::new(self.quota, scale).unwrap_or_else(|_| blocked())
+    }
+}
+
+impl Bucket for Given<'_> {
+    #[inline]
+    fn view(&self, value: u64, now: u64) -> View {
+        let view = self.live.view(value, now);
+        View { gcra: self.in_scale(view.time.scale).rounded, ..view }
+    }
+}
+
+impl Algorithm for Given<'_> {
+    type State = LiveTat;
+
+    fn state(&self) -> LiveTat {
+        self.live.state()
+    }
+
+    fn instant(&self, now: Timestamp) -> u64 {
+        self.live.instant(now)
+    }
+
+    #[inline]
+    fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let View { time, tat, now, .. } = self.live.view(value, now);
+        self.in_scale(time.scale).admit(tat, now, cost)
+    }
+
+    fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        Algorithm::charge(&gcra, tat, now, cost)
+    }
+
+    fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.refund(tat, now, cost)
+    }
+
+    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        let View { gcra, time, tat, now } = self.view(value, now);
+        // Nothing of a charge from before a change.
+        if charged < time.floor { None } else { gcra.give_back(tat, now, cost, charged) }
+    }
+
+    fn reset(&self, value: u64, now: u64) -> Option<u64> {
+        let View { tat, now, .. } = self.live.view(value, now);
+        gcra::reset(tat, now)
+    }
+
+    fn can_fit(&self, cost: u64) -> bool {
+        self.scaled.rounded.can_fit(cost)
+    }
+
+    #[inline]
+    fn answer(&self, update: Update, cost: u64) -> Decision {
+        let (view, update) = self.live.seen(update);
+        self.in_scale(view.time.scale).answer(update, cost)
+    }
+}
+
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::{Inheritance, LiveQuota};
+    use super::*;
+    use crate::rule::Rule as _;
+
+    /// The quotas in force count time in units of 5/3 ns and of 1 ns.
+    #[test]
+    fn a_quota_given_before_a_change_is_the_same_after_it() {
+        let live = LiveQuota::new(Quota::per_second(600_000_000)).algorithm().unwrap();
+        let quota = Quota::per_second(1_000).burst(4);
+        let given = live.given(&quota).unwrap();
+        let at = |micros| Timestamp::ORIGIN.saturating_add(Duration::from_micros(micros));
+        let value = given.admit(0, given.instant(at(0)), 3).unwrap();
+        let change = live.change();
+        change.publish(Quota::per_second(1), Inheritance::Keep, at(0), value).unwrap();
+        drop(change);
+        // What a change makes of debt is rounded up, by less than a microsecond.
+        let value = given.admit(value, given.instant(at(1)), 1).unwrap();
+        let now = given.instant(at(900));
+        assert_eq!(given.admit(value, now, 1), None);
+        let denied = given.answer(Update::Unchanged { found: value, now }, 1);
+        assert_eq!(denied.retry_after().map(|wait| wait.as_micros()), Some(100));
+        assert!(given.admit(value, given.instant(at(1_001)), 1).is_some());
+    }
+}

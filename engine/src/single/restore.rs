@@ -1,0 +1,50 @@
+//! Taking what a limiter without keys knows out of it, and putting it into another.
+
+use core::time::Duration;
+
+use crate::clock::Clock;
+use crate::rule::{Algorithm as _, Rule, Saves as _};
+use crate::snapshot::{Fingerprint, RestoreError, Restored, SavedKey, Snapshot};
+
+use super::Single;
+use crate::keyless::KEY;
+
+/// Of snapshots without keys: nothing was hashed.
+const KEYLESS: Fingerprint = Fingerprint::from_bits(0);
+
+impl<R: Rule, C: Clock> Single<R, C> {
+    /// What is held against the limiter as of this call: a snapshot of one key, or of none if there is
+    /// nothing. O(1).
+    ///
+    /// A warm-up is not part of it. While one goes on, debt is time as the rule sees it, which passes
+    /// more slowly.
+    pub fn snapshot(&self) -> Snapshot<Option<SavedKey>> {
+        let now = self.warped(self.clock.now());
+        let state = self.algorithm.save(self.value(), now);
+        let key = state.map(|state| SavedKey { key: KEY, state });
+        Snapshot::new(KEYLESS, self.algorithm.kind(), key)
+    }
+
+    /// Holds what a snapshot says against the limiter, `downtime` after it was taken, as
+    /// [`Limiter::restore`](crate::Limiter::restore) does against a key: never less than before, and twice is once. O(1).
+    ///
+    /// # Errors
+    /// When the snapshot is one of keys, or of another kind than the rule's states; nothing is changed.
+    pub fn restore<I: IntoIterator<Item = SavedKey>>(
+        &self,
+        snapshot: Snapshot<I>,
+        downtime: Duration,
+    ) -> Result<Restored, RestoreError> {
+        let now = self.warped(self.clock.now());
+        let mut restored = Restored::default();
+        for SavedKey { state, .. } in snapshot.keys_for(KEYLESS, self.algorithm.kind())? {
+            let told = self.algorithm.load(state, downtime, now);
+            let raise = |told| {
+                let now = self.algorithm.instant(now);
+                self.update(now, |value, now| self.algorithm.raise(value, now, told))
+            };
+            restored.count(told.map(raise));
+        }
+        Ok(restored)
+    }
+}

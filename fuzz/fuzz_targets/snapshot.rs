@@ -1,0 +1,135 @@
+//! Bytes that call themselves a snapshot: refused, or exactly what would be written again; and restored
+//! under each rule without a debt that nobody saved.
+#![no_main]
+
+use std::time::Duration;
+
+use arbitrary::Arbitrary;
+use libfuzzer_sys::fuzz_target;
+use tidegate_engine::{
+    CalendarWindow, FixedWindow, KeyHasher, Limiter, ManualClock, Quota, Rule, SavedKeys,
+    SavedState, SlidingWindow, Snapshot,
+};
+use tidegate_fuzz::memory;
+
+#[derive(Arbitrary, Debug)]
+enum Input {
+    /// As they are.
+    Raw(Vec<u8>),
+    /// With the right checksum behind them.
+    Summed(Vec<u8>),
+    /// With a right beginning and a right end: whole entries, whatever they hold. Then a byte of it all is
+    /// changed, and the checksum is right again.
+    Entries { of: Of, words: Vec<u64>, nanos_down: u64, at: u16, flip: u8 },
+}
+
+/// Which rule's states the entries are.
+#[derive(Arbitrary, Clone, Copy, Debug)]
+enum Of {
+    Quota,
+    Fixed,
+    Sliding,
+    Calendar,
+}
+
+impl Of {
+    /// The bytes before the entries.
+    fn head(self) -> Vec<u8> {
+        let mut empty = match self {
+            Self::Quota => limiter(QUOTA).snapshot().to_bytes(),
+            Self::Fixed => limiter(FIXED).snapshot().to_bytes(),
+            Self::Sliding => limiter(SLIDING).snapshot().to_bytes(),
+            Self::Calendar => limiter(CALENDAR).snapshot().to_bytes(),
+        };
+        empty.truncate(empty.len() - TRAILER);
+        empty
+    }
+
+    /// Words of 8 bytes in an entry.
+    fn words(self) -> usize {
+        match self {
+            Self::Quota => 2,
+            Self::Fixed | Self::Calendar => 3,
+            Self::Sliding => 4,
+        }
+    }
+}
+
+const QUOTA: Quota = Quota::per_hour(3);
+const FIXED: FixedWindow = FixedWindow::per_hour(3);
+const SLIDING: SlidingWindow = SlidingWindow::per_hour(3);
+const CALENDAR: CalendarWindow = CalendarWindow::per_month(3);
+
+/// Bytes behind the entries, and of the checksum among them.
+const TRAILER: usize = 16;
+const CHECKSUM: usize = 8;
+/// No word holds a debt that is longer: 18.3 years.
+const MAX_DEBT: Duration = Duration::from_hours(24 * 6_680);
+/// Two units of time, below 2 ns each.
+const ROUNDING: Duration = Duration::from_nanos(4);
+
+fuzz_target!(|input: Input| {
+    let mut down = Duration::ZERO;
+    let bytes = match input {
+        Input::Raw(bytes) => bytes,
+        Input::Summed(bytes) => summed(bytes),
+        Input::Entries { of, words, nanos_down, at, flip } => {
+            down = Duration::from_nanos(nanos_down);
+            let mut bytes = of.head();
+            let entries = words.chunks_exact(of.words());
+            let count = entries.len() as u64;
+            bytes.extend(entries.flatten().chain([&count]).flat_map(|word| word.to_le_bytes()));
+            let at = usize::from(at) % bytes.len();
+            bytes[at] ^= flip;
+            summed(bytes)
+        }
+    };
+    let (snapshot, asked) = memory::asked(|| Snapshot::from_bytes(&bytes));
+    assert_eq!(asked, 0, "bytes of memory");
+    let Ok(snapshot) = snapshot else { return };
+    assert_eq!(snapshot.clone().to_bytes(), bytes);
+
+    let debts = snapshot.clone().into_iter().filter_map(|saved| match saved.state {
+        SavedState::Debt(debt) => Some(debt),
+        _ => None,
+    });
+    let longest = debts.max().unwrap_or_default().saturating_sub(down).min(MAX_DEBT);
+    for (_, debt) in restored(QUOTA, &snapshot, down).live() {
+        assert!(debt <= longest + ROUNDING, "{debt:?} beyond {longest:?}");
+    }
+    restored(FIXED, &snapshot, down);
+    restored(SLIDING, &snapshot, down);
+    restored(CALENDAR, &snapshot, down);
+});
+
+/// A limiter into which the snapshot was restored, if it is of its kind. Every key is accounted for, and
+/// what was restored is saved again.
+fn restored<R: Rule>(
+    rule: R,
+    snapshot: &Snapshot<SavedKeys<'_>>,
+    down: Duration,
+) -> Limiter<R, ManualClock> {
+    let limiter = limiter(rule);
+    if let Ok(restored) = limiter.restore(snapshot.clone(), down) {
+        let keys = snapshot.clone().into_iter().count() as u64;
+        assert_eq!(restored.raised + restored.unchanged + restored.dropped, keys);
+        let saved = limiter.snapshot().to_bytes();
+        let again = Snapshot::from_bytes(&saved).expect("what was written can be read");
+        let restored = limiter.restore(again, Duration::ZERO).expect("of its own kind");
+        assert_eq!((restored.raised, restored.dropped), (0, 0));
+    }
+    limiter
+}
+
+fn limiter<R: Rule>(rule: R) -> Limiter<R, ManualClock> {
+    let limiter = Limiter::builder(rule).capacity(64).hasher(KeyHasher::rapid(7));
+    limiter.clock(ManualClock::new()).build().expect("a sound rule")
+}
+
+/// The bytes and their FNV-1a.
+fn summed(mut bytes: Vec<u8>) -> Vec<u8> {
+    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
+    let sum: [u8; CHECKSUM] = bytes.iter().fold(0xcbf2_9ce4_8422_2325, step).to_le_bytes();
+    bytes.extend(sum);
+    bytes
+}

@@ -1,0 +1,4 @@
+//! What fuzz targets share.
+#![warn(missing_docs)]
+
+pub mod memory;

@@ -1,0 +1,45 @@
+//! What reads bytes from outside, for fuzz targets: part of this crate under `--cfg fuzzing` alone.
+
+use std::sync::Arc;
+
+use crate::config::LimitConfig;
+use crate::gossip::Gossip;
+use crate::resp::ServerInfo;
+use crate::service::{Limiters, Service};
+
+pub use crate::config::{parse as parse_rules, text as rules_text};
+pub use crate::replay::{decide, log};
+pub use crate::resp::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError, Session};
+
+/// What stands behind the front-ends of a node that was told nothing.
+pub struct Node {
+    service: Arc<Service>,
+    server: Arc<ServerInfo>,
+}
+
+impl Node {
+    /// A node that stands alone, with the built-in limit.
+    pub fn alone() -> Self {
+        let hasher = tidegate_engine::KeyHasher::rapid(1);
+        let limiters = Limiters::build(&[LimitConfig::built_in()], &hasher).expect("memory");
+        let address = ([127, 0, 0, 1], 7379).into();
+        Self {
+            service: Arc::new(Service::new(limiters, Gossip::alone())),
+            server: Arc::new(ServerInfo::new(address)),
+        }
+    }
+
+    /// A client of the Redis protocol that has just connected.
+    pub fn session(&self) -> Session {
+        Session::new(1, Arc::clone(&self.service), Arc::clone(&self.server))
+    }
+
+    /// The status and header fields that the body of a check is answered with, or what is wrong with it.
+    pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
+        let answer = crate::http::decide(&self.service, body)?;
+        let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        };
+        Ok((answer.status().as_u16(), answer.headers().iter().map(field).collect()))
+    }
+}
