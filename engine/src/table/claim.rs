@@ -28,7 +28,7 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{BLOCK, CANDIDATES, LIKELY, Place, SLOTS, Slot};
+use super::lines::{BLOCK, CANDIDATES, LIKELY, Line, Place, SLOTS, Slot};
 use super::{State, Table, Update, lines};
 use crate::overflow::{Event, OverflowPolicy};
 
@@ -70,6 +70,39 @@ pub(super) struct Absent<'t> {
     crowded: bool,
 }
 
+/// The vacancies that a scan has met so far.
+#[derive(Default)]
+struct Room<'t> {
+    /// The first of the block with the most.
+    best: Option<Met<'t>>,
+    /// In that block.
+    most: usize,
+    /// The first of the present block.
+    first: Option<Met<'t>>,
+    /// In the present block.
+    count: usize,
+    /// The home block has so many that no other is looked for.
+    is_enough: bool,
+}
+
+impl<'t> Room<'t> {
+    fn begin_block(&mut self) {
+        (self.first, self.count) = (None, 0);
+    }
+
+    fn add(&mut self, met: Met<'t>) {
+        if self.is_enough {
+            return;
+        }
+        self.count += 1;
+        self.first = self.first.or(Some(met));
+        if self.count > self.most {
+            (self.best, self.most) = (self.first, self.count);
+            self.is_enough = met.candidate < BLOCK && self.count >= HOME_VACANCIES;
+        }
+    }
+}
+
 /// What became of an attempt to claim a place.
 pub(super) enum Claim<'t> {
     /// An intent of the key stands.
@@ -93,15 +126,15 @@ impl<S: State> Table<S> {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
-        // Most who come so far are found among the likely lines, and the others look through all.
-        for range in [looked_at..LIKELY, LIKELY..CANDIDATES] {
-            self.lines.likeliest(place, range.clone()).for_each(lines::prefetch);
-            for line in self.lines.likeliest(place, range) {
-                if let Some(update) = line.update::<false>(key, now, decide) {
-                    return update;
-                }
+        // Most keys that have a slot are found among the likely lines; the scan goes through all.
+        let likely = || self.lines.likeliest(place, looked_at..LIKELY);
+        self.lines.likeliest(place, looked_at..CANDIDATES).for_each(lines::prefetch);
+        for line in likely() {
+            if let Some(update) = line.update::<false>(key, now, decide) {
+                return update;
             }
         }
+        self.lines.likeliest(place, LIKELY..CANDIDATES).for_each(lines::prefetch);
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {
@@ -135,21 +168,23 @@ impl<S: State> Table<S> {
     }
 
     pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
-        let mut absent = Absent::default();
-        let (mut first_vacant, mut vacant, mut most_vacant) = (None, 0, 0);
+        let (mut absent, mut room) = (Absent::default(), Room::default());
         let mut least_rank = u64::MAX;
         for candidate in 0..self.lines.candidates() {
             if candidate % BLOCK == 0 {
-                (first_vacant, vacant) = (None, 0);
+                room.begin_block();
             }
-            for slot in &self.lines.line(place, candidate).slots {
-                let word = Word(slot.word.load(Ordering::Acquire));
+            let line = self.lines.line(place, candidate);
+            let seen = line.seen();
+            if room.is_enough && are_quiet(&seen, key) {
+                continue;
+            }
+            for (slot, Seen { word, tag }) in line.slots.iter().zip(seen) {
                 if word.is_claimed() {
                     let next = word.generation().next();
                     let met = Met { slot, candidate, word, generation: next };
                     if word.is_free() {
-                        vacant += 1;
-                        first_vacant = first_vacant.or(Some(met));
+                        room.add(met);
                     } else if word.is_intent_of(key) {
                         let joined = Met { generation: word.generation(), ..met };
                         absent.joinable = absent.joinable.or(Some(joined));
@@ -158,29 +193,23 @@ impl<S: State> Table<S> {
                     }
                     continue;
                 }
-                let tag = Tag(slot.tag.load(Ordering::Relaxed));
                 if tag.names(key) {
                     return Scan::Found(slot);
                 }
-                if most_vacant == usize::MAX {
+                if room.is_enough {
                     continue;
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
                 if self.state.fresh_from(word.value()) <= now {
-                    vacant += 1;
-                    first_vacant = first_vacant.or(Some(met));
+                    room.add(met);
                 } else if tag.rank(word) < least_rank {
                     least_rank = tag.rank(word);
                     absent.least = Some(met);
                 }
             }
-            if vacant > most_vacant {
-                absent.vacant = first_vacant;
-                let home_has_room = candidate < BLOCK && vacant >= HOME_VACANCIES;
-                most_vacant = if home_has_room { usize::MAX } else { vacant };
-            }
         }
-        absent.crowded = most_vacant <= 1;
+        absent.crowded = room.most <= 1;
+        absent.vacant = room.best;
         Scan::Absent(absent)
     }
 
@@ -270,10 +299,16 @@ impl<S: State> Table<S> {
         fence(Ordering::SeqCst);
         let mut earlier = true;
         for candidate in 0..self.lines.candidates() {
-            for slot in &self.lines.line(place, candidate).slots {
+            let line = self.lines.line(place, candidate);
+            let seen = line.seen();
+            // The claim's own line is not.
+            if are_quiet(&seen, key) {
+                continue;
+            }
+            for (slot, seen) in line.slots.iter().zip(seen) {
                 if core::ptr::eq(slot, claim.slot) {
                     earlier = false;
-                } else if slot.rivals(key, earlier) {
+                } else if slot.rivals(key, earlier, seen) {
                     return false;
                 }
             }
@@ -282,25 +317,52 @@ impl<S: State> Table<S> {
     }
 }
 
+/// What was read of a slot: the word, and the tag after it.
+#[derive(Clone, Copy)]
+struct Seen {
+    word: Word,
+    tag: Tag,
+}
+
+/// Whether none of these slots is claimed or names `key`, without a branch on any one.
+#[inline]
+fn are_quiet(seen: &[Seen; SLOTS], key: KeyHash) -> bool {
+    seen.iter().fold(true, |quiet, Seen { word, tag }| quiet & !word.is_claimed() & !tag.names(key))
+}
+
+impl Line {
+    #[inline]
+    fn seen(&self) -> [Seen; SLOTS] {
+        self.slots.each_ref().map(Slot::seen)
+    }
+}
+
 impl Slot {
+    #[inline]
+    fn seen(&self) -> Seen {
+        let word = Word(self.word.load(Ordering::Acquire)); // C1
+        Seen { word, tag: Tag(self.tag.load(Ordering::Relaxed)) } // C2
+    }
+
     /// Whether this slot ends another claim of `key`: it is settled for the key, or holds an
     /// intent of it that is earlier. A later intent is withdrawn.
-    fn rivals(&self, key: KeyHash, earlier: bool) -> bool {
+    #[inline]
+    fn rivals(&self, key: KeyHash, earlier: bool, mut seen: Seen) -> bool {
         loop {
-            let word = Word(self.word.load(Ordering::Acquire));
-            if word.is_claimed() {
-                if !word.is_intent_of(key) {
-                    return false;
-                }
-                if earlier {
-                    return true;
-                }
-                if self.withdraw(word) {
-                    return false;
-                }
-            } else {
-                return Tag(self.tag.load(Ordering::Relaxed)).names(key);
+            let Seen { word, tag } = seen;
+            if !word.is_claimed() {
+                return tag.names(key);
             }
+            if !word.is_intent_of(key) {
+                return false;
+            }
+            if earlier {
+                return true;
+            }
+            if self.withdraw(word) {
+                return false;
+            }
+            seen = self.seen();
         }
     }
 
