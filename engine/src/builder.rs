@@ -192,8 +192,9 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 }
 
 impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
-    /// Charges denied checks too, so that a client that keeps hammering stays banned; 0, denied checks
-    /// are free, unless set.
+    /// Charges denied checks too, so that a client that keeps hammering stays banned. `bursts` is how many full bursts of
+    /// debt a key can owe beyond its burst that way; 0, the default, leaves denied checks free. A
+    /// [`Single`](crate::Single) has no such choice.
     ///
     /// A check that is denied adds its cost to the debt of the key, in the same step that denies it, until the
     /// debt is `bursts` bursts beyond the burst, or [`MAX_BURST_TOLERANCE`](crate::MAX_BURST_TOLERANCE). A key
@@ -205,8 +206,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
     /// with cores. No leases are taken beside it. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
-    /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer of the
-    /// feature `tower`, by each limit that has no room itself; those of the set that have room charge nothing.
+    /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer
+    /// of the feature `tower`, by each limit that has no room itself; those of the set that have room charge nothing.
     /// Those who wait in line are not charged for being denied: [`Limiter::acquire`](crate::Limiter::acquire) and
     /// its kind say how long they would have waited, and whom they deny is told when the same call is accepted.
     ///

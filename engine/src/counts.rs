@@ -6,7 +6,8 @@ use crate::observer::Observer;
 use crate::shards::Shards;
 
 /// Counts the decisions of a limiter, or of several: give one to
-/// [`LimiterBuilder::observer`](crate::LimiterBuilder::observer), by reference or in an
+/// [`LimiterBuilder::observer`](crate::LimiterBuilder::observer) or
+/// [`SingleBuilder::observer`](crate::SingleBuilder::observer), by reference or in an
 /// [`Arc`](std::sync::Arc) where it is shared.
 ///
 /// Threads count in shards of their own, 2 KiB in all, so counting costs one addition in a cache line

@@ -16,7 +16,8 @@
 //!
 //! A [`Quota`] says how much, a [`Limiter`] applies it to each key on its own, and a [`Decision`] is the answer. Keys are text,
 //! bytes, integers or a [`KeyHash`]; they need no set-up and no clean-up. The limiter is shared by reference or in an `Arc`.
-//! Denial is an answer, not an error: the only thing that can fail is building.
+//! Denial is an answer, not an error. Errors come from what is given to the library: a rule or quota that can not be enforced, a
+//! snapshot that does not fit; and from memory that is not to be had when something is built.
 //!
 //! # Which algorithm when
 //!
@@ -30,8 +31,8 @@
 //! | "N a minute" as others count it | [`FixedWindow`] | N in each window | up to 2 N around the end of one |
 //! | a contract by the hour, day or month | [`CalendarWindow`] | N in each period of the calendar | up to 2 N around midnight |
 //! | one very hot counter, no keys | [`SubWindowCounter`], [`ShardedCounter`] | never more than N in any window | a unit counts a little longer than the window |
-//! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 bytes a unit of the limit |
-//! | one key, no table | [`Single`] | as its rule does | |
+//! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 to 16 bytes a unit of the limit |
+//! | one key, no table | [`Single`] | as its rule does | one cache line that all admitting threads write |
 //! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower; no leases |
 //! | calls that wait for their turn | [`Limiter::acquire`], [`Queue`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
@@ -52,24 +53,39 @@
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
 //! | [`check_with`](Limiter::check_with) | the quota is a matter of the call: a plan a customer has bought |
 //! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
+//! | [`check_at`](Limiter::check_at) | at a time of the caller's: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
-//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used; [`Snapshot`] says what a downtime does |
+//! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; needs a [`LiveQuota`] |
+//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used, under a [hasher](LimiterBuilder::hasher) whose seed is kept; [`Snapshot`] says what a downtime does |
+//!
+//! When the limiter is built, one can also ask for:
+//!
+//! | choice | when |
+//! |---|---|
+//! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned |
+//! | [`leases`](LimiterBuilder::leases) | several cores use up one key: what is allowed on it then scales with them |
+//! | [`observer`](LimiterBuilder::observer) | to hear of each decision: an [`Observer`] of yours, or [`Counts`] |
 //!
 //! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
 //! no receipts; where the cost is settled after the fact, `reserve` is the one that can not be got wrong.
 //!
 //! # What is guaranteed, and what concurrent callers may observe
 //!
-//! * **The limit holds for any number of threads.** Each decision is one atomic step on one word; there is no moment between
-//!   looking and taking. Every rule states its bound, and its error where it has one.
-//! * **Contention is never an error**, and never a denial: a thread that loses a race decides again at once.
-//!   Deciding is lock-free: a thread that is stopped anywhere keeps no other from it.
+//! * **The limit holds for any number of threads.** A [`Limiter`] or [`Single`] without leases decides in one atomic step on
+//!   one word; the others state their steps. There is no moment between looking and taking. Every rule states its bound, and its
+//!   error where it has one.
+//! * **Contention is never an error**, and under one limit never a reason to deny, but for units that another thread is just
+//!   moving to or from a lease or a block of a [`ShardedCounter`]. A thread that loses a race decides again, after a brief pause
+//!   at most. Deciding is lock-free: a thread that is stopped anywhere keeps no other from it. Locks are taken by
+//!   [`Concurrency`] while somebody waits for a permit, by changes of a [`LiveQuota`] among each other, and by the built-in timer
+//!   of those who wait.
 //! * **A decision describes one instant.** Others may have changed the key by the time you read `remaining`;
 //!   `retry_after` is enough if nobody else is admitted meanwhile.
-//! * **A set of limits is all or nothing, not one instant.** While it takes from one limit after another, a concurrent check may be
-//!   denied by units that are given back a moment later. No limit is exceeded at any time.
+//! * **A set of limits is all or nothing, not one instant.** While it takes from one limit after another, a concurrent check
+//!   may be denied by units that are given back a moment later. No limit is exceeded at any time.
 //! * **Time that stands still or runs backwards mints nothing.** It may deny.
-//! * **Memory is fixed when a limiter is built.** When more keys are live than fit, [`OverflowPolicy`] says what happens and
+//! * **Memory is fixed when a limiter is built.** Only who waits for a [`Concurrency`], or on the built-in timer, takes some
+//!   for as long as it waits. When more keys are live than fit, [`OverflowPolicy`] says what happens and
 //!   [`Limiter::overflow`] counts it; under the default, keys that are being denied are forgotten last.
 //! * **An idle key is a fresh key**, exactly, from the moment its debt has drained.
 //!
@@ -78,7 +94,8 @@
 //! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or finer.
 //! Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once with a
 //! `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`], [`QuotaError`]).
-//! No input makes the library panic. Checks are O(1).
+//! No input makes the library panic. Checks of a [`Limiter`] or a [`Single`] are O(1), beside the hashing of the key; with leases
+//! a denial is O(threads). Counters and the log say what theirs are.
 //!
 //! # Several limits in front of a server
 //!
@@ -88,13 +105,13 @@
 #![cfg_attr(not(feature = "tower"), doc = "```ignore")]
 //! use std::net::SocketAddr;
 //! use tidegate_engine::tower::{MissingKey, RateLimitLayer, RequestLimit, keys};
-//! use tidegate_engine::{BuildError, Limiter, Quota};
+//! use tidegate_engine::{Limiter, Quota, Single};
 //! # #[derive(Clone)] struct ConnectInfo<T>(T); // axum::extract::ConnectInfo
 //!
-//! fn limits() -> Result<RateLimitLayer, BuildError> {
+//! fn limits() -> Result<RateLimitLayer, Box<dyn std::error::Error>> {
 //!     let per_address = Limiter::new(Quota::per_second(50))?;
 //!     let per_key = Limiter::new(Quota::per_minute(600).burst(100))?;
-//!     let in_all = Limiter::builder(Quota::per_second(10_000)).capacity(1).build()?;
+//!     let in_all = Single::new(Quota::per_second(10_000))?;
 //!
 //!     let peer = keys::peer_address(|extensions| {
 //!         extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
@@ -104,11 +121,11 @@
 //!         RequestLimit::new("per-key", per_key, keys::api_key())
 //!             .missing_key(MissingKey::Share)
 //!             .cost(|head| if head.method() == "POST" { 5 } else { 1 }),
-//!         RequestLimit::new("in-all", in_all, keys::constant()),
+//!         RequestLimit::shared("in-all", in_all),
 //!     ]))
 //! }
 //! # limits()?;
-//! # Ok::<(), BuildError>(())
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
 //! In axum, `Router::new().route("/", get(hello)).layer(limits()?)` is all there is to add, with
@@ -121,7 +138,7 @@
 //!
 //! | feature | what it adds |
 //! |---|---|
-//! | `std` (default) | the clocks of the operating system, random seeds, leases |
+//! | `std` (default) | the operating system's clocks, random seeds (so `Limiter::new` and `builder`), leases, `LiveQuota`, `Concurrency`, `ShardedCounter`, blocking waits, jitter |
 //! | `acquire` (default) | waiting for a turn on a timer that needs no runtime |
 //! | `tower` | the module `tower`: a layer for axum, tonic and whatever else speaks tower |
 //!

@@ -35,6 +35,8 @@ use crate::table::Update;
 ///   [`Queue::max_waiters`]: who would, or asks for more than the burst, is denied at once.
 /// * Lock-free, and no memory but the queue's own: a waiter is nothing but its start.
 ///
+/// Not saved by snapshots: a restart begins with nothing counted.
+///
 /// # When to use it
 /// To keep within the limit of a service that is called, by calling later instead of not at all. To deny what is too
 /// much take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound

@@ -56,6 +56,9 @@ impl<T: Timer + ?Sized> Timer for &T {
 ///
 /// A sleep takes a heap allocation and a short lock of that thread's list. Where a runtime has timers of its own,
 /// those cost less; see [`Timer`]. A single sleep ends after a day at the latest.
+///
+/// # Panics
+/// When a sleep is polled and the operating system has no thread to give for the timer.
 #[cfg(feature = "acquire")]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadTimer;

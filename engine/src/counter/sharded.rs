@@ -44,13 +44,15 @@ const UNUSED_SHARE: u64 = 16;
 ///   handed out count as used: at most `block - 1` a shard, and as many for each thread that is just taking a block, a
 ///   sub-window. A window touches N + 1 sub-windows. With the default block that is at most about 1/16 of the limit a
 ///   window.
-/// * A cost of 1 is denied only when no shard has a unit left, but for blocks that another thread is just taking. A higher cost is paid by
-///   the counter or by one shard as a whole, so it can be denied while units lie in parts.
+/// * A cost of 1 is denied only when no shard has a unit left, but for blocks that another thread is just taking. A higher
+///   cost is paid by the counter or by one shard as a whole, so it can be denied while units lie in parts.
 /// * Lock-free: a thread that stops anywhere keeps nobody from deciding; at worst a block it has taken is lost.
 /// * A [`Reservation`](crate::Reservation) and a [`LimitSet`](crate::LimitSet) give back to the counter what they took from a
 ///   block, exactly as the `SubWindowCounter` does; the shards keep what they have.
 /// * [`Decision::remaining`] of an admitted check says what is left of the block at least; that of a denied one
 ///   and of a peek counts the shards, one after the other.
+///
+/// Not saved by snapshots: a restart begins with nothing counted.
 ///
 /// # Cost
 /// 16 bytes a sub-window, 128 bytes a shard. A check is O(1) while its shard has units, and one in

@@ -37,14 +37,17 @@ const HORIZON: u64 = 1 << 62;
 /// * Where checks meet, a unit may count from the reading of a check that met its own, if that is later: for
 ///   longer, never for less.
 ///
-/// There is no refund, no reservation and no place in a [`LimitSet`](crate::LimitSet). A check is decided by the unit that stands `limit`
-/// places before its own, and places are given once: one whose unit was taken back would go on counting, and to
+/// There is no refund, no reservation and no place in a [`LimitSet`](crate::LimitSet). A check is decided by the unit that
+/// stands `limit` places before its own, and places are given once: one whose unit was taken back would go on counting, and to
 /// close the gap the others would have to move while checks are decided by them. To ask several limits and a log,
 /// reserve the others, ask the log last, and commit: `LimitSet` shows it. Nothing is charged beyond the limit either.
 ///
+/// Not saved by snapshots: a restart begins with nothing counted.
+///
 /// # Cost
-/// 8 bytes for each unit of the next power of two above the limit. A check of one unit is two exchanges, and O(1) as
-/// long as few units expire between two checks; else O(log limit), and O(cost) for a higher cost.
+/// 8 bytes for each unit of the next power of two above the limit, so 8 to 16 bytes a unit of the limit. A check of one unit
+/// is two exchanges, and O(1) as long as few units expire between two checks; else O(log limit), and O(cost) for a higher
+/// cost.
 ///
 /// ```
 /// use core::time::Duration;

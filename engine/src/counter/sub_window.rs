@@ -16,7 +16,7 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// of one.
 ///
 /// # When to use it
-/// When a limit must hold in every window, is too high for the 8 bytes a unit of a
+/// When a limit must hold in every window, is too high for the 8 to 16 bytes a unit of a
 /// [`SlidingLog`](crate::SlidingLog), and has one key. For many keys use a
 /// [`Limiter`](crate::Limiter).
 ///
@@ -38,9 +38,12 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// The sub-window is rounded up to a nanosecond. There is no refund without a receipt: who does not say in which
 /// sub-window the units were admitted would have them taken out of the present one, and admit more than the limit later.
 ///
-/// `reset_after` lasts to the end of the newest units that count, or that were given back since. What is given back of a sub-window
-/// after the next one was charged keeps its place in the word until it expires; what of such units exceeds, in a window, the bits
-/// that the word has beyond the limit counts until then. Limits of up to 1/1025 of the highest that can be made never meet this.
+/// `reset_after` runs to the end of the newest units that count or were given back since. Units that are given back of a
+/// sub-window after the next one was charged keep their place in the word until they expire. Those of them that exceed, in a
+/// window, what the word can hold beyond the limit count until they expire. Limits of up to 1/1025 of the highest that can be
+/// made never meet this, unless more is charged than the limit.
+///
+/// Not saved by snapshots: a restart begins with nothing counted.
 ///
 /// # Cost
 /// 16 bytes a sub-window, and 512 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N).

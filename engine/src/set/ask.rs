@@ -39,7 +39,8 @@ where
 }
 
 impl<'l> Ask<'l> {
-    /// `cost` units of `key`, of any kind of limit: [`Limiter::ask`]. For those without keys all are one:
+    /// `cost` units of `key`, asked of a limit of any kind: what [`Limiter::ask`] is to a limiter. A limit without keys
+    /// takes every key for the one it has, so that all asks of it are asks of one key, as by
     /// [`Single::ask`](crate::Single::ask).
     pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
         let key = limit.place(key.hash_with(limit.hasher()));

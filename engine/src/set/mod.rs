@@ -39,7 +39,8 @@ pub use reservation::SetReservation;
 /// * A set that is denied has charged nothing once the call returns. The common denial has charged
 ///   nothing at any time. The one exception is asked for: a limiter with
 ///   [`charge_denied`](crate::LimiterBuilder::charge_denied) that has no room itself charges the denial to its key, as if
-///   it had been asked alone; limits that had room are charged nothing. (A key that was evicted to make room for what is given back stays so.)
+///   it had been asked alone; limits that had room are charged nothing. (A key that was evicted to make room for what is
+///   given back stays so.)
 /// * While a set takes from one limit after another, a concurrent check may be denied by units that
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, taken one after another, the others would have left it room. Of sets
@@ -74,20 +75,20 @@ pub use reservation::SetReservation;
 /// ```
 /// use std::net::{IpAddr, Ipv4Addr};
 /// use std::time::Duration;
-/// use tidegate_engine::{BuildError, IpKey, LimitSet, Limiter, Quota};
+/// use tidegate_engine::{IpKey, LimitSet, Limiter, Quota, Single};
 ///
 /// struct Limits {
 ///     per_user: Limiter,
 ///     per_address: Limiter,
-///     in_all: Limiter,
+///     in_all: Single,
 /// }
 ///
 /// impl Limits {
-///     fn new() -> Result<Self, BuildError> {
+///     fn new() -> Result<Self, Box<dyn std::error::Error>> {
 ///         Ok(Self {
 ///             per_user: Limiter::builder(Quota::per_minute(100).burst(20)).build()?,
 ///             per_address: Limiter::builder(Quota::per_second(50)).build()?,
-///             in_all: Limiter::builder(Quota::per_second(10_000)).capacity(1).build()?,
+///             in_all: Single::new(Quota::per_second(10_000))?,
 ///         })
 ///     }
 ///
@@ -96,7 +97,7 @@ pub use reservation::SetReservation;
 ///         let decision = LimitSet::new([
 ///             self.per_user.ask(user, 1).named("per-user"),
 ///             self.per_address.ask(IpKey::from(address), 1).named("per-address"),
-///             self.in_all.ask("", cost).named("in-all"),
+///             self.in_all.ask(cost).named("in-all"),
 ///         ])
 ///         .check();
 ///         if let Some(blocked) = decision.blocked() {
@@ -111,7 +112,7 @@ pub use reservation::SetReservation;
 /// assert_eq!(limits.admit("user:42", address, 10), Ok(19));
 /// assert_eq!(limits.admit("user:42", address, 20_000), Err(None));
 /// assert_eq!(limits.per_user.peek("user:42").remaining(), 19);
-/// # Ok::<(), BuildError>(())
+/// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[must_use = "a set does nothing until `check`"]
 pub struct LimitSet<'l, A> {

@@ -243,7 +243,7 @@ impl Restored {
 #[non_exhaustive]
 pub enum RestoreError {
     /// Its keys were hashed by another algorithm or under another secret: they name nobody here. Give
-    /// both limiters one [`LimiterBuilder::hasher`](crate::LimiterBuilder::hasher).
+    /// both limiters one [`LimiterBuilder::hasher`](crate::LimiterBuilder::hasher). Also where one of the two has no keys.
     OtherHasher,
     /// Its states are of this kind, which is not that of the limiter's rule.
     OtherKind(SnapshotKind),

@@ -47,7 +47,8 @@ impl RateLimitLayer {
     /// none of them otherwise ([`LimitSet`](crate::LimitSet)). `Retry-After` is the longest; the denial names
     /// the limit that takes it.
     ///
-    /// All keys are found before any limit is asked: where one is refused, nothing is charged.
+    /// All keys are found before any limit is asked: where one is refused, nothing is charged. With no limits everything is
+    /// let through.
     pub fn all(limits: impl IntoIterator<Item = RequestLimit>) -> Self {
         Self { limits: limits.into_iter().collect(), legacy: false, answer: DefaultAnswer }
     }

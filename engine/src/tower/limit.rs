@@ -62,8 +62,9 @@ pub struct RequestLimit {
 type Cost = dyn Fn(&Head<'_>) -> u64 + Send + Sync;
 
 impl RequestLimit {
-    /// A limit of one unit a request, enforced by `limit` on what `key` finds: a [`Limiter`](crate::Limiter), or
-    /// whatever else can stand in a [`LimitSet`](crate::LimitSet).
+    /// A limit of one unit a request on the key that `key` finds, enforced by `limit`: a [`Limiter`](crate::Limiter), or
+    /// whatever else can stand in a [`LimitSet`](crate::LimitSet), by value or in an [`Arc`]. One without keys is a limit on
+    /// all requests together, of which those without a key are refused all the same: see [`RequestLimit::shared`].
     ///
     /// `name` is what clients read in the header fields; what is not printable ASCII in it becomes
     /// a `?` there.
@@ -78,7 +79,8 @@ impl RequestLimit {
         }
     }
 
-    /// A limit on all requests together: for limits without keys. One with keys has all of them on one.
+    /// A limit on all requests together, for a limit without keys: no key is looked for, so none can be missing. A limit that
+    /// has keys counts all requests on one of them.
     ///
     /// ```
     /// use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};

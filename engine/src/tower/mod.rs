@@ -28,6 +28,9 @@
 //! | `RateLimit` | `"per-key";r=7;t=1` | `r` units are left; in `t` seconds all of them are |
 //! | `Retry-After` | `1` | only on denial: the same request fits in so many seconds |
 //!
+//! `w` is left out where all is never granted anew, or not always within the same time: under a quota that blocks or limits
+//! nothing, a calendar month, a limit with a warm-up.
+//!
 //! Seconds are rounded up, so whoever waits as long as told is admitted unless others came first.
 //! There is no `Retry-After` where the cost can never fit. There is one item for each
 //! limit, also of layers behind each other. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
