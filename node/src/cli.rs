@@ -32,7 +32,7 @@ pub enum Command {
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Limits to enforce: TOML tables `[[limit]]` with name, rate and burst.
+    /// Limits to enforce: TOML tables `[[limit]]` with name, rate, burst and, optionally, overflow.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where to serve the Redis protocol; port 0 picks a free one.

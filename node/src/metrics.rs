@@ -223,8 +223,8 @@ fn encode_overflow(
     encoder: &mut DescriptorEncoder,
     limits: &[(String, Arc<Limiter>)],
 ) -> Result<(), std::fmt::Error> {
-    let help =
-        "Live keys evicted, checks denied or allowed, and told debt dropped, for want of room.";
+    let help = "For want of room: live keys evicted, checks denied, checks allowed uncharged, \
+                charges dropped.";
     let mut family = encoder.encode_descriptor("overflow", help, None, MetricType::Counter)?;
     for (name, limiter) in limits {
         let counts = limiter.overflow();
@@ -247,7 +247,8 @@ fn encode_clock(
     limits: &[(String, Arc<Limiter>)],
 ) -> Result<(), std::fmt::Error> {
     let Some((_, limiter)) = limits.first() else { return Ok(()) };
-    let help = "1 when the operating system's clock is used in place of the processor's counter.";
+    let help = "1 when the operating system's clock is used in place of the processor's \
+                time-stamp counter, else 0.";
     let family = encoder.encode_descriptor("clock_fallback", help, None, MetricType::Gauge)?;
     gauge(u64::from(limiter.clock().is_fallback())).encode(family)
 }
