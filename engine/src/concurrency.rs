@@ -259,14 +259,15 @@ impl Concurrency {
         Ok(Joined::Waiting(Waiting::new(self, cost, seat)))
     }
 
-    /// Replaces the word by what `change` makes of it, and tells what it was; or what it is, if `change` leaves it.
+    /// Replaces the word by what `change` makes of it, and tells what it was; or what it is, if `change` leaves it. Not
+    /// for who holds the list's lock: it pauses.
     #[inline]
     fn update(
         &self,
         ordering: Ordering,
         change: impl Fn(Word) -> Option<Word>,
     ) -> Result<Word, Word> {
-        word::update(&self.word, ordering, change)
+        word::update_pausing(&self.word, ordering, change)
     }
 
     #[inline]

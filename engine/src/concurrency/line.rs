@@ -1,10 +1,10 @@
 //! Those who wait for permits, in the order in which they came.
 //!
-//! The list has a lock, which is held for a few instructions and never while a waker is cloned, called or dropped: that
-//! may run anything, and come back here. The word says
-//! whether the list is empty; that bit changes under the lock only. Permits go to the head of the list as soon as
-//! they are enough for it, so a waiter is woken when it has its permit, and a small cost never passes a
-//! large one that came before.
+//! The list has a lock, which is held for one step in the list, and for each waiter that is answered one more and an
+//! exchange of the word; nobody pauses under it. It is never held while a waker is cloned, called or dropped: that may
+//! run anything, and come back here. The word says whether the list is empty; that bit changes under the lock only.
+//! Permits go to the head of the list as soon as they are enough for it, so a waiter is woken when it has its permit,
+//! and a small cost never passes a large one that came before.
 
 use core::future::{Future, poll_fn};
 use core::mem;

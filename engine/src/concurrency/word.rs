@@ -93,19 +93,40 @@ impl Word {
 }
 
 /// Replaces the word by what `change` makes of it, and tells what it was; or what it is, if `change` leaves it.
+/// For who holds the list's lock, so it does not pause after an exchange that it loses.
 #[inline]
 pub(super) fn update(
     word: &AtomicU64,
     ordering: Ordering,
     change: impl Fn(Word) -> Option<Word>,
 ) -> Result<Word, Word> {
+    exchange(word, ordering, change, || ())
+}
+
+/// As [`update`], for who holds no lock: with a pause after each exchange that it loses.
+#[inline]
+pub(super) fn update_pausing(
+    word: &AtomicU64,
+    ordering: Ordering,
+    change: impl Fn(Word) -> Option<Word>,
+) -> Result<Word, Word> {
     let mut backoff = Backoff::new();
+    exchange(word, ordering, change, || backoff = backoff.pause())
+}
+
+#[inline]
+fn exchange(
+    word: &AtomicU64,
+    ordering: Ordering,
+    change: impl Fn(Word) -> Option<Word>,
+    mut lost: impl FnMut(),
+) -> Result<Word, Word> {
     loop {
         let found = word.load(Ordering::Relaxed);
         let new = change(Word(found)).ok_or(Word(found))?;
         match word.compare_exchange(found, new.0, ordering, Ordering::Relaxed) {
             Ok(before) => return Ok(Word(before)),
-            Err(_) => backoff = backoff.pause(),
+            Err(_) => lost(),
         }
     }
 }
