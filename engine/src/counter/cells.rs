@@ -4,7 +4,7 @@
 //! # Orderings
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again |
+//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again; a return finds the count from before the reset that emptied the returns |
 //! | R4 cell, exchange | release | R3 | as R3 |
 
 use alloc::{boxed::Box, vec::Vec};

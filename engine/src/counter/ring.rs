@@ -28,7 +28,8 @@
 //!
 //! A reset puts a head of no units in the state *resetting*; whoever charges next empties the cells of
 //! the window by naming them with a count of 0 (so that a late recorder's step fails), then their returns, then opens
-//! the head. Who returns units reads the cell of the returns before the count, so it fails or finds the count of 0. Cells are not changed otherwise, so a reader needs no second look at the head: a cell
+//! the head. Who returns units reads the cell of the returns before the count, so it fails or finds the count of 0.
+//! Cells of counts are not changed otherwise, and returns only grow, so a reader needs no second look at the head: a cell
 //! that names a later sub-window than the one looked for says that the head has moved on. A head that was reset
 //! and charged to the same units again is met only by charges that need the units alone, since
 //! who turns the head looks at the cells after the seal; one that was admitted for the sake of returns from before the
@@ -41,6 +42,8 @@
 //! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange |
 //! | R5 latest return | relaxed | none: who misses it counts what was given back | - |
 //! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - |
+//!
+//! R3 and R4 are in `cells.rs`.
 
 use crossbeam_utils::CachePadded;
 
@@ -162,6 +165,7 @@ impl Ring {
 
     /// Gives back units that were charged in the sub-window `index`, as far as they count.
     pub(super) fn give_back(&self, index: u64, units: u64) {
+        let mut backoff = Backoff::new();
         loop {
             let bits = self.front.head.load(Ordering::Acquire); // R1
             let head = self.span.unpack(bits);
@@ -173,6 +177,7 @@ impl Ring {
                     if self.exchange(bits, less) {
                         return;
                     }
+                    backoff = backoff.pause();
                     false
                 }
                 Status::Sealed => self.record(head),
@@ -192,6 +197,7 @@ impl Ring {
 
     /// Makes nothing count any more.
     pub(super) fn reset(&self, now: u64) {
+        let mut backoff = Backoff::new();
         loop {
             let bits = self.front.head.load(Ordering::Relaxed); // R6
             let head = self.span.unpack(bits);
@@ -200,6 +206,7 @@ impl Ring {
             if head == reset || self.exchange(bits, reset) {
                 return;
             }
+            backoff = backoff.pause();
         }
     }
 
