@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    CalendarWindow, Fingerprint, FixedWindow, Inheritance, KeyHash, KeyHasher, Limiter, LiveQuota,
-    ManualClock, OverflowPolicy, Quota, RestoreError, Rule, SNAPSHOT_VERSION, SavedKey, SavedState,
-    Single, SlidingWindow, Snapshot, SnapshotError, SnapshotKind, Timestamp,
+    CalendarWindow, Counts, Fingerprint, FixedWindow, Inheritance, KeyHash, KeyHasher, Limiter,
+    LiveQuota, ManualClock, OverflowPolicy, Quota, RestoreError, Rule, SNAPSHOT_VERSION, SavedKey,
+    SavedState, Single, SlidingWindow, Snapshot, SnapshotError, SnapshotKind, Timestamp,
 };
 
 mod exact;
@@ -431,7 +431,8 @@ fn states_of_another_kind_than_the_snapshots_are_left_out() {
 #[test]
 fn a_limiter_without_keys_is_saved_like_one_key() {
     let clock = ManualClock::new();
-    let single = || Single::builder(Quota::per_second(10).burst(5)).clock(clock.clone()).build();
+    let builder = || Single::builder(Quota::per_second(10).burst(5)).observer(Counts::new());
+    let single = || builder().clock(clock.clone()).build();
     let before = single().unwrap();
     assert_eq!(before.snapshot().into_iter().count(), 0);
     let _ = before.charge(4);

@@ -72,7 +72,7 @@ impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
         SingleBuilder { rule, charged, warm_up, clock: Source::Given(clock), observer }
     }
 
-    /// Who hears of each decision, as one on the key of the bits 0; nobody unless set.
+    /// Who hears of each decision, as one on the key `KeyHash::from_bits(0)`; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> SingleBuilder<R, C, P> {
         let Self { rule, charged, warm_up, clock, observer: _ } = self;
         SingleBuilder { rule, charged, warm_up, clock, observer }

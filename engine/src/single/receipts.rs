@@ -4,6 +4,7 @@ use core::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
+use crate::denied::Outcome;
 use crate::key::KeyHash;
 use crate::limit::{Limit, Receipt, sealed::Sealed};
 use crate::observer::Observer;
@@ -52,12 +53,9 @@ where
         if cost == 0 {
             return (self.look(key, 0, now), Receipt::NOTHING);
         }
-        let admit = |value, now| self.algorithm.admit(value, now, cost);
-        let update = self.update(self.instant(now), admit);
-        let charged = match update {
-            Update::Written { before, now } => admit(before, now),
-            Update::Unchanged { .. } | Update::Full { .. } => None,
-        };
+        let outcome = Outcome::new();
+        let admit = |value, now| outcome.of(self.algorithm.admit(value, now, cost), || None);
+        let (update, charged) = outcome.told(self.update(self.instant(now), admit));
         (self.answer(update, cost, now), Receipt::new(charged))
     }
 

@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use crate::clock::Clock;
+use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Rule, Saves as _};
 use crate::snapshot::{Fingerprint, RestoreError, Restored, SavedKey, Snapshot};
 
@@ -12,7 +13,7 @@ use crate::keyless::KEY;
 /// Of snapshots without keys: nothing was hashed.
 const KEYLESS: Fingerprint = Fingerprint::from_bits(0);
 
-impl<R: Rule, C: Clock> Single<R, C> {
+impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// What is held against the limiter as of this call: a snapshot of one key, or of none if there is
     /// nothing. O(1).
     ///
