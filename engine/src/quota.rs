@@ -88,6 +88,9 @@ impl Quota {
     /// nearly all of it, one by one. For the whole limit at any pace there is only a log of what was
     /// admitted.
     ///
+    /// [`Quota::burst`] leaves the rate as it is: with another burst than this one, an interval has up to that and
+    /// `limit - burst` units.
+    ///
     /// Exact for every window: what is left of a nanosecond when time is divided into units is never
     /// granted. As for any quota, what is given back ([`Limiter::refund`](crate::Limiter::refund),
     /// [`Limiter::reset`](crate::Limiter::reset)) comes on top.
@@ -153,7 +156,8 @@ impl Quota {
         self.count == u64::MAX && self.period.is_zero()
     }
 
-    /// The same rate with room for `units` at once.
+    /// The same rate with room for `units` at once. The rate of a [`Quota::strict`] goes with its own burst: with a
+    /// greater one its limit is not kept, with a smaller one not reached. Make another one instead.
     #[must_use]
     pub const fn burst(self, units: u64) -> Self {
         Self { burst: units, ..self }
@@ -191,6 +195,11 @@ impl Quota {
             .div_ceil(u128::from(self.count));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
+
+    /// The time in which the burst is granted anew; `None` when the quota is blocked or unlimited.
+    pub(crate) fn refill_time(&self) -> Option<Duration> {
+        (!self.is_blocked() && !self.is_unlimited()).then(|| self.debt_of(self.burst))
+    }
 }
 
 impl sealed::Sealed for Quota {}
@@ -203,8 +212,8 @@ impl Rule for Quota {
         Gcra::exact(self)
     }
 
-    fn window(&self) -> Option<Duration> {
-        (!self.is_blocked() && !self.is_unlimited()).then(|| self.debt_of(self.burst))
+    fn window(&self, _: &Gcra) -> Option<Duration> {
+        self.refill_time()
     }
 
     fn charging_denied(_: &Gcra, bursts: u64) -> Option<Beside> {

@@ -18,6 +18,7 @@ use crate::table::{State, Table, Update};
 /// |---|---|---|
 /// | [`Quota`](crate::Quota) | GCRA (token bucket) | the burst and what the rate grants |
 /// | [`Quota::strict`](crate::Quota::strict) | GCRA with the burst taken off the rate | the limit |
+/// | `LiveQuota` | GCRA whose quota can be changed | as under a [`Quota`](crate::Quota); across changes as `Inheritance` says |
 /// | [`SlidingWindow`](crate::SlidingWindow) | two windows, weighted | less than twice the limit |
 /// | [`FixedWindow`](crate::FixedWindow), [`CalendarWindow`](crate::CalendarWindow) | a count a window | twice the limit |
 ///
@@ -27,7 +28,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]
     type Algorithm: Saves + 'static;
-    /// What of a hot key threads may hold for themselves.
+    /// What decides beside a key's word: leases of hot keys, or the charging of denied checks.
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
 
@@ -47,7 +48,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The time in which all that fits at once is granted anew, which clients are told; `None`
     /// where it never is, or not always the same.
     #[doc(hidden)]
-    fn window(&self) -> Option<Duration> {
+    fn window(&self, _algorithm: &Self::Algorithm) -> Option<Duration> {
         None
     }
 
@@ -125,9 +126,9 @@ pub trait Saves: Algorithm {
     fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64>;
 }
 
-/// Deciding a check by what the thread holds for itself, before the key's word is asked.
+/// What decides beside a key's word: leases of hot keys, or the charging of denied checks.
 pub trait Leasing<A: Algorithm>: Debug + Send + Sync + 'static {
-    /// Decides by a lease or by the word. `now` and `reread` are as in
+    /// Decides by a lease or by the word, and may charge a denial. `now` and `reread` are as in
     /// [`Home::update`](crate::table::Home::update).
     fn decide(
         &self,

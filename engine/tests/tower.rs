@@ -16,8 +16,8 @@ use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
 };
 use tidegate_engine::{
-    CalendarWindow, FixedWindow, IpKey, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow,
-    SubWindowCounter,
+    CalendarWindow, FixedWindow, Inheritance, IpKey, Limiter, LiveQuota, ManualClock, Quota, Rule,
+    Single, SlidingWindow, SubWindowCounter,
 };
 use tower_layer::Layer as _;
 use tower_service::Service;
@@ -193,11 +193,23 @@ fn a_rule_of_windows_tells_its_length() {
     }
     assert_eq!(policy(FixedWindow::per_minute(3)), r#""default";q=3;w=60"#);
     assert_eq!(policy(SlidingWindow::per_hour(3)), r#""default";q=3;w=3600"#);
+    assert_eq!(policy(LiveQuota::new(Quota::per_minute(3))), r#""default";q=3;w=60"#);
     let anchored = |window: CalendarWindow| policy(window.anchored(Duration::ZERO));
     assert_eq!(anchored(CalendarWindow::per_minute(3)), r#""default";q=3;w=60"#);
     assert_eq!(anchored(CalendarWindow::per_hour(3)), r#""default";q=3;w=3600"#);
     assert_eq!(anchored(CalendarWindow::per_day(3)), r#""default";q=3;w=86400"#);
     assert_eq!(anchored(CalendarWindow::per_month(3)), r#""default";q=3"#, "months differ");
+}
+
+#[test]
+fn a_quota_that_was_changed_tells_its_own_window() {
+    let builder = Limiter::builder(LiveQuota::new(Quota::per_minute(3))).capacity(1);
+    let limiter = Arc::new(builder.clock(ManualClock::new()).build().unwrap());
+    let limit = RequestLimit::new("default", Arc::clone(&limiter), keys::constant());
+    let mut service = service(limit);
+    limiter.set_quota(Quota::per_hour(5), Inheritance::Reset).unwrap();
+    let response = ask(&mut service, request(&[]));
+    assert_eq!(fields(&response, "ratelimit-policy"), [r#""default";q=5;w=3600"#]);
 }
 
 #[test]

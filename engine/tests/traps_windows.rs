@@ -211,6 +211,14 @@ fn a_strict_quota_needs_room_for_burst_and_rate() {
     assert_eq!(strict(5, 4), Ok(Quota::per_second(1).burst(4)));
 }
 
+/// As documented: with a burst of its own it is a quota like any other.
+#[test]
+fn another_burst_leaves_the_rate_of_a_strict_quota() {
+    let quota = Quota::strict(5, SECOND, 4).unwrap();
+    assert_eq!(quota.burst(2), Quota::per_second(1).burst(2));
+    assert_eq!(quota.burst(5), Quota::per_second(1).burst(5));
+}
+
 #[test]
 fn a_limit_is_truncated_nowhere() {
     // The highest limit of each length, as the documentation says.

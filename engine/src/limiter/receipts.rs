@@ -63,7 +63,7 @@ where
     }
 
     fn deny(&self, key: KeyHash, cost: u64, now: Timestamp) -> Option<Decision> {
-        self.leases.as_ref()?;
+        self.leases.as_ref().and_then(R::Leases::denied)?;
         let outcome = Outcome::new();
         let deny = |value, now| match self.algorithm.admit(value, now, cost) {
             Some(_) => None,
@@ -84,7 +84,7 @@ where
     }
 
     fn window(&self) -> Option<Duration> {
-        self.rule.window()
+        self.rule.window(&self.algorithm)
     }
 
     fn tell(&self, key: KeyHash, cost: u64, decision: &Decision) {

@@ -8,6 +8,7 @@ mod models;
 mod saves;
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::PoisonError;
 
 use crate::clock::Timestamp;
@@ -29,6 +30,8 @@ pub(crate) use given::Given;
 /// what a thread holds would have to change with the quota. A check reads the quota anew, which
 /// makes it somewhat slower than one under a quota that stays. Bytes a key: the same.
 ///
+/// Only a [`Limiter`](crate::Limiter) can change it: in a [`Single`](crate::Single) it is the quota it was made with.
+///
 /// ```
 /// use tidegate_engine::{Inheritance, Limiter, LiveQuota, Quota};
 ///
@@ -42,7 +45,7 @@ pub(crate) use given::Given;
 pub struct LiveQuota(Quota);
 
 impl LiveQuota {
-    /// A limiter that enforces `quota` until it is changed.
+    /// A rule that enforces `quota` until [`Limiter::set_quota`](crate::Limiter::set_quota) replaces it.
     #[must_use]
     pub const fn new(quota: Quota) -> Self {
         Self(quota)
@@ -70,6 +73,11 @@ impl Rule for LiveQuota {
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let cell = Cell::new(Epoch::first(self.0)?.to_words());
         Ok(LiveGcra { shared: Arc::new(Shared { cell, setting: Mutex::new(()) }) })
+    }
+
+    /// Of the quota in force.
+    fn window(&self, algorithm: &LiveGcra) -> Option<Duration> {
+        algorithm.quota().refill_time()
     }
 
     fn charging_denied(_: &LiveGcra, bursts: u64) -> Option<ChargeDenied> {

@@ -70,7 +70,7 @@ where
 
     /// While it warms up it takes longer.
     fn window(&self) -> Option<Duration> {
-        self.rule.window().filter(|_| self.warm_up.is_none())
+        self.rule.window(&self.algorithm).filter(|_| self.warm_up.is_none())
     }
 
     fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {

@@ -159,7 +159,7 @@ impl Rule for CalendarWindow {
         Count::new(Calendar::new(self.unit, origin, offset), self.limit)
     }
 
-    fn window(&self) -> Option<Duration> {
+    fn window(&self, _: &Self::Algorithm) -> Option<Duration> {
         match self.unit {
             Unit::Minute => Some(Duration::from_mins(1)),
             Unit::Hour => Some(Duration::from_hours(1)),
@@ -167,10 +167,6 @@ impl Rule for CalendarWindow {
             // Months differ in length.
             Unit::Month => None,
         }
-    }
-
-    fn leases(_: &Self::Algorithm, _: u64) -> Option<NoLeases> {
-        None
     }
 }
 

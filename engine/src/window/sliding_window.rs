@@ -98,11 +98,7 @@ impl Rule for SlidingWindow {
         Sliding::new(Even::new(self.length)?, self.limit)
     }
 
-    fn window(&self) -> Option<Duration> {
+    fn window(&self, _: &Self::Algorithm) -> Option<Duration> {
         Some(self.length)
-    }
-
-    fn leases(_: &Self::Algorithm, _: u64) -> Option<NoLeases> {
-        None
     }
 }
