@@ -6,7 +6,7 @@
 //! curl -i -H 'X-Api-Key: mine' http://127.0.0.1:3000/
 //! ```
 //!
-//! The fourth answer within a minute is a 429. It serves until Ctrl-C.
+//! The fourth of four at once is a 429; after 20 s one more is let through. It serves until Ctrl-C.
 
 use std::error::Error;
 use std::net::SocketAddr;

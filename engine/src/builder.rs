@@ -105,34 +105,10 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         Self { hasher: Source::Given(hasher), ..self }
     }
 
-    /// For a [`Quota`]; other rules have no leases. Lets threads lease up to `units` of a hot key at once, at most
-    /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. Several hundred let
-    /// threads that check one key side by side hardly meet; see [`Limiter`], "Leases", for what
-    /// changes.
-    ///
-    /// All leases of a key together are at most 1/16 of its burst. The share of one thread follows
-    /// from that and from how many threads run at once, and where it is below 4 units there are no
-    /// leases: [`Limiter::lease_units`] tells what has come of it.
-    ///
-    /// Every other check then also looks into its thread's part of 2 KiB, which makes one of a cold
-    /// key, or of a key that is denied, slower by roughly a fifth. For limits with keys that
-    /// several threads check millions of times a second.
-    #[cfg(feature = "std")]
-    pub fn leases(self, units: u64) -> Self {
-        Self { leases: units, ..self }
-    }
-
     /// What happens when a key finds no place because too many others have debt;
     /// [`OverflowPolicy::EvictLeastDebt`] unless set.
     pub fn overflow(self, policy: OverflowPolicy) -> Self {
         Self { overflow: policy, ..self }
-    }
-
-    /// How many callers may wait in [`Limiter::acquire`] and its twins at once, over all keys;
-    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. Who would be one more is denied
-    /// at once. With 0 nobody waits.
-    pub fn max_waiters(self, count: u64) -> Self {
-        Self { max_waiters: count, ..self }
     }
 
     /// The clock to read; a new [`TscClock`] unless set.
@@ -228,6 +204,33 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
     /// ```
     pub fn charge_denied(self, bursts: u64) -> Self {
         Self { denied_bursts: bursts, ..self }
+    }
+
+    /// How many callers may wait in [`Limiter::acquire`] and its twins at once, over all keys;
+    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. Who would be one more is denied
+    /// at once. With 0 nobody waits.
+    pub fn max_waiters(self, count: u64) -> Self {
+        Self { max_waiters: count, ..self }
+    }
+}
+
+#[cfg(feature = "std")]
+impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
+    /// Lets threads lease up to `units` of a hot key at once, at most
+    /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. None beside
+    /// [`charge_denied`](Self::charge_denied). Several hundred let
+    /// threads that check one key side by side hardly meet; see [`Limiter`], "Leases", for what
+    /// changes.
+    ///
+    /// All leases of a key together are at most 1/16 of its burst. The share of one thread follows
+    /// from that and from how many threads run at once, and where it is below 4 units there are no
+    /// leases: [`Limiter::lease_units`] tells what has come of it.
+    ///
+    /// Every other check then also looks into its thread's part of 2 KiB, which makes one of a cold
+    /// key, or of a key that is denied, slower by roughly a fifth. For limits with keys that
+    /// several threads check millions of times a second.
+    pub fn leases(self, units: u64) -> Self {
+        Self { leases: units, ..self }
     }
 }
 

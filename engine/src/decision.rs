@@ -6,6 +6,8 @@ use core::time::Duration;
 ///
 /// Denial is an answer, not an error. All figures describe the same instant, the one at which
 /// the decision took effect; other threads may have changed the key since.
+///
+/// `ShardedCounter`, `Concurrency` and a limiter with leases narrow what the accessors promise; their pages say how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decision {

@@ -31,7 +31,7 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// # Guarantees
 /// * What is admitted of each key is bounded by the [`Rule`], for any number of threads; the rule's type
 ///   says how: [`Quota`], [`SlidingWindow`](crate::SlidingWindow), [`FixedWindow`](crate::FixedWindow),
-///   [`CalendarWindow`](crate::CalendarWindow). [`Limiter::refund`] adds what it gives back, and
+///   [`CalendarWindow`](crate::CalendarWindow), `LiveQuota`. [`Limiter::refund`] adds what it gives back, and
 ///   [`Limiter::reset`] begins anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
 /// * When more keys are live than fit, the [`OverflowPolicy`] says what happens, and
@@ -207,7 +207,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         key.hash_with(&self.hasher)
     }
 
-    /// The rule that is enforced.
+    /// The rule the limiter was built with, which it enforces; under a `LiveQuota`, `Limiter::quota` is the one in
+    /// force.
     #[must_use]
     pub fn rule(&self) -> R {
         self.rule

@@ -13,7 +13,8 @@ pub trait Observer {
     /// Whether [`Observer::decided`] does anything.
     const LISTENS: bool = true;
 
-    /// A check of `cost` units (0: a look) of `key` was decided; where there are no keys, of that with the bits 0.
+    /// A check of `cost` units (0: a look) of `key` was decided; where there are no keys, of
+    /// `KeyHash::from_bits(0)`.
     fn decided(&self, key: KeyHash, cost: u64, decision: &Decision);
 }
 

@@ -52,8 +52,9 @@ pub struct OverflowCounts {
     pub denied: u64,
     /// Checks that were admitted without a charge ([`OverflowPolicy::Allow`]).
     pub allowed: u64,
-    /// Charges of debt consumed elsewhere ([`charge_debt`](crate::Limiter::charge_debt),
-    /// [`raise_debt`](crate::Limiter::raise_debt)) that found no place, under
+    /// Charges that are not asked for but made ([`charge`](crate::Limiter::charge), a commit beyond what was reserved,
+    /// [`charge_debt`](crate::Limiter::charge_debt), [`raise_debt`](crate::Limiter::raise_debt),
+    /// [`restore`](crate::Limiter::restore)) that found no place, under
     /// [`OverflowPolicy::Deny`] and [`OverflowPolicy::Allow`]. They have no effect.
     pub charges_dropped: u64,
 }

@@ -40,7 +40,7 @@ use crate::rule::Rule;
 ///   void as a [`Limiter::refund`] does.
 ///
 /// The limiter's [`Observer`] hears of a reservation as of a check, and not of how it is settled.
-/// O(1), neither locks nor allocates.
+/// O(1); with leases O(threads). Neither locks nor allocates.
 ///
 /// # Token budgets of a language model
 /// ```

@@ -100,16 +100,16 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// the quota changed counts as idle before it.
     ///
     /// For a key without a place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
-    pub fn charge_debt(&self, key: KeyHash, debt: Duration, at: Timestamp) {
+    pub fn charge_debt(&self, key: impl Key, debt: Duration, at: Timestamp) {
         let view = |value, now| self.algorithm().view(value, now);
-        let _ = self.force(key, |value, now| view(value, now).charge_debt(debt, at));
+        let _ = self.force(self.hash(key), |value, now| view(value, now).charge_debt(debt, at));
     }
 
     /// Raises the key's debt to at least `debt` as of now. Idempotent.
-    pub fn raise_debt(&self, key: KeyHash, debt: Duration) {
+    pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let at = self.clock.now();
         let view = |value, now| self.algorithm().view(value, now);
-        let _ = self.force(key, |value, now| view(value, now).raise_debt(debt, at));
+        let _ = self.force(self.hash(key), |value, now| view(value, now).raise_debt(debt, at));
     }
 
     /// Every key that has debt now, with its debt, in no particular order. O(capacity).

@@ -27,9 +27,10 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     /// * A thread that stands still between reading the quota and its charge until the change after next
     ///   loses that charge.
     /// * A charge that lies more than 68 s beyond every debt there was and beyond a burst from the change on leaves
-    ///   its key only the part beyond that. Checks do not go so far, unless their reading of the clock is later
-    ///   than the change by as much; what can is debt ([`Limiter::charge`], [`Limiter::charge_debt`],
-    ///   [`Limiter::raise_debt`], denied checks) and longer waits.
+    ///   its key only the part beyond that. Checks under the limiter's own quota do not go so far, unless their reading
+    ///   of the clock is later than the change by as much; what can is a check under a quota with a longer burst
+    ///   ([`Limiter::check_with`]), debt ([`Limiter::charge`], [`Limiter::charge_debt`], [`Limiter::raise_debt`], a
+    ///   commit beyond what was reserved, [`Limiter::restore`], denied checks) and longer waits.
     /// * Debt further than 52 days beyond the burst is cut.
     ///
     /// O(capacity): twice through the table, like [`Limiter::live`]. Changes at the

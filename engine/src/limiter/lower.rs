@@ -29,7 +29,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// Concurrent callers see the debt before or after, never between; of two refunds and any checks
     /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
-    /// O(1), neither locks nor allocates.
+    /// O(1); with leases O(threads). Neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
         self.lower(key, |value, now| self.algorithm().refund(value, now, cost));
     }
@@ -39,8 +39,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The debt ends at the clock's present reading: a [`Limiter::check_at`] with an earlier time
     /// still finds that of the time between, and under a rule that counts in windows is decided in the
     /// window of the reset, of which nothing is used. A check at the same time is charged before, and
-    /// forgotten, or after; a key that nobody has seen is left so. O(1), neither locks nor
-    /// allocates.
+    /// forgotten, or after; a key that nobody has seen is left so. O(1); with leases
+    /// O(threads). Neither locks nor allocates.
     ///
     /// What threads have leased of the key is forgotten too, also what they are just taking. One that is stopped in
     /// [`Limiter::return_leases`] can take back as many units, charged since, as its lease had, if the key's debt ends
