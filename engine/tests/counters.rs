@@ -376,8 +376,28 @@ fn trap_50_years_of_uptime_change_nothing() {
     }
 }
 
+/// Threads that ask for exactly the limit together: a lost race is no denial.
+#[test]
+fn trap_what_fits_is_never_denied_spuriously() {
+    const THREADS: u64 = 4;
+    const EACH: u64 = 50_000;
+    const WINDOW: u64 = 1_000_000_000;
+    let limit = THREADS * EACH;
+    let (counter, log) = (sub_windows(limit, WINDOW, 5), log(limit, WINDOW));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..EACH {
+                    assert!(counter.check().is_allowed() && log.check().is_allowed());
+                }
+            });
+        }
+    });
+    assert!(!counter.check().is_allowed() && !log.check().is_allowed());
+}
+
 /// Threads that check at once, while time goes on: what they were admitted, with the readings, keeps to
-/// the limit, and where nothing is lost to blocks each window is used in full.
+/// the limit.
 #[test]
 fn threads_together_admit_what_the_limit_says() {
     const THREADS: u64 = 4;
