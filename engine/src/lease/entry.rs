@@ -23,11 +23,11 @@
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 |
 //! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of |
 //! | L6 state, second look | relaxed | ordered after L2 by its acquire | - |
-//! | L7 fence, after begin | release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it |
+//! | L7 begin before the charge | by U5 and C6, which release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it |
 //! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - |
 
 use crate::key::KeyHash;
-use crate::sync::{AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU64, Ordering};
 
 use super::block::Block;
 use super::heat::Heat;
@@ -165,6 +165,8 @@ impl Entry {
                 .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed)
                 .is_ok();
         }
+        // What is read here may be of two leases. Then the entry was passed on after the state was read, so the new
+        // lease was charged after the word was lowered, and needs no trimming.
         let lease = self.lease_in(state);
         let kept = keep(lease.block);
         if lease.block.units == 0 || !lease.is_of(key) || kept == lease.block {
@@ -179,7 +181,6 @@ impl Entry {
         self.state
             .compare_exchange(lease.state.0, busy.0, Ordering::Relaxed, Ordering::Relaxed)
             .ok()?;
-        fence(Ordering::Release);
         Some(Filling { entry: self, busy })
     }
 }

@@ -42,7 +42,7 @@ fn readings(clock: &Checked<Moment>, moments: [Moment; 2]) -> [u64; 2] {
 /// The counter has leapt: whoever notices, both threads go on where the next comparison was due, which is as
 /// far as the counter can have been told.
 #[test]
-fn a_fallback_is_seen_with_its_lead() {
+fn a_fallback_is_seen_with_its_lag() {
     loom::model(|| {
         let clock = clock();
         let leapt = Moment { counter: 1_000 * SECOND, system: INTERVAL_NANOS / 2 };
