@@ -126,15 +126,15 @@ impl<S: State> Table<S> {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
-        // Most keys that have a slot are found among the likely lines; the scan goes through all.
-        let likely = || self.lines.likeliest(place, looked_at..LIKELY);
+        // A newcomer needs all lines, and waits for memory once.
         self.lines.likeliest(place, looked_at..CANDIDATES).for_each(lines::prefetch);
-        for line in likely() {
+        // Most others are found among the likely lines, or else where the first look has not been.
+        let end = if looked_at < LIKELY { LIKELY } else { CANDIDATES };
+        for line in self.lines.likeliest(place, looked_at..end) {
             if let Some(update) = line.update::<false>(key, now, decide) {
                 return update;
             }
         }
-        self.lines.likeliest(place, LIKELY..CANDIDATES).for_each(lines::prefetch);
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {
