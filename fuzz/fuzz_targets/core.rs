@@ -8,13 +8,13 @@ use std::net::SocketAddr;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_cluster::core::{
-    Action, Channel, Core, Delta, Host, LinkId, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, Nanos, NodeId,
-    Options,
+    Action, Channel, Core, Delta, Host, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES,
+    Nanos, NodeId, Options,
 };
 
 const NODES: usize = 3;
-/// What is done in answer to one input, at most.
-const MAX_ACTIONS: usize = 128;
+/// What is done in answer to one input, at most: all links that others opened may be closed at once.
+const MAX_ACTIONS: usize = MAX_INBOUND + 128;
 /// How often a node wants to be woken without time passing, at most.
 const MAX_TICKS: usize = 64;
 /// Steps of one sequence, at most.

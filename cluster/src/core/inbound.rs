@@ -15,13 +15,27 @@ const HELLO_WITHIN: Nanos = 5_000_000_000;
 pub(super) struct Inbound {
     hello_by: Nanos,
     id: Option<NodeId>,
-    /// It was told where to continue; frames are accepted.
-    flowing: bool,
+    flow: Flow,
+}
+
+/// What is to come on a link that somebody opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flow {
+    /// Nothing yet: its dialler has not been told where to continue.
+    Untold,
+    /// Frames, from the position known here, which nothing else may move.
+    Frames,
+    /// Nothing before its dialler's state has been taken over: it can not continue from there.
+    Gap,
 }
 
 impl Inbound {
     pub(super) fn new(now: Nanos) -> Self {
-        Self { hello_by: now.saturating_add(HELLO_WITHIN), id: None, flowing: false }
+        Self { hello_by: now.saturating_add(HELLO_WITHIN), id: None, flow: Flow::Untold }
+    }
+
+    fn is_of(&self, origin: Origin) -> bool {
+        self.id.is_some_and(|id| id.origin() == origin)
     }
 }
 
@@ -67,19 +81,19 @@ impl<H: Host> Core<H> {
                 let age = age.saturating_add(transit);
                 self.on_frame(link, id.origin(), (seq, through), age, &body)
             }
-            (Message::Gap, Some(id)) => {
-                self.stats.gaps += 1;
-                self.want_state(id);
-                Ok(())
-            }
+            (Message::Gap, Some(_)) => self.on_gap(link),
             (Message::Leaving, Some(id)) => {
                 self.membership.left(now, id);
                 self.peer_left(now, id.addr);
                 self.close(now, link);
                 Ok(())
             }
-            (Message::StateRequest { force }, Some(_)) => {
-                self.serve_state(now, link, force);
+            (Message::StateRequest { request, force }, Some(_)) => {
+                self.serve_state(now, link, request, force);
+                Ok(())
+            }
+            (Message::StateStop, Some(_)) => {
+                self.served.remove(&link);
                 Ok(())
             }
             (Message::StateAck, Some(_)) => {
@@ -105,7 +119,9 @@ impl<H: Host> Core<H> {
         while let Some(older) = self.inbound_from(id.addr) {
             self.close(now, older);
         }
-        self.retire_older(id);
+        // No frame of an earlier life is on its way any more.
+        let older = |origin: &Origin| origin.addr == id.addr && origin.generation < id.generation;
+        self.applied.retain(|origin, _| !older(origin));
         if let Some(inbound) = self.inbound.get_mut(&link) {
             inbound.id = Some(id);
         }
@@ -118,34 +134,43 @@ impl<H: Host> Core<H> {
         Ok(())
     }
 
-    /// Forgets the positions of earlier lives at this address.
-    pub(super) fn retire_older(&mut self, id: NodeId) {
-        let older = |origin: &Origin| origin.addr == id.addr && origin.generation < id.generation;
-        self.applied.retain(|origin, _| !older(origin));
-    }
-
     /// Tells the dialler where to continue.
     pub(super) fn let_flow(&mut self, link: LinkId) {
         let Some(inbound) = self.inbound.get_mut(&link) else { return };
         let Some(id) = inbound.id else { return };
-        inbound.flowing = true;
+        inbound.flow = Flow::Frames;
         let position = self.applied.get(&id.origin()).map(|applied| applied.position);
         self.send(link, Channel::Main, &Message::Resume { position, fresh: self.fresh });
     }
 
     /// Lets every dialler continue that has waited for this node to join.
     pub(super) fn let_all_flow(&mut self) {
-        let waiting = self.inbound.iter().filter(|(_, link)| link.id.is_some() && !link.flowing);
-        let waiting: Vec<LinkId> = waiting.map(|(link, _)| *link).collect();
-        for link in waiting {
+        let untold =
+            self.inbound.iter().filter(|(_, link)| link.id.is_some() && link.flow == Flow::Untold);
+        let untold: Vec<LinkId> = untold.map(|(link, _)| *link).collect();
+        for link in untold {
             self.let_flow(link);
         }
     }
 
     /// Whether a frame of `origin` may be on its way.
     pub(super) fn flows_from(&self, origin: Origin) -> bool {
-        let mut links = self.inbound.values();
-        links.any(|link| link.flowing && link.id.is_some_and(|id| id.origin() == origin))
+        self.inbound.values().any(|link| link.flow == Flow::Frames && link.is_of(origin))
+    }
+
+    fn on_gap(&mut self, link: LinkId) -> Result<(), Violation> {
+        match self.inbound.get_mut(&link) {
+            Some(inbound) if inbound.flow == Flow::Frames => inbound.flow = Flow::Gap,
+            _ => return Err(Violation),
+        }
+        self.stats.gaps += 1;
+        Ok(())
+    }
+
+    /// Whose state has to be taken over before their frames flow.
+    pub(super) fn gaps(&self) -> impl Iterator<Item = (Origin, LinkId)> {
+        let gaps = self.inbound.iter().filter(|(_, link)| link.flow == Flow::Gap);
+        gaps.filter_map(|(link, inbound)| Some((inbound.id?.origin(), *link)))
     }
 
     fn on_frame(
@@ -156,7 +181,7 @@ impl<H: Host> Core<H> {
         age: Nanos,
         body: &[u8],
     ) -> Result<(), Violation> {
-        if !self.inbound.get(&link).is_some_and(|inbound| inbound.flowing) {
+        if self.inbound.get(&link).is_none_or(|inbound| inbound.flow != Flow::Frames) {
             return Err(Violation);
         }
         let done = self.applied.get(&origin).map_or(0, |applied| applied.position.seq);

@@ -33,7 +33,7 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -132,8 +132,7 @@ pub struct Core<H> {
     applied: BTreeMap<Origin, Applied>,
     log: Log,
     pull: Option<Pull>,
-    /// Peers whose state has to be taken over before their frames flow.
-    wanted: BTreeSet<SocketAddr>,
+    requests: u64,
     /// Who was asked for its state last.
     asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
@@ -166,7 +165,7 @@ impl<H: Host> Core<H> {
             applied: BTreeMap::new(),
             log: Log::default(),
             pull: None,
-            wanted: BTreeSet::new(),
+            requests: 0,
             asked: None,
             served: BTreeMap::new(),
             joined: alone,

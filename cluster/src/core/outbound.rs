@@ -209,7 +209,7 @@ impl<H: Host> Core<H> {
                 }
                 Ok(())
             }
-            Message::StateBusy | Message::State { .. } | Message::StateChunk { .. } => {
+            Message::StateBusy { .. } | Message::State { .. } | Message::StateChunk { .. } => {
                 self.on_state(now, link, transit, message)
             }
             _ => Err(Violation),
@@ -234,7 +234,6 @@ impl<H: Host> Core<H> {
             self.meet(now, id.addr);
             return Err(Violation);
         }
-        self.retire_older(id);
         if let Some(peer) = self.peers.get_mut(&addr) {
             if peer.generation != Some(id.generation) {
                 // What an earlier life had not acknowledged is part of the state this one takes.

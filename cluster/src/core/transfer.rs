@@ -27,13 +27,14 @@
 //! An origin whose log does not reach back far enough says so ([`Message::Gap`]), and then its state is
 //! taken in the same way before its frames flow. The receiver's words then contain third nodes' use
 //! as well, and the maximum of two words that each contain what the other lacks is too low by the
-//! smaller difference. It takes nodes that have never met and both have a history.
+//! smaller difference; and what a third node's frame is about to tell counts twice if the state
+//! contains it. It takes nodes that have never met and both have a history.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::host::Delta;
-use super::id::{NodeId, Origin};
+use super::id::Origin;
 use super::inbound::Applied;
 use super::wire::{Message, Position};
 use super::{Channel, Core, Host, LinkId, MAX_FRAME_DELTAS, MAX_ORIGINS, Nanos, Violation};
@@ -53,6 +54,8 @@ const RETRY: Nanos = 100_000_000;
 /// A state on its way in.
 #[derive(Debug)]
 pub(super) struct Pull {
+    /// The number under which it was asked for, of all this core asked for.
+    request: u64,
     link: Option<LinkId>,
     from: Origin,
     /// Give up, or ask again, at this time.
@@ -81,40 +84,37 @@ impl<H: Host> Core<H> {
         if self.leaving || self.pull.is_some() {
             return;
         }
-        let Some((addr, generation, link)) = self.candidate() else { return };
-        self.asked = Some(addr);
+        let Some((from, link)) = self.candidate() else { return };
+        self.asked = Some(from.addr);
+        self.requests += 1;
+        let request = self.requests;
         let force =
             self.joined || now.saturating_sub(self.started) >= self.options.settled_patience;
         self.pull = Some(Pull {
+            request,
             link: Some(link),
-            from: Origin { addr, generation },
+            from,
             until: now.saturating_add(PATIENCE),
             vector: Vec::new(),
             keys: None,
             entries: Vec::new(),
         });
-        self.send(link, Channel::State, &Message::StateRequest { force });
+        self.send(link, Channel::State, &Message::StateRequest { request, force });
     }
 
     /// Whom to ask: while joining the next connected peer in order of address, later only those
     /// that have announced a gap.
-    fn candidate(&self) -> Option<(SocketAddr, u64, LinkId)> {
+    fn candidate(&self) -> Option<(Origin, LinkId)> {
         let usable = |addr: SocketAddr| {
             let peer = self.peers.get(&addr)?;
-            Some((addr, peer.generation()?, peer.welcomed_link()?))
+            Some((Origin { addr, generation: peer.generation()? }, peer.welcomed_link()?))
         };
         if self.joined {
-            return self.wanted.iter().find_map(|addr| usable(*addr));
+            let mut gaps = self.gaps();
+            return gaps.find_map(|(of, _)| usable(of.addr).filter(|(origin, _)| *origin == of));
         }
         let behind = self.peers.keys().filter(|addr| self.asked.is_some_and(|a| **addr > a));
         behind.chain(self.peers.keys()).find_map(|addr| usable(*addr))
-    }
-
-    /// The node's history is incomplete here: its state has to be taken over.
-    pub(super) fn want_state(&mut self, id: NodeId) {
-        if self.peers.contains_key(&id.addr) {
-            self.wanted.insert(id.addr);
-        }
     }
 
     pub(super) fn pull_deadline(&self) -> Option<Nanos> {
@@ -122,8 +122,9 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn tick_pull(&mut self, now: Nanos) {
-        if self.pull.as_ref().is_some_and(|pull| pull.until <= now) {
-            self.pull = None;
+        let late = self.pull.take_if(|pull| pull.until <= now);
+        if let Some(link) = late.and_then(|pull| pull.link) {
+            self.send(link, Channel::State, &Message::StateStop);
         }
     }
 
@@ -146,12 +147,19 @@ impl<H: Host> Core<H> {
             return Ok(());
         };
         match message {
-            Message::StateBusy => {
+            Message::StateBusy { request } | Message::State { request, .. }
+                if request != pull.request =>
+            {
+                return Ok(());
+            }
+            // On the stream the entries of a state come behind it.
+            Message::StateChunk { .. } if pull.keys.is_none() => return Ok(()),
+            Message::StateBusy { .. } if pull.keys.is_none() => {
                 pull.link = None;
                 pull.until = now.saturating_add(RETRY);
                 return Ok(());
             }
-            Message::State { vector, keys } if pull.keys.is_none() => {
+            Message::State { vector, keys, .. } if pull.keys.is_none() => {
                 if keys > MAX_STATE_KEYS || vector.len() > MAX_ORIGINS + 1 {
                     return Err(Violation);
                 }
@@ -183,17 +191,21 @@ impl<H: Host> Core<H> {
             }
             return;
         };
+        let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
+        if self.joined && gap.is_none() {
+            // Its frames flow meanwhile, and tell all of what the state contains.
+            return;
+        }
         self.take_batch(now);
         self.raise_all(now, &pull);
         self.adopt(&pull);
-        self.wanted.remove(&pull.from.addr);
         self.stats.states_received += 1;
         self.fresh = false;
         let first = !std::mem::replace(&mut self.joined, true);
         if first {
             self.let_all_flow();
             self.resume_waiting(now);
-        } else if let Some(link) = self.inbound_from(pull.from.addr) {
+        } else if let Some((_, link)) = gap {
             self.let_flow(link);
         }
     }
@@ -218,29 +230,37 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Takes over the vector, except where frames flow already.
+    /// Takes over the vector where it is ahead, except where frames flow already.
     fn adopt(&mut self, pull: &Pull) {
         let me = self.me().addr;
         for (origin, position) in &pull.vector {
-            let asked = *origin == pull.from;
-            if origin.addr == me || (!asked && self.flows_from(*origin)) || !self.room_for(*origin)
+            if origin.addr != me && self.is_news(pull, *origin, *position) && self.room_for(*origin)
             {
-                continue;
+                let position = Position { seq: 0, ..*position };
+                self.applied.insert(*origin, Applied { position, split: false });
             }
-            let position = Position { seq: 0, ..*position };
-            self.applied.insert(*origin, Applied { position, split: false });
         }
+    }
+
+    /// A frame that is on its way continues from the position known here; and what was applied
+    /// here and not yet where the state is from must not be told again.
+    fn is_news(&self, pull: &Pull, origin: Origin, position: Position) -> bool {
+        // Who was asked waits to be told a position from which it can continue.
+        let asked = origin == pull.from;
+        let known = self.applied.get(&origin).map(|applied| applied.position.through);
+        let ahead = asked || known.is_none_or(|through| through < position.through);
+        ahead && !self.flows_from(origin)
     }
 
     // ---- the side that answers ----
 
-    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, force: bool) {
+    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64, force: bool) {
         self.served.remove(&link);
         let split =
             |(origin, applied): (&Origin, &Applied)| applied.split && self.flows_from(*origin);
         let torn = self.applied.iter().any(split);
         if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
-            self.send(link, Channel::State, &Message::StateBusy);
+            self.send(link, Channel::State, &Message::StateBusy { request });
             return;
         }
         self.take_batch(now);
@@ -250,7 +270,7 @@ impl<H: Host> Core<H> {
         let mut live = self.host.live();
         live.truncate(MAX_STATE_KEYS as usize);
         self.stats.states_served += 1;
-        let state = Message::State { vector, keys: live.len() as u64 };
+        let state = Message::State { request, vector, keys: live.len() as u64 };
         self.send(link, Channel::State, &state);
         self.served.insert(link, Served { taken_at: now, rest: live.into_iter(), in_flight: 0 });
         self.serve_more(now, link, false);

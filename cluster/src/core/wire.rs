@@ -14,7 +14,7 @@ use super::id::{NodeId, Origin};
 use super::{MAX_MESSAGE_BYTES, Nanos};
 
 /// The protocol spoken on links; nodes with another one do not connect.
-pub(super) const VERSION: u16 = 1;
+pub(super) const VERSION: u16 = 2;
 
 /// How far a receiver has applied what one origin tells it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
@@ -44,12 +44,15 @@ pub(super) enum Message {
     Ack { seq: u64 },
     /// Dialer: it leaves for good.
     Leaving,
-    /// Dialer: asks for the acceptor's state, `force` also if that is joining itself.
-    StateRequest { force: bool },
+    /// Dialer: asks for the acceptor's state, `force` also if that is joining itself. `request` is
+    /// new on this link, and comes back with the answer.
+    StateRequest { request: u64, force: bool },
+    /// Dialer: it no longer waits for what it has asked for.
+    StateStop,
     /// Acceptor: not now.
-    StateBusy,
+    StateBusy { request: u64 },
     /// Acceptor: a state of `keys` entries follows, which contains what `vector` says.
-    State { vector: Vec<(Origin, Position)>, keys: u64 },
+    State { request: u64, vector: Vec<(Origin, Position)>, keys: u64 },
     /// Acceptor: some of the entries, as they were `age` ago.
     StateChunk { age: Nanos, entries: Vec<Delta> },
     /// Dialer: one more chunk arrived.

@@ -10,6 +10,8 @@ use rand_chacha::ChaCha8Rng;
 use crate::core::{Channel, LinkId, Nanos};
 
 pub(super) const MS: Nanos = 1_000_000;
+/// A link on which nothing comes is closed after this.
+const IDLE_TIMEOUT: Nanos = 10_000 * MS;
 
 /// What reaches a node.
 #[derive(Debug)]
@@ -127,7 +129,7 @@ impl Network {
             _ => true,
         });
         for (node, life, link) in [end, other] {
-            let at = now + self.delay() * 20;
+            let at = now + (self.delay() * 20).min(IDLE_TIMEOUT);
             self.arrive(at, node, life, Arrival::Closed { link });
         }
     }
@@ -157,9 +159,10 @@ impl Network {
         self.cut_between(now, |x, y| x == node || y == node);
     }
 
-    /// From now on datagrams arrive, once.
-    pub(super) fn lose_nothing(&mut self) {
+    /// From now on datagrams arrive, once, and nothing takes long.
+    pub(super) fn calm(&mut self) {
         (self.loss, self.doubled) = (0.0, 0.0);
+        self.slowest = self.slowest.min(60 * MS);
     }
 
     pub(super) fn heal(&mut self) {

@@ -3,7 +3,7 @@
 use super::bench::Bench;
 use super::world::addr;
 use crate::core::host::Delta;
-use crate::core::wire::{MemberPacket, Message, Position, VERSION, encode};
+use crate::core::wire::{MemberPacket, Message, Position, encode};
 use crate::core::{Action, LinkId, MAX_PEERS, NodeId};
 
 const KEY: (u64, u64) = (1, 1);
@@ -22,23 +22,6 @@ fn greeted() -> (Bench, LinkId) {
     let mut bench = Bench::new();
     let link = bench.greet(peer());
     (bench, link)
-}
-
-impl Bench {
-    fn greet(&mut self, id: NodeId) -> LinkId {
-        let link = self.core.accepted(self.now()).unwrap();
-        self.tell(link, &Message::Hello { version: VERSION, id });
-        link
-    }
-
-    fn tell(&mut self, link: LinkId, message: &Message) {
-        self.core.message(self.now(), link, 0, &encode(message).unwrap());
-    }
-
-    /// What was sent on the link since the last call.
-    fn answers(&mut self, link: LinkId) -> Vec<Message> {
-        self.sent(link).iter().map(|bytes| crate::core::wire::decode(bytes).unwrap()).collect()
-    }
 }
 
 #[test]
