@@ -445,7 +445,7 @@ fn enforceable(quota: &Quota) -> Result<Option<(u64, u64)>, QuotaError> {
         return if quota.is_unlimited() { Ok(None) } else { Err(QuotaError::ZeroPeriod) };
     }
     if quota.count() == 0 {
-        return Ok(None);
+        return if quota.is_blocked() { Ok(None) } else { Err(QuotaError::StrictBurst) };
     }
     if quota.burst_size() == 0 {
         return Err(QuotaError::ZeroBurst);

@@ -1,6 +1,7 @@
 //! What a limit allows: so many units a period, and so many at once.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::denied::{Beside, ChargeDenied};
@@ -45,13 +46,15 @@ pub struct Quota {
     count: u64,
     period: Duration,
     burst: u64,
+    /// Of a strict quota what count and burst are together, unless the burst alone is more.
+    limit: Option<NonZeroU64>,
 }
 
 impl Quota {
     /// `count` units each `period`, with a burst of `count`.
     #[must_use]
     pub const fn new(count: u64, period: Duration) -> Self {
-        Self { count, period, burst: count }
+        Self { count, period, burst: count, limit: None }
     }
 
     /// `count` units each second.
@@ -79,7 +82,8 @@ impl Quota {
     }
 
     /// At most `limit` units in *every* interval as long as `window`, wherever it begins, both its ends
-    /// included: [`Quota::burst`] units at once and `limit - burst` each window.
+    /// included: `burst` units at once and `limit - burst` each window. The burst has to be below the
+    /// limit; a limit of 1 has no room for a rate beside its burst, and one of 0 is [`Quota::blocked`].
     ///
     /// A quota of `count` units a period with a burst of `burst` admits up to `burst + count` units in an
     /// unlucky interval of that length, because the burst comes on top of the rate. Here both together
@@ -88,33 +92,21 @@ impl Quota {
     /// nearly all of it, one by one. For the whole limit at any pace there is only a log of what was
     /// admitted.
     ///
-    /// [`Quota::burst`] leaves the rate as it is: with another burst than this one, an interval has up to that and
-    /// `limit - burst` units.
-    ///
     /// Exact for every window: what is left of a nanosecond when time is divided into units is never
     /// granted. As for any quota, what is given back ([`Limiter::refund`](crate::Limiter::refund),
     /// [`Limiter::reset`](crate::Limiter::reset)) comes on top.
-    ///
-    /// # Errors
-    /// When the burst is 0 or not below the limit; a limit of 1 has no room for a rate beside its
-    /// burst. The ranges of every quota are checked where it meets a limiter.
     ///
     /// ```
     /// use tidegate_engine::Quota;
     /// use core::time::Duration;
     ///
-    /// let quota = Quota::strict(100, Duration::from_secs(60), 10)?;
-    /// assert_eq!(quota, Quota::per_minute(90).burst(10));
-    /// # Ok::<(), tidegate_engine::QuotaError>(())
+    /// let quota = Quota::strict(100, Duration::from_secs(60), 10);
+    /// assert_eq!((quota.count(), quota.burst_size()), (90, 10));
     /// ```
-    pub const fn strict(limit: u64, window: Duration, burst: u64) -> Result<Self, QuotaError> {
-        if burst == 0 {
-            return Err(QuotaError::ZeroBurst);
-        }
-        if burst >= limit {
-            return Err(QuotaError::StrictBurst);
-        }
-        Ok(Self::new(limit - burst, window).burst(burst))
+    #[must_use]
+    pub const fn strict(limit: u64, window: Duration, burst: u64) -> Self {
+        let limited = Self { limit: NonZeroU64::new(limit), ..Self::new(limit, window) };
+        limited.burst(burst)
     }
 
     /// Nothing is allowed: every cost above 0 is denied and can never fit.
@@ -144,23 +136,32 @@ impl Quota {
         Self::new(u64::MAX, Duration::ZERO)
     }
 
-    /// Whether nothing is allowed: the count is 0.
+    /// Whether nothing is allowed: the count is 0, or the limit of a strict quota.
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
-        self.count == 0
+        self.count == 0 && self.limit.is_none()
     }
 
     /// Whether this is [`Quota::unlimited`].
     #[must_use]
     pub const fn is_unlimited(&self) -> bool {
-        self.count == u64::MAX && self.period.is_zero()
+        self.count == u64::MAX && self.period.is_zero() && self.limit.is_none()
     }
 
-    /// The same rate with room for `units` at once. The rate of a [`Quota::strict`] goes with its own burst: with a
-    /// greater one its limit is not kept, with a smaller one not reached. Make another one instead.
+    /// The same rate with room for `units` at once. Of a [`Quota::strict`] the limit stays the same, and the
+    /// rate is what the burst leaves of it.
     #[must_use]
     pub const fn burst(self, units: u64) -> Self {
-        Self { burst: units, ..self }
+        let count = match self.limit {
+            Some(limit) => limit.get().saturating_sub(units),
+            None => self.count,
+        };
+        Self { count, burst: units, ..self }
+    }
+
+    /// What a strict quota keeps in every window.
+    pub(crate) const fn strict_limit(&self) -> Option<NonZeroU64> {
+        self.limit
     }
 
     /// Units granted each [`Quota::period`].
@@ -182,7 +183,7 @@ impl Quota {
     }
 
     /// The debt that `cost` units consume: the time in which they are granted anew, rounded up to a
-    /// nanosecond and saturating. Zero when the quota is blocked or unlimited.
+    /// nanosecond and saturating. Zero when the quota is blocked or unlimited, or leaves no rate.
     #[must_use]
     pub fn debt_of(&self, cost: u64) -> Duration {
         if self.count == 0 {
@@ -198,7 +199,7 @@ impl Quota {
 
     /// The time in which the burst is granted anew; `None` when the quota is blocked or unlimited.
     pub(crate) fn refill_time(&self) -> Option<Duration> {
-        (!self.is_blocked() && !self.is_unlimited()).then(|| self.debt_of(self.burst))
+        (self.count != 0 && !self.is_unlimited()).then(|| self.debt_of(self.burst))
     }
 }
 

@@ -72,7 +72,11 @@ fn whole_quota() -> impl Strategy<Value = Quota> {
 }
 
 fn any_quota() -> impl Strategy<Value = Quota> {
-    (1_u64..100_000_000, 1_u64..60).prop_map(|(count, burst)| Quota::per_second(count).burst(burst))
+    let strict = |count, burst| Quota::strict(count + burst, Duration::from_secs(1), burst);
+    let loose = |count, burst| Quota::per_second(count).burst(burst);
+    (1_u64..100_000_000, 1_u64..60, any::<bool>()).prop_map(move |(count, burst, kept)| {
+        if kept { strict(count, burst) } else { loose(count, burst) }
+    })
 }
 
 fn inheritance() -> impl Strategy<Value = Inheritance> {

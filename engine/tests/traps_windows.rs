@@ -202,21 +202,38 @@ fn windows_of_no_length_and_of_too_much_are_errors() {
 
 #[test]
 fn a_strict_quota_needs_room_for_burst_and_rate() {
-    let strict = |limit, burst| Quota::strict(limit, SECOND, burst);
-    assert_eq!(strict(5, 0), Err(QuotaError::ZeroBurst));
-    assert_eq!(strict(5, 5), Err(QuotaError::StrictBurst));
-    assert_eq!(strict(1, 1), Err(QuotaError::StrictBurst));
-    assert_eq!(strict(0, 1), Err(QuotaError::StrictBurst));
-    assert_eq!(strict(u64::MAX, u64::MAX), Err(QuotaError::StrictBurst));
-    assert_eq!(strict(5, 4), Ok(Quota::per_second(1).burst(4)));
+    let error = |limit, burst| {
+        let quota = Quota::strict(limit, SECOND, burst);
+        Limiter::builder(quota).clock(ManualClock::new()).build().err()
+    };
+    for (limit, burst, expected) in [
+        (5, 0, Some(QuotaError::ZeroBurst)),
+        (5, 4, None),
+        (5, 5, Some(QuotaError::StrictBurst)),
+        (5, 6, Some(QuotaError::StrictBurst)),
+        (1, 0, Some(QuotaError::ZeroBurst)),
+        (1, 1, Some(QuotaError::StrictBurst)),
+        (0, 1, None),
+        (u64::MAX, 1, Some(QuotaError::RateTooHigh)),
+        (u64::MAX, u64::MAX, Some(QuotaError::StrictBurst)),
+    ] {
+        assert_eq!(error(limit, burst), expected.map(BuildError::Quota), "{limit}, {burst}");
+    }
+    assert!(Quota::strict(0, SECOND, 1).is_blocked());
+    assert!(!Quota::strict(5, SECOND, 5).is_blocked());
+    assert!(!Quota::strict(u64::MAX, Duration::ZERO, 0).is_unlimited());
 }
 
-/// As documented: with a burst of its own it is a quota like any other.
 #[test]
-fn another_burst_leaves_the_rate_of_a_strict_quota() {
-    let quota = Quota::strict(5, SECOND, 4).unwrap();
-    assert_eq!(quota.burst(2), Quota::per_second(1).burst(2));
-    assert_eq!(quota.burst(5), Quota::per_second(1).burst(5));
+fn another_burst_keeps_the_limit_of_a_strict_quota() {
+    let quota = Quota::strict(5, SECOND, 4);
+    for burst in 1..5 {
+        let other = quota.burst(burst);
+        assert_eq!(other, Quota::strict(5, SECOND, burst));
+        assert_eq!((other.count(), other.burst_size()), (5 - burst, burst));
+    }
+    // Also after one that leaves no room.
+    assert_eq!(quota.burst(9).burst(2), Quota::strict(5, SECOND, 2));
 }
 
 #[test]

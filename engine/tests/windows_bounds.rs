@@ -68,7 +68,7 @@ proptest! {
         length in prop_oneof![60_u64..200, 1_000_000_u64..2_000_000_000],
         traffic in traffic(),
     ) {
-        let quota = Quota::strict(limit, nanos(length), 1 + burst % (limit - 1)).unwrap();
+        let quota = Quota::strict(limit, nanos(length), 1 + burst % (limit - 1));
         let most = most_within(&admitted(quota, at_times(traffic, length)), length);
         prop_assert!(most <= limit, "{most} within a window under {quota:?}");
     }
@@ -118,7 +118,7 @@ proptest! {
 fn a_strict_quotas_limit_is_reached() {
     for (limit, burst) in [(2, 1), (10, 1), (10, 5), (10, 9), (60, 20)] {
         for length in [60, 97, 250, 1_000] {
-            let quota = Quota::strict(limit, nanos(length), burst).unwrap();
+            let quota = Quota::strict(limit, nanos(length), burst);
             let log = admitted(quota, greedily(1_000, 4_000, 1, limit + 1));
             assert_eq!(most_within(&log, length), limit, "{quota:?}");
         }

@@ -37,7 +37,7 @@ impl Window for Quota {
 
     fn of(plan: &Plan) -> Result<Self, QuotaError> {
         let burst = plan.burst.get().into();
-        Self::strict(burst + 1, plan.interval, burst)
+        Ok(Self::strict(burst + 1, plan.interval, burst))
     }
 
     fn charges(units: NonZeroU32) -> u32 {

@@ -4,6 +4,7 @@
 //! of the epoch before it. So a value tells by itself which epoch it is of, and nothing has to be
 //! rewritten at the moment of a change: a value below the floor is *carried* over when it is read.
 
+use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::clock::Timestamp;
@@ -17,7 +18,7 @@ pub(super) const TIME: usize = 4;
 /// Words of an epoch by which values of its own are decided.
 pub(super) const RULE: usize = TIME + Gcra::WORDS;
 /// Words of an epoch.
-pub(super) const WORDS: usize = RULE + 9;
+pub(super) const WORDS: usize = RULE + 10;
 
 /// A change is refused when it leaves less than this for the time to come, in units: 2^55, at least
 /// 1.1 years.
@@ -194,6 +195,7 @@ impl Epoch {
             quota.count(),
             period,
             quota.burst_size(),
+            quota.strict_limit().map_or(0, NonZeroU64::get),
         ]
     }
 
@@ -201,7 +203,12 @@ impl Epoch {
         let [units, nanos, floor, base, interval, tau, burst, reciprocal, unlimited, rest @ ..] =
             words;
         let [end, past_tau, past_interval, numerator, denominator, most, quota @ ..] = rest;
-        let [count, period, burst_size] = quota;
+        let [count, period, burst_size, limit] = quota;
+        let period = Duration::from_nanos(period);
+        let quota = match limit {
+            0 => Quota::new(count, period).burst(burst_size),
+            limit => Quota::strict(limit, period, burst_size),
+        };
         let time = time_from_words([units, nanos, floor, base]);
         Self {
             time,
@@ -213,7 +220,7 @@ impl Epoch {
                 units: (numerator, denominator),
                 most,
             },
-            quota: Quota::new(count, Duration::from_nanos(period)).burst(burst_size),
+            quota,
         }
     }
 }
