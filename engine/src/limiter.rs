@@ -6,6 +6,8 @@ mod enqueue;
 mod live;
 mod lower;
 mod many;
+#[cfg(all(test, loom))]
+pub(crate) mod models;
 mod receipts;
 mod restore;
 

@@ -5,16 +5,20 @@
 //! The steps are those of the table, which has models of its own; here the question is what threads
 //! see of each other between them. Time stands still, and a unit is one nanosecond of debt.
 
+use core::time::Duration;
+
 use loom::sync::Arc;
 use loom::thread;
 
 use crate::acquire::Waiters;
-use crate::clock::{Clock, Timestamp};
+use crate::counter::SubWindowCounter;
 use crate::denied::{Beside, ChargeDenied};
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
+use crate::limiter::models::Still;
 use crate::limiter::{Limiter, Parts};
 use crate::quota::Quota;
+use crate::single::Single;
 use crate::table::Table;
 
 use super::LimitSet;
@@ -25,15 +29,6 @@ const COMPLETE: Option<usize> = None;
 const TRIO: Option<usize> = Some(3);
 
 const BURST: u64 = 3;
-
-/// Time stands still here.
-struct Still;
-
-impl Clock for Still {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_nanos(100)
-    }
-}
 
 type Limiters<const N: usize> = [Limiter<Quota, Still>; N];
 
@@ -113,6 +108,44 @@ fn of_three_sets_in_a_ring_one_is_admitted() {
         assert_eq!(admitted, 1);
         let charged: u64 = limiters.iter().map(|limiter| owed(limiter) - (BURST - 1)).sum();
         assert_eq!(charged, 2);
+    });
+}
+
+/// Limits of three kinds, each with one unit left, which two threads need all of.
+#[test]
+fn a_set_of_mixed_kinds_takes_last_units_once() {
+    struct Mixed {
+        keyed: Limiter<Quota, Still>,
+        single: Single<Quota, Still>,
+        counter: SubWindowCounter<Still>,
+    }
+    impl Mixed {
+        fn check(&self, order: [usize; 3]) -> bool {
+            let asks = [self.keyed.ask("key", 1), self.single.ask(1), self.counter.ask(1)];
+            LimitSet::new(order.map(|place| asks[place])).check().is_allowed()
+        }
+
+        fn left(&self) -> [u64; 3] {
+            [self.keyed.peek("key"), self.single.peek(), self.counter.peek()]
+                .map(|decision| decision.remaining())
+        }
+    }
+    explore(COMPLETE, || {
+        let second = Duration::from_secs(1);
+        let single = Single::builder(Quota::new(1, second).burst(1)).clock(Still);
+        let mixed = Arc::new(Mixed {
+            keyed: limiter(BURST - 1),
+            single: single.build().unwrap(),
+            counter: SubWindowCounter::with_sub_windows(1, second, 2, Still).unwrap(),
+        });
+        assert_eq!(mixed.left(), [1; 3]);
+        let other = {
+            let mixed = Arc::clone(&mixed);
+            thread::spawn(move || mixed.check([2, 1, 0]))
+        };
+        let admitted = mixed.check([0, 1, 2]);
+        assert_ne!(admitted, other.join().unwrap());
+        assert_eq!(mixed.left(), [0; 3]);
     });
 }
 

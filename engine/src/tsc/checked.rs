@@ -10,8 +10,9 @@
 //! `lag` and then `last` are replaced by compare-and-swap from what the comparison began with.
 //! `last` only grows, so a delayed step of it fails. A delayed step of `lag` succeeds only if the
 //! value is what it was, and then changes it by no more than was found tolerable. A thread that
-//! meets a new `lag` with the old `last` is more generous than it has to be; the reverse it can not
-//! meet.
+//! meets a new `lag` with the old `last` is more generous than it has to be. One that meets an old `lag`
+//! with the new `last` may take the drift of a long time for a step; the lag is not that any more, so it can
+//! not fall back from it, and looks anew.
 //!
 //! To fall back is to make `lag` final, by the same step. So the fallback goes on from the lag that
 //! is in force then: a thread that was stopped before that step while others compared looks anew, and
@@ -26,11 +27,10 @@
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
 //! | T1 last and window, each reading | relaxed | none: an old `last` asks for a comparison too many; an old `window` is what a reading a moment earlier had | - |
-//! | T2 window, comparison | acquire | T6 | a fallback without its lag |
-//! | T3 last, comparison | acquire | T5 | a lag from before the last comparison: a drift over a long time looks like a step |
-//! | T4 lag | relaxed | ordered by T2, T3, T5, T6; a final one says so itself | - |
-//! | T5 last, after a comparison | release | T3 | as T3 |
-//! | T6 window, fallback | release | T2 | as T2 |
+//! | T2 window, comparison | acquire | T5 | a fallback without its lag |
+//! | T3 last, comparison, read and replaced | relaxed | none: with an old lag nothing is concluded, see above | - |
+//! | T4 lag | relaxed | ordered by T2, T5; a final one says so itself | - |
+//! | T5 window, fallback | release | T2 | as T2 |
 
 use crossbeam_utils::CachePadded;
 
@@ -182,7 +182,7 @@ impl<S: Source> Checked<S> {
         if window.load(Ordering::Acquire) == NONE {
             return Some(self.fallback());
         }
-        let compared = last.load(Ordering::Acquire);
+        let compared = last.load(Ordering::Relaxed);
         let old_lag = Lag(lag.load(Ordering::Relaxed));
         if old_lag.is_final() {
             return Some(self.fallback());
@@ -210,7 +210,7 @@ impl<S: Source> Checked<S> {
         // A processor whose counter is a little behind may be before the origin yet.
         let now = if sample.earliest < 0 { 0 } else { sample.ticks };
         if now > compared {
-            let _ = last.compare_exchange(compared, now, Ordering::Release, Ordering::Relaxed);
+            let _ = last.compare_exchange(compared, now, Ordering::Relaxed, Ordering::Relaxed);
         }
         Some(self.rate.nanos(now))
     }
