@@ -59,7 +59,7 @@ pub struct Speed {
     pub min: f64,
     /// The fastest round.
     pub max: f64,
-    /// `mops` divided by the reference's in the same run.
+    /// How many times as fast as the reference: the median of what it was in each round.
     pub ratio: f64,
     /// The variant of ours that is called in the same way, for a peer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -101,10 +101,10 @@ pub struct Absence {
 }
 
 impl Speed {
-    /// The line of one result; `reference` is the reference's median.
+    /// The line of one result, and its ratio to the reference.
     #[must_use]
-    pub fn new(workload: Workload, threads: usize, measured: Measured, reference: f64) -> Self {
-        let Measured { label, beside, rates, remarks } = measured;
+    pub fn new(workload: Workload, threads: usize, measured: &Measured, ratio: f64) -> Self {
+        let Measured { label, beside, rates, remarks, .. } = measured.clone();
         Self {
             workload: workload.name().to_owned(),
             threads,
@@ -112,7 +112,7 @@ impl Speed {
             mops: thousandths(rates.median),
             min: thousandths(rates.min),
             max: thousandths(rates.max),
-            ratio: thousandths(rates.median / reference),
+            ratio: thousandths(ratio),
             beside: beside.map(str::to_owned),
             remarks,
         }

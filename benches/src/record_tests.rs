@@ -82,9 +82,10 @@ fn figures_are_medians_and_ratios_are_to_the_reference() {
         label: entry.label.clone(),
         beside: None,
         rates: Rates { min: 1.0, median: 6.0, max: 9.0 },
+        rounds: vec![1.0, 6.0, 9.0],
         remarks: Remarks::default(),
     };
-    let speed = to_json(&Line::Speed(Speed::new(Workload::Zipf1M, 2, measured, 4.0)));
+    let speed = to_json(&Line::Speed(Speed::new(Workload::Zipf1M, 2, &measured, 1.5)));
     let speed = speed.expect("numbers");
     assert!(speed.contains(r#""mops":6.0,"min":1.0,"max":9.0,"ratio":1.5"#), "{speed}");
     let memory = to_json(&Line::Memory(Memory::new(&entry, 10, 200, 800.0))).expect("numbers");

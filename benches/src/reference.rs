@@ -4,19 +4,21 @@ use crate::contenders::Label;
 use crate::roster;
 use crate::runner::Measured;
 
-/// The rate that the rate of `one` is divided by: the reference's where it took part; else the best
-/// peer's that is set beside a variant of ours, and a peer's own.
+/// How many times as fast as its reference `one` is: as [`roster::reference`] where that took part; else a
+/// variant of ours as the best peer that is set beside it, and a peer as itself. Not a number where no peer
+/// took part.
 #[must_use]
-pub fn rate(one: &Measured, all: &[Measured]) -> f64 {
+pub fn ratio(one: &Measured, all: &[Measured]) -> f64 {
     let reference = roster::reference().label;
     if let Some(reference) = all.iter().find(|other| other.label == reference) {
-        return reference.rates.median;
+        return one.ratio_to(reference);
     }
     if one.beside.is_some() {
-        return one.rates.median;
+        return 1.0;
     }
     let peers = all.iter().filter(|other| is_beside(&one.label, other.beside));
-    peers.map(|peer| peer.rates.median).fold(f64::NAN, f64::max)
+    let best = peers.max_by(|one, other| one.rates.median.total_cmp(&other.rates.median));
+    best.map_or(f64::NAN, |best| one.ratio_to(best))
 }
 
 /// Whether a peer that is set beside `beside` is to be compared with this variant of ours: with it, or with a form of

@@ -111,8 +111,8 @@ impl<W: Write> Report<W> {
         )?;
         writeln!(
             out,
-            "Ratio: to governor-string's, or the best peer's of an algorithm; less is better for memory,\n\
-             more elsewhere."
+            "Ratio: to governor-string, or the best peer of an algorithm, the median of what it was in each\n\
+             round; less is better for memory, more elsewhere."
         )?;
         for (label, reasons) in verdict::absences(&self.lines) {
             writeln!(out, "{label} takes no part in {reasons}.")?;

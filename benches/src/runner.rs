@@ -38,6 +38,8 @@ pub struct Measured {
     pub beside: Option<&'static str>,
     /// Its throughput.
     pub rates: Rates,
+    /// The same in each round.
+    pub rounds: Vec<f64>,
     /// What to publish with it.
     pub remarks: Remarks,
 }
@@ -63,6 +65,16 @@ impl Rates {
             median: f64::midpoint(rounds[last / 2], rounds[rounds.len() / 2]),
             max: rounds[last],
         }
+    }
+}
+
+impl Measured {
+    /// How many times as fast as `other`, which ran in turn with it: the median of what it was in each
+    /// round. What the machine did to a round it did to both.
+    #[must_use]
+    pub fn ratio_to(&self, other: &Self) -> f64 {
+        let ratios = self.rounds.iter().zip(&other.rounds).map(|(one, other)| one / other);
+        Rates::of(ratios.collect()).median
     }
 }
 
@@ -163,14 +175,12 @@ impl Rounds {
     }
 
     fn summarise(self, entries: &[Entry]) -> Vec<Measured> {
-        let summary = |(entry, rounds): (&Entry, Vec<Round>)| Measured {
-            label: entry.label.clone(),
-            beside: entry.beside,
-            rates: Rates::of(rounds.iter().map(|round| round.mops).collect()),
-            remarks: rounds
-                .iter()
-                .map(|round| round.remarks)
-                .fold(Remarks::default(), Remarks::and),
+        let summary = |(entry, rounds): (&Entry, Vec<Round>)| {
+            let remarks = rounds.iter().map(|round| round.remarks);
+            let remarks = remarks.fold(Remarks::default(), Remarks::and);
+            let rounds: Vec<f64> = rounds.iter().map(|round| round.mops).collect();
+            let rates = Rates::of(rounds.clone());
+            Measured { label: entry.label.clone(), beside: entry.beside, rates, rounds, remarks }
         };
         entries.iter().zip(self.0).map(summary).collect()
     }

@@ -129,3 +129,17 @@ fn the_median_of_an_even_number_lies_between_the_middle_two() {
     assert_eq!(Rates::of(vec![4.0, 1.0, 3.0]), Rates { min: 1.0, median: 3.0, max: 4.0 });
     assert_eq!(Rates::of(vec![4.0, 1.0, 3.0, 2.0]), Rates { min: 1.0, median: 2.5, max: 4.0 });
 }
+
+/// The machine is three times as slow in the second round, and twice as fast in the third.
+#[test]
+fn a_ratio_is_of_what_ran_in_one_round() {
+    let measured = |rounds: &[f64]| Measured {
+        label: roster::reference().label,
+        beside: None,
+        rates: Rates::of(rounds.to_vec()),
+        rounds: rounds.to_vec(),
+        remarks: Remarks::default(),
+    };
+    let (one, other) = (measured(&[6.0, 2.0, 12.0]), measured(&[4.0, 1.0, 10.0]));
+    assert_eq!(one.ratio_to(&other).to_bits(), 1.5_f64.to_bits());
+}

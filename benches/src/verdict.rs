@@ -17,7 +17,7 @@ pub struct Loss {
     pub winner: String,
     /// Our variant.
     pub variant: String,
-    /// How many times better, above 1.
+    /// How many times better, at least [`LEAD`].
     pub factor: f64,
 }
 
@@ -41,6 +41,9 @@ impl fmt::Display for Loss {
     }
 }
 
+/// A lead that is one: a smaller one does not show in two decimal places.
+const LEAD: f64 = 1.005;
+
 /// Every row we lose, in the order of the lines.
 #[must_use]
 pub fn losses(lines: &[Line]) -> Vec<Loss> {
@@ -53,7 +56,7 @@ pub fn losses(lines: &[Line]) -> Vec<Loss> {
     let loss = |row: Row<'_>| {
         let variant = row.beside?;
         let factor = row.goodness / ours.get(&(row.workload, row.threads, variant))?;
-        (factor > 1.0).then(|| Loss {
+        (factor >= LEAD).then(|| Loss {
             workload: row.workload.to_owned(),
             threads: row.threads,
             winner: row.contender.to_owned(),
@@ -96,13 +99,13 @@ impl<'a> Row<'a> {
     fn of(line: &'a Line) -> Option<Self> {
         match line {
             Line::Run(_) | Line::Absence(_) => None,
-            Line::Speed(Speed { workload, threads, label, mops, beside, .. }) => Some(Self {
+            Line::Speed(Speed { workload, threads, label, ratio, beside, .. }) => Some(Self {
                 workload,
                 threads: Some(*threads),
                 contender: &label.contender,
                 variant: label.variant.as_deref(),
                 beside: beside.as_deref(),
-                goodness: *mops,
+                goodness: *ratio,
             }),
             Line::Memory(Memory { workload, label, bytes_per_key, beside, .. }) => Some(Self {
                 workload,

@@ -147,7 +147,7 @@ fn measure(
     } else {
         let mut written = Ok(());
         measure_speeds(workload, options, &present, |threads, measured| {
-            for speed in speeds(workload, threads, measured) {
+            for speed in speeds(workload, threads, &measured) {
                 if written.is_ok() {
                     written = report.line(Line::Speed(speed));
                 }
@@ -189,13 +189,9 @@ fn is_reference(label: &Label) -> bool {
     *label == roster::reference().label
 }
 
-fn speeds(workload: Workload, threads: usize, measured: Vec<Measured>) -> Vec<Speed> {
-    let references: Vec<_> = measured.iter().map(|one| reference::rate(one, &measured)).collect();
-    measured
-        .into_iter()
-        .zip(references)
-        .map(|(one, reference)| Speed::new(workload, threads, one, reference))
-        .collect()
+fn speeds(workload: Workload, threads: usize, measured: &[Measured]) -> Vec<Speed> {
+    let speed = |one| Speed::new(workload, threads, one, reference::ratio(one, measured));
+    measured.iter().map(speed).collect()
 }
 
 fn memory_lines(entries: &[Entry]) -> Result<Vec<Memory>, Failure> {
