@@ -140,7 +140,8 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         }
     }
 
-    /// Makes the limiter: the only step that allocates.
+    /// Makes the limiter: the only step that allocates. O(capacity), most of it left to the operating system, which
+    /// hands out zeroed pages as keys come.
     ///
     /// # Errors
     /// When the rule can not be enforced, the capacity is out of range, or the memory is not to

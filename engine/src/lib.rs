@@ -94,8 +94,8 @@
 //! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or finer.
 //! Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once with a
 //! `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`], [`QuotaError`]).
-//! No input makes the library panic. Checks of a [`Limiter`] or a [`Single`] are O(1), beside the hashing of the key; with leases
-//! a denial is O(threads). Counters and the log say what theirs are.
+//! No input makes the library panic. What states no complexity is O(1), beside the hashing of a key; with leases a denial is
+//! O(threads). What asks a counter or the log costs what their pages say.
 //!
 //! # Several limits in front of a server
 //!
@@ -203,7 +203,7 @@ pub use counter::{
     SlidingLog, SubWindowCounter,
 };
 #[cfg(feature = "std")]
-pub use counter::{MAX_SHARDS, ShardedCounter};
+pub use counter::{MAX_SHARDS, ShardedCounter, ShardedCounterBuilder};
 pub use counts::{Counts, DecisionCounts};
 pub use decision::Decision;
 pub use key::{Key, KeyHash, KeyHasher};

@@ -30,7 +30,8 @@ fn sharded(
     clock: &ManualClock,
 ) -> ShardedCounter<ManualClock> {
     let window = Duration::from_nanos(window);
-    ShardedCounter::with_shards(limit, window, count, 2, 1, clock.clone()).unwrap()
+    let builder = ShardedCounter::builder(limit, window).sub_windows(count).shards(2).block(1);
+    builder.clock(clock.clone()).build().unwrap()
 }
 
 /// What was admitted and not given back, with the time from which it does not count any more.
@@ -173,7 +174,8 @@ fn units_given_back_sub_windows_later_are_there_for_others() {
 #[test]
 fn what_a_shard_paid_goes_back_to_the_counter() {
     let window = Duration::from_micros(1);
-    let counter = ShardedCounter::with_shards(3, window, 10, 1, 2, ManualClock::new()).unwrap();
+    let builder = ShardedCounter::builder(3, window).sub_windows(10).shards(1).block(2);
+    let counter = builder.clock(ManualClock::new()).build().unwrap();
     let held = (counter.reserve(1).unwrap(), counter.reserve(1).unwrap());
     assert_eq!(counter.peek().remaining(), 1);
     drop(held);

@@ -95,7 +95,8 @@ fn sub_windows(limit: u64, window: u64, count: u64) -> SubWindowCounter<ManualCl
 
 fn sharded(limit: u64, window: u64, count: u64, block: u64) -> ShardedCounter<ManualClock> {
     let window = Duration::from_nanos(window);
-    ShardedCounter::with_shards(limit, window, count, 4, block, ManualClock::new()).unwrap()
+    let builder = ShardedCounter::builder(limit, window).sub_windows(count).shards(4).block(block);
+    builder.clock(ManualClock::new()).build().unwrap()
 }
 
 fn log(limit: u64, window: u64) -> SlidingLog<ManualClock> {
@@ -242,7 +243,8 @@ fn a_reset_forgets_everything_once() {
     let clock = ManualClock::new();
     let window = Duration::from_micros(1);
     let counter = SubWindowCounter::with_sub_windows(3, window, 4, &clock).unwrap();
-    let sharded = ShardedCounter::with_shards(3, window, 4, 2, 2, &clock).unwrap();
+    let sharded = ShardedCounter::builder(3, window).sub_windows(4).shards(2).block(2);
+    let sharded = sharded.clock(&clock).build().unwrap();
     let log = SlidingLog::with_clock(3, window, &clock).unwrap();
     for _ in 0..20 {
         for step in [0, 300, 0, 200] {
@@ -291,11 +293,19 @@ fn what_can_not_be_enforced_is_an_error() {
     let log = SlidingLog::with_clock(MAX_LOG_UNITS + 1, second, ManualClock::new());
     assert_eq!(log.err(), Some(CounterError::LimitTooHigh));
     let shards = |shards, block| {
-        ShardedCounter::with_shards(9, second, 60, shards, block, ManualClock::new()).err()
+        let builder = ShardedCounter::builder(9, second).shards(shards).block(block);
+        builder.clock(ManualClock::new()).build().err()
     };
     assert_eq!(shards(0, 1), Some(CounterError::Shards));
     assert_eq!(shards(2, 0), Some(CounterError::Shards));
     assert_eq!(shards(3, 1), None);
+    let default = |limit| ShardedCounter::builder(limit, second).shards(3).build().unwrap().block();
+    // At most a sixteenth for 61 sub-windows of four shards.
+    assert_eq!([0, 9, 7_807, 7_808, 1_000_000].map(default), [1, 1, 1, 2, 256]);
+    let many = ShardedCounter::builder(9, second).shards(usize::MAX).sub_windows(u64::MAX);
+    assert_eq!(many.build().err(), Some(CounterError::SubWindows));
+    let many = ShardedCounter::builder(9, second).shards(usize::MAX);
+    assert_eq!(many.build().err(), Some(CounterError::Shards));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Limiters for one key, outside the table: shared by reference, no hashing.
 
+#[cfg(feature = "std")]
+mod builder;
 mod cells;
 mod log;
 #[cfg(all(test, loom))]
@@ -17,6 +19,8 @@ mod sub_window;
 use core::fmt;
 use core::time::Duration;
 
+#[cfg(feature = "std")]
+pub use builder::ShardedCounterBuilder;
 #[cfg(feature = "std")]
 pub use sharded::{MAX_SHARDS, ShardedCounter};
 pub use sliding_log::{MAX_LOG_UNITS, SlidingLog};

@@ -20,15 +20,13 @@ use crate::lease::Seat;
 use crate::sync::{AtomicU64, Ordering};
 use crate::tsc::TscClock;
 
+use super::CounterError;
+use super::builder::ShardedCounterBuilder;
 use super::span::{Span, Word};
 use super::sub_window::SubWindows;
-use super::{CounterError, DEFAULT_SUB_WINDOWS};
 
 /// The most shards of a [`ShardedCounter`].
 pub const MAX_SHARDS: usize = 1024;
-
-/// Default blocks leave unused at most this share of the limit a window, as a divisor.
-const UNUSED_SHARE: u64 = 16;
 
 /// A [`SubWindowCounter`](crate::SubWindowCounter) for a key that all cores check at once: threads take
 /// blocks of units and spend them on a cache line of their own. A thread that meets another one there moves to the next.
@@ -75,44 +73,29 @@ pub struct ShardedCounter<C = TscClock> {
 }
 
 impl ShardedCounter {
-    /// At most `limit` units each `window`, on the time-stamp counter.
+    /// At most `limit` units each `window`, on the time-stamp counter: [`DEFAULT_SUB_WINDOWS`](crate::DEFAULT_SUB_WINDOWS),
+    /// a shard for each thread that can run at once, and blocks of which at most 1/16 of the limit can be left unused
+    /// a window.
     ///
     /// # Errors
-    /// As [`ShardedCounter::with_shards`].
+    /// As [`ShardedCounterBuilder::build`].
     pub fn new(limit: u64, window: Duration) -> Result<Self, CounterError> {
-        Self::with_clock(limit, window, TscClock::new())
+        Self::builder(limit, window).build()
+    }
+
+    /// Starts building a counter of at most `limit` units each `window`, on the time-stamp counter unless told otherwise.
+    pub fn builder(limit: u64, window: Duration) -> ShardedCounterBuilder {
+        ShardedCounterBuilder::of(limit, window)
     }
 }
 
 impl<C: Clock> ShardedCounter<C> {
-    /// As [`ShardedCounter::new`], on another clock: [`DEFAULT_SUB_WINDOWS`], a shard for each thread that can run at
-    /// once, and blocks of which at most 1/16 of the limit can be left unused a window.
+    /// As [`ShardedCounter::new`], on another clock.
     ///
     /// # Errors
-    /// As [`ShardedCounter::with_shards`].
+    /// As [`ShardedCounterBuilder::build`].
     pub fn with_clock(limit: u64, window: Duration, clock: C) -> Result<Self, CounterError> {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = threads.next_power_of_two().min(MAX_SHARDS);
-        let block = limit / UNUSED_SHARE / (DEFAULT_SUB_WINDOWS + 1) / shards as u64;
-        Self::with_shards(limit, window, DEFAULT_SUB_WINDOWS, shards, block.max(1), clock)
-    }
-
-    /// As [`ShardedCounter::with_clock`], with so many sub-windows, so many shards (rounded up to a power of
-    /// two) and so many units a block.
-    ///
-    /// # Errors
-    /// As [`SubWindowCounter::with_sub_windows`](crate::SubWindowCounter::with_sub_windows), or when the number
-    /// of shards is 0 or above [`MAX_SHARDS`], or a block has no units.
-    pub fn with_shards(
-        limit: u64,
-        window: Duration,
-        sub_windows: u64,
-        shards: usize,
-        block: u64,
-        clock: C,
-    ) -> Result<Self, CounterError> {
-        let source = SubWindows::new(limit, window, sub_windows)?;
-        Ok(Self { shards: Shards::new(source, shards, block)?, clock })
+        ShardedCounter::builder(limit, window).clock(clock).build()
     }
 
     /// Asks for one unit.

@@ -23,6 +23,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Each decision is atomic, the batch is not: others may check in between, and a key that
     /// stands twice is charged twice. Keys are looked up ahead, so that waiting for memory
     /// overlaps; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
+    /// O(keys).
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
         decisions.clear();
         decisions.reserve(keys.len());

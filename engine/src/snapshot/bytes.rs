@@ -79,7 +79,7 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
     }
 
     /// Writes the bytes of [`Snapshot::to_bytes`] as the keys are read, 8 at a time, so the snapshot
-    /// is never in memory as a whole; give it something buffered.
+    /// is never in memory as a whole; give it something buffered. O(capacity).
     ///
     /// # Errors
     /// The writer's. What it has got by then is no whole snapshot, and [`Snapshot::from_bytes`] will say so.
