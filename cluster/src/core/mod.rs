@@ -133,6 +133,8 @@ pub struct Core<H> {
     log: Log,
     pull: Option<Pull>,
     requests: u64,
+    /// How often in a row a state did not come within the patience there was.
+    misses: u32,
     /// Who was asked for its state last.
     asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
@@ -166,6 +168,7 @@ impl<H: Host> Core<H> {
             log: Log::default(),
             pull: None,
             requests: 0,
+            misses: 0,
             asked: None,
             served: BTreeMap::new(),
             joined: alone,

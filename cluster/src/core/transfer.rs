@@ -46,8 +46,10 @@ const WINDOW: usize = 8;
 /// Keys of a state that is taken over, at most: 512 MiB, 32 bytes each.
 const MAX_STATE_KEYS: u64 = 1 << 24;
 const _: () = assert!(MAX_STATE_KEYS * size_of::<Entry>() as u64 == 512 << 20);
-/// How long nothing may arrive before another node is asked.
+/// How long nothing may arrive before another node is asked. Twice as long after each time it was too
+/// short, up to 16 times, so that a path that is always slow gets its state through.
 const PATIENCE: Nanos = 5_000_000_000;
+const MAX_DOUBLINGS: u32 = 4;
 /// How long to wait before asking again.
 const RETRY: Nanos = 100_000_000;
 
@@ -94,7 +96,7 @@ impl<H: Host> Core<H> {
             request,
             link: Some(link),
             from,
-            until: now.saturating_add(PATIENCE),
+            until: now.saturating_add(self.patience()),
             vector: Vec::new(),
             keys: None,
             entries: Vec::new(),
@@ -102,19 +104,24 @@ impl<H: Host> Core<H> {
         self.send(link, Channel::State, &Message::StateRequest { request, force });
     }
 
-    /// Whom to ask: while joining the next connected peer in order of address, later only those
-    /// that have announced a gap.
+    fn patience(&self) -> Nanos {
+        PATIENCE << self.misses.min(MAX_DOUBLINGS)
+    }
+
+    /// Whom to ask: the next connected peer in order of address, and once joined the next of those that
+    /// have announced a gap.
     fn candidate(&self) -> Option<(Origin, LinkId)> {
         let usable = |addr: SocketAddr| {
             let peer = self.peers.get(&addr)?;
             Some((Origin { addr, generation: peer.generation()? }, peer.welcomed_link()?))
         };
-        if self.joined {
-            let mut gaps = self.gaps();
-            return gaps.find_map(|(of, _)| usable(of.addr).filter(|(origin, _)| *origin == of));
+        if self.joined && self.gaps().next().is_none() {
+            return None;
         }
+        let is_needed = |of: Origin| !self.joined || self.gaps().any(|(origin, _)| origin == of);
         let behind = self.peers.keys().filter(|addr| self.asked.is_some_and(|a| **addr > a));
-        behind.chain(self.peers.keys()).find_map(|addr| usable(*addr))
+        let mut turns = behind.chain(self.peers.keys()).filter_map(|addr| usable(*addr));
+        turns.find(|(origin, _)| is_needed(*origin))
     }
 
     pub(super) fn pull_deadline(&self) -> Option<Nanos> {
@@ -124,6 +131,7 @@ impl<H: Host> Core<H> {
     pub(super) fn tick_pull(&mut self, now: Nanos) {
         let late = self.pull.take_if(|pull| pull.until <= now);
         if let Some(link) = late.and_then(|pull| pull.link) {
+            self.misses = self.misses.saturating_add(1);
             self.send(link, Channel::State, &Message::StateStop);
         }
     }
@@ -183,17 +191,20 @@ impl<H: Host> Core<H> {
 
     /// Takes the state over once it is complete.
     fn finish_pull(&mut self, now: Nanos) {
+        let patience = self.patience();
         let complete =
             |pull: &mut Pull| pull.keys.is_some_and(|keys| keys == pull.entries.len() as u64);
         let Some(pull) = self.pull.take_if(complete) else {
             if let Some(pull) = &mut self.pull {
-                pull.until = now.saturating_add(PATIENCE);
+                pull.until = now.saturating_add(patience);
             }
             return;
         };
+        self.misses = 0;
         let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
         if self.joined && gap.is_none() {
-            // Its frames flow meanwhile, and tell all of what the state contains.
+            // The gap was that of a link that is gone: its frames may flow meanwhile, and tell what the
+            // state contains. If they can not, it says so again.
             return;
         }
         self.take_batch(now);

@@ -70,6 +70,41 @@ fn an_answer_that_was_given_up_is_no_fault_and_not_taken_for_the_next() {
     assert_eq!(bench.core.stats().violations, 0);
 }
 
+/// A path on which every answer takes six seconds.
+#[test]
+fn patience_grows_until_a_slow_answer_arrives() {
+    let id = peer(1, 5);
+    let (mut bench, inbound, link) = in_need_of(id);
+    let (first, _) = asked(&bench.answers(link));
+    bench.tick(6 * SECOND);
+    bench.tell(link, &state(first[0], &[(id.origin(), 1)]));
+    let (second, _) = asked(&bench.answers(link));
+    bench.tick(6 * SECOND);
+    assert_eq!(asked(&bench.answers(link)), (Vec::new(), 0));
+    bench.tell(link, &state(second[0], &[(id.origin(), 1)]));
+    bench.tell(link, &chunk(5 * SECOND));
+    assert_eq!(bench.tat(KEY), bench.now() + 5 * SECOND);
+    assert_eq!(bench.core.stats().states_received, 1);
+    // It was long enough, so the next one begins as the first did.
+    bench.tell(inbound, &Message::Gap);
+    bench.tick(6 * SECOND);
+    let (again, stops) = asked(&bench.answers(link));
+    assert_eq!((again.len(), stops), (2, 1));
+}
+
+#[test]
+fn who_does_not_answer_keeps_nobody_else_waiting() {
+    let (mut bench, _, silent) = in_need_of(peer(1, 5));
+    assert_eq!(asked(&bench.answers(silent)).0.len(), 1);
+    let other = bench.greet(peer(2, 5));
+    let link = bench.welcome(peer(2, 5));
+    bench.tell(other, &Message::Gap);
+    bench.tick(6 * SECOND);
+    assert_eq!(asked(&bench.answers(link)).0.len(), 1);
+    bench.tick(10 * SECOND);
+    assert_eq!(asked(&bench.answers(silent)).0.len(), 1);
+}
+
 #[test]
 fn a_state_told_twice_is_a_fault() {
     let id = peer(1, 5);

@@ -239,9 +239,12 @@ fn whoever_is_slow_is_not_broken() {
         let mut run = Run::of(seed, Plan { slowest: (2 + seed % 7) * SECOND, ..Plan::draw(seed) });
         run.chaos();
         run.peace();
-        let stats: Vec<_> =
-            run.world.nodes.iter().flatten().map(|node| node.core.stats()).collect();
+        let nodes = || run.world.nodes.iter().flatten();
+        let stats: Vec<_> = nodes().map(|node| node.core.stats()).collect();
         assert!(stats.iter().all(|stats| stats.violations == 0), "{stats:?}");
+        // Where nobody crashes, nobody's only seed does.
+        let joined = nodes().all(|node| node.core.has_joined());
+        assert!(joined || run.plan.crashes, "{stats:?}");
         if stats.iter().any(|stats| stats.gaps > 0) {
             continue;
         }
