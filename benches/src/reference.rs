@@ -4,19 +4,19 @@ use crate::contenders::Label;
 use crate::roster;
 use crate::runner::Measured;
 
-/// How many times as fast as its reference `one` is: as [`roster::reference`] where that took part; else a
-/// variant of ours as the best peer that is set beside it, and a peer as itself. Not a number where no peer
-/// took part.
+/// How many times as fast as its reference `one` is: as [`roster::reference`] where that took part; else as the
+/// best peer that is set beside the same variant of ours. Not a number where no peer took part.
 #[must_use]
 pub fn ratio(one: &Measured, all: &[Measured]) -> f64 {
     let reference = roster::reference().label;
     if let Some(reference) = all.iter().find(|other| other.label == reference) {
         return one.ratio_to(reference);
     }
-    if one.beside.is_some() {
-        return 1.0;
-    }
-    let peers = all.iter().filter(|other| is_beside(&one.label, other.beside));
+    let is_rival = |other: &&Measured| match one.beside {
+        Some(_) => one.beside == other.beside,
+        None => is_beside(&one.label, other.beside),
+    };
+    let peers = all.iter().filter(is_rival);
     let best = peers.max_by(|one, other| one.rates.median.total_cmp(&other.rates.median));
     best.map_or(f64::NAN, |best| one.ratio_to(best))
 }

@@ -17,7 +17,8 @@ use crate::rule::{Rule, sealed};
 /// ([`LimiterBuilder::build`](crate::LimiterBuilder::build) and
 /// [`Limiter::check_with`](crate::Limiter::check_with)), see [`QuotaError`] for the ranges.
 ///
-/// [`Quota::blocked`], or a count of 0, denies every cost above 0; [`Quota::unlimited`] admits every cost.
+/// [`Quota::blocked`], made also by a count or a strict limit of 0, denies every cost above 0;
+/// [`Quota::unlimited`] admits every cost.
 ///
 /// # When to use it
 /// Unless there is a reason for another rule: units come back one by one, so load is smooth, burst and
@@ -136,7 +137,8 @@ impl Quota {
         Self::new(u64::MAX, Duration::ZERO)
     }
 
-    /// Whether nothing is allowed: the count is 0, or the limit of a strict quota.
+    /// Whether nothing is allowed: the count is 0, or of a strict quota the limit. A strict quota whose burst leaves
+    /// no rate is not blocked but refused ([`QuotaError::StrictBurst`]).
     #[must_use]
     pub const fn is_blocked(&self) -> bool {
         self.count == 0 && self.limit.is_none()

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::builder::Source;
 use crate::clock::Clock;
 use crate::tsc::TscClock;
 
@@ -32,14 +33,14 @@ pub struct ShardedCounterBuilder<C = TscClock> {
     shards: usize,
     /// `None` for the default, which depends on the others.
     block: Option<u64>,
-    clock: C,
+    clock: Source<C>,
 }
 
 impl ShardedCounterBuilder {
     pub(super) fn of(limit: u64, window: Duration) -> Self {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let shards = threads.min(MAX_SHARDS);
-        let (sub_windows, clock) = (DEFAULT_SUB_WINDOWS, TscClock::new());
+        let (sub_windows, clock) = (DEFAULT_SUB_WINDOWS, Source::Made(TscClock::new));
         Self { limit, window, sub_windows, shards, block: None, clock }
     }
 }
@@ -66,6 +67,7 @@ impl<C: Clock> ShardedCounterBuilder<C> {
     /// The clock to read; a new `TscClock` unless set.
     pub fn clock<D: Clock>(self, clock: D) -> ShardedCounterBuilder<D> {
         let Self { limit, window, sub_windows, shards, block, clock: _ } = self;
+        let clock = Source::Given(clock);
         ShardedCounterBuilder { limit, window, sub_windows, shards, block, clock }
     }
 
@@ -78,7 +80,7 @@ impl<C: Clock> ShardedCounterBuilder<C> {
         let Self { limit, window, sub_windows, shards, block, clock } = self;
         let source = SubWindows::new(limit, window, sub_windows)?;
         let block = block.unwrap_or_else(|| default_block(limit, sub_windows, shards));
-        Ok(ShardedCounter { shards: Shards::new(source, shards, block)?, clock })
+        Ok(ShardedCounter { shards: Shards::new(source, shards, block)?, clock: clock.get() })
     }
 }
 

@@ -72,9 +72,10 @@ pub(super) struct Absent<'t> {
 
 /// The vacancies that a scan has met so far.
 ///
-/// Of a block's the first is taken that never had a key: an expired slot is found again by its key, if that comes back
-/// before somebody else needs the slot. Where all had one, it is the slot of the first line that has been vacant
-/// the longest there.
+/// Of a block's the first is taken that is unused, which is vacant since 0: it never had a key, or a claim of it was
+/// withdrawn, or what it holds counts as nothing. An expired slot is found again by its key, if that comes back
+/// before somebody else needs the slot. Where all are used, it is the one that has been vacant the longest in the
+/// first line with a vacancy.
 #[derive(Default)]
 struct Room<'t> {
     /// The one to take in the block with the most.
