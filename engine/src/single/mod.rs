@@ -54,7 +54,7 @@ use warm_up::WarmUp;
 ///   cores hand one cache line around.
 ///
 /// # Cost
-/// 240 bytes with a [`Quota`] and the default clock on x86-64. A check is O(1).
+/// 248 bytes with a [`Quota`] and the default clock on x86-64. A check is O(1).
 ///
 /// ```
 /// use tidegate_engine::{Quota, Single};
@@ -64,7 +64,7 @@ use warm_up::WarmUp;
 /// assert_eq!(limiter.check().remaining(), 0);
 /// assert!(limiter.check().retry_after() > Some(std::time::Duration::ZERO));
 /// # #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
-/// # assert_eq!(size_of::<Single>(), 240);
+/// # assert_eq!(size_of::<Single>(), 248);
 /// # Ok::<(), tidegate_engine::QuotaError>(())
 /// ```
 /// As a limit on all keys together beside one on each:
