@@ -162,6 +162,7 @@ impl Quota {
     }
 
     /// What a strict quota keeps in every window.
+    #[cfg(feature = "std")]
     pub(crate) const fn strict_limit(&self) -> Option<NonZeroU64> {
         self.limit
     }
