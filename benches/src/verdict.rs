@@ -17,7 +17,7 @@ pub struct Loss {
     pub winner: String,
     /// Our variant.
     pub variant: String,
-    /// How many times better, at least [`LEAD`].
+    /// How many times better, above 1.
     pub factor: f64,
 }
 
