@@ -33,30 +33,6 @@ fn get(table: &Table, key: KeyHash) -> u64 {
     }
 }
 
-/// Keys that come back again and again, always after their debt has drained, keep their slots: a newcomer takes
-/// one that was never used, else the one that has been vacant the longest. Without evictions there is nothing
-/// else by which a key loses its slot.
-#[test]
-fn keys_that_come_back_drained_find_their_slots() {
-    // Strides are primes, so that each round has all keys, in an order of its own.
-    let strides = [7_919, 6_151, 10_007, 4_099, 12_289, 5_003];
-    for (share, most_moved) in [(8, 0.1), (6, 0.02), (4, 0.0)] {
-        let table = Table::new(40_000, Tat).unwrap();
-        let keys: Vec<_> = keys(40_000 * share / 8).collect();
-        let (mut moved, mut now) = (0, 0);
-        for (round, stride) in strides.into_iter().enumerate() {
-            for turn in 0..keys.len() {
-                now += 10;
-                let key = keys[turn * stride % keys.len()];
-                let update = table.home(key).update(now, || now, |_, now| Some(now + 1));
-                moved += u32::from(round > 0 && update == Update::Written { before: 0, now });
-            }
-        }
-        let moved = f64::from(moved) / (5 * keys.len()) as f64;
-        assert!(moved <= most_moved, "{moved} of the checks at {share} eighths of the capacity");
-    }
-}
-
 #[test]
 fn a_keys_lines_all_differ() {
     for lines in [1, 2, 4, 8, 12, 16, 20, 24, 100, 4_096, 5_004] {
