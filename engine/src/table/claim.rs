@@ -71,14 +71,19 @@ pub(super) struct Absent<'t> {
 }
 
 /// The vacancies that a scan has met so far.
+///
+/// Of a block's the first is taken that is unused, which is vacant since 0: it never had a key, or a claim of it was
+/// withdrawn, or what it holds counts as nothing. An expired slot is found again by its key, if that comes back
+/// before somebody else needs the slot. Where all are used, it is the one that has been vacant the longest in the
+/// first line with a vacancy.
 #[derive(Default)]
 struct Room<'t> {
-    /// The first of the block with the most.
+    /// The one to take in the block with the most.
     best: Option<Met<'t>>,
     /// In that block.
     most: usize,
-    /// The first of the present block.
-    first: Option<Met<'t>>,
+    /// The one to take in the present block, and since when it has been vacant.
+    choice: Option<(u64, Met<'t>)>,
     /// In the present block.
     count: usize,
     /// The home block has so many that no other is looked for.
@@ -86,19 +91,26 @@ struct Room<'t> {
 }
 
 impl<'t> Room<'t> {
-    fn begin_block(&mut self) {
-        (self.first, self.count) = (None, 0);
+    fn begin_block(&mut self, block: usize) {
+        self.is_enough |= block == 1 && self.most >= HOME_VACANCIES;
+        (self.choice, self.count) = (None, 0);
     }
 
-    fn add(&mut self, met: Met<'t>) {
+    fn add(&mut self, met: Met<'t>, since: u64) {
         if self.is_enough {
             return;
         }
         self.count += 1;
-        self.first = self.first.or(Some(met));
+        let is_better = |(best_since, best): (u64, Met<'_>)| {
+            best_since > 0 && (since == 0 || since < best_since && met.candidate == best.candidate)
+        };
+        if self.choice.is_none_or(is_better) {
+            self.choice = Some((since, met));
+        }
         if self.count > self.most {
-            (self.best, self.most) = (self.first, self.count);
-            self.is_enough = met.candidate < BLOCK && self.count >= HOME_VACANCIES;
+            (self.best, self.most) = (self.choice.map(|(_, met)| met), self.count);
+            let is_unused = matches!(self.choice, Some((0, _)));
+            self.is_enough = met.candidate < BLOCK && self.count >= HOME_VACANCIES && is_unused;
         }
     }
 }
@@ -172,7 +184,7 @@ impl<S: State> Table<S> {
         let mut least_rank = u64::MAX;
         for candidate in 0..self.lines.candidates() {
             if candidate % BLOCK == 0 {
-                room.begin_block();
+                room.begin_block(candidate / BLOCK);
             }
             let line = self.lines.line(place, candidate);
             let seen = line.seen();
@@ -184,7 +196,7 @@ impl<S: State> Table<S> {
                     let next = word.generation().next();
                     let met = Met { slot, candidate, word, generation: next };
                     if word.is_free() {
-                        room.add(met);
+                        room.add(met, 0);
                     } else if word.is_intent_of(key) {
                         let joined = Met { generation: word.generation(), ..met };
                         absent.joinable = absent.joinable.or(Some(joined));
@@ -200,8 +212,9 @@ impl<S: State> Table<S> {
                     continue;
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
-                if self.state.fresh_from(word.value()) <= now {
-                    room.add(met);
+                let fresh_from = self.state.fresh_from(word.value());
+                if fresh_from <= now {
+                    room.add(met, fresh_from);
                 } else if tag.rank(word) < least_rank {
                     least_rank = tag.rank(word);
                     absent.least = Some(met);

@@ -39,7 +39,7 @@ const BLOCKS: usize = 3;
 /// How many lines a key may live in, at most.
 pub(super) const CANDIDATES: usize = BLOCKS * BLOCK;
 
-/// The lines of a key, the likeliest first: keys go to the first vacancy of a block, in the order of
+/// The lines of a key, the likeliest first: keys go to the first unused slot of a block, in the order of
 /// their candidates.
 pub(super) const LIKELIEST: [usize; CANDIDATES] = likeliest();
 /// So many of the likeliest lines hold all but a few keys of a table that was filled once: at 80 %

@@ -33,6 +33,51 @@ fn get(table: &Table, key: KeyHash) -> u64 {
     }
 }
 
+/// Keys that come back again and again, always after their debt has drained, keep their slots: a newcomer takes
+/// one that was never used, else the one of its line that has been vacant the longest. Without evictions there is
+/// nothing else by which a key loses its slot.
+#[test]
+fn keys_that_come_back_drained_find_their_slots() {
+    // Eighths of the capacity that come back, whether all slots had other keys before, and the share of checks
+    // that may claim a slot.
+    for (share, used, most_moved) in [
+        (8, false, 0.1),
+        (6, false, 0.02),
+        (4, false, 0.0),
+        (8, true, 0.3),
+        (6, true, 0.15),
+        (4, true, 0.05),
+        (2, true, 0.01),
+    ] {
+        let table = Table::new(40_000, Tat).unwrap();
+        let mut now = 0;
+        if used {
+            for key in keys(400_000).skip(40_000) {
+                check_drained(&table, key, &mut now);
+            }
+        }
+        let keys: Vec<_> = keys(40_000 * share / 8).collect();
+        let mut moved = 0;
+        // Strides are primes, so that each round has all keys, in an order of its own.
+        let rounds = [7_919, 6_151, 10_007, 4_099, 12_289, 5_003];
+        for (round, stride) in rounds.into_iter().enumerate() {
+            for turn in 0..keys.len() {
+                let is_new = check_drained(&table, keys[turn * stride % keys.len()], &mut now);
+                moved += u32::from(round > 0 && is_new);
+            }
+        }
+        let moved = f64::from(moved) / (5 * keys.len()) as f64;
+        assert!(moved <= most_moved, "{moved} of the checks at {share} eighths of the capacity");
+    }
+}
+
+/// Checks a key once everybody's debt has drained; whether it was given a slot.
+fn check_drained(table: &Table, key: KeyHash, now: &mut u64) -> bool {
+    *now += 10;
+    let update = table.home(key).update(*now, || *now, |_, now| Some(now + 1));
+    update == Update::Written { before: 0, now: *now }
+}
+
 #[test]
 fn a_keys_lines_all_differ() {
     for lines in [1, 2, 4, 8, 12, 16, 20, 24, 100, 4_096, 5_004] {

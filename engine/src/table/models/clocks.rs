@@ -1,15 +1,21 @@
 //! Threads whose `now`s differ.
 
+use crate::KeyHash;
 use crate::sync::Ordering;
 
 use super::{CROWD, LARGE, Model, NOW, PAIR, Shared, check, check_at, key, update};
+
+/// A table in which `departing` expires at `NOW - 1`, and is what gives way from then on.
+fn divided(departing: KeyHash) -> Model {
+    Model::of(2).divided((departing, NOW - 1), 1, NOW + 9)
+}
 
 /// A later `now` takes over as expired what is live at an earlier one: a thread with the earlier
 /// `now` that finds its key gone is decided at the later time, because it reads the clock again.
 #[test]
 fn a_late_thread_reads_the_clock_again() {
     let (departing, coming) = (key(1), key(2));
-    let model = Model::of(1).given(departing, NOW - 1).checks(coming, 1);
+    let model = divided(departing).checks(coming, 1);
     // At NOW - 2 one unit of debt is left, so a burst of one is used up.
     let model = model.thread(move |s| check_at(s, departing, 1, NOW - 2, NOW));
     model.explore(PAIR, move |end| {
@@ -32,7 +38,7 @@ fn check_by_clock(shared: &Shared, key: crate::KeyHash) -> u64 {
 #[test]
 fn a_hand_over_carries_the_time_it_was_decided_at() {
     let (departing, coming) = (key(1), key(2));
-    let model = Model::of(1).given(departing, NOW - 1);
+    let model = divided(departing);
     let model = model.setup(|shared| shared.clock.store(NOW - 2, Ordering::Relaxed));
     let model = model.thread(move |s| {
         s.clock.store(NOW, Ordering::Relaxed);
@@ -45,13 +51,13 @@ fn a_hand_over_carries_the_time_it_was_decided_at() {
     });
 }
 
-/// Two claimers of one key choose different slots, because the first slot has expired for one
+/// Two claimers of one key choose different lines, because the first slot has expired for one
 /// and not yet for the other.
 #[test]
 fn claimers_with_different_nows_settle_on_one() {
     for burst in [1, 2] {
         let (departed, key) = (key(1), key(2));
-        let model = Model::of(1).given(departed, NOW - 1);
+        let model = divided(departed);
         let model = model.thread(move |s| check_at(s, key, burst, NOW - 2, NOW));
         let model = model.checks(key, burst);
         model.explore(PAIR, move |end| {
@@ -69,7 +75,7 @@ fn claimers_with_different_nows_settle_on_one() {
 fn claimers_with_three_different_nows_settle_on_one() {
     for burst in [1, 2] {
         let (departed, key) = (key(1), key(2));
-        let model = Model::of(1).given(departed, NOW - 1);
+        let model = divided(departed);
         let model = model.thread(move |s| check_at(s, key, burst, NOW - 3, NOW));
         let model = model.thread(move |s| check_at(s, key, burst, NOW - 2, NOW));
         let model = model.checks(key, burst);

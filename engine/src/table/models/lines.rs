@@ -2,19 +2,11 @@
 
 use crate::KeyHash;
 
-use super::super::lines::SLOTS;
 use super::{COMPLETE, Model, NOW, PAIR, TRIO, key};
 
-/// Fills every slot of the key's lines but `vacant`, with keys that are live.
+/// A table whose slots all are live but the `vacant` ones.
 fn filled(lines: usize, key: KeyHash, vacant: &[(usize, usize)]) -> Model {
-    let places = (0..lines).flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
-    let full = places.filter(|place| !vacant.contains(place));
-    full.fold(Model::of(lines), |model, (line, slot)| {
-        model.setup(move |shared| {
-            let filler = KeyHash::from_parts(0, 100 + (line * SLOTS + slot) as u64);
-            super::settle(super::slot_of(shared, key, line, slot), filler, line, NOW + 9);
-        })
-    })
+    Model::of(lines).filled(key, vacant, NOW + 9)
 }
 
 /// Home, the other line of its block, and the lines of further blocks.

@@ -32,7 +32,7 @@ use crate::rule::Algorithm as _;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::Slot;
+use super::lines::{SLOTS, Slot};
 use super::{Table, Update};
 use windows::counting;
 
@@ -61,7 +61,7 @@ struct Shared {
 #[derive(Clone, Copy, Debug)]
 enum Values {
     Tats,
-    /// Of windows of which [`NOW`] lies in the first.
+    /// Of fixed windows ([`windows`]).
     Windows,
 }
 
@@ -177,6 +177,28 @@ impl Model {
         self.setup(move |shared| {
             settle(slot_of(shared, key, candidate, slot), key, candidate, value);
         })
+    }
+
+    /// Other keys in every slot of the key's lines but the `vacant` ones, told as line and slot.
+    fn filled(self, key: KeyHash, vacant: &[(usize, usize)], value: u64) -> Self {
+        let places = (0..self.lines).flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
+        let full = places.filter(|place| !vacant.contains(place));
+        full.fold(self, |model, (line, slot)| {
+            let filler = KeyHash::from_parts(0, 100 + (line * SLOTS + slot) as u64);
+            model.setup(move |shared| {
+                settle(slot_of(shared, key, line, slot), filler, line, value);
+            })
+        })
+    }
+
+    /// A vacancy in each of two lines: who finds `departing` expired, which has the given value, takes its slot in
+    /// the first; who does not, a slot in the second, of a key that expired long ago. All else has the value
+    /// `live`. So threads with different `now`s choose different places.
+    fn divided(self, departing: (KeyHash, u64), departed: u64, live: u64) -> Self {
+        debug_assert_eq!(self.lines, 2);
+        let (departing, value) = departing;
+        let model = self.filled(departing, &[(0, 0), (1, 0)], live);
+        model.given_in(departing, 0, 0, value).given_in(key(99), 1, 0, departed)
     }
 
     fn thread(mut self, thread: impl Fn(&Shared) -> u64 + Send + Sync + 'static) -> Self {

@@ -6,9 +6,9 @@ use crate::window::{Count, Even, FixedWindow};
 
 use super::{LARGE, Model, NOW, PAIR, TRIO, Values, check, check_at, key, refund, reset};
 
-/// In nanoseconds; [`NOW`] lies in the first window.
-const LENGTH: u64 = 1_000;
-/// In the second window.
+/// In nanoseconds; [`NOW`] lies in the third window.
+const LENGTH: u64 = 40;
+/// In the fourth window.
 const LATER: u64 = NOW + LENGTH;
 
 pub(super) fn counting(limit: u64) -> Count<Even> {
@@ -25,12 +25,12 @@ fn charged(count: u64) -> u64 {
     charged_at(NOW, count)
 }
 
-/// The count in a value of the first window that is live.
+/// The count in a value of the window of [`NOW`].
 pub(super) fn count_of(value: u64) -> u64 {
-    (1..=9).find(|count| charged(*count) == value).expect("a value of the first window")
+    (1..=9).find(|count| charged(*count) == value).expect("a value of that window")
 }
 
-/// A table of window words with keys that were charged something in the first window.
+/// A table of window words with keys that were charged something in the window of [`NOW`].
 fn windows(given: &[(crate::KeyHash, u64)]) -> Model {
     let model = Model::of(1).of_values(Values::Windows);
     given.iter().fold(model, |model, (key, count)| model.given(*key, charged(*count)))
@@ -135,12 +135,14 @@ fn what_an_evicted_key_gives_back_is_not_taken_from_an_equal_word() {
 #[test]
 fn a_late_thread_finds_its_key_in_the_window_that_has_begun() {
     let (departing, coming) = (key(1), key(2));
-    let model = windows(&[(departing, 1)]);
+    let departed = charged_at(NOW - LENGTH, 1);
+    let model = Model::of(2).of_values(Values::Windows);
+    let model = model.divided((departing, charged(1)), departed, charged_at(LATER, 9));
     let model = model.thread(move |s| check_at(s, coming, 1, LATER, LATER));
     let model = model.thread(move |s| check_at(s, departing, 1, NOW, LATER));
     model.explore(PAIR, move |end| {
         assert_eq!((end.result(0), end.live(coming)), (1, vec![charged_at(LATER, 1)]));
-        // Denied in the first window by its word, or admitted in the second.
+        // Denied in its window by its word, or admitted in the next.
         let left = end.live(departing);
         match end.result(1) {
             0 => assert!(left.is_empty() || left == [charged(1)]),
