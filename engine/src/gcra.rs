@@ -399,6 +399,10 @@ impl Algorithm for Gcra {
         self.give_back(tat, now, cost, charged)
     }
 
+    fn starts_later(&self, tat: u64, now: u64) -> bool {
+        self.wait(tat, now) > 0
+    }
+
     fn reset(&self, tat: u64, now: u64) -> Option<u64> {
         reset(tat, now)
     }

@@ -22,6 +22,10 @@ use crate::rule::Rule;
 /// check, and what has drained by the time of settling was never in anybody's way; units of a
 /// window that is over do not lower the count of the next one, and those of a counter's sub-window count as long as it does.
 ///
+/// Nothing is given back of a key on which others wait ([`Limiter::acquire`]): their starts have been told, and newcomers
+/// would start beside them. On a limiter on which anybody has ever waited a key that owes more than its burst counts
+/// as one.
+///
 /// # Guarantees
 /// * While a reservation is open it counts in full, so that what is admitted and reserved stays
 ///   within the limit. Settling it leaves the others no more than they would have without it, so

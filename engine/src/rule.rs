@@ -98,6 +98,11 @@ pub trait Algorithm: Debug + Send + Sync {
     /// there, this leaves alone what others were charged after that charge had drained.
     fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64>;
 
+    /// Whether some of what the value counts starts later than `now`: places in line, or debt that was told.
+    fn starts_later(&self, _value: u64, _now: u64) -> bool {
+        false
+    }
+
     /// The value of a key whose charges are forgotten; `None` when it has none.
     fn reset(&self, value: u64, now: u64) -> Option<u64>;
 

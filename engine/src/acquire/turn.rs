@@ -46,7 +46,7 @@ pub(crate) struct Granted<Charge> {
 /// A place in line: the cost is charged, and the holder may start at [`Turn::start`].
 ///
 /// Use it up with [`Turn::wait_on`], [`Turn::block`] or [`Turn::keep`]. A turn that is dropped gives up its place:
-/// the charge is taken back, exactly, if nobody has been charged to the same line since. If somebody has, their
+/// the charge is taken back, exactly, if the line ends with it: nobody has been charged to it since. If somebody has, their
 /// start is told already, so the place lapses as if it had been used; a newcomer who got it could start at the same
 /// moment as one who stands behind it, and more would start at once than the quota allows.
 #[must_use = "a turn that is dropped gives up its place"]

@@ -4,6 +4,7 @@
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
 //! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never passes the bound | - |
+//! | W2 ever, all accesses | relaxed | whoever finds a place in a key's word, by an acquire load, finds this set too: it is set before the release exchange that makes the place | - |
 
 use crossbeam_utils::CachePadded;
 
@@ -18,6 +19,8 @@ pub const DEFAULT_MAX_WAITERS: u64 = 1 << 16;
 pub(crate) struct Waiters {
     count: CachePadded<AtomicU64>,
     max: u64,
+    /// Not 0 once somebody has waited.
+    ever: AtomicU64,
 }
 
 /// One who waits; leaves when dropped.
@@ -28,7 +31,7 @@ pub(crate) struct Seat<'w> {
 
 impl Waiters {
     pub(crate) fn new(max: u64) -> Self {
-        Self { count: CachePadded::new(AtomicU64::new(0)), max }
+        Self { count: CachePadded::new(AtomicU64::new(0)), max, ever: AtomicU64::new(0) }
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -39,13 +42,21 @@ impl Waiters {
         self.max
     }
 
+    /// Whether anybody has ever waited.
+    pub(crate) fn ever(&self) -> bool {
+        self.ever.load(Ordering::Relaxed) != 0 // W2
+    }
+
     /// One more who waits; `None` when there are as many as may. Lock-free.
     pub(crate) fn enter(&self) -> Option<Seat<'_>> {
         let mut count = self.count.load(Ordering::Relaxed);
         while count < self.max {
             let more = count + 1;
             match self.count.compare_exchange(count, more, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(Seat { waiters: self }),
+                Ok(_) => {
+                    self.ever.store(1, Ordering::Relaxed); // W2
+                    return Some(Seat { waiters: self });
+                }
                 Err(seen) => count = seen,
             }
         }

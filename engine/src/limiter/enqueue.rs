@@ -42,7 +42,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// and who asks for more than the burst, which never fits (`retry_after` is `None`).
     ///
     /// First come, first served on each key: starts have the order in which places were taken (only
-    /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
+    /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait, but one
+    /// of units that were leased before, or under a longer burst given with the call. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
     /// The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
     /// wakes once, at its own start. Dropping the future gives up the place, see [`Turn`].
     ///
@@ -52,7 +53,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// newcomers start before or with those who wait.
     ///
     /// A [`Limiter::refund`] or a [`Limiter::reset`] of a key on which others wait lets newcomers start before or
-    /// with them. Whoever wants none of this waits on a key of a limiter that is not refunded.
+    /// with them. Whoever wants none of this waits on a key of a limiter that is not refunded. What a
+    /// [`Reservation`](crate::Reservation) or a [`LimitSet`](crate::LimitSet) would give back then lapses instead.
     ///
     /// ```
     /// use core::time::Duration;

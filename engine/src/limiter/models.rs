@@ -140,6 +140,20 @@ fn a_place_given_up_is_given_to_nobody_twice() {
     });
 }
 
+/// A reservation that is given back beside somebody who takes a place behind it: whoever comes next starts later
+/// than what was told.
+#[test]
+fn a_reservation_given_back_moves_no_start() {
+    explore(COMPLETE, || {
+        let limiter = Arc::new(limiter(quota(1)));
+        let reserved = limiter.reserve("key", 1).expect("nothing is charged yet");
+        let other = spawn(&limiter, join);
+        reserved.cancel();
+        let told = other.join().unwrap();
+        assert!(join(&limiter) > told);
+    });
+}
+
 /// A debt of two units held against a key, beside checks of it: nothing is lost, and what was admitted before
 /// the snapshot came is not counted beside it.
 #[test]

@@ -76,7 +76,11 @@ where
 
     fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision {
         let Some(charged) = receipt.charged() else { return self.look(key, 0, self.clock.now()) };
-        self.correct(key, |value, now| self.algorithm.give_back(value, now, cost, charged))
+        self.correct(key, |value, now| {
+            // Starts behind the charge have been told. Without it newcomers would start beside them.
+            let holds = self.algorithm.starts_later(value, now) && self.waiters.ever();
+            if holds { None } else { self.algorithm.give_back(value, now, cost, charged) }
+        })
     }
 
     fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision {

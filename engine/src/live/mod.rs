@@ -304,6 +304,11 @@ impl Algorithm for LiveGcra {
         self.epoch().give_back(value, now, cost, charged)
     }
 
+    fn starts_later(&self, value: u64, now: u64) -> bool {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.starts_later(tat, now)
+    }
+
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
         let View { tat, now, .. } = self.view(value, now);
         gcra::reset(tat, now)

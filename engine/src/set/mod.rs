@@ -45,7 +45,9 @@ pub use reservation::SetReservation;
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, taken one after another, the others would have left it room. Of sets
 ///   that compete for last units, and of nothing else, at least one is admitted.
-/// * Giving back is exact, as [`Reservation`](crate::Reservation) states it.
+/// * Giving back is exact, as [`Reservation`](crate::Reservation) states it. So what a set that is denied has taken
+///   from a key stays charged, until it has drained, if somebody has taken a place in that key's line in the moment between
+///   ([`Limiter::acquire`](crate::Limiter::acquire)).
 /// * Lock-free: a thread that is stopped in the middle of a set leaves what it has taken so far
 ///   charged, and keeps nobody from deciding.
 ///
