@@ -13,21 +13,12 @@ use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
-/// leaky-bucket, asked by `try_acquire`; not fair, which with nobody waiting is the faster choice.
-/// It looks at its clock only when the bucket is empty.
+/// leaky-bucket, asked by `try_acquire`; fair, as it is unless told otherwise. It looks at its clock only when the
+/// bucket is empty.
 ///
-/// It also refuses while another thread holds its lock, whatever the bucket holds. Where units are
-/// left, a check asks again, as a caller who needs the true answer has to.
-pub struct LeakyBucket {
-    limiter: RateLimiter,
-    /// How often a refusal is not believed.
-    retries: u32,
-}
-
-impl LeakyBucket {
-    /// Longer than any thread that runs holds the lock.
-    const RETRIES: u32 = 1_000_000;
-}
+/// Not fair it has a faster path without its lock, but two threads there can lose all of the bucket for good: who
+/// gives up stores what it read (1.1.2, `State::drop` in `try_fast_path`), and everything is refused from then on.
+pub struct LeakyBucket(RateLimiter);
 
 impl fmt::Debug for LeakyBucket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -44,25 +35,26 @@ impl Contender for LeakyBucket {
     }
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
-        let burst = plan.burst.get() as usize;
-        let mut builder = RateLimiter::builder();
-        builder.max(burst).initial(burst).refill(1).interval(plan.interval).fair(false);
-        let retries = if plan.allowed { Self::RETRIES } else { 0 };
-        Ok(Self { limiter: builder.build(), retries })
+        Ok(Self(bucket(plan)))
     }
 
     #[inline]
     fn check(&self, _: &u64) -> bool {
-        (0..=self.retries).any(|_| black_box(self.limiter.try_acquire(1)))
+        black_box(self.0.try_acquire(1))
     }
 
     fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
-        self.limiter.try_acquire(units.get() as usize)
+        self.0.try_acquire(units.get() as usize)
     }
 
     fn live_keys(&self) -> Option<usize> {
         None
     }
+}
+
+fn bucket(plan: &Plan) -> RateLimiter {
+    let burst = plan.burst.get() as usize;
+    RateLimiter::builder().max(burst).initial(burst).refill(1).interval(plan.interval).build()
 }
 
 /// leaky-bucket, asked to wait its turn, with units at hand so that nobody does.
@@ -75,6 +67,9 @@ impl fmt::Debug for LeakyBucketQueue {
 }
 
 impl LeakyBucketQueue {
+    /// Longer than any thread that runs holds the lock.
+    const RETRIES: u32 = 1_000_000;
+
     #[inline]
     fn wait(&self, units: usize) -> bool {
         let turn = pin!(self.0.acquire(units));
@@ -93,16 +88,13 @@ impl Contender for LeakyBucketQueue {
     }
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
-        let burst = plan.burst.get() as usize;
-        let mut builder = RateLimiter::builder();
-        builder.max(burst).initial(burst).refill(1).interval(plan.interval);
-        Ok(Self(builder.build()))
+        Ok(Self(bucket(plan)))
     }
 
     #[inline]
     fn check(&self, _: &u64) -> bool {
         // Whoever else holds its lock makes it say "wait".
-        (0..=LeakyBucket::RETRIES).any(|_| black_box(self.wait(1)))
+        (0..=Self::RETRIES).any(|_| black_box(self.wait(1)))
     }
 
     fn admit(&self, _: &u64, units: NonZeroU32) -> bool {
