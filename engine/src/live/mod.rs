@@ -268,6 +268,11 @@ impl State for LiveTat {
         let time = time_from_words(self.shared.cell.read::<TIME>());
         if value >= time.floor { value } else { self.shared.epoch().tat(value) }
     }
+
+    /// A value from before a change is less than all after it, whatever it owes.
+    fn rank(&self, value: u64) -> u64 {
+        self.fresh_from(value)
+    }
 }
 
 /// Each method reads the quota for itself, so a change may fall between two of one check: it is then decided
@@ -349,5 +354,21 @@ mod tests {
         assert!(state.fresh_from(value) > gcra.instant(at(2_999)));
         assert_eq!(state.fresh_from(value), gcra.instant(at(3_000)));
         assert_eq!(state.fresh_from(0), 0);
+    }
+
+    /// Of two keys the one that owes less gives way, on whichever side of a change it was charged.
+    #[test]
+    fn values_from_before_and_after_a_change_rank_by_what_they_owe() {
+        let quota = Quota::per_second(1).burst(5);
+        let gcra = LiveQuota::new(quota).algorithm().unwrap();
+        let state = gcra.state();
+        let now = gcra.instant(Timestamp::ORIGIN);
+        let [little, much] = [1, 4].map(|cost| gcra.admit(0, now, cost).unwrap());
+        let change = gcra.change();
+        change.publish(quota, Inheritance::Keep, Timestamp::ORIGIN, change.tat(much)).unwrap();
+        drop(change);
+        let between = gcra.admit(0, gcra.instant(Timestamp::ORIGIN), 2).unwrap();
+        assert!(little < much && much < between);
+        assert!(state.rank(little) < state.rank(between) && state.rank(between) < state.rank(much));
     }
 }

@@ -145,9 +145,9 @@ impl Tag {
         Self(self.0 + (1 << STRIKE_SHIFT))
     }
 
-    /// The place of a live slot with this tag and settled word among those that may be evicted, the
-    /// lowest first.
-    pub(super) const fn rank(self, word: Word) -> u64 {
-        ((self.strikes() as u64) << VALUE_BITS) | word.value()
+    /// The place of a live slot with this tag among those that may be evicted, the lowest first; `rank` is
+    /// its value's place among values.
+    pub(super) const fn rank(self, rank: u64) -> u64 {
+        ((self.strikes() as u64) << VALUE_BITS) | rank
     }
 }

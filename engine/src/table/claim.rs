@@ -215,8 +215,11 @@ impl<S: State> Table<S> {
                 let fresh_from = self.state.fresh_from(word.value());
                 if fresh_from <= now {
                     room.add(met, fresh_from);
-                } else if tag.rank(word) < least_rank {
-                    least_rank = tag.rank(word);
+                    continue;
+                }
+                let rank = tag.rank(self.state.rank(word.value()));
+                if rank < least_rank {
+                    least_rank = rank;
                     absent.least = Some(met);
                 }
             }

@@ -51,9 +51,14 @@ const FILL: (usize, usize) = (4, 5);
 /// What a table has to know about the values of an algorithm.
 pub trait State {
     /// The time from which a key with this value is exactly a fresh key. A fresh key's value, 0, is
-    /// so at all times: this is 0 then. Of two live values the lesser one gives way first, so it
-    /// should be the one that is fresh first.
+    /// so at all times: this is 0 then.
     fn fresh_from(&self, value: u64) -> u64;
+
+    /// Which of two live values gives way first: the one of which this is less, so it should be the one
+    /// that is fresh first. At most the largest value.
+    fn rank(&self, value: u64) -> u64 {
+        value
+    }
 }
 
 #[derive(Debug)]
