@@ -5,13 +5,13 @@
 //! to its head by whoever returns some, under a short lock: nobody can take what the head waits for.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | C1 word, take | acquire | C2 | a holder may not see what an earlier one did before it returned the permit |
-//! | C2 word, return | release | C1, C4, through any read-modify-writes between | as C1 |
-//! | C3 word, load | relaxed | none: confirmed by the compare-and-swap; a denial is a statement about one moment | - |
-//! | C4 word, hand over | acquire | C2; from there the lock goes on | as C1, for a permit that goes through the list |
-//! | C5 word, mark and limit | relaxed | none: a read-modify-write; a return that misses the mark precedes it in the word, so who marked finds what it returned | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | C1 word, take | acquire | C2 | a holder may not see what an earlier one did before it returned the permit | `permit-taken-relaxed` |
+//! | C2 word, return | release | C1, C4, through any read-modify-writes between | as C1 | `permit-returned-relaxed`, `permit-returned-under-the-lock-relaxed` |
+//! | C3 word, load | relaxed | none: confirmed by the compare-and-swap; a denial is a statement about one moment | - | - |
+//! | C4 word, hand over | acquire | C2; from there the lock goes on | as C1, for a permit that goes through the list | `permit-handed-over-relaxed` |
+//! | C5 word, mark and limit | relaxed | none: a read-modify-write; a return that misses the mark precedes it in the word, so who marked finds what it returned | - | `waiter-not-marked` |
 
 mod line;
 #[cfg(all(test, loom))]

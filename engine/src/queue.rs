@@ -3,9 +3,9 @@
 //! The arithmetic is that of GCRA on one word, see [`Gcra::admit_by`].
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one compare-and-swap | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one compare-and-swap | - | `queue-reservation-stored` |
 
 use crossbeam_utils::CachePadded;
 

@@ -1,10 +1,10 @@
 //! How many callers wait at once.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never passes the bound | - |
-//! | W2 ever, all accesses | relaxed | whoever finds a place in a key's word, by an acquire load, finds this set too: it is set before the release exchange that makes the place | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never passes the bound | - | `one-more-waits` |
+//! | W2 ever, all accesses | relaxed | whoever finds a place in a key's word, by an acquire load, finds this set too: it is set before the release exchange that makes the place | - | `who-waits-is-not-remembered` |
 
 use crossbeam_utils::CachePadded;
 

@@ -2,10 +2,10 @@
 //! back. What a word names only grows.
 //!
 //! # Orderings
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again; a return finds the count from before the reset that emptied the returns |
-//! | R4 cell, exchange | release | R3 | as R3 |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | R3 cell, load | acquire | R4 | the head may be read as before the turn that wrote the cell, again and again; a return finds the count from before the reset that emptied the returns | `ring-cell-relaxed` |
+//! | R4 cell, exchange | release | R3 | as R3 | `ring-cell-written-relaxed` |
 
 use alloc::{boxed::Box, vec::Vec};
 use core::cmp;

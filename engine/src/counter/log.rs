@@ -37,14 +37,14 @@
 //! A reset names the head as the *floor*, below which units have expired.
 //!
 //! # Orderings
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | L1 head, load | acquire | L2 | entries older than the head: a unit written with a time before its check's |
-//! | L2 head, exchange | release | L1 | as L1 |
-//! | L3 entry, load | acquire | L4 | a second look may miss that the head has passed: a late thread writes into the next lap; an entry earlier in order may be read as of the lap before |
-//! | L4 entry, exchange | release | L3 | as L3 |
-//! | L5 hint | relaxed | none: proved by an entry | - |
-//! | L6 floor, and the head that a reset names | relaxed | none: one that is above the head that was read has been made after the head has passed | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | L1 head, load | acquire | L2 | entries older than the head: a unit written with a time before its check's | `log-head-load-relaxed` |
+//! | L2 head, exchange | release | L1 | as L1 | `log-claim-relaxed` |
+//! | L3 entry, load | acquire | L4 | a second look may miss that the head has passed: a late thread writes into the next lap; an entry earlier in order may be read as of the lap before | `log-entry-relaxed` |
+//! | L4 entry, exchange | release | L3 | as L3 | `log-entry-written-relaxed` |
+//! | L5 hint | relaxed | none: proved by an entry | - | - |
+//! | L6 floor, and the head that a reset names | relaxed | none: one that is above the head that was read has been made after the head has passed | - | - |
 
 use alloc::{boxed::Box, vec::Vec};
 

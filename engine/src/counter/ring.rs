@@ -36,12 +36,12 @@
 //! reset counts as made before the reset, which forgot it. The same holds of a head that was lowered and charged again.
 //!
 //! # Orderings
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | R1 head, load, but by a reset | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed |
-//! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange |
-//! | R5 latest return | relaxed | none: who misses it counts what was given back | - |
-//! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | R1 head, load, but by a reset | acquire | R2 | cells older than the head: a count is taken for 0 and never expires from the head, or is missed | `ring-head-load-relaxed` |
+//! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange | `ring-head-relaxed` |
+//! | R5 latest return | relaxed | none: who misses it counts what was given back | - | - |
+//! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - | - |
 //!
 //! R3 and R4 are in `cells.rs`.
 

@@ -15,16 +15,16 @@
 //! or the entry busy.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | L1 state, read | acquire | publish (L5) | an older lease's key or end: units are used for another key, or twice |
-//! | L2 key and end, read | acquire | fill (L4) | L6 may miss that the entry was passed on, and a look reports another lease's units. A use needs it not: its compare-and-swap fails |
-//! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - |
-//! | L4 key and end, fill | release | L2; orders L3 before them | as L2 |
-//! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of |
-//! | L6 state, second look | relaxed | ordered after L2 by its acquire | - |
-//! | L7 begin before the charge | by U5 and C6, which release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it |
-//! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | L1 state, read | acquire | publish (L5) | an older lease's key or end: units are used for another key, or twice | `lease-state-relaxed` |
+//! | L2 key and end, read | acquire | fill (L4) | L6 may miss that the entry was passed on, and a look reports another lease's units. A use needs it not: its compare-and-swap fails | `lease-key-relaxed`, `lease-end-relaxed` |
+//! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - | `lease-use-stored` |
+//! | L4 key and end, fill | release | L2; orders L3 before them | as L2 | `lease-fill-key-relaxed`, `lease-fill-end-relaxed` |
+//! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of | `lease-publish-relaxed` |
+//! | L6 state, second look | relaxed | ordered after L2 by its acquire | - | `lease-look-without-second` |
+//! | L7 begin before the charge | by U5 and C6, which release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy` |
+//! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
 
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};

@@ -6,14 +6,14 @@
 //! only what a completed change made it repeat, and a writer that stops anywhere keeps nobody waiting.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | V1 version, first look | acquire | V4 | words from before the change that the version tells of |
-//! | V2 words, read | acquire | V3; also keeps V5 behind | a word of the change after next is taken for one of this set, V5 having read the version before |
-//! | V3 words, written | release | V2; orders the previous raise of the version (V4) before | as V2 |
-//! | V4 version, raised | release | V1 | as V1 |
-//! | V5 version, second look | relaxed | ordered after V2 by its acquire | - |
-//! | V6 version, read by who changes | relaxed | none: the caller orders changes | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | V1 version, first look | acquire | V4 | words from before the change that the version tells of | `live-cell-first-look-relaxed` |
+//! | V2 words, read | acquire | V3; also keeps V5 behind | a word of the change after next is taken for one of this set, V5 having read the version before | `live-cell-words-relaxed` |
+//! | V3 words, written | release | V2; orders the previous raise of the version (V4) before | as V2 | `live-cell-written-relaxed` |
+//! | V4 version, raised | release | V1 | as V1 | `live-cell-version-relaxed` |
+//! | V5 version, second look | relaxed | ordered after V2 by its acquire | - | `live-cell-read-once` |
+//! | V6 version, read by who changes | relaxed | none: the caller orders changes | - | - |
 
 use crate::sync::{AtomicU64, Ordering};
 

@@ -24,12 +24,12 @@
 //! by less than a microsecond where it does.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | D1 word, any look but D4; open, close | relaxed | none: coherence of the one word makes it monotone for each reader, and its time guards no other memory | - |
-//! | D2 word, account | release | D4, also by way of later read-modify-writes | D4 overlooks a gap whose end it saw |
-//! | D3 staleness | relaxed | ordered before D2 | - |
-//! | D4 word, staleness | acquire | D2 | as D2 |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | D1 word, any look but D4; open, close | relaxed | none: coherence of the one word makes it monotone for each reader, and its time guards no other memory | - | - |
+//! | D2 word, account | release | D4, also by way of later read-modify-writes | D4 overlooks a gap whose end it saw | `dial-account-relaxed` |
+//! | D3 staleness | relaxed | ordered before D2 | - | `dial-gap-recorded-too-late` |
+//! | D4 word, staleness | acquire | D2 | as D2 | `dial-staleness-relaxed` |
 
 use crossbeam_utils::CachePadded;
 

@@ -1,10 +1,10 @@
 //! A limiter without keys: one word, no table.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | S1 word, look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - |
-//! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | S1 word, look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - | - |
+//! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - | `single-charge-stored` |
 //!
 //! A denial rests on S1: a value the word had during the call.
 //! A word that is back to what a thread read (after a refund) is the same state, so what the thread

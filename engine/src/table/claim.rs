@@ -14,15 +14,15 @@
 //! compare-and-swap or a second look at the word, and both fail.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | C1 word, any scan | acquire | confirm (C6) | a word is taken with an older tag: a key evicts or overlooks its own |
-//! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - |
-//! | C3 word, claim | release | C1 | who finds its key gone may read a clock that is a shared word older than the taker read it. No model tells: loom never moves a load behind a later store. The fence (C4) orders the claim before the look at the other places |
-//! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both look before either has published: two live words |
-//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim that was taken over labels the next owner's slot |
-//! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible |
-//! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | C1 word, any scan | acquire | confirm (C6) | a word is taken with an older tag: a key evicts or overlooks its own | `scan-word-relaxed` |
+//! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - | - |
+//! | C3 word, claim | release | C1 | who finds its key gone may read a clock that is a shared word older than the taker read it. No model tells: loom never moves a load behind a later store. The fence (C4) orders the claim before the look at the other places | none |
+//! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both look before either has published: two live words | `fence-acquire-release`, `no-fence` |
+//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim that was taken over labels the next owner's slot | `label-load-relaxed` |
+//! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
+//! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
 
 use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};

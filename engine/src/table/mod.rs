@@ -12,15 +12,15 @@
 //! This file holds the path of a key that has its slot; `claim.rs` how a slot changes hands.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - |
-//! | U2 word | acquire | confirm (C6), U5 | an older label than the word's: a charge to the previous key |
-//! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag |
-//! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - |
-//! | U5 word, charge | release | U2; as a read-modify-write it also continues the release sequence of C6 | a value that a changed quota made is read by the quota before it (`live`): a denial by neither; who lowers the word after a charge may miss that a lease entry was busy (`lease/entry.rs`, L7) |
-//! | U6 word, listing | acquire | C6 | as U2: a value with the label before it |
-//! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - | - |
+//! | U2 word | acquire | confirm (C6), U5 | an older label than the word's: a charge to the previous key | `word-relaxed` |
+//! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag | `tag-relaxed` |
+//! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - | `denial-without-second-look` |
+//! | U5 word, charge | release | U2; as a read-modify-write it also continues the release sequence of C6 | a value that a changed quota made is read by the quota before it (`live`): a denial by neither; who lowers the word after a charge may miss that a lease entry was busy (`lease/entry.rs`, L7) | `live-charge-not-released`, `lease-charged-before-it-is-busy` |
+//! | U6 word, listing | acquire | C6 | as U2: a value with the label before it | `listing-word-relaxed` |
+//! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over | `listing-tag-relaxed` |
 
 mod bits;
 mod claim;

@@ -20,12 +20,12 @@
 //! strikes pass it by.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | K1 tag, any look | relaxed | none: K2 fails if the tag has changed | - |
-//! | K2 tag, strike | relaxed | none: a strike guards nothing, and a read-modify-write continues the release sequence by which a label reaches U3 and C5 | - |
-//! | K3 pressed | relaxed | none: a denial that sees it late is not counted | - |
-//! | K4 word, any look | relaxed | none: a hint; a strike of a label that was left behind is lost | - |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | K1 tag, any look | relaxed | none: K2 fails if the tag has changed | - | - |
+//! | K2 tag, strike | relaxed | none: a strike guards nothing, and a read-modify-write continues the release sequence by which a label reaches U3 and C5 | - | `strike-stored` |
+//! | K3 pressed | relaxed | none: a denial that sees it late is not counted | - | - |
+//! | K4 word, any look | relaxed | none: a hint; a strike of a label that was left behind is lost | - | - |
 //!
 //! K2 is a compare-and-swap from a label that names the key, so it can not undo or outrun a later
 //! label: either the label comes first, and K2 fails, or it comes second, finds the tag changed

@@ -24,13 +24,13 @@
 //! look that failed, less than a window too.
 //!
 //! # Orderings of this file
-//! | site | ordering | partner | what breaks if weaker |
-//! |---|---|---|---|
-//! | T1 last and window, each reading | relaxed | none: an old `last` asks for a comparison too many; an old `window` is what a reading a moment earlier had | - |
-//! | T2 window, comparison | acquire | T5 | a fallback without its lag |
-//! | T3 last, comparison, read and replaced | relaxed | none: with an old lag nothing is concluded, see above | - |
-//! | T4 lag | relaxed | ordered by T2, T5; a final one says so itself | - |
-//! | T5 window, fallback | release | T2 | as T2 |
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | T1 last and window, each reading | relaxed | none: an old `last` asks for a comparison too many; an old `window` is what a reading a moment earlier had | - | - |
+//! | T2 window, comparison | acquire | T5 | a fallback without its lag | `fallback-not-acquired` |
+//! | T3 last, comparison, read and replaced | relaxed | none: with an old lag nothing is concluded, see above | - | - |
+//! | T4 lag | relaxed | ordered by T2, T5; a final one says so itself | - | `fallback-from-an-old-lag` |
+//! | T5 window, fallback | release | T2 | as T2 | `fallback-released-late` |
 
 use crossbeam_utils::CachePadded;
 
