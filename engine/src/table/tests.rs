@@ -253,16 +253,18 @@ fn slots_that_change_hands_lose_and_invent_nothing() {
 #[test]
 fn no_check_sweeps_the_table() {
     const STEPS_BOUND: u64 = 1_000;
-    let table = Table::with_lines(4_096, Tat).unwrap();
-    for value in [NOW, NOW + 5] {
-        for key in keys(4 * table.capacity() as u64) {
+    let table = Table::with_lines(1_024, Tat).unwrap();
+    // Newcomers of their own in a table that is vacant and in one that is full.
+    let capacity = table.capacity();
+    for (value, newcomers) in [(NOW, 4 * capacity), (NOW + 5, 5 * capacity)] {
+        for key in keys(4 * capacity as u64) {
             set(&table, key, value);
         }
-        for key in keys(5 * table.capacity() as u64).skip(4 * table.capacity()).take(1_000) {
+        for key in keys(u64::MAX).skip(newcomers).take(1_000) {
             let steps = Rc::new(Cell::new(0));
             let counted = Rc::clone(&steps);
             watch(move || counted.set(counted.get() + 1), || set(&table, key, NOW + 6));
-            assert!((1..=STEPS_BOUND).contains(&steps.get()), "{} steps", steps.get());
+            assert!((100..=STEPS_BOUND).contains(&steps.get()), "{} steps", steps.get());
         }
     }
     assert!(table.evicted() > 0);
