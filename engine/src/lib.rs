@@ -229,4 +229,4 @@ pub use snapshot::{
 };
 #[cfg(feature = "std")]
 pub use tsc::TscClock;
-pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET, MAX_WINDOW, SlidingWindow};
+pub use window::{CalendarWindow, FixedWindow, MAX_UTC_OFFSET_SECONDS, MAX_WINDOW, SlidingWindow};

@@ -249,7 +249,8 @@ pub enum QuotaError {
     BurstTooLong,
     /// The burst of [`Quota::strict`] is not below the limit: nothing is left for the rate.
     StrictBurst,
-    /// The offset from UTC is more than [`MAX_UTC_OFFSET`](crate::MAX_UTC_OFFSET) either way.
+    /// The offset from UTC is no whole number of minutes, or more than
+    /// [`MAX_UTC_OFFSET_SECONDS`](crate::MAX_UTC_OFFSET_SECONDS) either way.
     UtcOffset,
     /// A [`CalendarWindow`](crate::CalendarWindow) needs a date
     /// ([`CalendarWindow::anchored`](crate::CalendarWindow::anchored)) where there is no wall clock to ask,
@@ -275,7 +276,9 @@ impl fmt::Display for QuotaError {
             Self::PeriodTooLong => "period must be at most 2^64 nanoseconds",
             Self::RateTooHigh => "rate must be at most 1000000000 units per second",
             Self::StrictBurst => "strict burst must be below the limit",
-            Self::UtcOffset => "offset from UTC must be at most 64800 seconds (18 hours)",
+            Self::UtcOffset => {
+                "offset from UTC must be whole minutes of at most 64800 seconds (18 hours)"
+            }
             Self::Unanchored => "a calendar needs a date where there is no wall clock",
             Self::WindowTooLong => "window must be at most 2^56 nanoseconds (about 834 days)",
             Self::LimitTooHigh { max } => {

@@ -5,14 +5,20 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    BuildError, CalendarWindow, KeyHasher, Limiter, MAX_UTC_OFFSET, ManualClock, QuotaError,
-    SavedKey, SavedState, Snapshot, Timestamp,
+    BuildError, CalendarWindow, KeyHasher, Limiter, MAX_UTC_OFFSET_SECONDS, ManualClock,
+    QuotaError, SavedKey, SavedState, Snapshot, Timestamp,
 };
 
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;
 /// Time stands still here.
 const LAST: u64 = 3_660 * 86_400 * 1_000_000_000;
+
+/// Offsets from UTC, in seconds.
+fn offsets() -> impl Strategy<Value = i32> {
+    const MOST: i32 = MAX_UTC_OFFSET_SECONDS / 60;
+    (-MOST..=MOST).prop_map(|minutes| minutes * 60)
+}
 
 fn is_leap(year: i128) -> bool {
     year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
@@ -96,11 +102,11 @@ proptest! {
         // 1970 to 2200.
         unix in 86_400_u64..7_258_118_400,
         fraction in 0_u32..1_000_000_000,
-        offset in -MAX_UTC_OFFSET..=MAX_UTC_OFFSET,
+        offset in offsets(),
         times in prop::collection::vec(prop_oneof![0..LAST, Just(0_u64), Just(LAST)], 1..20),
     ) {
         let anchor = Duration::new(unix, fraction);
-        let (limiter, _) = limiter(unit.rule(3).utc_offset(offset).anchored(anchor));
+        let (limiter, _) = limiter(unit.rule(3).utc_offset_seconds(offset).anchored(anchor));
         let origin = anchor.as_nanos().cast_signed() + i128::from(offset) * SECOND;
         for (key, time) in times.into_iter().enumerate() {
             let check = |time, cost| limiter.check_at(key as u64, cost, Timestamp::from_nanos(time));
@@ -127,7 +133,7 @@ proptest! {
         saved_at in 315_532_800_000_000_000_i128..7_258_118_400_000_000_000,
         // Of a period.
         (sixteenths, nanos) in (-40_i128..40, -2_i128..3),
-        offset in -MAX_UTC_OFFSET..=MAX_UTC_OFFSET,
+        offset in offsets(),
         (time, other_time) in (0..LAST / 2, 0..LAST / 2),
         downtime in any::<u64>(),
     ) {
@@ -137,7 +143,7 @@ proptest! {
         let restored_at = unit.start(end - 1) - local(0) + sixteenths * length / 16 + nanos;
         let at = |unix: i128, time: u64| {
             let anchor = Duration::from_nanos((unix - i128::from(time)).try_into().unwrap());
-            let (limiter, clock) = limiter(unit.rule(limit).utc_offset(offset).anchored(anchor));
+            let (limiter, clock) = limiter(unit.rule(limit).utc_offset_seconds(offset).anchored(anchor));
             clock.set(Timestamp::from_nanos(time));
             limiter
         };
@@ -189,15 +195,17 @@ fn february_has_a_leap_day_where_it_should() {
     }
 }
 
+/// A few hours that were taken for the unit among them.
 #[test]
-fn an_offset_beyond_eighteen_hours_is_an_error() {
-    for seconds in [MAX_UTC_OFFSET + 1, -MAX_UTC_OFFSET - 1, i32::MAX, i32::MIN] {
-        let rule = CalendarWindow::per_day(1).utc_offset(seconds);
+fn an_offset_of_no_whole_minutes_or_beyond_eighteen_hours_is_an_error() {
+    let beyond = MAX_UTC_OFFSET_SECONDS + 60;
+    for seconds in [1, 2, -11, 59, 3_601, -5_399, beyond, -beyond, i32::MAX, i32::MIN] {
+        let rule = CalendarWindow::per_day(1).utc_offset_seconds(seconds);
         let error = Limiter::builder(rule).clock(ManualClock::new()).build().err();
         assert_eq!(error, Some(BuildError::Quota(QuotaError::UtcOffset)));
     }
-    for seconds in [MAX_UTC_OFFSET, -MAX_UTC_OFFSET] {
-        let (limiter, _) = limiter(CalendarWindow::per_day(1).utc_offset(seconds));
+    for seconds in [0, 60, -20_700, MAX_UTC_OFFSET_SECONDS, -MAX_UTC_OFFSET_SECONDS] {
+        let (limiter, _) = limiter(CalendarWindow::per_day(1).utc_offset_seconds(seconds));
         assert!(limiter.check("key").is_allowed());
     }
 }
@@ -206,7 +214,7 @@ fn an_offset_beyond_eighteen_hours_is_an_error() {
 fn any_date_can_be_the_anchor() {
     for anchor in [Duration::ZERO, Duration::MAX] {
         for unit in [Unit::Minute, Unit::Hour, Unit::Day, Unit::Month] {
-            let (limiter, _) = limiter(unit.rule(1).utc_offset(-60).anchored(anchor));
+            let (limiter, _) = limiter(unit.rule(1).utc_offset_seconds(-60).anchored(anchor));
             assert!(limiter.check("key").is_allowed());
             assert!(limiter.check("key").reset_after() <= Duration::from_hours(24 * 31));
         }
@@ -239,7 +247,7 @@ fn a_count_under_another_offset_is_held_no_shorter() {
     let (utc, _) = limiter(rule);
     assert!(utc.check("key").is_allowed());
     let restored = |offset: i32| {
-        let (other, _) = limiter(rule.utc_offset(offset));
+        let (other, _) = limiter(rule.utc_offset_seconds(offset));
         let _ = other.restore(utc.snapshot(), Duration::ZERO).unwrap();
         other.check("key").retry_after()
     };

@@ -11,7 +11,7 @@ use super::count::Count;
 use super::{DAY, Even, NOW_MAX, Periods, SECOND};
 
 /// The most seconds that a calendar may be ahead of UTC or behind it: 18 hours.
-pub const MAX_UTC_OFFSET: i32 = 64_800;
+pub const MAX_UTC_OFFSET_SECONDS: i32 = 64_800;
 
 /// At most `limit` units in each minute, hour, day or month of the wall clock; at the end of each the
 /// key is as good as new.
@@ -38,7 +38,7 @@ pub const MAX_UTC_OFFSET: i32 = 64_800;
 /// wall clock that was set, build the limiter anew. [`CalendarWindow::anchored`] gives the date
 /// explicitly; limiters that shall agree on their periods need the same date and one clock.
 ///
-/// Days have 24 hours at [`CalendarWindow::utc_offset`], all year round: no daylight saving time and
+/// Days have 24 hours at [`CalendarWindow::utc_offset_seconds`], all year round: no daylight saving time and
 /// no leap seconds. Months are those of the Gregorian calendar.
 ///
 /// # What it costs
@@ -56,7 +56,7 @@ pub const MAX_UTC_OFFSET: i32 = 64_800;
 ///
 /// // 2026-11-30, 23:59:50 in Berlin's winter, one hour ahead of UTC.
 /// let november = Duration::from_secs(1_796_079_590);
-/// let rule = CalendarWindow::per_month(1).utc_offset(3_600).anchored(november);
+/// let rule = CalendarWindow::per_month(1).utc_offset_seconds(3_600).anchored(november);
 /// let clock = ManualClock::new();
 /// let limiter = Limiter::builder(rule).clock(clock.clone()).build()?;
 /// assert!(limiter.check("user:42").is_allowed());
@@ -71,8 +71,8 @@ pub const MAX_UTC_OFFSET: i32 = 64_800;
 pub struct CalendarWindow {
     limit: u64,
     unit: Unit,
-    /// How far local time is ahead of UTC, in seconds.
-    utc_offset: i32,
+    /// How far local time is ahead of UTC.
+    utc_offset_seconds: i32,
     /// The wall clock's time at the origin of the limiter's clock, in nanoseconds since 1970-01-01 UTC.
     origin: Option<i128>,
 }
@@ -87,7 +87,7 @@ enum Unit {
 
 impl CalendarWindow {
     const fn new(limit: u64, unit: Unit) -> Self {
-        Self { limit, unit, utc_offset: 0, origin: None }
+        Self { limit, unit, utc_offset_seconds: 0, origin: None }
     }
 
     /// At most `limit` units in each minute.
@@ -102,7 +102,7 @@ impl CalendarWindow {
         Self::new(limit, Unit::Hour)
     }
 
-    /// At most `limit` units in each day, from midnight UTC unless [`CalendarWindow::utc_offset`] is
+    /// At most `limit` units in each day, from midnight UTC unless [`CalendarWindow::utc_offset_seconds`] is
     /// set.
     #[must_use]
     pub const fn per_day(limit: u64) -> Self {
@@ -110,17 +110,20 @@ impl CalendarWindow {
     }
 
     /// At most `limit` units in each month, from midnight UTC before its first day unless
-    /// [`CalendarWindow::utc_offset`] is set.
+    /// [`CalendarWindow::utc_offset_seconds`] is set.
     #[must_use]
     pub const fn per_month(limit: u64) -> Self {
         Self::new(limit, Unit::Month)
     }
 
-    /// The same by a clock that is `seconds` ahead of UTC, or behind it when negative; at most
-    /// [`MAX_UTC_OFFSET`] either way.
+    /// The same by a clock that is `seconds` ahead of UTC, or behind it when negative: whole minutes, at most
+    /// [`MAX_UTC_OFFSET_SECONDS`] either way, else [`QuotaError::UtcOffset`]. Two hours ahead are 7 200.
+    ///
+    /// Every offset in use today is a multiple of 15 minutes. Seconds are left to dates of long ago, which limits do not
+    /// have, so a small number is taken for a mistake: 2 that was meant in hours.
     #[must_use]
-    pub const fn utc_offset(self, seconds: i32) -> Self {
-        Self { utc_offset: seconds, ..self }
+    pub const fn utc_offset_seconds(self, seconds: i32) -> Self {
+        Self { utc_offset_seconds: seconds, ..self }
     }
 
     /// The same with the wall clock's time at the *origin* of the limiter's clock, as the time since
@@ -151,10 +154,11 @@ impl Rule for CalendarWindow {
     }
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
-        if self.utc_offset.unsigned_abs() > MAX_UTC_OFFSET.unsigned_abs() {
+        let seconds = self.utc_offset_seconds;
+        if seconds % 60 != 0 || seconds.unsigned_abs() > MAX_UTC_OFFSET_SECONDS.unsigned_abs() {
             return Err(QuotaError::UtcOffset);
         }
-        let offset = i128::from(self.utc_offset) * i128::from(SECOND);
+        let offset = i128::from(seconds) * i128::from(SECOND);
         let origin = self.origin.ok_or(QuotaError::Unanchored)?;
         Count::new(Calendar::new(self.unit, origin, offset), self.limit)
     }

@@ -63,7 +63,7 @@ use crate::quota::QuotaError;
 use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::VALUE_BITS;
 
-pub use calendar::{CalendarWindow, MAX_UTC_OFFSET};
+pub use calendar::{CalendarWindow, MAX_UTC_OFFSET_SECONDS};
 #[cfg(all(test, any(loom, interleave)))]
 pub(crate) use count::Count;
 pub use fixed::FixedWindow;
