@@ -31,7 +31,7 @@ pub enum MissingKey {
     Deny,
     /// It shares one key with all others that have none.
     Share,
-    /// It is not limited.
+    /// It is not limited: whoever leaves the key out is let off.
     Allow,
 }
 

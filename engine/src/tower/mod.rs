@@ -64,7 +64,7 @@ pub use limit::{MissingKey, RequestLimit};
 pub mod keys {
     pub use super::key::{
         Bearer, Constant, Custom, DEFAULT_MAX_KEY_BYTES, ForwardedFor, Header, MAX_TRUSTED_HOPS,
-        MethodAndPath, Path, PeerAddress, api_key, bearer, constant, custom, forwarded_for, header,
-        method_and_path, path, peer_address,
+        MethodAndPath, Path, PeerAddress, TrustedHopsError, api_key, bearer, constant, custom,
+        forwarded_for, header, method_and_path, path, peer_address,
     };
 }

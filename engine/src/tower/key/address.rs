@@ -2,6 +2,7 @@
 //!
 //! They are [`IpKey`](crate::IpKey)s: networks that one client holds, not single addresses.
 
+use core::fmt;
 use core::net::{IpAddr, SocketAddr};
 use core::str;
 
@@ -72,6 +73,7 @@ where
 /// The client's address as trusted proxies have seen it: [`forwarded_for`].
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardedFor {
+    /// From 1 to [`MAX_TRUSTED_HOPS`].
     trusted_hops: usize,
     prefix: u8,
 }
@@ -83,15 +85,33 @@ pub struct ForwardedFor {
 /// claims; with two proxies the last but one counts, and so on. Nothing further to the left is read.
 /// The proxies must be the only way to this server: whoever reaches it directly writes the field.
 ///
-/// `trusted_hops` is from 1 to [`MAX_TRUSTED_HOPS`]; with any other number nobody is trusted and
-/// every request is [`KeyError::NoPeer`]. Fewer entries than that are [`KeyError::NoKey`], an entry that
+/// Fewer entries than `trusted_hops` are [`KeyError::NoKey`], an entry that
 /// is empty or not an address (with or without a port) is [`KeyError::Malformed`]. The key is the
 /// address's [`IpKey`](crate::IpKey): an IPv6 address counts by its first 64 bits, or fewer with
 /// [`ForwardedFor::ipv6_prefix`]. O(`trusted_hops`) entries.
-#[must_use]
-pub fn forwarded_for(trusted_hops: usize) -> ForwardedFor {
-    ForwardedFor { trusted_hops, prefix: MAX_IPV6_PREFIX }
+///
+/// # Errors
+/// When `trusted_hops` is 0 or above [`MAX_TRUSTED_HOPS`]. Where no proxy is trusted, [`peer_address`] is the key.
+pub fn forwarded_for(trusted_hops: usize) -> Result<ForwardedFor, TrustedHopsError> {
+    if (1..=MAX_TRUSTED_HOPS).contains(&trusted_hops) {
+        Ok(ForwardedFor { trusted_hops, prefix: MAX_IPV6_PREFIX })
+    } else {
+        Err(TrustedHopsError)
+    }
 }
+
+/// The number of trusted proxies is 0 or above [`MAX_TRUSTED_HOPS`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TrustedHopsError;
+
+impl fmt::Display for TrustedHopsError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "trusted proxies must be from 1 to {MAX_TRUSTED_HOPS}")
+    }
+}
+
+impl core::error::Error for TrustedHopsError {}
 
 impl ForwardedFor {
     /// How many bits of an IPv6 address count, as with [`IpKey::prefix`](crate::IpKey::prefix).
@@ -103,9 +123,6 @@ impl ForwardedFor {
 
 impl KeyExtractor for ForwardedFor {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
-        if !(1..=MAX_TRUSTED_HOPS).contains(&self.trusted_hops) {
-            return Err(KeyError::NoPeer);
-        }
         // Several fields are one list, in their order.
         let fields = head.headers().get_all(FORWARDED_FOR).into_iter().rev();
         let mut entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));

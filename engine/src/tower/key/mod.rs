@@ -12,7 +12,9 @@ use crate::key::{Key, KeyHash, KeyHasher};
 
 use super::Head;
 
-pub use address::{ForwardedFor, MAX_TRUSTED_HOPS, PeerAddress, forwarded_for, peer_address};
+pub use address::{
+    ForwardedFor, MAX_TRUSTED_HOPS, PeerAddress, TrustedHopsError, forwarded_for, peer_address,
+};
 pub use header::{Bearer, DEFAULT_MAX_KEY_BYTES, Header, api_key, bearer, header};
 pub use route::{MethodAndPath, Path, method_and_path, path};
 
