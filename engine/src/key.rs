@@ -1,6 +1,10 @@
 //! Who is limited: keys and how they are hashed.
 
+use alloc::borrow::{Cow, ToOwned};
+use alloc::boxed::Box;
+use alloc::rc::Rc;
 use alloc::string::String;
+use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
 
@@ -123,6 +127,13 @@ impl KeyHasher {
         KeyHash::from_bits(self.hash64(&value.to_le_bytes()).rotate_left(32))
     }
 
+    /// Two keys as one, apart from every byte string and every integer.
+    #[inline]
+    pub(crate) fn pair(&self, first: KeyHash, second: KeyHash) -> KeyHash {
+        let bits = u128::from(first.to_bits()) << 64 | u128::from(second.to_bits());
+        KeyHash::from_bits(self.hash64(&bits.to_le_bytes()).rotate_left(16))
+    }
+
     #[inline]
     pub(crate) fn hash64(&self, bytes: &[u8]) -> u64 {
         match &self.0 {
@@ -175,10 +186,25 @@ impl fmt::Debug for KeyHasher {
     }
 }
 
-/// What can name who is limited: text, bytes, integers, or a hash made earlier.
+/// What can name who is limited: text, bytes, integers, a hash made earlier, and pairs and triples of keys.
 ///
-/// Text and bytes with the same content are the same key. Integers of up to 64 bits with the
-/// same value are the same key, whatever their type (signed ones are sign-extended).
+/// * Text and bytes with the same content are the same key, however they are held: `"a"`, `String`, `Box<str>`,
+///   `Arc<[u8]>`, `Cow<str>`.
+/// * Integers of up to 64 bits are the same key when they are the same 64 bits, sign-extended where they are signed:
+///   `1_u8` and `1_i64` are one key, and so are `-1_i8` and `u64::MAX`. `u128` and `i128` are likewise keys of 128 bits,
+///   apart from those of 64.
+/// * `(a, b)` is one key for both together. Its parts are hashed on their own: `("ab", "c")` and `("a", "bc")` are two keys,
+///   and a part may be the [`KeyHash`] of that part. `(a, b, c)` is `((a, b), c)`.
+///
+/// ```
+/// use tidegate_engine::{Limiter, Quota};
+///
+/// let limiter = Limiter::builder(Quota::per_minute(1)).capacity(1_000).build()?;
+/// assert!(limiter.check(("user:42", "/upload")).is_allowed());
+/// assert!(limiter.check(("user:42", "/search")).is_allowed());
+/// assert!(!limiter.check((String::from("user:42"), "/upload")).is_allowed());
+/// # Ok::<(), tidegate_engine::BuildError>(())
+/// ```
 pub trait Key {
     /// The key's hash under `hasher`.
     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash;
@@ -191,10 +217,39 @@ impl Key for KeyHash {
     }
 }
 
-impl<K: Key + ?Sized> Key for &K {
+macro_rules! held_keys {
+    ($($held:ty),*) => {$(
+        impl<K: Key + ?Sized> Key for $held {
+            #[inline]
+            fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+                (**self).hash_with(hasher)
+            }
+        }
+    )*};
+}
+
+held_keys!(&K, Box<K>, Rc<K>, Arc<K>);
+
+impl<K: Key + ToOwned + ?Sized> Key for Cow<'_, K> {
     #[inline]
     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         (**self).hash_with(hasher)
+    }
+}
+
+impl<A: Key, B: Key> Key for (A, B) {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        let (first, second) = self;
+        hasher.pair(first.hash_with(hasher), second.hash_with(hasher))
+    }
+}
+
+impl<A: Key, B: Key, C: Key> Key for (A, B, C) {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        let (first, second, third) = self;
+        ((first, second), third).hash_with(hasher)
     }
 }
 
@@ -236,6 +291,13 @@ impl Key for u128 {
     #[inline]
     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
         hasher.hash_u128(*self)
+    }
+}
+
+impl Key for i128 {
+    #[inline]
+    fn hash_with(&self, hasher: &KeyHasher) -> KeyHash {
+        hasher.hash_u128(self.cast_unsigned())
     }
 }
 

@@ -21,7 +21,8 @@ pub use route::{MethodAndPath, Path, method_and_path, path};
 /// Finds the key of a request.
 ///
 /// [`keys`](super::keys) has the usual ones, and [`keys::custom`](custom) takes a closure. A pair of
-/// extractors is one too: its key stands for both together, such as an API key on a path.
+/// extractors is one too: its key stands for both together, such as an API key on a path, and is the key of the pair of
+/// what they find.
 ///
 /// ```
 /// use tidegate_engine::tower::{Head, KeyError, KeyExtractor};
@@ -96,8 +97,7 @@ impl std::error::Error for KeyError {}
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for (A, B) {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
-        let (first, second) = (self.0.key(head, hasher)?, self.1.key(head, hasher)?);
-        Ok(hasher.hash_u128(u128::from(first.to_bits()) << 64 | u128::from(second.to_bits())))
+        Ok(hasher.pair(self.0.key(head, hasher)?, self.1.key(head, hasher)?))
     }
 }
 

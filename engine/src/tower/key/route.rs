@@ -28,7 +28,7 @@ impl KeyExtractor for Path {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MethodAndPath;
 
-/// The method and the [`path`] together. O(length).
+/// The method and the [`path`] together: the key of the pair of texts. O(length).
 #[must_use]
 pub fn method_and_path() -> MethodAndPath {
     MethodAndPath
@@ -37,7 +37,6 @@ pub fn method_and_path() -> MethodAndPath {
 impl KeyExtractor for MethodAndPath {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
         let method = hasher.hash_bytes(head.method().as_str().as_bytes());
-        let path = Path.key(head, hasher)?;
-        Ok(hasher.hash_u128(u128::from(method.to_bits()) << 64 | u128::from(path.to_bits())))
+        Ok(hasher.pair(method, Path.key(head, hasher)?))
     }
 }
