@@ -165,7 +165,7 @@ fn units_given_back_sub_windows_later_are_there_for_others() {
         let held = LimitSet::new([counter.ask(5), sharded.ask(5)]).reserve().ok().unwrap();
         clock.advance(Duration::from_nanos(300));
         assert!(!counter.check().is_allowed() && !sharded.check().is_allowed());
-        assert_eq!(held.commit(&[0, 0]).map(|left| left.remaining()), Some(5));
+        assert_eq!(held.commit([0, 0]).map(|left| left.remaining()), Some(5));
     }
     assert_eq!((counter.peek().remaining(), sharded.peek().remaining()), (5, 5));
 }

@@ -119,19 +119,62 @@ fn a_reservation_of_several_limits_is_settled_on_each() {
     let (requests, clock) = limiter(Quota::per_minute(1).burst(10));
     let tokens = on(Quota::per_minute(1).burst(1_000), &clock);
     let asks = [requests.ask("user", 1), tokens.ask("user", 400)];
-    let left = LimitSet::new(asks).reserve().unwrap().commit(&[1, 150]).unwrap();
+    let left = LimitSet::new(asks).reserve().unwrap().commit([1, 150]).unwrap();
     assert_eq!((left.limit(), left.remaining()), (10, 9));
     assert_eq!((remaining(&requests, "user"), remaining(&tokens, "user")), (9, 850));
     drop(LimitSet::new(asks).reserve().unwrap());
     LimitSet::new(asks).reserve().unwrap().cancel();
     assert_eq!((remaining(&requests, "user"), remaining(&tokens, "user")), (9, 850));
-    // What is not told was used as reserved.
-    let debt = LimitSet::new(asks).reserve().unwrap().commit(&[]);
-    assert_eq!(debt.unwrap().remaining(), 8);
+    let kept = LimitSet::new(asks).reserve().unwrap().keep();
+    assert_eq!(kept.unwrap().remaining(), 8);
     let denied = LimitSet::new([requests.ask("user", 1), tokens.ask("user", 451)]).reserve();
     assert_eq!(denied.unwrap_err().blocked().unwrap().index(), 1);
-    let debt = LimitSet::new(asks).reserve().unwrap().commit(&[1, 451, 7]).unwrap();
+    let debt = LimitSet::new(asks).reserve().unwrap().commit([1, 451]).unwrap();
     assert_eq!((debt.is_allowed(), debt.limit()), (false, 1_000));
+}
+
+#[test]
+fn asks_in_a_vector_are_settled_by_place_or_name() {
+    let (limiter, _) = limiter(Quota::per_minute(1).burst(1_000));
+    let asks = vec![limiter.ask("a", 10).named("first"), limiter.ask("b", 400)];
+    let reserved = LimitSet::new(asks).reserve().unwrap();
+    let left = reserved.commit_with(|index, ask| match (index, ask.name()) {
+        (0, "first") => ask.cost(),
+        (1, "") => 150,
+        other => panic!("{other:?}"),
+    });
+    assert_eq!(left.unwrap().remaining(), 850);
+    assert_eq!((remaining(&limiter, "a"), remaining(&limiter, "b")), (990, 850));
+    assert_eq!(LimitSet::new(Vec::new()).reserve().unwrap().keep(), None);
+}
+
+#[test]
+fn what_a_panic_has_left_unsettled_is_given_back() {
+    let (limiter, _) = limiter(Quota::per_minute(1).burst(10));
+    let asks = ["a", "b", "c"].map(|key| limiter.ask(key, 4));
+    let reserved = LimitSet::new(asks).reserve().unwrap();
+    let settle = || reserved.commit_with(|index, _| if index == 1 { panic!("b") } else { 3 });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
+    assert_eq!(["a", "b", "c"].map(|key| remaining(&limiter, key)), [10, 10, 7]);
+}
+
+/// The later ask is settled first, so what it was told then is not what is left.
+#[test]
+fn a_key_that_stands_twice_is_settled_on_both_costs() {
+    let (limiter, clock) = limiter(Quota::per_minute(1).burst(10));
+    let other = on(Quota::per_minute(1).burst(7), &clock);
+    let asks = [limiter.ask("key", 4), other.ask("key", 1), limiter.ask("key", 4)];
+    let left = LimitSet::new(asks).reserve().unwrap().commit([0, 0, 1]).unwrap();
+    assert_eq!((left.limit(), left.remaining()), (7, 7));
+    assert_eq!(remaining(&limiter, "key"), 9);
+    let debt = LimitSet::new(asks).reserve().unwrap().commit([0, 1, 20]).unwrap();
+    assert_eq!((debt.is_allowed(), debt.limit()), (false, 10));
+    limiter.reset("key");
+    let paid = LimitSet::new(asks).reserve().unwrap().commit([2, 0, 11]).unwrap();
+    assert!(!paid.is_allowed());
+    limiter.reset("key");
+    let paid = LimitSet::new(asks).reserve().unwrap().commit([0, 0, 8]).unwrap();
+    assert_eq!((paid.is_allowed(), paid.remaining()), (true, 2));
 }
 
 #[test]
@@ -286,7 +329,7 @@ fn sets_of_many_threads_add_up_on_every_limit() {
                 LimitSet::new(asks).check().is_allowed()
             } else if let Ok(reserved) = LimitSet::new(asks).reserve() {
                 let used = random & (1 << 41) == 0;
-                let _ = if used { reserved.commit(&[]) } else { reserved.commit(&[0; 3]) };
+                let _ = if used { reserved.keep() } else { reserved.commit([0; 3]) };
                 used
             } else {
                 false

@@ -131,6 +131,13 @@ impl<'l> Ask<'l> {
         self.decision = settle(self.limit, self.key, self.cost, self.receipt, actual);
     }
 
+    /// Says what the first of the earlier asks of the same key says, if there is one.
+    pub(super) fn agree_with(&mut self, earlier: &[Self]) {
+        if let Some(first) = earlier.iter().find(|other| other.rank() == self.rank()) {
+            self.decision = first.decision;
+        }
+    }
+
     /// Lets the limit's observer hear of the decision as one on `cost` units.
     pub(super) fn tell(&self, cost: u64) {
         self.limit.tell(self.key, cost, &self.decision);

@@ -63,7 +63,7 @@ pub use reservation::SetReservation;
 /// # fn admit<'c>(uploads: &'c Concurrency, in_all: &Single, log: &SlidingLog) -> Option<Permit<'c>> {
 /// let permit = uploads.try_acquire(1).ok()?;
 /// let reserved = LimitSet::new([in_all.ask(1)]).reserve().ok()?;
-/// log.check().is_allowed().then(|| reserved.commit(&[]))?; // else dropped: all is given back
+/// log.check().is_allowed().then(|| reserved.keep())?; // else dropped: all is given back
 /// # Some(permit)
 /// # }
 /// # let (uploads, in_all) = (Concurrency::new(2), Single::new(Quota::per_hour(2))?);

@@ -22,7 +22,7 @@ use super::decision::tightest;
 /// let asks = [requests.ask("user:42", 1), tokens.ask("user:42", 4_000)];
 /// if let Ok(reserved) = LimitSet::new(asks).reserve() {
 ///     let used = 812;
-///     let left = reserved.commit(&[1, used]);
+///     let left = reserved.commit([1, used]);
 ///     assert!(left.is_some_and(|tightest| tightest.remaining() == 59));
 /// }
 /// assert_eq!(requests.peek("user:42").remaining(), 59);
@@ -31,25 +31,66 @@ use super::decision::tightest;
 #[must_use = "a reservation that is dropped gives everything back"]
 pub struct SetReservation<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> {
     asks: A,
-    open: bool,
+    /// How many of the asks, from the first on, are not settled yet.
+    open: usize,
     limits: PhantomData<Ask<'l>>,
+}
+
+impl<'l, const N: usize> SetReservation<'l, [Ask<'l>; N]> {
+    /// Settles each ask on its actual cost, in the order of the asks, as
+    /// [`Reservation::commit`](crate::Reservation::commit) does. That there are as many of both, the compiler checks; asks in a
+    /// `Vec` or a slice are settled by [`SetReservation::commit_with`], and what was used as reserved by
+    /// [`SetReservation::keep`].
+    ///
+    /// The answer is what is left of the limit with the least, a denial where even a cost of 1 has
+    /// to wait for debt; `None` for a set of no asks.
+    ///
+    /// ```compile_fail,E0308
+    /// # use tidegate_engine::{LimitSet, Quota, Single};
+    /// # let (requests, tokens) = (Single::new(Quota::per_hour(9)).unwrap(), Single::new(Quota::per_hour(9)).unwrap());
+    /// # let Ok(reserved) = LimitSet::new([requests.ask(1), tokens.ask(5)]).reserve() else { return };
+    /// reserved.commit([3]); // of two asks
+    /// ```
+    #[allow(clippy::must_use_candidate, reason = "what is left need not matter to who has used it")]
+    pub fn commit(self, actual: [u64; N]) -> Option<Decision> {
+        self.commit_with(|index, _| actual[index])
+    }
 }
 
 impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
     pub(super) fn new(asks: A) -> Self {
-        Self { asks, open: true, limits: PhantomData }
+        let open = asks.as_ref().len();
+        Self { asks, open, limits: PhantomData }
     }
 
-    /// Settles each ask on its actual cost, as [`Reservation::commit`](crate::Reservation::commit)
-    /// does. `actual` is in the order of the asks; those beyond its end are settled on what they
-    /// reserved, and what it has too much is ignored.
+    /// Settles each ask on what `actual(index, ask)` returns, which is called once for each, the last one first;
+    /// [`Ask::cost`] is what is reserved. If it panics, that ask and those before it are given back. The answer is
+    /// that of [`SetReservation::keep`].
     ///
-    /// The answer is what is left of the limit with the least, a denial where even a cost of 1 has
-    /// to wait for debt; `None` for a set of no asks.
+    /// ```
+    /// use tidegate_engine::{LimitSet, Quota, Single};
+    ///
+    /// let (requests, tokens) = (Single::new(Quota::per_hour(60))?, Single::new(Quota::per_hour(10_000))?);
+    /// let asks = vec![requests.ask(1), tokens.ask(4_000).named("tokens")];
+    /// if let Ok(reserved) = LimitSet::new(asks).reserve() {
+    ///     let used = 812;
+    ///     reserved.commit_with(|_, ask| if ask.name() == "tokens" { used } else { ask.cost() });
+    /// }
+    /// assert_eq!(requests.peek().remaining(), 59);
+    /// # Ok::<(), tidegate_engine::QuotaError>(())
+    /// ```
     #[allow(clippy::must_use_candidate, reason = "what is left need not matter to who has used it")]
-    pub fn commit(mut self, actual: &[u64]) -> Option<Decision> {
-        self.settle(|index, reserved| actual.get(index).copied().unwrap_or(reserved));
+    pub fn commit_with(mut self, actual: impl FnMut(usize, &Ask<'l>) -> u64) -> Option<Decision> {
+        self.settle(actual);
+        self.agree();
         tightest(self.asks())
+    }
+
+    /// Keeps all that is reserved: everything was used. The answer is what is left of the limit with the least,
+    /// a denial where even a cost of 1 has to wait for debt; `None` for a set of no asks.
+    #[allow(clippy::must_use_candidate, reason = "what is left need not matter to who has used it")]
+    pub fn keep(self) -> Option<Decision> {
+        self.commit_with(|_, ask| ask.cost())
     }
 
     /// Gives everything back that still counts, as dropping the reservation does.
@@ -60,21 +101,32 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
         self.asks.as_ref()
     }
 
-    /// Settles each ask on what `actual(index, reserved)` returns. The latest is the first, as when
+    /// Settles each ask that is open on what `actual(index, ask)` returns. The latest is the first, as when
     /// a set gives back: of asks of one key the later one lies behind the earlier one.
-    fn settle(&mut self, actual: impl Fn(usize, u64) -> u64) {
-        self.open = false;
-        for (index, ask) in self.asks.as_mut().iter_mut().enumerate().rev() {
-            ask.settle(actual(index, ask.cost()));
+    fn settle(&mut self, mut actual: impl FnMut(usize, &Ask<'l>) -> u64) {
+        while let Some(index) = self.open.checked_sub(1) {
+            let Some(ask) = self.asks.as_mut().get_mut(index) else { return };
+            let actual = actual(index, ask);
+            self.open = index;
+            ask.settle(actual);
+        }
+    }
+
+    /// Lets asks of one key say the same: what the first of them was told, which was settled last.
+    fn agree(&mut self) {
+        let asks = self.asks.as_mut();
+        for index in 1..asks.len() {
+            let (earlier, rest) = asks.split_at_mut(index);
+            if let Some(ask) = rest.first_mut() {
+                ask.agree_with(earlier);
+            }
         }
     }
 }
 
 impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> Drop for SetReservation<'l, A> {
     fn drop(&mut self) {
-        if self.open {
-            self.settle(|_, _| 0);
-        }
+        self.settle(|_, _| 0);
     }
 }
 
