@@ -4,6 +4,7 @@ use core::fmt;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Waiters};
 use crate::clock::Clock;
+use crate::counter::CounterError;
 use crate::gcra::Bucket;
 use crate::key::KeyHasher;
 use crate::limiter::{Limiter, Parts};
@@ -152,7 +153,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         }
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
-        let algorithm = rule.algorithm().map_err(BuildError::Quota)?;
+        let algorithm = rule.algorithm()?;
         let table = Table::new(self.capacity, algorithm.state()).ok_or(BuildError::OutOfMemory)?;
         Ok(Limiter::from_parts(Parts {
             rule,
@@ -235,12 +236,29 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     }
 }
 
-/// Why a limiter can not be built.
+/// Why a limiter can not be built. The errors of limits without keys convert into it, so that a function that builds several
+/// limits of any kind can return it.
+///
+/// ```
+/// use core::time::Duration;
+/// use tidegate_engine::{BuildError, Limiter, Quota, Single, SubWindowCounter};
+///
+/// fn limits() -> Result<(Limiter, Single, SubWindowCounter), BuildError> {
+///     let per_user = Limiter::new(Quota::per_second(50))?;
+///     let in_all = Single::new(Quota::per_second(10_000))?;
+///     let per_day = SubWindowCounter::new(1_000_000, Duration::from_hours(24))?;
+///     Ok((per_user, in_all, per_day))
+/// }
+/// # limits()?;
+/// # Ok::<(), BuildError>(())
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BuildError {
-    /// The quota can not be enforced.
+    /// The quota, or another rule, can not be enforced.
     Quota(QuotaError),
+    /// The counter or the log can not be made.
+    Counter(CounterError),
     /// The capacity is 0 or above [`MAX_CAPACITY`].
     Capacity,
     /// The table's memory could not be allocated.
@@ -251,6 +269,7 @@ impl fmt::Display for BuildError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Quota(error) => write!(f, "quota: {error}"),
+            Self::Counter(error) => write!(f, "counter: {error}"),
             Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
             Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
         }
@@ -261,7 +280,20 @@ impl core::error::Error for BuildError {
     fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
         match self {
             Self::Quota(error) => Some(error),
-            _ => None,
+            Self::Counter(error) => Some(error),
+            Self::Capacity | Self::OutOfMemory => None,
         }
+    }
+}
+
+impl From<QuotaError> for BuildError {
+    fn from(error: QuotaError) -> Self {
+        Self::Quota(error)
+    }
+}
+
+impl From<CounterError> for BuildError {
+    fn from(error: CounterError) -> Self {
+        Self::Counter(error)
     }
 }

@@ -39,7 +39,7 @@ impl Limiters {
             .iter()
             .map(|limit| Ok((limit.name.clone(), build(limit.quota, limit.overflow)?)));
         Ok(Self {
-            named: named.collect::<Result<_, _>>()?,
+            named: named.collect::<Result<_, BuildError>>()?,
             // One unit a second makes the limiter count in whole nanoseconds.
             inline: build(Quota::per_second(1), OverflowPolicy::default())?,
         })
