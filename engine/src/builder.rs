@@ -3,7 +3,7 @@
 use core::fmt;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Waiters};
-use crate::clock::Clock;
+use crate::clock::{Clock, DefaultClock};
 use crate::counter::CounterError;
 use crate::gcra::Bucket;
 use crate::key::KeyHasher;
@@ -15,13 +15,6 @@ use crate::rule::{Algorithm as _, Rule};
 use crate::table::Table;
 #[cfg(feature = "std")]
 use crate::tsc::TscClock;
-
-/// The clock of a limiter that was given none.
-#[cfg(feature = "std")]
-pub(crate) type DefaultClock = TscClock;
-/// There is none without an operating system to ask; this one stands still until it is moved.
-#[cfg(not(feature = "std"))]
-pub(crate) type DefaultClock = crate::clock::ManualClock;
 
 /// Keys that fit at once unless [`LimiterBuilder::capacity`] says otherwise.
 pub const DEFAULT_CAPACITY: usize = 1 << 20;

@@ -77,6 +77,26 @@ impl<C: Clock> Clock for &C {
     }
 }
 
+/// The clock of a limiter that was given none: [`TscClock`](crate::TscClock). Without the feature `std` there is no operating
+/// system to ask, and this is another type, of which there is no value: `Limiter` names a type in every build, but only a
+/// limiter on a [`ManualClock`] or a clock of yours can be made.
+#[cfg(feature = "std")]
+pub type DefaultClock = crate::tsc::TscClock;
+
+/// The clock of a limiter that was given none: a type of which there is no value, since without the feature `std` there is no
+/// operating system to ask. `Limiter` names a type in every build, but only a limiter on a [`ManualClock`] or a clock of
+/// yours can be made; with `std` this is `TscClock`.
+#[cfg(not(feature = "std"))]
+#[derive(Clone, Debug)]
+pub struct DefaultClock(core::convert::Infallible);
+
+#[cfg(not(feature = "std"))]
+impl Clock for DefaultClock {
+    fn now(&self) -> Timestamp {
+        match self.0 {}
+    }
+}
+
 /// A clock that moves only when told to, for tests and simulations. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct ManualClock {

@@ -142,7 +142,9 @@
 //! | `acquire` (default) | waiting for a turn on a timer that needs no runtime |
 //! | `tower` | the module `tower`: a layer for axum, tonic and whatever else speaks tower |
 //!
-//! Without `std` the crate needs `alloc`, atomics of 64 bits and a [`Clock`] of yours.
+//! Without `std` the crate needs `alloc`, atomics of 64 bits and a [`Clock`] of yours: `Limiter<Quota, MyClock>`. Name the clock
+//! there: [`DefaultClock`], which stands where none is named, has no value in that build. So a crate that does without `std`
+//! goes on compiling when another one turns it on.
 #![warn(missing_docs)]
 #![cfg_attr(not(any(feature = "std", test, loom, interleave)), no_std)]
 
@@ -195,7 +197,7 @@ pub use acquire::ThreadTimer;
 pub use acquire::{DEFAULT_MAX_WAITERS, Line, Timer, Turn, Wait};
 pub use address::{IpKey, MAX_IPV6_PREFIX};
 pub use builder::{BuildError, DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
-pub use clock::{Clock, ManualClock, Timestamp};
+pub use clock::{Clock, DefaultClock, ManualClock, Timestamp};
 #[cfg(feature = "std")]
 pub use concurrency::{Concurrency, MAX_CONCURRENCY, OwnedPermit, Permit};
 pub use counter::{

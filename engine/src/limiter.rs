@@ -12,8 +12,8 @@ mod receipts;
 mod restore;
 
 use crate::acquire::Waiters;
-use crate::builder::{DefaultClock, LimiterBuilder};
-use crate::clock::{Clock, Timestamp};
+use crate::builder::LimiterBuilder;
+use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash, KeyHasher};
 use crate::observer::Observer;

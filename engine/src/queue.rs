@@ -11,8 +11,7 @@ use crossbeam_utils::CachePadded;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Granted, Timer, Turn, Wait, Waiters, line};
 use crate::backoff::Backoff;
-use crate::builder::DefaultClock;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
 use crate::gcra::Gcra;
 use crate::quota::{Quota, QuotaError};

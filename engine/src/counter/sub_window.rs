@@ -2,8 +2,7 @@
 
 use core::time::Duration;
 
-use crate::builder::DefaultClock;
-use crate::clock::{Clock, Timestamp};
+use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
 #[cfg(feature = "std")]
 use crate::tsc::TscClock;

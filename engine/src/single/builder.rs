@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
-use crate::builder::{DefaultClock, Source};
-use crate::clock::Clock;
+use crate::builder::Source;
+use crate::clock::{Clock, DefaultClock};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Algorithm as _, Rule};

@@ -18,8 +18,8 @@ mod restore;
 mod warm_up;
 
 use crate::backoff::Backoff;
-use crate::builder::{DefaultClock, Source};
-use crate::clock::{Clock, Timestamp};
+use crate::builder::Source;
+use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
 use crate::keyless::KEY;
 use crate::observer::Observer;
