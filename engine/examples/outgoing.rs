@@ -1,12 +1,12 @@
-//! Shaping outgoing calls: a partner's API takes 20 calls a second, and several threads share that. Each call is
-//! told its turn when it asks, first come first served; with `acquire` instead of `acquire_blocking` tasks wait likewise.
+//! Shaping outgoing calls: a partner's API takes 20 calls a second, and several workers share that. A [`Queue`] tells each
+//! call its turn when it asks, first come first served: threads block until then, and tasks await it.
 //!
-//! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about half a second.
+//! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about a second.
 
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_engine::{BuildError, Limiter, Quota};
+use tidegate_engine::{Decision, Queue, Quota, QuotaError};
 
 const WORKERS: usize = 3;
 const CALLS_EACH: usize = 4;
@@ -14,25 +14,47 @@ const CALLS_EACH: usize = 4;
 /// How long a call may wait for its turn before it is given up.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-fn main() -> Result<(), BuildError> {
-    let partner = Limiter::builder(Quota::per_second(20).burst(2)).capacity(1).build()?;
+fn main() -> Result<(), QuotaError> {
+    let quota = Quota::per_second(20).burst(2);
+    println!("threads");
+    by_threads(&Queue::new(quota)?);
+    println!("tasks");
+    by_tasks(&Queue::new(quota)?);
+    Ok(())
+}
+
+fn by_threads(partner: &Queue) {
     let start = Instant::now();
     thread::scope(|scope| {
         for worker in 0..WORKERS {
-            let partner = &partner;
             scope.spawn(move || {
                 for call in 0..CALLS_EACH {
-                    if partner.acquire_blocking("partner", 1, PATIENCE).is_allowed() {
-                        println!(
-                            "{:>4} ms: worker {worker}, call {call}",
-                            start.elapsed().as_millis()
-                        );
-                    } else {
-                        println!("worker {worker}, call {call}: given up");
-                    }
+                    let turn = partner.acquire_blocking(1, PATIENCE);
+                    make_call(turn, worker, call, start);
                 }
             });
         }
     });
-    Ok(())
+}
+
+/// On tokio here; on any other runtime, or none, it is the same.
+#[tokio::main(flavor = "current_thread")]
+async fn by_tasks(partner: &Queue) {
+    let start = Instant::now();
+    let work = async |worker| {
+        for call in 0..CALLS_EACH {
+            let turn = partner.acquire(1, PATIENCE).await;
+            make_call(turn, worker, call, start);
+        }
+    };
+    tokio::join!(work(0), work(1), work(2));
+}
+
+/// Stands for the call, if its turn has come.
+fn make_call(turn: Decision, worker: usize, call: usize, start: Instant) {
+    if turn.is_allowed() {
+        println!("{:>4} ms: worker {worker}, call {call}", start.elapsed().as_millis());
+    } else {
+        println!("worker {worker}, call {call}: given up");
+    }
 }
