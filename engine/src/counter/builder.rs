@@ -71,7 +71,8 @@ impl<C: Clock> ShardedCounterBuilder<C> {
         ShardedCounterBuilder { limit, window, sub_windows, shards, block, clock }
     }
 
-    /// Makes the counter: the only step that allocates. O(sub-windows + shards).
+    /// Makes the counter: the only step that allocates. O(sub-windows + shards). On the default clock blocks for up to 200 ms
+    /// where it makes the first [`TscClock`] of the process.
     ///
     /// # Errors
     /// As [`SubWindowCounter::with_sub_windows`](crate::SubWindowCounter::with_sub_windows), or when the number

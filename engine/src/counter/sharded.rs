@@ -54,7 +54,8 @@ pub const MAX_SHARDS: usize = 1024;
 ///
 /// # Cost
 /// 16 bytes a sub-window, 128 bytes a shard. A check is O(1) while its shard has units, and one in
-/// `block` is that of a `SubWindowCounter`; a denial is O(N + shards) and writes nothing.
+/// `block` is that of a `SubWindowCounter`, so O(N) while units lie in the window that were given back late; a denial is
+/// O(N + shards) and writes nothing.
 ///
 /// ```
 /// use core::time::Duration;
@@ -75,7 +76,7 @@ pub struct ShardedCounter<C = TscClock> {
 impl ShardedCounter {
     /// At most `limit` units each `window`, on the time-stamp counter: [`DEFAULT_SUB_WINDOWS`](crate::DEFAULT_SUB_WINDOWS),
     /// a shard for each thread that can run at once, and blocks of which at most 1/16 of the limit can be left unused
-    /// a window.
+    /// a window. Blocks for up to 200 ms where it makes the first [`TscClock`] of the process.
     ///
     /// # Errors
     /// As [`ShardedCounterBuilder::build`].
@@ -119,7 +120,7 @@ impl<C: Clock> ShardedCounter<C> {
     }
 
     /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
-    /// the limit. Units in other shards count as left. O(shards).
+    /// the limit. Units in other shards count as left. O(N + shards).
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }

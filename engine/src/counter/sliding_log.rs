@@ -69,7 +69,8 @@ pub struct SlidingLog<C = DefaultClock> {
 
 #[cfg(feature = "std")]
 impl SlidingLog {
-    /// At most `limit` units each `window`, on the time-stamp counter.
+    /// At most `limit` units each `window`, on the time-stamp counter. Blocks for up to 200 ms where it makes the first
+    /// [`TscClock`] of the process.
     ///
     /// # Errors
     /// As [`SlidingLog::with_clock`].

@@ -37,15 +37,23 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// The sub-window is rounded up to a nanosecond. There is no refund without a receipt: who does not say in which
 /// sub-window the units were admitted would have them taken out of the present one, and admit more than the limit later.
 ///
-/// `reset_after` runs to the end of the newest units that count or were given back since. Units that are given back of a
-/// sub-window after the next one was charged keep their place in the word until they expire. Those of them that exceed, in a
-/// window, what the word can hold beyond the limit count until they expire. Limits of up to 1/1025 of the highest that can be
-/// made never meet this, unless more is charged than the limit.
+/// `reset_after` runs to the end of the newest units that count or were given back since.
 ///
 /// Not saved by snapshots: a restart begins with nothing counted.
 ///
 /// # Cost
-/// 16 bytes a sub-window, and 512 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N).
+/// 16 bytes a sub-window, and 512 bytes or less. A check is O(1), a denial and the first check of a sub-window O(N). Every check
+/// is O(N) while units still lie in the window that were given back after the next sub-window was charged: it reads what was
+/// given back of each sub-window up to theirs.
+///
+/// # Edge cases
+/// Units that are given back after the next sub-window was charged are there for others, but keep their place in the
+/// counter's word until they would have expired. A word holds `M` units at most, the highest limit that
+/// [`SubWindowCounter::with_sub_windows`] takes. So in a window at most `M - limit` such units are there for others; the
+/// rest of them count until they expire.
+///
+/// A second in 60 sub-windows has an `M` of 16 777 215. Beside a limit of 16 000 000 there is room for 777 215 such units in a
+/// window. A limit of up to `M / 1025` never comes so far, unless more is charged than the limit.
 ///
 /// ```
 /// use core::time::Duration;
@@ -67,7 +75,8 @@ pub struct SubWindowCounter<C = DefaultClock> {
 
 #[cfg(feature = "std")]
 impl SubWindowCounter {
-    /// At most `limit` units each `window`, of [`DEFAULT_SUB_WINDOWS`], on the time-stamp counter.
+    /// At most `limit` units each `window`, of [`DEFAULT_SUB_WINDOWS`], on the time-stamp counter. Blocks for up to 200 ms
+    /// where it makes the first [`TscClock`] of the process.
     ///
     /// # Errors
     /// As [`SubWindowCounter::with_sub_windows`].
@@ -90,9 +99,10 @@ impl<C: Clock> SubWindowCounter<C> {
     ///
     /// # Errors
     /// When the window is 0 or longer than [`MAX_COUNTER_WINDOW`](crate::MAX_COUNTER_WINDOW), the number of
-    /// sub-windows is out of range, the memory is not to be had, or the limit is too high: above about two units each
-    /// nanosecond of a sub-window, exactly when it takes more bits than a word has left beside the numbers of 2^61 ns
-    /// of sub-windows.
+    /// sub-windows is out of range, the memory is not to be had, or the limit is too high. It is at most `2^(62 - b) - 1`,
+    /// where `b` is the number of binary digits of `floor(2^61 / w) + 1`, and `w` the length of a sub-window in
+    /// nanoseconds, rounded up. That is from one to two units for each nanosecond of a sub-window: 16 777 215
+    /// for 60 sub-windows of a second, of 16.7 million nanoseconds each.
     pub fn with_sub_windows(
         limit: u64,
         window: Duration,
