@@ -57,11 +57,17 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
 
 /// A source of time.
 ///
-/// A reading that is earlier than a previous one never mints tokens: a limiter only ever lets
-/// time move a key forward. It may deny what a steady clock would have allowed.
+/// A reading that is earlier than a previous one mints nothing on a key that is remembered: a limiter only ever lets time
+/// move a key forward. It may deny what a steady clock would have allowed.
+///
+/// A key whose debt has drained may be forgotten, though, and its place be given to another key. Where readings differ by
+/// `d`, a thread that is behind may then admit such a key up to `rate * d` beyond the guarantee, or, under a rule that counts in
+/// windows, the limit once more: see [`Limiter::check_at`](crate::Limiter::check_at). Limits without keys forget nothing; the
+/// counters say what `d` does to their windows.
 pub trait Clock {
-    /// Whether a reading waits for what was asked of memory before it, as processors' counters do.
-    /// If not, a limiter keeps successive checks apart, so that they wait for memory together.
+    /// A hint for speed, on which no decision depends: whether reading the clock waits for memory that was asked for before,
+    /// as reading a processor's counter does. `true` unless set. With `false`, for a clock that is a plain load, a
+    /// limiter arranges a check so that several in a row can wait for memory at the same time.
     const STALLS: bool = true;
 
     /// The time now.

@@ -28,9 +28,12 @@ use hardware::Hardware;
 /// * The fallback continues where the counter was at the last comparison, or later where the
 ///   counter was ahead. It is never before a reading that was given when the comparison failed,
 ///   unless the counter itself had gone back, or another processor's was ahead.
-/// * Between comparisons readings are the counter's: on processors whose counters differ by less than
-///   the millisecond that is tolerated, one can be before a previous one. That never mints tokens:
-///   see [`Clock`].
+/// * Between comparisons readings are the counter's, so where counters of processors differ, a reading can be before a
+///   previous one. A difference of up to 1 ms, and 500 parts in a million of the time since the last comparison, is
+///   tolerated for good. A processor that is further behind is believed until it reads a time before the last
+///   comparison. So no reading is more than 2^27 ns and 1 ms (135.3 ms) before a previous one. What a limiter may
+///   admit for it beyond its guarantee is what [`Limiter::check_at`](crate::Limiter::check_at) says of readings that differ
+///   by `d`.
 #[derive(Clone, Debug)]
 pub struct TscClock {
     checked: Checked<Hardware>,

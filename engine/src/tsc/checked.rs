@@ -19,8 +19,8 @@
 //! one that found the counter good while another falls back tells the fallback's time. Then `window`
 //! becomes 0 and stays so. Who still meets the old `window` tells what the counter says, as a moment
 //! before: at most `last` and a window. That is ahead of the fallback only as far as the counter
-//! went ahead after the look that failed, and less than a window; a reading that goes back mints
-//! nothing. The fallback itself is ahead of the comparisons before it by what the counter was at the
+//! went ahead after the look that failed, and less than a window, by which readings may differ.
+//! The fallback itself is ahead of the comparisons before it by what the counter was at the
 //! look that failed, less than a window too.
 //!
 //! # Orderings of this file
