@@ -23,20 +23,26 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     /// nothing. Across more than one change nothing is given back. A place in line that is given up after a change
     /// lapses.
     ///
-    /// What is charged beside the change is carried over like any other charge, with these exceptions:
-    /// * A thread that stands still between reading the quota and its charge until the change after next
-    ///   loses that charge.
-    /// * A charge that lies more than 68 s beyond every debt there was and beyond a burst from the change on leaves
-    ///   its key only the part beyond that. Checks under the limiter's own quota do not go so far, unless their reading
-    ///   of the clock is later than the change by as much; what can is a check under a quota with a longer burst
-    ///   ([`Limiter::check_with`]), debt ([`Limiter::charge`], [`Limiter::charge_debt`], [`Limiter::raise_debt`], a
-    ///   commit beyond what was reserved, [`Limiter::restore`], denied checks) and longer waits.
-    /// * Debt further than 52 days beyond the burst is cut.
-    ///
     /// O(capacity): twice through the table, like [`Limiter::live`]. Changes at the
     /// same time are made one after another. Allocates nothing, and may be repeated often, but not for ever: from
     /// the 13.7 years for which a limiter's time goes on, each change takes at most 137 s and the time in which the
     /// old burst refills, or the highest debt drains if that is more.
+    ///
+    /// # Edge cases
+    /// What is charged beside the change is carried over like any other charge, but for this:
+    /// * A thread that stands still between reading the quota and its charge until the change after next
+    ///   loses that charge.
+    /// * A charge that is made by the quota before, while it is being replaced, and that takes its key deeper into debt
+    ///   than `F`, leaves the key only what exceeds `F`. That is 2^36 units of time, 68.7 s or more, above the highest debt
+    ///   of any key, or above the time in which the old burst refills if that is longer. Say a unit is 1 ns, the
+    ///   highest debt is 30 s, and the burst refills in 10 s: `F` is 98.7 s, and a [`Limiter::charge`] that takes its key to
+    ///   100 s leaves it a debt of 1.3 s.
+    ///
+    ///   A check under the limiter's own quota does not go so far, unless its reading of the clock is 68 s later than that of
+    ///   the change. What can: [`Limiter::check_with`] with a longer burst; [`Limiter::charge`],
+    ///   [`Limiter::charge_debt`], [`Limiter::raise_debt`], [`Limiter::restore`]; a commit beyond what was reserved;
+    ///   denied checks that are charged; and waits.
+    /// * Debt further than 52 days beyond the burst is cut.
     ///
     /// # Errors
     /// When the quota can not be enforced, or [`QuotaError::NoTimeLeft`]; the quota stays as it is.

@@ -42,9 +42,13 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// forgotten, or after; a key that nobody has seen is left so. O(1); with leases
     /// O(threads). Neither locks nor allocates.
     ///
-    /// What threads have leased of the key is forgotten too, also what they are just taking. One that is stopped in
-    /// [`Limiter::return_leases`] can take back as many units, charged since, as its lease had, if the key's debt ends
-    /// at the same nanosecond as before the reset by then.
+    /// What threads have leased of the key is forgotten too, also what they are just taking.
+    ///
+    /// # Edge cases
+    /// With leases, a thread may be stopped within [`Limiter::return_leases`], just before it gives a lease back. The key is
+    /// reset meanwhile, and charged again until its debt ends at the very nanosecond at which the lease ended. Then the
+    /// thread takes back as many of those charges as it had leased units: after a lease of 8 units, 8 units that others
+    /// have used are admitted once more.
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
         self.lower(key, |value, now| self.algorithm().reset(value, now));

@@ -123,15 +123,15 @@ pub enum SnapshotKind {
 /// * **Debts** drain. With the true downtime every decision is as if there had been none, to within one unit of
 ///   time (2 ns). Under a quota with another rate or burst a key waits as long for its debt as it would
 ///   have; that may exceed the burst then, and even a cost of 1 waits.
-/// * **Fixed and sliding windows** go on. Every decision is exactly that of a limiter that was down for `d`
-///   less, where `d` is the least time by which the windows of both limiters meet, less than a window's
-///   length. So what a key has used is held for as long as it would have been, and `d` longer.
-///   `d` is zero where the origins of both clocks lie a whole number of windows apart. A clock that
-///   begins with each process begins the window that was not over yet from its start, with what was counted in it; a
-///   process that restarts more often than once a window then holds exhausted keys until it stays up for one.
-///   What the rule guarantees holds across a downtime of at least `d`. After a shorter one it holds
-///   for keys that the snapshot has; a key without any use of its present window may be
-///   admitted the limit of a [`FixedWindow`](crate::FixedWindow) once more within the same time.
+/// * **Fixed and sliding windows** go on, and end together with a window of the new limiter: with the first that ends no earlier.
+///   So what a key has used is held `d` longer than without the restart, and every decision is exactly that of a limiter
+///   whose downtime was `d` shorter. `d` is the same for all keys, less than a window's length, and zero where
+///   the origins of both clocks lie a whole number of windows apart.
+///
+///   Say windows last 60 s, the present one has 20 s left at the snapshot, and the limiter is down for 5 s. Without the
+///   restart it would go on for 15 s. A clock that begins with the process begins a window of 60 s, so what
+///   was used is held for 60 s: `d` is 45 s. A process that restarts more often than once a window holds
+///   exhausted keys until it stays up for one.
 /// * **Calendar windows** are the wall clock's: a count is held while the wall clock shows its period,
 ///   or the one before it, as after a clock that was ahead; in any other period it is over. The
 ///   downtime is left out of account. Where the offset from UTC is another one, a count is held to the end of
@@ -139,6 +139,16 @@ pub enum SnapshotKind {
 ///
 /// Where a running limiter holds something against a key already, both are held until the later of the
 /// two windows is over, and of each count the larger.
+///
+/// # Edge cases
+/// Across a downtime of at least `d`, what a rule that counts in windows guarantees holds for every key; across a shorter one
+/// for the keys of the snapshot. A key that the snapshot has not, because it used nothing in the present window, may have
+/// used up the window before, which a [`FixedWindow`](crate::FixedWindow) has forgotten: it may be admitted the
+/// limit once more within the same time.
+///
+/// Say windows last 60 s. A key uses up its limit at the end of one; 10 s later the limiter is restarted without a downtime,
+/// onto a clock whose window ends in 10 s. `d` is 20 s: the old window, which has 50 s left, goes on to the end of the one after.
+/// The key is admitted the limit at once and again 10 s later, three times the limit in 20 s instead of twice.
 ///
 /// ```
 /// use std::time::Duration;
