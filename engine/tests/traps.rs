@@ -1,4 +1,5 @@
-//! Mistakes that rate limiters have made, each as a test.
+//! Mistakes that rate limiters have made, each as a test: those of quotas, by one thread. `ARCHITECTURE.md` maps every mistake
+//! to its tests, here and elsewhere, under "Traps".
 
 use std::time::Duration;
 
