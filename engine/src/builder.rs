@@ -105,7 +105,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         Self { overflow: policy, ..self }
     }
 
-    /// The clock to read; a new [`TscClock`] unless set.
+    /// The clock to read; a new `TscClock` unless set.
     pub fn clock<D: Clock>(self, clock: D) -> LimiterBuilder<R, D, O> {
         self.convert(|_, observer| (Source::Given(clock), observer))
     }
@@ -135,7 +135,8 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     }
 
     /// Makes the limiter: the only step that allocates. O(capacity), most of it left to the operating system, which
-    /// hands out zeroed pages as keys come.
+    /// hands out zeroed pages as keys come. On the default clock blocks for up to 200 ms where it makes the first
+    /// `TscClock` of the process.
     ///
     /// # Errors
     /// When the rule can not be enforced, the capacity is out of range, or the memory is not to
@@ -163,9 +164,9 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 }
 
 impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
-    /// Charges denied checks too, so that a client that keeps hammering stays banned. `bursts` is how many full bursts of
-    /// debt a key can owe beyond its burst that way; 0, the default, leaves denied checks free. A
-    /// [`Single`](crate::Single) has no such choice.
+    /// For limiters with a [`Quota`] or a `LiveQuota`: charges denied checks too, so that a client that keeps hammering stays
+    /// banned. `bursts` is how many full bursts of debt a key can owe beyond its burst that way; 0, the default, leaves
+    /// denied checks free. A [`Single`](crate::Single) has no such choice.
     ///
     /// A check that is denied adds its cost to the debt of the key, in the same step that denies it, until the
     /// debt is `bursts` bursts beyond the burst, or [`MAX_BURST_TOLERANCE`](crate::MAX_BURST_TOLERANCE). A key
@@ -201,9 +202,9 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
         Self { denied_bursts: bursts, ..self }
     }
 
-    /// How many callers may wait in [`Limiter::acquire`] and its twins at once, over all keys;
-    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. Who would be one more is denied
-    /// at once. With 0 nobody waits.
+    /// For limiters with a [`Quota`] or a `LiveQuota`: how many callers may wait in [`Limiter::acquire`] and its twins at
+    /// once, over all keys; [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. Who would be one more is
+    /// denied at once. With 0 nobody waits.
     pub fn max_waiters(self, count: u64) -> Self {
         Self { max_waiters: count, ..self }
     }
@@ -211,11 +212,15 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
-    /// Lets threads lease up to `units` of a hot key at once, at most
+    /// For limiters with a [`Quota`]: lets threads lease up to `units` of a hot key at once, at most
     /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. None beside
     /// [`charge_denied`](Self::charge_denied). Several hundred let
     /// threads that check one key side by side hardly meet; see [`Limiter`], "Leases", for what
     /// changes.
+    ///
+    /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations, sets
+    /// ([`LimitSet`](crate::LimitSet)), `acquire` and its kind, [`Limiter::check_with`] and the layers of the feature `tower`
+    /// never do: they ask the key's word, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst. The share of one thread follows
     /// from that and from how many threads run at once, and where it is below 4 units there are no

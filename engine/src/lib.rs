@@ -14,10 +14,11 @@
 //! # Ok::<(), tidegate_engine::BuildError>(())
 //! ```
 //!
-//! A [`Quota`] says how much, a [`Limiter`] applies it to each key on its own, and a [`Decision`] is the answer. Keys are text,
-//! bytes, integers or a [`KeyHash`]; they need no set-up and no clean-up. The limiter is shared by reference or in an `Arc`.
-//! Denial is an answer, not an error. Errors come from what is given to the library: a rule or quota that can not be enforced, a
-//! snapshot that does not fit; and from memory that is not to be had when something is built.
+//! A [`Quota`] says how much, a [`Limiter`] applies it to each key on its own, and a [`Decision`] is the answer. Keys are
+//! text, bytes, integers, a [`KeyHash`], or pairs and triples of these; they need no set-up and no clean-up. The limiter is
+//! shared by reference or in an `Arc`. Denial is an answer, not an error. Errors come from what is given to the library: a
+//! rule or quota that can not be enforced, a snapshot that does not fit; and from memory that is not to be had when something
+//! is built. The first limiter of a process takes up to 200 ms to build, in which its clock is calibrated.
 //!
 //! # Which algorithm when
 //!
@@ -25,16 +26,16 @@
 //!
 //! | you want | take | it guarantees | its price |
 //! |---|---|---|---|
-//! | a rate, with bursts: the usual choice | [`Quota`] | in `[s, t]` at most `burst + rate * (t - s)` | up to `burst + limit` in a window of the clock |
+//! | a rate, with bursts: the usual choice | [`Quota`] | in `[s, t]` at most `burst + rate * (t - s)` | a period can see the burst on top: 120 in a minute, at 100 a minute with a burst of 20 |
 //! | never more than N in *any* window | [`Quota::strict`] | exactly that | the sustained rate is `(N - burst) / window` |
 //! | "N a minute" as people count it, smoothly | [`SlidingWindow`] | no step where windows meet | an estimate; its worst case is stated there |
-//! | "N a minute" as others count it | [`FixedWindow`] | N in each window | up to 2 N around the end of one |
+//! | a count that starts anew each minute, as many services keep it | [`FixedWindow`] | N in each window | up to 2 N around the end of one |
 //! | a contract by the hour, day or month | [`CalendarWindow`] | N in each period of the calendar | up to 2 N around midnight |
 //! | one very hot counter, no keys | [`SubWindowCounter`], [`ShardedCounter`] | never more than N in any window | a unit counts a little longer than the window |
 //! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 to 16 bytes a unit of the limit |
 //! | one key, no table | [`Single`] | as its rule does | one cache line that all admitting threads write |
 //! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower; no leases |
-//! | calls that wait for their turn | [`Limiter::acquire`], [`Queue`] | starts are spaced by the quota, first come first served | callers wait |
+//! | calls that wait for their turn | [`Queue`]; for each key [`Limiter::acquire`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
 //!
 //! If you do not know, take [`Quota`]: it is the fastest, its state is the smallest, and its guarantee holds for every
@@ -49,21 +50,23 @@
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
 //! | [`charge`](Limiter::charge) | it has been spent already, fit or not |
 //! | [`refund`](Limiter::refund) | it was not used after all |
-//! | [`acquire`](Limiter::acquire) | to wait for the turn instead of being denied |
+//! | [`acquire`](Limiter::acquire), [`enqueue`](Limiter::enqueue) | to wait for the turn instead of being denied; for limiters with a `Quota` or `LiveQuota` |
+//! | [`charge_debt`](Limiter::charge_debt), [`raise_debt`](Limiter::raise_debt), [`live`](Limiter::live) | to exchange debt with other limiters; for limiters with a `Quota` or `LiveQuota` |
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
-//! | [`check_with`](Limiter::check_with) | the quota is a matter of the call: a plan a customer has bought |
+//! | [`check_with`](Limiter::check_with) | the quota is a matter of the call, as a plan a customer has bought; for limiters with a `Quota` or `LiveQuota` |
 //! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
 //! | [`check_at`](Limiter::check_at) | at a time of the caller's: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
-//! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; needs a [`LiveQuota`] |
+//! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; for limiters with a `LiveQuota` |
 //! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used, under a [hasher](LimiterBuilder::hasher) whose seed is kept; [`Snapshot`] says what a downtime does |
 //!
 //! When the limiter is built, one can also ask for:
 //!
 //! | choice | when |
 //! |---|---|
-//! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned |
-//! | [`leases`](LimiterBuilder::leases) | several cores use up one key: what is allowed on it then scales with them |
+//! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned; for limiters with a `Quota` or `LiveQuota` |
+//! | [`leases`](LimiterBuilder::leases) | several cores use up one key: what is allowed on it then scales with them; for limiters with a `Quota` |
+//! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more may wait in `acquire` at once; for limiters with a `Quota` or `LiveQuota` |
 //! | [`observer`](LimiterBuilder::observer) | to hear of each decision: an [`Observer`] of yours, or [`Counts`] |
 //!
 //! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
@@ -83,7 +86,10 @@
 //!   `retry_after` is enough if nobody else is admitted meanwhile.
 //! * **A set of limits is all or nothing, not one instant.** While it takes from one limit after another, a concurrent check
 //!   may be denied by units that are given back a moment later. No limit is exceeded at any time.
-//! * **Time that stands still or runs backwards mints nothing.** It may deny.
+//! * **Time that stands still or runs backwards mints nothing on a key that is remembered.** It may deny. A key whose debt has
+//!   drained may be forgotten. A thread whose clock is `d` behind may then admit up to `rate * d` beyond the guarantee, or the
+//!   limit once more under a rule that counts in windows: see [`Limiter::check_at`]. With the default clock `d` is about 1 ms
+//!   at most for good, and below 136 ms until a processor whose counter is further behind is found out; see [`TscClock`].
 //! * **Memory is fixed when a limiter is built.** Only who waits for a [`Concurrency`], or on the built-in timer, takes some
 //!   for as long as it waits. When more keys are live than fit, [`OverflowPolicy`] says what happens and
 //!   [`Limiter::overflow`] counts it; under the default, keys that are being denied are forgotten last.
@@ -91,11 +97,13 @@
 //!
 //! # Units, errors and panics
 //!
-//! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or finer.
-//! Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once with a
-//! `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`], [`QuotaError`]).
-//! No input makes the library panic. What states no complexity is O(1), beside the hashing of a key; with leases a denial is
-//! O(threads). What asks a counter or the log costs what their pages say.
+//! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or
+//! finer. Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once
+//! with a `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`],
+//! [`QuotaError`]). No input makes the library panic. What states no complexity is O(1), beside the hashing of a key; with
+//! leases a denial is O(threads). A check of a [`SubWindowCounter`] or a [`ShardedCounter`] is O(1) mostly, and
+//! O(sub-windows) when it denies, when it is the first of a sub-window, and while units that were given back late lie in the
+//! window. That of a [`SlidingLog`] is O(1) mostly; a [`LimitSet`] states its own.
 //!
 //! # Several limits in front of a server
 //!

@@ -67,7 +67,8 @@ pub struct Queue<C = DefaultClock> {
 #[cfg(feature = "std")]
 impl Queue {
     /// An empty queue on the time-stamp counter, with room for
-    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS).
+    /// [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS). Blocks for up to 200 ms where it makes the first
+    /// [`TscClock`](crate::TscClock) of the process.
     ///
     /// # Errors
     /// When the quota can not be enforced.
@@ -93,10 +94,14 @@ impl<C: Clock> Queue<C> {
         Self { waiters: Waiters::new(count), ..self }
     }
 
-    /// Takes a place in line for `cost`, or is denied at once: when the start would lie beyond `wait`, when
-    /// as many wait as may, or when `cost` exceeds the burst and never fits ([`Decision::retry_after`] is
-    /// `None`). Otherwise `retry_after` of a denial is the time until the same call finds a place. A cost of 0
-    /// takes no place: it is a [`Queue::peek`]. O(1), neither locks nor allocates.
+    /// Takes a place in line for `cost`, or is denied at once. A cost of 0 takes no place: it is a [`Queue::peek`]. O(1),
+    /// neither locks nor allocates.
+    ///
+    /// | denied, because | [`Decision::retry_after`] |
+    /// |---|---|
+    /// | the start would lie beyond `wait` | the time until the same call finds a place |
+    /// | as many wait as may | the time until the call could start at once |
+    /// | `cost` exceeds the burst | `None`: it never fits |
     ///
     /// # Errors
     /// A denied decision; nothing is charged.

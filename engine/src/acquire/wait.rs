@@ -32,7 +32,8 @@ enum Bound {
 }
 
 impl Wait {
-    /// Starts at most `longest` after the call; with zero only at once.
+    /// Starts at most `longest` after the place in line is taken; with zero only at once. `enqueue` and `acquire_blocking`
+    /// take it in the call, the future of `acquire` when it is first polled.
     #[must_use]
     pub const fn at_most(longest: Duration) -> Self {
         Self { bound: Bound::AtMost(longest), jitter: Duration::ZERO }

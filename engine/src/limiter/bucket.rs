@@ -92,8 +92,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         denied.decide_charging(algorithm, Check { table: &self.table, home, cost, now, reread })
     }
 
-    /// Charges debt that was consumed elsewhere at time `at`, whether or not it fits: debt that
-    /// has drained since `at` on a key that was idle is not charged again. Debt may exceed the
+    /// For limiters with a [`Quota`] or a `LiveQuota`: charges debt that was consumed elsewhere at time `at`, whether or not
+    /// it fits. Debt that has drained since `at` on a key that was idle is not charged again. Debt may exceed the
     /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
     ///
     /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
@@ -105,14 +105,15 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         let _ = self.force(self.hash(key), |value, now| view(value, now).charge_debt(debt, at));
     }
 
-    /// Raises the key's debt to at least `debt` as of now. Idempotent.
+    /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as of now. Idempotent.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let at = self.clock.now();
         let view = |value, now| self.algorithm().view(value, now);
         let _ = self.force(self.hash(key), |value, now| view(value, now).raise_debt(debt, at));
     }
 
-    /// Every key that has debt now, with its debt, in no particular order. O(capacity).
+    /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt, in no particular order.
+    /// O(capacity).
     ///
     /// Not a snapshot: each key is read at its own moment while others go on checking.
     pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {

@@ -34,12 +34,14 @@ enum Placed {
 }
 
 impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Waits until the key has room for `cost`, at most as long as `wait` says: the answer is an allowed
-    /// decision when the start has come, or a denied one at once. Sleeps on a [`ThreadTimer`](crate::ThreadTimer).
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: waits until the key has room for `cost`, at most as long as
+    /// `wait` says. The answer is an allowed decision when the start has come, or a denied one at once. Sleeps on a
+    /// [`ThreadTimer`](crate::ThreadTimer).
     ///
     /// Denied at once is who would have to wait longer (`retry_after` is then the time until the same call is
-    /// accepted), who would be one too many to wait ([`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)),
-    /// and who asks for more than the burst, which never fits (`retry_after` is `None`).
+    /// accepted), who would be one too many to wait (the time until the call could start without waiting; see
+    /// [`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)), and who asks for more than the burst, which
+    /// never fits (`None`).
     ///
     /// First come, first served on each key: starts have the order in which places were taken (only
     /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait, but one
@@ -76,7 +78,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.acquire_on(&crate::acquire::ThreadTimer, key, cost, wait).await
     }
 
-    /// As [`Limiter::acquire`], sleeping on a timer the caller gives: that of its runtime.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], sleeping on a timer the caller
+    /// gives, that of its runtime.
     pub async fn acquire_on<T: Timer>(
         &self,
         timer: &T,
@@ -90,14 +93,15 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// As [`Limiter::acquire`], blocking the thread.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], blocking the thread.
     #[cfg(feature = "std")]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(key, cost, wait).map_or_else(|denied| denied, Turn::block)
     }
 
-    /// Takes the place in which [`Limiter::acquire`] waits, without waiting: for who schedules starts by
-    /// other means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(1), neither locks nor allocates.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: takes the place in which [`Limiter::acquire`] waits,
+    /// without waiting, for who schedules starts by other means. A cost of 0 takes no place: it is a [`Limiter::peek`].
+    /// O(1), neither locks nor allocates.
     ///
     /// Looks at the key's word alone: what threads have leased counts as used.
     ///
@@ -116,13 +120,14 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         turn
     }
 
-    /// How many wait on this limiter: hold a turn that could not start at once, or are in `acquire`.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many wait on this limiter, that is, hold a turn that
+    /// could not start at once, or are in `acquire`.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()
     }
 
-    /// How many may wait at once.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many may wait at once.
     #[must_use]
     pub fn max_waiters(&self) -> u64 {
         self.waiters.max()

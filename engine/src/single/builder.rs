@@ -78,7 +78,7 @@ impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
         SingleBuilder { rule, charged, warm_up, clock, observer }
     }
 
-    /// Makes the limiter.
+    /// Makes the limiter. On the default clock blocks for up to 200 ms where it makes the first `TscClock` of the process.
     ///
     /// # Errors
     /// When the rule can not be enforced.

@@ -90,7 +90,8 @@ pub struct Single<R: Rule = Quota, C = DefaultClock, O = ()> {
 }
 
 impl Single {
-    /// A limiter that enforces `rule` on the time-stamp counter and begins with nothing used.
+    /// A limiter that enforces `rule` on the time-stamp counter and begins with nothing used. Blocks for up to 200 ms
+    /// where it makes the first [`TscClock`] of the process.
     ///
     /// # Errors
     /// When the rule can not be enforced.
@@ -129,7 +130,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
 
     /// As [`Single::check_n`], at a time the caller gives, on the scale of the limiter's clock.
     ///
-    /// A `now` earlier than that of a previous check never mints tokens.
+    /// A `now` earlier than that of a previous check never mints tokens: there is no table that forgets.
     #[expect(
         clippy::inline_always,
         reason = "a call hands the decision over in memory, and stalls"
