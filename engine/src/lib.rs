@@ -169,6 +169,8 @@ mod counter;
 mod counts;
 mod decision;
 mod denied;
+#[cfg(all(test, loom))]
+mod explore;
 mod gcra;
 #[cfg(interleave)]
 mod interleave;

@@ -8,6 +8,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::clock::{ManualClock, Timestamp};
+use crate::explore::explore;
 use crate::queue::Queue;
 use crate::quota::Quota;
 
@@ -17,12 +18,6 @@ use super::{Turn, Waiters};
 const TRIO: usize = 3;
 
 const PATIENCE: Duration = Duration::from_secs(10);
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
-}
 
 fn queue() -> Arc<Queue<ManualClock>> {
     let clock = ManualClock::new();

@@ -9,6 +9,8 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
+use crate::explore::explore;
+
 use super::line::Waiting;
 use super::{Concurrency, Joined, Permit};
 
@@ -16,12 +18,6 @@ use super::{Concurrency, Joined, Permit};
 const TRIO: usize = 3;
 
 const PATIENCE: Duration = Duration::from_secs(1);
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
-}
 
 /// Counts its wakes.
 struct Counter(AtomicUsize);

@@ -11,6 +11,8 @@ use std::sync::atomic::AtomicU64 as Tally;
 use loom::sync::Arc;
 use loom::thread;
 
+use crate::explore::explore;
+
 use super::log::Log;
 use super::sharded::Shards;
 use super::sub_window::SubWindows;
@@ -19,12 +21,6 @@ use super::sub_window::SubWindows;
 const TRIO: usize = 2;
 /// Preemptions a run of two threads that turn a window or reset it.
 const PAIR: usize = 3;
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
-}
 
 fn spawn<W: 'static, T: 'static>(
     world: &Arc<W>,

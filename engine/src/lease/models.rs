@@ -1,13 +1,14 @@
 //! loom models of leases: every interleaving, except where a model states a bound.
 //!
 //! All keys meet in one entry a stripe here, an emission interval is one unit of time, and the table is
-//! one line of two slots. What loom can not see is said in `table/models.rs`.
+//! one line of two slots. What loom can not see is said in `explore.rs`.
 
 use loom::sync::Arc;
 use loom::thread;
 
 use core::time::Duration;
 
+use crate::explore::explore;
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHash;
 use crate::quota::Quota;
@@ -25,13 +26,6 @@ const FULL: u64 = NOW + BURST;
 /// Preemptions a run where a key's slot is claimed, and with three threads that do not only use leases.
 const FIRST: usize = 3;
 const TRIO: usize = 3;
-
-/// Explores every interleaving of `model`, or those with so many preemptions a run.
-fn explore(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
-}
 
 const KEY: KeyHash = KeyHash::from_bits(1);
 const OTHER: KeyHash = KeyHash::from_bits(2);

@@ -11,6 +11,7 @@ use loom::thread;
 
 use crate::acquire::Waiters;
 use crate::clock::{Clock, Timestamp};
+use crate::explore::explore;
 use crate::key::KeyHasher;
 use crate::quota::Quota;
 use crate::rule::{Algorithm as _, Rule};
@@ -54,12 +55,6 @@ fn limiter<R: Rule>(rule: R) -> Limiter<R, Still> {
 
 fn quota(burst: u64) -> Quota {
     Quota::per_second(1_000_000_000).burst(burst)
-}
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
 }
 
 fn spawn<R: Rule, T: 'static>(

@@ -58,15 +58,15 @@ mod models {
     use loom::sync::Arc;
     use loom::thread;
 
+    use crate::explore;
+
     use super::Cell;
 
     /// Explores a reader that looks twice beside so many changes, one after another: every interleaving, or
     /// those with so many preemptions a run. The reader is spawned: loom runs the thread that spawns first, and finds no
     /// other order where its loads come before all writes of others.
     fn explore(changes: u64, preemptions: Option<usize>) {
-        let mut builder = loom::model::Builder::new();
-        builder.preemption_bound = preemptions;
-        builder.check(move || {
+        explore::explore(preemptions, move || {
             let cell = Arc::new(Cell::new([0, 0]));
             let reader = Arc::clone(&cell);
             let reading = thread::spawn(move || {

@@ -8,6 +8,7 @@ use loom::thread;
 
 use crate::acquire::Waiters;
 use crate::clock::{Clock, Timestamp};
+use crate::explore;
 use crate::key::{KeyHash, KeyHasher};
 use crate::limiter::{Limiter, Parts};
 use crate::quota::Quota;
@@ -67,9 +68,7 @@ fn explore(
     preemptions: Option<usize>,
     end: fn(u64, u64),
 ) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions.or(builder.preemption_bound);
-    builder.check(move || {
+    explore::explore(preemptions, move || {
         let limiter = Arc::new(limiter(quotas[0]));
         assert_eq!(ask(&limiter), 1);
         let other = Arc::clone(&limiter);

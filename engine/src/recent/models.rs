@@ -9,6 +9,7 @@ use loom::sync::atomic::{AtomicU64, Ordering, fence};
 use loom::thread;
 
 use crate::clock::{Clock, Timestamp};
+use crate::explore::explore;
 
 use super::dial::Dial;
 
@@ -39,7 +40,7 @@ impl Clock for Time {
 /// was told a time that is older than the staleness admits.
 #[test]
 fn nobody_is_later_than_the_dial_says() {
-    explore(3, || {
+    explore(Some(3), || {
         let (dial, time) = (Arc::new(Dial::new(Timestamp::ORIGIN)), Time::new());
         let upkeep = {
             let (dial, time) = (Arc::clone(&dial), time.clone());
@@ -58,7 +59,7 @@ fn nobody_is_later_than_the_dial_says() {
 /// A reader that does late upkeep's work meets upkeep that does it too.
 #[test]
 fn two_that_close_a_dial_record_its_gap() {
-    explore(4, || {
+    explore(Some(4), || {
         let (dial, time) = (Arc::new(Dial::new(Timestamp::ORIGIN)), Time::new());
         let opened = dial.read(&time);
         time.pass(100);
@@ -81,12 +82,6 @@ fn two_that_close_a_dial_record_its_gap() {
             assert!(u128::from(dial.staleness(&time)) >= late.as_nanos());
         }
     });
-}
-
-fn explore(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
-    builder.check(model);
 }
 
 fn read_twice(dial: &Dial, time: &Time) {

@@ -13,6 +13,7 @@ use loom::thread;
 use crate::acquire::Waiters;
 use crate::counter::SubWindowCounter;
 use crate::denied::{Beside, ChargeDenied};
+use crate::explore::explore;
 use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHasher;
 use crate::limiter::models::Still;
@@ -62,12 +63,6 @@ fn limiter_with(owed: u64, leases: Option<Beside>) -> Limiter<Quota, Still> {
 
 fn owed(limiter: &Limiter<Quota, Still>) -> u64 {
     limiter.peek("key").reset_after().as_nanos() as u64
-}
-
-fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = preemptions;
-    builder.check(model);
 }
 
 /// Whether a set of one unit of each limiter, named in this order, is admitted.

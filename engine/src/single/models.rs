@@ -6,6 +6,7 @@ use loom::sync::Arc;
 use loom::thread;
 
 use crate::clock::{Clock, Timestamp};
+use crate::explore;
 use crate::quota::Quota;
 
 use super::Single;
@@ -24,9 +25,7 @@ type Limiter = Single<Quota, Stopped>;
 
 fn explore(burst: u64, threads: &[fn(&Limiter) -> i64], bound: Option<usize>) {
     let threads = threads.to_vec();
-    let mut model = loom::model::Builder::new();
-    model.preemption_bound = bound;
-    model.check(move || {
+    explore::explore(bound, move || {
         let quota = Quota::new(1, Duration::from_nanos(10)).burst(burst);
         let limiter = Single::builder(quota).clock(Stopped).build().expect("it can be enforced");
         let limiter = Arc::new(limiter);

@@ -2,6 +2,8 @@
 
 use loom::thread;
 
+use crate::explore::explore;
+
 use super::checked::{Checked, INTERVAL_NANOS, Rate, Source};
 
 /// Both clocks stand at one moment, in nanoseconds.
@@ -43,7 +45,7 @@ fn readings(clock: &Checked<Moment>, moments: [Moment; 2]) -> [u64; 2] {
 /// far as the counter can have been told.
 #[test]
 fn a_fallback_is_seen_with_its_lag() {
-    loom::model(|| {
+    explore(None, || {
         let clock = clock();
         let leapt = Moment { counter: 1_000 * SECOND, system: INTERVAL_NANOS / 2 };
         assert_eq!(readings(&clock, [leapt; 2]), [INTERVAL_NANOS; 2]);
@@ -55,7 +57,7 @@ fn a_fallback_is_seen_with_its_lag() {
 /// shortly after another one has done so takes it for no step, also if it meets the old lag.
 #[test]
 fn a_comparison_is_no_step_for_the_next() {
-    loom::model(|| {
+    explore(None, || {
         let clock = clock();
         let rested = Moment { counter: 36_000 * SECOND, system: 36_010 * SECOND };
         let later = 2 * INTERVAL_NANOS;
@@ -70,7 +72,7 @@ fn a_comparison_is_no_step_for_the_next() {
 /// time that is told goes on from what the second was told.
 #[test]
 fn a_late_fallback_goes_on_from_the_last_comparison() {
-    loom::model(|| {
+    explore(None, || {
         let clock = clock();
         let stopped = Moment { counter: SECOND, system: 5 * SECOND };
         let rested = Moment { counter: 36_010 * SECOND, system: 36_000 * SECOND };

@@ -1,32 +1,18 @@
-//! loom: every interleaving and every value a weak memory may show, within a bound on preemptions.
+//! The models under loom: with weak memory, within a bound on preemptions (`explore.rs`).
 //!
-//! What loom can not see: it weakens sequentially consistent accesses (this protocol uses none, only
-//! a fence, which is modelled), it does not model load buffering, and its loads never move behind
-//! later stores.
+//! This protocol uses no sequentially consistent accesses, which loom would weaken: only a fence, which it models.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use loom::thread;
 
+use crate::explore;
+
 use super::{Check, Model, State};
 
-/// Explores deeper than the models say, for runs by hand: at least so many preemptions a run.
-const DEEPER: &str = "TIDEGATE_LOOM_PREEMPTIONS";
-
 pub(super) fn explore(model: Model, preemptions: Option<usize>, end: Check) {
-    let mut builder = loom::model::Builder::new();
-    // Nothing else may end the exploration early: when it returns, it is complete.
-    (builder.max_permutations, builder.max_duration) = (None, None);
-    let deeper = std::env::var(DEEPER).ok().map(|bound| bound.parse().expect(DEEPER));
-    builder.preemption_bound =
-        preemptions.map(|bound| deeper.map_or(bound, |deep| bound.max(deep)));
-    let bound = builder.preemption_bound;
-    let threads = model.threads.len();
-    let runs = Arc::new(AtomicU64::new(0));
-    let counted = Arc::clone(&runs);
-    builder.check(move || {
-        counted.fetch_add(1, Ordering::Relaxed);
+    let count = model.threads.len();
+    let told = explore::told(preemptions, move || {
         let shared = loom::sync::Arc::new(model.shared());
         let threads: Vec<_> = model.threads.iter().map(|thread| (thread, &shared)).collect();
         let threads = threads.into_iter().map(|(thread, shared)| {
@@ -40,7 +26,5 @@ pub(super) fn explore(model: Model, preemptions: Option<usize>, end: Check) {
         model.always.iter().for_each(|always| always(&state));
         end(&state);
     });
-    let bound = bound.map_or("any number of".to_owned(), |bound| bound.to_string());
-    let runs = runs.load(Ordering::Relaxed);
-    println!("{threads} threads, {bound} preemptions: complete after {runs} runs");
+    println!("{count} threads, {told}");
 }
