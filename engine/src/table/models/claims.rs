@@ -1,6 +1,6 @@
 //! Claims against claims, in one line.
 
-use super::{CROWD, Model, NOW, PAIR, TRIO, key};
+use super::{CROWD, Model, NOW, PAIR, TRIO, give_up, key};
 
 #[test]
 fn first_checks_of_one_key_admit_one_burst() {
@@ -55,6 +55,22 @@ fn a_rival_for_the_slot_changes_no_charge() {
     });
 }
 
+/// The first slot is another key's, whose claim is withdrawn: a claimer that has met it goes for the second slot, one
+/// that has not for the first, which is unused.
+#[test]
+fn claimers_of_one_key_around_a_withdrawn_claim_settle_on_one() {
+    let (key, passing, departed) = (key(1), key(2), key(3));
+    let model = Model::of(1).given_in(departed, 0, 1, NOW).check_together(2, key, 1);
+    let model = model.thread(move |s| give_up(s, passing));
+    let model = model.always(move |at| {
+        assert_eq!((at.charged(key), at.charged(passing)), (at.admitted(), 0));
+    });
+    model.explore(TRIO, |end| {
+        assert_eq!(end.admitted(), 1);
+        end.nothing_left_behind();
+    });
+}
+
 /// Nothing is vacant: three keys take two slots from keys that are live, and each charge is on its
 /// own key or gone with it.
 #[test]
@@ -75,7 +91,7 @@ fn three_keys_in_a_full_table_evict_and_are_counted() {
     });
 }
 
-/// One slot for two claimers of one key, while its holder's eviction frees no other.
+/// Two claimers of one key evict one key and no other.
 #[test]
 fn claimers_of_one_key_in_a_full_table_settle_on_one() {
     for burst in [1, 2] {
@@ -84,9 +100,9 @@ fn claimers_of_one_key_in_a_full_table_settle_on_one() {
         let model = model.check_together(2, key, burst);
         let model = model.always(move |at| assert!(at.charged(key) <= burst));
         model.explore(PAIR, move |end| {
-            // Both slots may go, one to an intent that is withdrawn; but then nothing is charged
-            // to a word that is forgotten.
             assert_eq!((end.admitted(), end.charged(key)), (burst, burst));
+            // Both go for the slot of the least value; who comes second finds the first one's intent.
+            assert_eq!((end.charged(far), end.evicted()), (9, 1));
         });
     }
 }

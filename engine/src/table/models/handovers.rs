@@ -1,6 +1,6 @@
 //! A slot changes hands while the key that had it is in use.
 
-use super::{LARGE, Model, NOW, PAIR, TRIO, check, key};
+use super::{LARGE, Model, NOW, PAIR, TRIO, check, give_up, key};
 
 /// The departing key's word has expired; it is checked again while another key takes its slot.
 #[test]
@@ -15,6 +15,23 @@ fn a_claim_and_a_check_of_the_departing_key_charge_their_own() {
         assert_eq!(end.evicted(), 1, "{charges:?}");
         assert!(charges[0] <= 1 && charges[2] <= 1 && [0, 9].contains(&charges[1]));
         assert_eq!(charges.iter().filter(|charge| **charge == 0).count(), 1, "{charges:?}");
+    });
+}
+
+/// A key whose value counts as nothing is charged while its slot is claimed, labelled and given up again: the word that
+/// is left then is none that was there before.
+#[test]
+fn a_withdrawn_claim_is_not_taken_for_the_word_before_it() {
+    let (first, live, passing) = (key(1), key(2), key(3));
+    let model = Model::of(1).given_in(first, 0, 0, 0).given_in(live, 0, 1, NOW + 9);
+    let model = model.checks(first, 1).thread(move |s| give_up(s, passing));
+    let model = model.always(move |at| {
+        assert_eq!(at.charged(passing), 0, "charged to a key that was never admitted");
+        assert!(at.charged(first) <= at.admitted());
+    });
+    model.explore(PAIR, move |end| {
+        assert_eq!(end.admitted(), 1);
+        end.nothing_left_behind();
     });
 }
 

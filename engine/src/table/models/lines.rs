@@ -2,7 +2,7 @@
 
 use crate::KeyHash;
 
-use super::{COMPLETE, Model, NOW, PAIR, TRIO, key};
+use super::{COMPLETE, LARGE, Model, NOW, PAIR, TRIO, key};
 
 /// A table whose slots all are live but the `vacant` ones.
 fn filled(lines: usize, key: KeyHash, vacant: &[(usize, usize)]) -> Model {
@@ -12,7 +12,7 @@ fn filled(lines: usize, key: KeyHash, vacant: &[(usize, usize)]) -> Model {
 /// Home, the other line of its block, and the lines of further blocks.
 #[test]
 fn charges_in_any_line_add_up() {
-    for (lines, line) in [(1, 0), (2, 0), (2, 1), (4, 1), (4, 2), (4, 3)] {
+    for (lines, line) in [(1, 0), (2, 0), (2, 1), (4, 1), (4, 2), (4, 3), (6, 4), (6, 5)] {
         let key = key(1);
         let model = filled(lines, key, &[(line, 1)]).given_in(key, line, 1, NOW);
         let model = model.check_together(2, key, 2);
@@ -24,7 +24,7 @@ fn charges_in_any_line_add_up() {
 /// One slot is vacant in all lines: two claimers of one key meet there.
 #[test]
 fn first_checks_in_any_line_admit_one_burst() {
-    for (lines, line) in [(2, 0), (2, 1), (4, 1), (4, 2), (4, 3)] {
+    for (lines, line) in [(2, 0), (2, 1), (4, 1), (4, 2), (4, 3), (6, 4), (6, 5)] {
         let key = key(1);
         let model = filled(lines, key, &[(line, 0)]).check_together(2, key, 1);
         let model = model.always(move |at| assert_eq!(at.charged(key), at.admitted()));
@@ -50,22 +50,27 @@ fn claimers_of_one_key_in_different_lines_settle_on_one() {
 /// different blocks.
 #[test]
 fn claimers_of_one_key_in_different_blocks_settle_on_one() {
-    let (key, departed) = (key(1), key(2));
-    let model = filled(4, key, &[(1, 0), (3, 1)]).given_in(departed, 1, 0, NOW - 1);
-    let model = model.thread(move |s| super::check_at(s, key, 1, NOW - 2, NOW));
-    let model = model.checks(key, 1);
-    model.explore(PAIR, move |end| {
-        assert_eq!((end.admitted(), end.charged(key)), (1, 1));
-    });
+    for (lines, first, second) in [(4, 1, 3), (6, 1, 5), (6, 3, 5)] {
+        let (key, departed) = (key(1), key(2));
+        let model = filled(lines, key, &[(first, 0), (second, 1)]);
+        let model = model.given_in(departed, first, 0, NOW - 1);
+        let model = model.thread(move |s| super::check_at(s, key, 1, NOW - 2, NOW));
+        let model = model.checks(key, 1);
+        model.explore(PAIR, move |end| {
+            assert_eq!((end.admitted(), end.charged(key)), (1, 1));
+        });
+    }
 }
 
 /// A key departs from each of its lines while it is checked.
 #[test]
 fn a_departing_key_in_any_line_charges_its_own() {
-    for (lines, line) in [(2, 0), (2, 1), (4, 2), (4, 3)] {
-        let (departing, coming) = (key(1), key(2));
+    for (lines, line) in [(2, 0), (2, 1), (4, 2), (4, 3), (6, 4), (6, 5)] {
+        let (departing, coming, departed) = (key(1), key(2), key(3));
         let vacant = [(line, 0), (line, 1)];
         let model = filled(lines, departing, &vacant).given_in(departing, line, 0, NOW - 1);
+        // Vacant for less long, so it is the departing key's slot that is taken.
+        let model = model.given_in(departed, line, 1, NOW);
         let model = model.checks(departing, 1).checks(coming, 1);
         model.explore(PAIR, move |end| {
             assert_eq!((end.admitted(), end.evicted()), (2, 0));
@@ -77,13 +82,14 @@ fn a_departing_key_in_any_line_charges_its_own() {
 /// Eviction from a further line, beside a check of the key that is evicted.
 #[test]
 fn eviction_from_any_line_charges_each_its_own() {
-    for (lines, line) in [(2, 0), (2, 1), (4, 2)] {
+    for (lines, line) in [(2, 0), (2, 1), (4, 2), (6, 4)] {
         let (victim, coming) = (key(1), key(2));
         let model = filled(lines, victim, &[(line, 1)]).given_in(victim, line, 1, NOW + 1);
         let model = model.checks(victim, 2).checks(coming, 3);
         let model = model.always(move |at| {
             assert!(at.charged(coming) <= 1 && at.charged(victim) <= 2);
         });
-        model.large().explore(PAIR, |end| assert_eq!(end.admitted(), 2));
+        let bound = if lines < 6 { PAIR } else { LARGE };
+        model.large().explore(bound, |end| assert_eq!(end.admitted(), 2));
     }
 }
