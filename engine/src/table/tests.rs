@@ -8,7 +8,7 @@ use std::sync::Barrier;
 use crate::key::{KeyHash, KeyHasher};
 use crate::sync::watched::watch;
 
-use super::lines::{CANDIDATES, LIKELIEST, LIKELY};
+use super::lines::{BLOCK, CANDIDATES, LIKELIEST, LIKELY, Slot};
 use crate::gcra::Tat;
 
 use super::Update;
@@ -76,6 +76,50 @@ fn check_drained(table: &Table, key: KeyHash, now: &mut u64) -> bool {
     *now += 10;
     let update = table.home(key).update(*now, || *now, |_, now| Some(now + 1));
     update == Update::Written { before: 0, now: *now }
+}
+
+/// Most keys lie in their home line, which a check looks at first, and nearly all in its block, also where keys have
+/// replaced each other at random for long.
+#[test]
+fn keys_lie_near_their_home() {
+    const LONG: u64 = u64::MAX >> 8;
+    let table = Table::new(13_000, Tat).unwrap();
+    let capacity = table.capacity();
+    let mut newcomers = keys(9 * capacity as u64);
+    let mut live: Vec<_> = newcomers.by_ref().take(capacity).collect();
+    for key in &live {
+        set(&table, *key, LONG);
+    }
+    let [home, block] = shares_near_home(&table, &live);
+    assert!((0.80..0.86).contains(&home) && (0.91..0.95).contains(&block), "{home}, {block}");
+
+    let mut random = 1;
+    for (turn, key) in newcomers.enumerate() {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        let departing = std::mem::replace(&mut live[random as usize % capacity], key);
+        // Vacant from then on: each at its own time.
+        let now = NOW + turn as u64;
+        for (key, value) in [(departing, now), (key, LONG)] {
+            table.home(key).update(now, || now, |_, _| Some(value));
+        }
+    }
+    assert_eq!(table.evicted(), 0);
+    let [home, block] = shares_near_home(&table, &live);
+    assert!((0.40..0.46).contains(&home) && (0.63..0.69).contains(&block), "{home}, {block}");
+}
+
+/// The shares of keys that lie in their home line and in their home block.
+fn shares_near_home(table: &Table, keys: &[KeyHash]) -> [f64; 2] {
+    [1, BLOCK].map(|lines| {
+        let is_near = |key: &&KeyHash| {
+            let place = table.lines.place(**key);
+            let slots = (0..lines).flat_map(|line| &table.lines.line(place, line).slots);
+            slots.filter_map(Slot::settled).any(|(tag, value)| tag.names(**key) && value > NOW)
+        };
+        keys.iter().filter(is_near).count() as f64 / keys.len() as f64
+    })
 }
 
 #[test]
