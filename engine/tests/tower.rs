@@ -400,7 +400,7 @@ fn the_scheme_of_a_token_counts_in_any_case() {
         assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again}");
     }
     assert_eq!(status("Bearer ONE"), StatusCode::OK);
-    for none in ["Basic one", "Digest one", "Bearer", "Bearer ", "Bearerone", "B"] {
+    for none in ["Basic one", "Digest one", "Bearer", "Bearer ", "Bearerone", "Bearerone ", "B"] {
         assert_eq!(status(none), StatusCode::BAD_REQUEST, "{none}");
     }
 }

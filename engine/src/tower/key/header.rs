@@ -102,6 +102,6 @@ fn bounded(value: &[u8], most: usize) -> Result<&[u8], KeyError> {
 
 fn bearer_token(value: &[u8]) -> Option<&[u8]> {
     let (scheme, rest) = value.split_at_checked(BEARER.len())?;
-    let token = rest.trim_ascii();
-    (scheme.eq_ignore_ascii_case(BEARER) && token.len() < rest.len()).then_some(token)
+    let ends = rest.first().is_some_and(u8::is_ascii_whitespace);
+    (ends && scheme.eq_ignore_ascii_case(BEARER)).then(|| rest.trim_ascii())
 }
