@@ -1,5 +1,6 @@
 //! The answer to a check.
 
+use core::fmt;
 use core::time::Duration;
 
 /// The answer to one check, computed from one snapshot of the key's state.
@@ -8,21 +9,49 @@ use core::time::Duration;
 /// the decision took effect; other threads may have changed the key since.
 ///
 /// `ShardedCounter`, `Concurrency` and a limiter with leases narrow what the accessors promise; their pages say how.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy)]
 #[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decision {
     limit: u64,
+    /// What remains, or what it follows from: `verdict` tells.
     remaining: u64,
-    /// Nanoseconds; 0 means allowed, `NEVER` that the cost exceeds the limit.
-    retry_after: u64,
+    verdict: Verdict,
     /// Nanoseconds.
     reset_after: u64,
 }
 
-impl Decision {
-    /// `retry_after` of a cost that can never fit. Durations from words stay below 2^60 ns.
-    const NEVER: u64 = u64::MAX;
+/// Whether the cost was admitted, and when it will be.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Verdict(u64);
 
+impl Verdict {
+    const ALLOWED: Self = Self(0);
+    /// Allowed, and instead of what remains the decision holds the emission interval in nanoseconds: what remains is
+    /// computed when it is asked for.
+    const ALLOWED_EVERY: Self = Self(1);
+    /// Of a cost that can never fit.
+    const NEVER: Self = Self(u64::MAX);
+
+    /// Of a denial for so many nanoseconds, at least 1. Durations from words stay below 2^60 ns.
+    #[inline]
+    const fn denied(retry_after: u64) -> Self {
+        debug_assert!(retry_after > 0 && retry_after < u64::MAX - 1);
+        Self(retry_after + 1)
+    }
+
+    #[inline]
+    const fn is_allowed(self) -> bool {
+        self.0 <= Self::ALLOWED_EVERY.0
+    }
+
+    /// Nanoseconds until the cost fits; `None` for never.
+    #[inline]
+    const fn retry_after(self) -> Option<u64> {
+        if self.0 == Self::NEVER.0 { None } else { Some(self.0.saturating_sub(1)) }
+    }
+}
+
+impl Decision {
     /// Under an unlimited quota.
     pub(crate) const UNLIMITED: Self = Self::allowed(u64::MAX, u64::MAX, 0);
 
@@ -37,12 +66,23 @@ impl Decision {
         retry_after: u64,
         reset_after: u64,
     ) -> Self {
-        Self { limit, remaining, retry_after, reset_after }
+        let verdict = match retry_after {
+            0 => Verdict::ALLOWED,
+            nanos => Verdict::denied(nanos),
+        };
+        Self { limit, remaining, verdict, reset_after }
     }
 
     #[inline]
     pub(crate) const fn allowed(limit: u64, remaining: u64, reset_after: u64) -> Self {
-        Self { limit, remaining, retry_after: 0, reset_after }
+        Self { limit, remaining, verdict: Verdict::ALLOWED, reset_after }
+    }
+
+    /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and as many are there
+    /// again after `reset_after`.
+    #[inline]
+    pub(crate) const fn allowed_every(interval: u64, limit: u64, reset_after: u64) -> Self {
+        Self { limit, remaining: interval, verdict: Verdict::ALLOWED_EVERY, reset_after }
     }
 
     #[inline]
@@ -52,43 +92,63 @@ impl Decision {
         retry_after: u64,
         reset_after: u64,
     ) -> Self {
-        debug_assert!(retry_after > 0);
-        Self { limit, remaining, retry_after, reset_after }
+        Self { limit, remaining, verdict: Verdict::denied(retry_after), reset_after }
     }
 
     #[inline]
     pub(crate) const fn never(limit: u64, remaining: u64, reset_after: u64) -> Self {
-        Self { limit, remaining, retry_after: Self::NEVER, reset_after }
+        Self { limit, remaining, verdict: Verdict::NEVER, reset_after }
+    }
+
+    /// The same decision, where one of several ways to it is a call, which hands it over in memory: the
+    /// other ways then need not go by memory too. A copy of memory that was just written in smaller parts waits until
+    /// those have reached the cache, and with them all that was written before.
+    #[inline]
+    pub(crate) fn in_registers(self) -> Self {
+        // Hides that all parts come from one place, which would be copied as a whole.
+        let remaining = core::hint::black_box(self.remaining);
+        let reset_after = core::hint::black_box(self.reset_after);
+        Self { remaining, reset_after, ..self }
     }
 
     /// The decision with other units that would be admitted after it.
     #[cfg(feature = "std")]
     pub(crate) const fn with_remaining(self, remaining: u64) -> Self {
-        Self { remaining, ..self }
+        Self { remaining, ..self.computed() }
     }
 
     /// The decision with other times, in nanoseconds, for those that are neither 0 nor never; nor do
     /// they become so.
     pub(crate) fn map_times(self, map: impl Fn(u64) -> u64) -> Self {
-        let changed = |nanos| match nanos {
-            0 | Self::NEVER => nanos,
-            _ => map(nanos).clamp(1, Self::NEVER - 1),
-        };
-        let (retry_after, reset_after) = (changed(self.retry_after), changed(self.reset_after));
-        Self { retry_after, reset_after, ..self }
+        const LONGEST: u64 = u64::MAX - 2;
+        let changed = |nanos| if nanos == 0 { 0 } else { map(nanos).clamp(1, LONGEST) };
+        let Self { limit, remaining, verdict, reset_after } = self.computed();
+        let reset_after = changed(reset_after);
+        match verdict.retry_after() {
+            Some(nanos) => Self::new(limit, remaining, changed(nanos), reset_after),
+            None => Self { limit, remaining, verdict, reset_after },
+        }
     }
 
     /// The decision as an admission that leaves the same.
     #[cfg(feature = "std")]
     pub(crate) const fn admitted(self) -> Self {
-        Self { retry_after: 0, ..self }
+        Self { verdict: Verdict::ALLOWED, ..self.computed() }
+    }
+
+    /// The decision with what remains in place of what it follows from.
+    const fn computed(self) -> Self {
+        let remaining = self.remaining();
+        let is_allowed = self.is_allowed();
+        let verdict = if is_allowed { Verdict::ALLOWED } else { self.verdict };
+        Self { remaining, verdict, ..self }
     }
 
     /// Whether the cost was admitted.
     #[inline]
     #[must_use]
     pub const fn is_allowed(&self) -> bool {
-        self.retry_after == 0
+        self.verdict.is_allowed()
     }
 
     /// The decision as a `Result`, for an early return: `limiter.check(key).into_result()?`.
@@ -113,7 +173,11 @@ impl Decision {
     #[inline]
     #[must_use]
     pub const fn remaining(&self) -> u64 {
-        self.remaining
+        if self.verdict.0 != Verdict::ALLOWED_EVERY.0 {
+            return self.remaining;
+        }
+        let interval = self.remaining;
+        (self.limit * interval).saturating_sub(self.reset_after) / interval
     }
 
     /// How long to wait until the same cost fits, provided nobody else is admitted meanwhile:
@@ -122,9 +186,9 @@ impl Decision {
     #[inline]
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
-        match self.retry_after {
-            Self::NEVER => None,
-            nanos => Some(Duration::from_nanos(nanos)),
+        match self.verdict.retry_after() {
+            None => None,
+            Some(nanos) => Some(Duration::from_nanos(nanos)),
         }
     }
 
@@ -133,6 +197,28 @@ impl Decision {
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         Duration::from_nanos(self.reset_after)
+    }
+}
+
+/// By what the accessors tell.
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        let [one, other] = [self, other].map(|decision| decision.computed());
+        (one.limit, one.remaining, one.verdict, one.reset_after)
+            == (other.limit, other.remaining, other.verdict, other.reset_after)
+    }
+}
+
+impl Eq for Decision {}
+
+impl fmt::Debug for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Decision")
+            .field("limit", &self.limit())
+            .field("remaining", &self.remaining())
+            .field("retry_after", &self.retry_after())
+            .field("reset_after", &self.reset_after())
+            .finish()
     }
 }
 

@@ -13,7 +13,7 @@ use crate::key::KeyHash;
 use crate::lease::Leases;
 use crate::overflow::answer;
 use crate::rule::{Algorithm, Leasing};
-use crate::table::{Home, Table, Update};
+use crate::table::{Table, Update};
 
 /// Up to how many bursts beyond the burst denied checks are charged.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +24,7 @@ pub struct ChargeDenied {
 /// A check of a key, and when it is made: `now` and `reread` are as in [`Home::update`].
 pub(crate) struct Check<'t, S, R> {
     pub(crate) table: &'t Table<S>,
-    pub(crate) home: Home<'t, S>,
+    pub(crate) key: KeyHash,
     pub(crate) cost: u64,
     pub(crate) now: u64,
     pub(crate) reread: R,
@@ -57,15 +57,15 @@ impl ChargeDenied {
         algorithm: &A,
         check: Check<'_, A::State, impl Fn() -> u64>,
     ) -> Decision {
-        let Check { table, home, cost, now, reread } = check;
+        let Check { table, key, cost, now, reread } = check;
         let outcome = Outcome::new();
-        let update = home.update(now, reread, |value, now| match cost {
+        let update = table.home(key).update(now, reread, |value, now| match cost {
             0 => None,
             _ => outcome.of(algorithm.admit(value, now, cost), || {
                 self.charge(&algorithm.view(value, now), cost)
             }),
         });
-        answer(table, algorithm, home, outcome.told(update).0, cost)
+        answer(table, algorithm, key, outcome.told(update).0, cost)
     }
 }
 
@@ -118,7 +118,7 @@ impl<A: Bucket> Leasing<A> for ChargeDenied {
         now: u64,
         reread: impl Fn() -> u64,
     ) -> Decision {
-        let check = Check { table, home: table.home(key), cost, now, reread };
+        let check = Check { table, key, cost, now, reread };
         self.decide_charging(algorithm, check)
     }
 
@@ -172,7 +172,9 @@ impl Leasing<Gcra> for Beside {
         match self {
             #[cfg(feature = "std")]
             Self::Leases(leases) => leases.decide_leased(table, gcra, key, cost, now, reread),
-            Self::Denied(denied) => denied.decide(table, gcra, key, cost, now, reread),
+            Self::Denied(denied) => {
+                denied.decide(table, gcra, key, cost, now, reread).in_registers()
+            }
         }
     }
 

@@ -93,7 +93,7 @@ impl Gcra {
             (interval, interval.wrapping_mul(count) != period)
         } else {
             // period * units <= 2^64 * 2^63.
-            let units = u128::from(period) * u128::from(scale.units);
+            let units = u128::from(period) * u128::from(scale.units());
             (units.div_ceil(u128::from(count) << 63) as u64, true)
         };
         Ok(Self { rounded, ..Self::new(scale, interval, quota.burst_size())? })
@@ -174,6 +174,12 @@ impl Gcra {
         self.burst
     }
 
+    /// The debt at `now` after a charge of `cost`, at most the burst, to a key with `tat`.
+    #[inline]
+    const fn debt_after(&self, tat: u64, now: u64, cost: u64) -> u64 {
+        tat.saturating_sub(now) + cost * self.interval
+    }
+
     /// The TAT after admitting `cost` at `now` on a key with `tat`; `None` when it does not fit.
     #[inline]
     pub(crate) fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
@@ -181,9 +187,9 @@ impl Gcra {
         if cost > self.burst {
             return None;
         }
-        let start = tat.max(now);
-        let charged = start + cost * self.interval;
-        (charged - now <= self.tau).then_some(charged)
+        // In the same words as the answer, which so is not computed anew.
+        let debt = self.debt_after(tat, now, cost);
+        (debt <= self.tau).then_some(now + debt)
     }
 
     /// The TAT after charging `cost` at `now` on a key with `tat` for a start at most `max_wait` later;
@@ -274,7 +280,10 @@ impl Gcra {
     )]
     #[inline(always)]
     fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
-        let debt = tat.max(now) + cost * self.interval - now;
+        let debt = self.debt_after(tat, now, cost);
+        if self.scale.is_nanosecond() {
+            return Decision::allowed_every(self.interval, self.burst, debt);
+        }
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
     }
 

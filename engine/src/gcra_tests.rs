@@ -72,7 +72,7 @@ proptest! {
     ) {
         let quota = Quota::new(count, Duration::from_secs(seconds)).burst(1);
         let interval = Gcra::in_scale(&quota, scale).unwrap().interval;
-        let exact = seconds as f64 * 1e9 / count as f64 * (scale.units as f64 / 2_f64.powi(63));
+        let exact = seconds as f64 * 1e9 / count as f64 * (scale.units() as f64 / 2_f64.powi(63));
         let above = interval as f64 - exact;
         let rounding = exact * 1e-12;
         prop_assert!(interval >= 1);

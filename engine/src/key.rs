@@ -35,7 +35,11 @@ impl KeyHash {
     pub const fn from_bits(bits: u64) -> Self {
         let bits = bits & HASH_MASK;
         // A tag of 0 marks a slot that names no key.
-        Self(if bits & TAG_MASK == 0 { bits | 1 } else { bits })
+        if bits & TAG_MASK == 0 {
+            core::hint::cold_path();
+            return Self(bits | 1);
+        }
+        Self(bits)
     }
 
     /// The 59 bits; `from_bits(to_bits())` is the same hash.

@@ -123,10 +123,10 @@ impl Leases {
         reason = "a call hands the decision over in memory, and stalls"
     )]
     #[inline(always)]
-    pub(crate) fn decide(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {
-        let Check { gcra, table, key, cost, now, .. } = *check;
+    pub(crate) fn decide(&self, seat: Seat, check: Check<'_, impl Fn() -> u64>) -> Decision {
+        let Check { gcra, table, key, cost, now, .. } = check;
         match self.use_own(seat, gcra, table, key, cost, now) {
-            (0, _) => self.decide_by_word(seat, check),
+            (0, _) => self.decide_by_word(seat, &Check { ..check }).in_registers(),
             (tat, left) => gcra.leased(tat, now, left),
         }
     }
@@ -242,7 +242,7 @@ impl Leases {
                 return check.gcra.leased(tat, now, block.undrained(check.gcra, now));
             }
         }
-        answer(check.table, check.gcra, check.table.home(check.key), update, check.cost)
+        answer(check.table, check.gcra, check.key, update, check.cost)
     }
 
     /// Charges the check and a new lease at once. `None` if there is to be none.
@@ -330,7 +330,7 @@ impl Leases {
     ) -> Decision {
         let check = Check { gcra, table, key, cost, now, reread };
         let seat = Seat::here();
-        if cost == 0 { self.peek(seat, &check) } else { self.decide(seat, &check) }
+        if cost == 0 { self.peek(seat, &check).in_registers() } else { self.decide(seat, check) }
     }
 }
 
@@ -361,6 +361,15 @@ impl<R: Fn() -> u64> Check<'_, R> {
 /// The key's word, only looked at; 0 where there is none.
 #[inline]
 pub(crate) fn look(table: &Table<Tat>, key: KeyHash, now: u64) -> u64 {
+    match table.home(key).try_at_home::<true>(now, |_, _| None) {
+        Ok(Update::Unchanged { found, .. }) => found,
+        _ => look_further(table, key, now),
+    }
+}
+
+/// [`look`] for a key that was not found at once.
+#[inline(never)]
+fn look_further(table: &Table<Tat>, key: KeyHash, now: u64) -> u64 {
     match table.home(key).update(now, || now, |_, _| None) {
         Update::Unchanged { found, .. } => found,
         Update::Written { before, .. } => before,

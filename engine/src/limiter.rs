@@ -20,7 +20,7 @@ use crate::observer::Observer;
 use crate::overflow::{Event, OverflowCounts, OverflowPolicy, answer};
 use crate::quota::Quota;
 use crate::rule::{Algorithm, Leasing, Rule};
-use crate::table::{Home, Table, Update};
+use crate::table::{Missed, Table, Update};
 
 type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 
@@ -179,7 +179,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// until their clock has come there.
     #[inline]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.hash(key), cost, now, || now)
+        self.decide(self.hash(key), cost, now, move || now)
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -274,13 +274,14 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
-        if let Some(leases) = &self.leases {
-            let (now, reread) = (self.instant(now), || self.instant(reread()));
-            let decision = leases.decide(&self.table, self.algorithm(), key, cost, now, reread);
-            return self.heard(key, cost, decision);
-        }
-        let home = self.table.home(key);
-        self.heard(key, cost, self.decide_by_word(self.algorithm(), home, cost, now, reread))
+        let decision = match &self.leases {
+            None => self.decide_by_word(self.algorithm(), key, cost, now, reread),
+            Some(leases) => {
+                let (now, reread) = (self.instant(now), || self.instant(reread()));
+                leases.decide(&self.table, self.algorithm(), key, cost, now, reread)
+            }
+        };
+        self.heard(key, cost, decision)
     }
 
     /// The decision, once the observer has heard of it.
@@ -292,41 +293,50 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         decision
     }
 
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     fn decide_by_word<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        home: Home<'_, State<R>>,
+        key: KeyHash,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
-        let now = self.instant(now);
+        let (home, now) = (self.table.home(key), self.instant(now));
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
-        let update = if C::STALLS {
-            home.update_at_home::<true>(now, admit)
+        let tried = if C::STALLS {
+            home.try_at_home::<true>(now, admit)
         } else {
-            home.update_at_home::<false>(now, admit)
+            home.try_at_home::<false>(now, admit)
         };
-        match update {
-            Some(update) => answer(&self.table, algorithm, home, update, cost),
-            None => self.decide_beyond_home(algorithm, home, cost, now, reread),
+        match tried {
+            Ok(update) => answer(&self.table, algorithm, key, update, cost),
+            Err(missed) => {
+                self.decide_after(missed, algorithm, key, cost, now, reread).in_registers()
+            }
         }
     }
 
-    /// [`Limiter::decide_by_word`] for a key that was not found in its home line.
+    /// [`Limiter::decide_by_word`] for a key that was missed in its home line. Apart, so that a check of
+    /// one that was not carries nothing of it along.
     #[inline(never)]
-    fn decide_beyond_home<A: Algorithm<State = State<R>>>(
+    fn decide_after<A: Algorithm<State = State<R>>>(
         &self,
+        missed: Missed,
         algorithm: &A,
-        home: Home<'_, State<R>>,
+        key: KeyHash,
         cost: u64,
         now: u64,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
         let reread = || self.instant(reread());
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
-        answer(&self.table, algorithm, home, home.update_beyond_home(now, reread, admit), cost)
+        let update = self.table.home(key).update_after(missed, now, reread, admit);
+        answer(&self.table, algorithm, key, update, cost)
     }
 
     /// The rule in the form in which checks are decided.

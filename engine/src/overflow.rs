@@ -1,9 +1,10 @@
 //! What becomes of a key for which there is no place.
 
 use crate::decision::Decision;
+use crate::key::KeyHash;
 use crate::rule::Algorithm;
 use crate::shards::Shards;
-use crate::table::{Home, Table, Update};
+use crate::table::{State, Table, Update};
 
 /// What a limiter does when a key needs a place and every place it may have belongs to a key that
 /// still has debt.
@@ -134,36 +135,43 @@ mod tests {
 pub(crate) fn answer<A: Algorithm>(
     table: &Table<A::State>,
     algorithm: &A,
-    home: Home<'_, A::State>,
+    key: KeyHash,
     update: Update,
     cost: u64,
 ) -> Decision {
-    // Only denials and keys without a place can matter to the policy.
-    if !matches!(update, Update::Written { .. }) && table.is_pressed() {
-        note(table, algorithm, home, update, cost);
+    match update {
+        // Only to a table that is short of room does it matter who is denied.
+        Update::Unchanged { found, now } if table.is_pressed() => {
+            return answer_pressed(table, algorithm, key, found, now, cost).in_registers();
+        }
+        Update::Full { admitted, .. } => count_full(table, admitted),
+        Update::Unchanged { .. } | Update::Written { .. } => {}
     }
     algorithm.answer(update, cost)
 }
 
-/// Tells the table of a denial, once it is short of room, and counts what it had no room for.
+/// The answer where the key's value, `found`, was left so, of which the table hears if it was a denial.
 #[cold]
-fn note<A: Algorithm>(
+#[inline(never)]
+fn answer_pressed<A: Algorithm>(
     table: &Table<A::State>,
     algorithm: &A,
-    home: Home<'_, A::State>,
-    update: Update,
+    key: KeyHash,
+    found: u64,
+    now: u64,
     cost: u64,
-) {
-    match update {
-        Update::Unchanged { now, .. } => {
-            // A look is no denial, and a cost that never fits says nothing about its key.
-            let denied = cost > 0 && algorithm.can_fit(cost);
-            if denied && table.policy() == OverflowPolicy::EvictLeastDebt {
-                home.strike(now);
-            }
-        }
-        Update::Full { admitted: true, .. } => table.count(Event::Allowed),
-        Update::Full { admitted: false, .. } => table.count(Event::Denied),
-        Update::Written { .. } => {}
+) -> Decision {
+    // A look is no denial, and a cost that never fits says nothing about its key.
+    let denied = cost > 0 && algorithm.can_fit(cost);
+    if denied && table.policy() == OverflowPolicy::EvictLeastDebt {
+        table.home(key).strike(now);
     }
+    algorithm.answer(Update::Unchanged { found, now }, cost)
+}
+
+/// Counts a check for which there was no room.
+#[cold]
+#[inline(never)]
+fn count_full<S: State>(table: &Table<S>, admitted: bool) {
+    table.count(if admitted { Event::Allowed } else { Event::Denied });
 }

@@ -85,7 +85,7 @@ impl Fractional {
             return (u128::from(period) << FRACTION_BITS).div_ceil(u128::from(count)) as u64;
         }
         // Units a nanosecond are times 2^63; the product is at most 2^127.
-        let units = u128::from(period) * u128::from(scale.units);
+        let units = u128::from(period) * u128::from(scale.units());
         units.div_ceil(u128::from(count) << (63 - FRACTION_BITS)) as u64
     }
 

@@ -7,8 +7,9 @@ use super::NOW_MAX;
 /// How many units a nanosecond has, in both directions, as binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale {
-    /// Units a nanosecond times 2^63, rounded down; at most 2^63.
-    pub(super) units: u64,
+    /// Units a nanosecond times 2^63, rounded down, below 2^63; 0 stands for exactly one unit, because a
+    /// comparison with 0 needs no constant.
+    units: u64,
     /// Nanoseconds a unit times 2^62, rounded up from `units`, so that waiting for a rounded
     /// duration always covers the units it came from. Below 2^63.
     nanos: u64,
@@ -16,7 +17,7 @@ pub(crate) struct Scale {
 
 impl Scale {
     /// One unit is one nanosecond.
-    pub(super) const NANOSECOND: Self = Self { units: 1 << 63, nanos: 1 << 62 };
+    pub(super) const NANOSECOND: Self = Self { units: 0, nanos: 1 << 62 };
 
     #[cfg(feature = "std")]
     pub(crate) const fn to_words(self) -> [u64; 2] {
@@ -39,6 +40,11 @@ impl Scale {
         let units = ((numerator << 63) / u128::from(period)) as u64;
         let nanos = (1_u128 << 125).div_ceil(u128::from(units)) as u64;
         Self { units, nanos }
+    }
+
+    /// Units a nanosecond times 2^63, rounded down; at most 2^63.
+    pub(crate) const fn units(self) -> u64 {
+        if self.is_nanosecond() { 1 << 63 } else { self.units }
     }
 
     /// Whether a unit is a nanosecond, so that there is nothing to convert. A predicted branch is

@@ -80,7 +80,7 @@ impl World {
     fn check_at(&self, stripe: usize, key: KeyHash, now: u64) -> bool {
         let (gcra, table) = (&self.gcra, &self.table);
         let check = Check { gcra, table, key, cost: 1, now, reread: || now };
-        self.leases.decide(Seat::at(stripe), &check).is_allowed()
+        self.leases.decide(Seat::at(stripe), check).is_allowed()
     }
 
     fn check(&self, stripe: usize, key: KeyHash) -> bool {

@@ -7,14 +7,13 @@ use crate::decision::Decision;
 #[cfg(feature = "std")]
 use crate::denied::Beside;
 use crate::denied::Check;
-use crate::gcra::{Bucket, Fractional, Gcra, Tat};
+use crate::gcra::{Bucket, Fractional, Gcra};
 use crate::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::lease::{self, Leases, Seat};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Leasing as _, Rule};
-use crate::table::Home;
 
 use super::{Limiter, State};
 
@@ -43,11 +42,11 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     ) -> Result<Decision, QuotaError> {
         let key = self.hash(key);
         let gcra = Gcra::in_scale(quota, self.algorithm().scale())?;
-        let (home, now) = (self.table.home(key), self.clock.now());
+        let now = self.clock.now();
         let decision = if gcra.is_rounded() || self.leases.is_some() {
-            self.decide_given(quota, &gcra, home, cost, now)
+            self.decide_given(quota, &gcra, key, cost, now)
         } else {
-            self.decide_by_word(&gcra, home, cost, now, || self.clock.now())
+            self.decide_by_word(&gcra, key, cost, now, || self.clock.now())
         };
         Ok(self.heard(key, cost, decision))
     }
@@ -59,13 +58,13 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         &self,
         quota: &Quota,
         rounded: &Gcra,
-        home: Home<'_, Tat>,
+        key: KeyHash,
         cost: u64,
         now: Timestamp,
     ) -> Decision {
         match Fractional::of(quota, rounded) {
-            Some(fractional) => self.decide_charging(&fractional, home, cost, now),
-            None => self.decide_charging(rounded, home, cost, now),
+            Some(fractional) => self.decide_charging(&fractional, key, cost, now),
+            None => self.decide_charging(rounded, key, cost, now),
         }
     }
 
@@ -81,15 +80,15 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(super) fn decide_charging<A: Bucket<State = State<R>>>(
         &self,
         algorithm: &A,
-        home: Home<'_, State<R>>,
+        key: KeyHash,
         cost: u64,
         now: Timestamp,
     ) -> Decision {
         let Some(denied) = self.leases.as_ref().and_then(R::Leases::denied) else {
-            return self.decide_by_word(algorithm, home, cost, now, || self.clock.now());
+            return self.decide_by_word(algorithm, key, cost, now, || self.clock.now());
         };
         let (now, reread) = (self.instant(now), || self.instant_now());
-        denied.decide_charging(algorithm, Check { table: &self.table, home, cost, now, reread })
+        denied.decide_charging(algorithm, Check { table: &self.table, key, cost, now, reread })
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: charges debt that was consumed elsewhere at time `at`, whether or not
@@ -160,7 +159,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 
 #[cfg(all(test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    pub(crate) fn parts(&self) -> (&crate::table::Table<Tat>, &Gcra) {
+    pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &Gcra) {
         (&self.table, self.algorithm())
     }
 
@@ -175,7 +174,7 @@ impl<C: Clock> Limiter<Quota, C> {
     pub(crate) fn for_tests(
         rule: Quota,
         clock: C,
-        table: crate::table::Table<Tat>,
+        table: crate::table::Table<crate::gcra::Tat>,
         leases: Option<Leases>,
     ) -> Self {
         Self::from_parts(super::Parts {

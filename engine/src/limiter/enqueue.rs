@@ -182,7 +182,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
             let charge = Some(Charge { key, charged, cost });
             return Placed::At(units, Granted { charge, start, decision });
         }
-        let decision = answer(&self.table, bucket, home, update, cost);
+        let decision = answer(&self.table, bucket, key, update, cost);
         match update {
             _ if decision.is_allowed() => {
                 Placed::At(0, Granted { charge: None, start: reading, decision })

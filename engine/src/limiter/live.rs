@@ -69,8 +69,8 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     ) -> Result<Decision, QuotaError> {
         let key = self.hash(key);
         let given = self.algorithm().given(quota)?;
-        let (home, now) = (self.table.home(key), self.clock.now());
-        Ok(self.heard(key, cost, self.decide_charging(&given, home, cost, now)))
+        let now = self.clock.now();
+        Ok(self.heard(key, cost, self.decide_charging(&given, key, cost, now)))
     }
 
     /// The quota that is in force. [`Limiter::rule`] is the one that the limiter was built with.

@@ -4,11 +4,11 @@ use alloc::vec::Vec;
 
 use crate::clock::Clock;
 use crate::decision::Decision;
-use crate::key::Key;
+use crate::key::{Key, KeyHash};
 use crate::observer::Observer;
 use crate::overflow::answer;
 use crate::rule::{Algorithm as _, Rule};
-use crate::table::{Home, Spot};
+use crate::table::{Home, Missed, Spot};
 
 use super::{Limiter, State};
 
@@ -46,68 +46,75 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// next one needs, for all keys before the next begins, and branches on no single key's place.
     #[inline]
     fn check_together<K: Key>(&self, keys: &[K], now: u64, decisions: &mut [Decision]) {
-        let Some(first) = keys.first() else { return };
-        let home = |key: &K| self.table.home(self.hash(key));
-        let mut homes = [home(first); TOGETHER];
-        for (place, key) in homes.iter_mut().zip(keys).skip(1) {
-            *place = home(key);
+        // Fills the places that no key of a short batch takes, which nobody looks at.
+        let nobody = self.table.home(KeyHash::from_bits(0));
+        let mut homes = [nobody; TOGETHER];
+        for (place, key) in homes.iter_mut().zip(keys) {
+            *place = self.table.home(self.hash(key));
         }
-        let homes = &homes[..keys.len()];
 
-        let mut spots = [homes[0].look().0; TOGETHER];
-        let (mut here, mut away) = (Indexes::new(), Indexes::new());
-        for (index, home) in homes.iter().enumerate() {
-            let (spot, found) = home.look();
+        let mut spots = [nobody.look().0; TOGETHER];
+        let mut here = Indexes::NONE;
+        for index in 0..keys.len().min(TOGETHER) {
+            let (spot, found) = homes[index].look();
             spots[index] = spot;
-            here.push_if(found, index);
-            away.push_if(!found, index);
+            here.add_if(found, index);
         }
+        let away = here.others(keys.len());
         for index in away.all() {
             homes[index].prefetch_further();
         }
-        let mut left = Indexes::new();
-        self.decide_at(&spots, &here, &mut left, homes, now, decisions);
-        here = Indexes::new();
+        let mut left = self.decide_at(&spots, here, &homes, now, decisions);
+        here = Indexes::NONE;
         for index in away.all() {
             let (spot, found) = homes[index].look_further();
             spots[index] = spot;
-            here.push_if(found, index);
-            left.push_if(!found, index);
+            here.add_if(found, index);
+            left.add_if(!found, index);
         }
         for index in left.all() {
             homes[index].prefetch_rest();
         }
-        let mut moved = Indexes::new();
-        self.decide_at(&spots, &here, &mut moved, homes, now, decisions);
+        let moved = self.decide_at(&spots, here, &homes, now, decisions);
         for index in left.all().chain(moved.all()) {
             let (home, reread) = (homes[index], || self.instant_now());
             let update = home.update_unfound(now, reread, |value, now| self.admit_one(value, now));
-            decisions[index] = answer(&self.table, self.algorithm(), home, update, 1);
+            decisions[index] = answer(&self.table, self.algorithm(), home.key(), update, 1);
         }
     }
 
-    /// Decides the keys with the indexes `found`, each in its spot; `lost` gets those that are not
-    /// there.
+    /// Decides the keys with the indexes `found`, each in its spot; those that are not there are returned.
     #[inline]
     fn decide_at<'t>(
         &'t self,
         spots: &[Spot<'t>; TOGETHER],
-        found: &Indexes,
-        lost: &mut Indexes,
-        homes: &[Home<'t, State<R>>],
+        found: Indexes,
+        homes: &[Home<'t, State<R>>; TOGETHER],
         now: u64,
         decisions: &mut [Decision],
-    ) {
+    ) -> Indexes {
+        let mut lost = Indexes::NONE;
         let admit = |value, now| self.admit_one(value, now);
         for index in found.all() {
             let home = homes[index];
-            match home.update_at(spots[index], now, &admit) {
-                Some(update) => {
-                    decisions[index] = answer(&self.table, self.algorithm(), home, update, 1);
+            decisions[index] = match home.try_at(spots[index], now, &admit) {
+                Ok(update) => answer(&self.table, self.algorithm(), home.key(), update, 1),
+                Err(Missed::Contended) => self.decide_contended(home.key(), now).in_registers(),
+                Err(Missed::Elsewhere) => {
+                    lost.add_if(true, index);
+                    continue;
                 }
-                None => lost.push_if(true, index),
             }
         }
+        lost
+    }
+
+    /// Decides a key that was found, and that another thread has charged meanwhile.
+    #[cold]
+    #[inline(never)]
+    fn decide_contended(&self, key: KeyHash, now: u64) -> Decision {
+        let reread = || self.clock.now();
+        self.decide_after(Missed::Contended, self.algorithm(), key, 1, now, reread)
     }
 
     #[inline]
@@ -131,31 +138,36 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 }
 
-/// Some of the keys that are decided together, in order.
-struct Indexes {
-    indexes: [u8; TOGETHER],
-    count: usize,
-}
+/// Some of the keys that are decided together, a bit each.
+#[derive(Clone, Copy)]
+struct Indexes(u32);
 
 impl Indexes {
-    const fn new() -> Self {
-        Self { indexes: [0; TOGETHER], count: 0 }
-    }
+    const NONE: Self = Self(0);
 
     /// Adds an index if it `belongs`, without a branch on that.
     #[inline]
-    fn push_if(&mut self, belongs: bool, index: usize) {
-        self.indexes[self.count % TOGETHER] = index as u8;
-        self.count += usize::from(belongs);
+    fn add_if(&mut self, belongs: bool, index: usize) {
+        self.0 |= u32::from(belongs) << index;
+    }
+
+    /// Those of the first `count`, which is at most `TOGETHER`, that are not among these.
+    #[inline]
+    fn others(self, count: usize) -> Self {
+        Self(!self.0 & u32::MAX.checked_shr((TOGETHER - count) as u32).unwrap_or(0))
     }
 
     #[inline]
-    fn all(&self) -> impl Iterator<Item = usize> {
-        self.indexes[..self.count].iter().map(|index| usize::from(*index))
+    fn all(mut self) -> impl Iterator<Item = usize> {
+        core::iter::from_fn(move || {
+            let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+            self.0 &= self.0 - 1;
+            Some(lowest)
+        })
     }
 }
 
-const _: () = assert!(TOGETHER <= 1 << u8::BITS);
+const _: () = assert!(TOGETHER == u32::BITS as usize);
 
 #[cfg(all(test, not(any(loom, interleave))))]
 #[path = "many_tests.rs"]

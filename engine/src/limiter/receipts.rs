@@ -44,7 +44,7 @@ where
             Update::Unchanged { found, now } if fits(found, now) => 0,
             _ => cost,
         };
-        answer(&self.table, &self.algorithm, home, update, cost)
+        answer(&self.table, &self.algorithm, key, update, cost)
     }
 
     fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
@@ -58,7 +58,7 @@ where
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
         let (update, charged) = outcome.told(update);
-        let decision = answer(&self.table, &self.algorithm, home, update, cost);
+        let decision = answer(&self.table, &self.algorithm, key, update, cost);
         (decision, Receipt::new(charged))
     }
 

@@ -127,7 +127,7 @@ impl Epoch {
             return Err(QuotaError::NoTimeLeft);
         }
         let scale = gcra.scale();
-        let durations = (scale.to_words()[0], self.time.scale.to_words()[0]);
+        let durations = (scale.units(), self.time.scale.units());
         let have_rates = gcra.burst() > 0 && self.gcra.burst() > 0;
         let (units, most) = match inheritance {
             Inheritance::Reset => ((0, 1), 0),

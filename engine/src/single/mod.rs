@@ -139,7 +139,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         let decision = match &self.warm_up {
             None => self.decide(cost, now),
-            Some(warm_up) => self.decide_warming(warm_up, cost, now),
+            Some(warm_up) => self.decide_warming(warm_up, cost, now).in_registers(),
         };
         self.heard(cost, &decision);
         decision

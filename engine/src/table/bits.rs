@@ -119,7 +119,8 @@ impl Tag {
 
     #[inline]
     pub(super) const fn names(self, key: KeyHash) -> bool {
-        self.0 >> TAG_SHIFT == key.tag()
+        // What differs lies below the key's tag.
+        self.0 ^ (key.tag() << TAG_SHIFT) < 1 << TAG_SHIFT
     }
 
     pub(super) const fn generation(self) -> Generation {

@@ -24,6 +24,7 @@
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
 
+use crate::backoff::Backoff;
 use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
@@ -143,14 +144,14 @@ impl<S: State> Table<S> {
         // Most others are found among the likely lines, or else where the first look has not been.
         let end = if looked_at < LIKELY { LIKELY } else { CANDIDATES };
         for line in self.lines.likeliest(place, looked_at..end) {
-            if let Some(update) = line.update::<false>(key, now, decide) {
+            if let Some(update) = line.update(key, now, decide) {
                 return update;
             }
         }
         let mut takeovers = 0;
         loop {
             let absent = match self.scan(key, place, now) {
-                Scan::Found(slot) => match slot.update(key, now, decide) {
+                Scan::Found(slot) => match slot.update(key, now, Backoff::new(), decide) {
                     Some(update) => return update,
                     None => continue,
                 },

@@ -2,7 +2,7 @@
 //!
 //! Whether a key is in its home line can not be predicted, and a wrong guess is found out only when
 //! the line has come from memory. So a look finds a place by arithmetic, and the caller sorts keys
-//! by what was found before it acts on any. A look proves nothing: [`Home::update_at`] does what
+//! by what was found before it acts on any. A look proves nothing: [`Home::try_at`] does what
 //! [`Home::update`] does with a slot, and tells if the slot is not the key's.
 
 use core::ops::Range;
@@ -10,7 +10,7 @@ use core::ops::Range;
 use crate::key::KeyHash;
 
 use super::lines::{CANDIDATES, LIKELY, Line, SLOTS, Slot};
-use super::{Home, State, Update, lines};
+use super::{Home, Missed, State, Update, lines};
 
 /// A slot that may be a key's.
 #[derive(Clone, Copy)]
@@ -37,16 +37,16 @@ impl<'t, S: State> Home<'t, S> {
         (spot, is_named)
     }
 
-    /// [`Home::update`], if the slot is settled and the key's.
+    /// [`Home::update`] in one step, if the slot is settled and the key's and nobody steps in between.
     #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
-    pub(crate) fn update_at(
+    pub(crate) fn try_at(
         self,
         spot: Spot<'t>,
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<Update> {
-        spot.0.update(self.key, now, decide)
+    ) -> Result<Update, Missed> {
+        spot.0.try_update(self.key, now, decide)
     }
 
     /// [`Home::update`] for a key that looks did not find.

@@ -167,6 +167,11 @@ impl<S> Clone for Home<'_, S> {
 impl<S> Copy for Home<'_, S> {}
 
 impl<S: State> Home<'_, S> {
+    #[inline]
+    pub(crate) fn key(self) -> KeyHash {
+        self.key
+    }
+
     /// Replaces the key's value by what `decide(value, now)` returns, in one atomic step; `None`
     /// leaves it. A key without a live word has the value 0. `decide` may be called several
     /// times; the last call is the one that counts.
@@ -180,48 +185,70 @@ impl<S: State> Home<'_, S> {
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
-        match self.update_at_home::<true>(now, &decide) {
-            Some(update) => update,
-            None => self.update_beyond_home(now, reread, decide),
+        match self.try_at_home::<true>(now, &decide) {
+            Ok(update) => update,
+            Err(missed) => self.update_after(missed, now, reread, decide),
         }
     }
 
-    /// [`Home::update`], if the key is in its home line.
+    /// [`Home::update`] in one step, if the key is in its home line and nobody steps in between; else
+    /// [`Home::update_after`] goes on.
+    ///
+    /// In two parts, so that a check which meets nobody carries nothing of a loop along. `PREDICTED` is how the
+    /// slot is found.
     #[inline]
-    pub(crate) fn update_at_home<const PREDICTED: bool>(
+    pub(crate) fn try_at_home<const PREDICTED: bool>(
         self,
         now: u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<Update> {
-        self.line.update::<PREDICTED>(self.key, now, &decide)
+    ) -> Result<Update, Missed> {
+        // Branches cost nothing where one key is asked for again and again; arithmetic costs a little more,
+        // and is never mispredicted.
+        let slot =
+            if PREDICTED { self.line.find(self.key) } else { Some(self.line.look(self.key).0.0) };
+        slot.ok_or(Missed::Elsewhere)?.try_update(self.key, now, &decide)
     }
 
-    /// [`Home::update`] for a key that was not found in its home line.
-    pub(crate) fn update_beyond_home(
+    /// [`Home::update`] for a key that was missed in its home line.
+    pub(crate) fn update_after(
         self,
+        missed: Missed,
         now: u64,
         reread: impl Fn() -> u64,
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
+        if missed == Missed::Contended {
+            let backoff = Backoff::new().pause();
+            let slot = self.line.find(self.key);
+            if let Some(update) = slot.and_then(|slot| slot.update(self.key, now, backoff, &decide))
+            {
+                return update;
+            }
+        }
         self.table.update_beyond(1, self.key, now, &reread, &decide)
     }
 }
 
+/// Why a slot was not updated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missed {
+    /// It is not settled, or not the key's.
+    Elsewhere,
+    /// Another thread has changed its word meanwhile.
+    Contended,
+}
+
 impl Line {
     /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
-    ///
-    /// `PREDICTED` is how the slot is found: by branches, which cost nothing where one key is asked
-    /// for again and again, or by arithmetic, which costs a little more and is never mispredicted.
     #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
-    pub(super) fn update<const PREDICTED: bool>(
+    fn update(
         &self,
         key: KeyHash,
         now: u64,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
-        let slot = if PREDICTED { self.find(key)? } else { self.look(key).0.0 };
-        slot.update(key, now, decide)
+        self.look(key).0.0.update(key, now, Backoff::new(), decide)
     }
 
     /// The first slot whose tag names `key`.
@@ -245,35 +272,49 @@ impl Slot {
         &self,
         key: KeyHash,
         now: u64,
+        mut backoff: Backoff,
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<Update> {
-        let mut backoff = Backoff::new();
         loop {
-            let word = Word(self.word.load(Ordering::Acquire));
-            if word.is_claimed() {
-                return None;
+            match self.try_update(key, now, decide) {
+                Ok(update) => return Some(update),
+                Err(Missed::Elsewhere) => return None,
+                Err(Missed::Contended) => backoff = backoff.pause(),
             }
-            let tag = Tag(self.tag.load(Ordering::Acquire));
-            if !tag.names(key) {
-                return None;
-            }
-            let before = word.value();
-            let Some(value) = decide(before, now) else {
-                // An unchanged word is proof that the tag was its own.
-                if self.word.load(Ordering::Relaxed) == word.0 {
-                    return Some(Update::Unchanged { found: before, now });
-                }
-                continue;
+        }
+    }
+
+    /// Updates the slot, if it is settled and belongs to `key` and nobody else changes it meanwhile.
+    #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
+    #[inline(always)]
+    fn try_update(
+        &self,
+        key: KeyHash,
+        now: u64,
+        decide: &impl Fn(u64, u64) -> Option<u64>,
+    ) -> Result<Update, Missed> {
+        let word = Word(self.word.load(Ordering::Acquire));
+        if word.is_claimed() {
+            return Err(Missed::Elsewhere);
+        }
+        let tag = Tag(self.tag.load(Ordering::Acquire));
+        if !tag.names(key) {
+            return Err(Missed::Elsewhere);
+        }
+        let before = word.value();
+        let Some(value) = decide(before, now) else {
+            // An unchanged word is proof that the tag was its own.
+            let is_unchanged = self.word.load(Ordering::Relaxed) == word.0;
+            return if is_unchanged {
+                Ok(Update::Unchanged { found: before, now })
+            } else {
+                Err(Missed::Contended)
             };
-            let new = word.with_value(value);
-            if self
-                .word
-                .compare_exchange(word.0, new.0, Ordering::Release, Ordering::Relaxed)
-                .is_ok()
-            {
-                return Some(Update::Written { before, now });
-            }
-            backoff = backoff.pause();
+        };
+        let new = word.with_value(value);
+        match self.word.compare_exchange(word.0, new.0, Ordering::Release, Ordering::Relaxed) {
+            Ok(_) => Ok(Update::Written { before, now }),
+            Err(_) => Err(Missed::Contended),
         }
     }
 
