@@ -6,24 +6,34 @@ const SETTINGS: Settings = Settings { checks: 340_000, threads: 4, seed: 20_261_
 
 #[test]
 fn phases_without_evictions_admit_exactly_what_fits() {
-    let outcome = phases::run(&SETTINGS, &neighbours(64, SETTINGS.seed), 24, false).unwrap();
+    let keys = rivals(96, SETTINGS.seed).unwrap();
+    let outcome = phases::run(&SETTINGS, &keys, 32, false).unwrap();
     assert!(outcome.checks >= 330_000 && outcome.admitted > outcome.checks / 20, "{outcome:?}");
+    assert!(outcome.handovers > outcome.checks / 100, "{outcome:?}");
 }
 
 #[test]
 fn phases_with_evictions_admit_no_more_than_those_explain() {
     let keys = rivals(96, SETTINGS.seed).unwrap();
-    let outcome = phases::run(&SETTINGS, &keys, 64, true).unwrap();
+    let outcome = phases::run(&SETTINGS, &keys, 52, true).unwrap();
     assert!(outcome.evicted > 1_000, "{outcome:?}");
 }
 
 #[test]
 fn no_interval_admits_too_much_while_time_runs() {
-    let keys = neighbours(64, SETTINGS.seed);
+    let keys = rivals(96, SETTINGS.seed).unwrap();
     for outcome in [timed::run_precise(&SETTINGS, &keys), timed::run_recent(&SETTINGS, &keys)] {
         let outcome = outcome.unwrap();
         assert!(outcome.admitted > outcome.checks / 20, "{outcome:?}");
+        assert!(outcome.handovers > outcome.checks / 100, "{outcome:?}");
     }
+}
+
+#[test]
+fn keys_that_keep_their_slots_are_too_easy() {
+    let keys = neighbours(64, SETTINGS.seed);
+    let outcome = phases::run(&SETTINGS, &keys, 32, false);
+    assert!(matches!(outcome, Err(Violation::Settled { .. })), "{outcome:?}");
 }
 
 #[test]

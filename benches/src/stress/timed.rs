@@ -2,41 +2,57 @@
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Barrier, Mutex, PoisonError};
+use std::sync::{Barrier, Mutex, PoisonError, RwLock};
 use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate_engine::{Clock, KeyHash, Limiter, Quota, RecentClock, TscClock};
+use tidegate_engine::{Clock, KeyHash, Limiter, Quota, RecentClock, Timestamp, TscClock};
 
 use super::ledger::{Admission, Ledger};
-use super::{Outcome, Settings, Violation, jitter};
+use super::{Outcome, Settings, Violation, handovers, jitter, tats, turn};
 
 /// What is enforced, and how keys are asked for.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// The emission interval in nanoseconds.
+    /// The emission interval in nanoseconds, the least one where it is paced.
     interval: u64,
     burst: u64,
     /// The largest lease in units, 0 for none.
     lease: u64,
-    /// Keys that a thread checks at once, and how many checks later the next ones follow.
+    /// Keys that are checked at once.
     keys_at_once: usize,
-    checks_a_window: u64,
+    windows: Windows,
 }
 
-/// A rate at which some checks of a key are denied, and a key that rests for a moment is fresh.
+/// When others are checked.
+#[derive(Clone, Copy, Debug)]
+enum Windows {
+    /// After so many checks of all threads together, which all check the same keys. These have drained
+    /// before others follow, so that no key is live that is not checked.
+    Shared(u64),
+    /// After so many checks of a thread, which has keys of its own.
+    Own(u64),
+}
+
+/// A key has a burst and half of one in a window, in which it is checked twice as often as it has a burst: the interval is
+/// [`paced`].
 const BRISK: Load =
-    Load { interval: 3_000, burst: 4, lease: 0, keys_at_once: 12, checks_a_window: 128 };
+    Load { interval: 1_000, burst: 4, lease: 0, keys_at_once: 32, windows: Windows::Shared(256) };
+/// Checks of all keys of a window in which one unit comes back to each.
+const CHECKS_AN_INTERVAL: u64 = 128;
+/// Checks that are timed at once, and how often.
+const CHECKS_A_TRIAL: u64 = 1_024;
+const TRIALS: usize = 8;
 /// Few keys for as long as it takes to lease them, and a rest in which leases drain; the burst is for one
 /// stripe of leases, of which there is one for each processor.
 const HOT: Load =
-    Load { interval: 20_000, burst: 512, lease: 32, keys_at_once: 4, checks_a_window: 4_096 };
+    Load { interval: 20_000, burst: 512, lease: 32, keys_at_once: 4, windows: Windows::Own(4_096) };
 /// The most stripes of leases.
 const MAX_STRIPES: usize = 64;
 /// Checks of a thread, on the average, after which it gives its leases back.
 const CHECKS_A_RETURN: u32 = 700;
-/// Checks of one thread between two audits.
+/// Checks of one thread between two audits, where windows do not say.
 const CHECKS_A_ROUND: u64 = 20_000;
 /// How often the recent clock is kept up.
 const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
@@ -44,19 +60,21 @@ const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
 /// Runs with a counter read in each check.
 ///
 /// # Errors
-/// When a promise is not kept.
+/// When a promise is not kept, or slots seldom change hands.
 pub fn run_precise(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Violation> {
-    run(settings, keys, BRISK, TscClock::new(), |_| Duration::ZERO)
+    let load = paced(BRISK, settings, keys)?;
+    run(settings, keys, load, TscClock::new(), |_| Duration::ZERO)?.with_handovers()
 }
 
 /// Runs with a recent clock, whose staleness counts as part of each interval.
 ///
 /// # Errors
-/// When a promise is not kept, or the upkeep thread is not to be had.
+/// When a promise is not kept, slots seldom change hands, or the upkeep thread is not to be had.
 pub fn run_recent(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Violation> {
     let clock = RecentClock::start(UPKEEP_INTERVAL)
         .map_err(|error| Violation::SetUp(format!("upkeep thread: {error}")))?;
-    run(settings, keys, BRISK, clock, RecentClock::staleness)
+    let load = paced(BRISK, settings, keys)?;
+    run(settings, keys, load, clock, RecentClock::staleness)?.with_handovers()
 }
 
 /// Runs with a counter read in each check, and with threads that lease units of the keys, steal them from
@@ -74,6 +92,34 @@ pub fn run_leased(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Viol
     Ok(outcome)
 }
 
+/// The load with an interval in proportion to how fast this build checks on this machine, so that keys run out
+/// and recover in each. The fastest of several trials counts, because other programs only make them slower.
+///
+/// What is promised holds at any interval; this one decides what is tried out.
+fn paced(load: Load, settings: &Settings, keys: &[KeyHash]) -> Result<Load, Violation> {
+    let (limiter, truth) = (limiter(load, TscClock::new())?, TscClock::new());
+    let turn: Vec<_> = (0..load.keys_at_once).collect();
+    let round =
+        Round { limiter: &limiter, keys, load, truth: &truth, turn: &turn, checks: CHECKS_A_TRIAL };
+    let mut rng = Xoshiro256PlusPlus::seed_from_u64(settings.seed);
+    let trials = (0..TRIALS).map(|_| {
+        let mut log = vec![Vec::new(); keys.len()];
+        let start = truth.now();
+        round.check_all(&mut rng, &mut log);
+        truth.now().since(start).as_nanos() as u64
+    });
+    let fastest = trials.min().unwrap_or(0);
+    let cores = thread::available_parallelism().map_or(1, usize::from).min(settings.threads) as u64;
+    let interval = fastest * CHECKS_AN_INTERVAL / (CHECKS_A_TRIAL * cores);
+    Ok(Load { interval: interval.max(load.interval), ..load })
+}
+
+fn limiter<C: Clock>(load: Load, clock: C) -> Result<Limiter<Quota, C>, Violation> {
+    let quota = Quota::new(1, Duration::from_nanos(load.interval)).burst(load.burst);
+    let limiter = Limiter::builder(quota).capacity(1).leases(load.lease).clock(clock);
+    limiter.build().map_err(|error| Violation::SetUp(error.to_string()))
+}
+
 fn run<C: Clock + Sync>(
     settings: &Settings,
     keys: &[KeyHash],
@@ -81,10 +127,13 @@ fn run<C: Clock + Sync>(
     clock: C,
     staleness: impl Fn(&C) -> Duration + Sync,
 ) -> Result<Outcome, Violation> {
-    let quota = Quota::new(1, Duration::from_nanos(load.interval)).burst(load.burst);
-    let limiter = Limiter::builder(quota).capacity(1).leases(load.lease).clock(clock);
-    let limiter = limiter.build().map_err(|error| Violation::SetUp(error.to_string()))?;
-    let rounds = (settings.checks / (CHECKS_A_ROUND * settings.threads as u64)).max(1);
+    let limiter = limiter(load, clock)?;
+    let threads = settings.threads as u64;
+    let checks_a_round = match load.windows {
+        Windows::Shared(checks) => (checks / threads).max(1),
+        Windows::Own(_) => CHECKS_A_ROUND,
+    };
+    let rounds = (settings.checks / (checks_a_round * threads)).max(1);
     // The time that counts is that of a counter, whatever clock the limiter has.
     let truth = TscClock::new();
 
@@ -93,17 +142,22 @@ fn run<C: Clock + Sync>(
     let barrier = Barrier::new(settings.threads);
     let ledgers: Vec<_> = keys.iter().map(|_| Mutex::new(Ledger::new(load.interval))).collect();
     let leased = AtomicU64::new(0);
+    let rests = RwLock::new(Rests::new(limiter.clock().now(), keys, load, settings.seed));
     thread::scope(|scope| {
         for number in 0..settings.threads {
             let (limiter, truth, logs) = (&limiter, &truth, &logs);
-            let (barrier, ledgers, leased) = (&barrier, &ledgers, &leased);
+            let (barrier, ledgers, leased, rests) = (&barrier, &ledgers, &leased, &rests);
             let seed = settings.seed;
             scope.spawn(move || {
                 let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed ^ (number as u64 + 1) << 32);
                 for _ in 0..rounds {
-                    let found =
-                        check_all(limiter, keys, load, truth, &mut rng, &mut lock(&logs[number]));
-                    leased.fetch_add(found, Ordering::Relaxed);
+                    {
+                        let rests = rests.read().unwrap_or_else(PoisonError::into_inner);
+                        let (turn, checks) = (&rests.turn, checks_a_round);
+                        let round = Round { limiter, keys, load, truth, turn, checks };
+                        let found = round.check_all(&mut rng, &mut lock(&logs[number]));
+                        leased.fetch_add(found, Ordering::Relaxed);
+                    }
                     barrier.wait();
                     // Threads share the ledgers out among them.
                     for key in (number..keys.len()).step_by(logs.len()) {
@@ -113,13 +167,19 @@ fn run<C: Clock + Sync>(
                             .collect();
                         lock(&ledgers[key]).enter(&mut batch);
                     }
+                    if number == 0 && matches!(load.windows, Windows::Shared(_)) {
+                        let mut rests = rests.write().unwrap_or_else(PoisonError::into_inner);
+                        rests.rest(limiter, keys, load);
+                    }
                     barrier.wait();
                 }
             });
         }
     });
     let staleness = staleness(limiter.clock());
-    let checks = rounds * CHECKS_A_ROUND * settings.threads as u64;
+    let checks = rounds * checks_a_round * threads;
+    let handovers = rests.into_inner().unwrap_or_else(PoisonError::into_inner).handovers;
+    let leased = leased.into_inner();
     let mut admitted = 0;
     for (key, ledger) in ledgers.into_iter().enumerate() {
         let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
@@ -131,39 +191,81 @@ fn run<C: Clock + Sync>(
         }
     }
     match limiter.evicted() {
-        0 => Ok(Outcome { checks, admitted, evicted: 0, staleness, leased: leased.into_inner() }),
+        0 => Ok(Outcome { checks, admitted, handovers, staleness, leased, ..Outcome::default() }),
         evicted => Err(Violation::Evicted(evicted)),
     }
 }
 
-/// Returns the units that were found leased.
-fn check_all<C: Clock>(
-    limiter: &Limiter<Quota, C>,
-    keys: &[KeyHash],
-    load: Load,
-    truth: &TscClock,
-    rng: &mut Xoshiro256PlusPlus,
-    log: &mut [Vec<Admission>],
-) -> u64 {
-    let (mut first, mut leased) = (0, 0);
-    for check in 0..CHECKS_A_ROUND {
-        if check.is_multiple_of(load.checks_a_window) {
-            first = rng.random_range(0..keys.len());
-        }
-        let key = (first + rng.random_range(0..load.keys_at_once)) % keys.len();
-        jitter(rng);
-        if load.lease > 0 && rng.random_ratio(1, CHECKS_A_RETURN) {
-            leased += limiter.leased(keys[key]);
-            limiter.return_leases();
-        }
-        let before = truth.now().as_nanos();
-        let allowed = limiter.check(keys[key]).is_allowed();
-        let after = truth.now().as_nanos();
-        if allowed {
-            log[key].push(Admission { before, after });
+/// What is between windows that threads share.
+struct Rests {
+    /// Before all checks.
+    origin: Timestamp,
+    /// Of each key, after the last window.
+    tats: Vec<u64>,
+    handovers: u64,
+    /// The keys of the next window.
+    turn: Vec<usize>,
+    rng: Xoshiro256PlusPlus,
+}
+
+impl Rests {
+    fn new(origin: Timestamp, keys: &[KeyHash], load: Load, seed: u64) -> Self {
+        let (tats, mut rng) = (vec![0; keys.len()], Xoshiro256PlusPlus::seed_from_u64(seed));
+        let turn = turn::draw(&tats, load.keys_at_once, &mut rng);
+        Self { origin, tats, handovers: 0, turn, rng }
+    }
+
+    /// Counts what has changed hands, and waits until all debt has drained.
+    fn rest<C: Clock>(&mut self, limiter: &Limiter<Quota, C>, keys: &[KeyHash], load: Load) {
+        let tats = tats(limiter, keys, self.origin);
+        self.handovers += handovers(&self.tats, &tats);
+        self.turn = turn::draw(&tats, load.keys_at_once, &mut self.rng);
+        let drained = tats.iter().max().copied().unwrap_or(0);
+        self.tats = tats;
+        while limiter.clock().now().as_nanos() <= drained + load.interval {
+            thread::yield_now();
         }
     }
-    leased
+}
+
+/// What a thread checks between two audits.
+struct Round<'r, C> {
+    limiter: &'r Limiter<Quota, C>,
+    keys: &'r [KeyHash],
+    load: Load,
+    truth: &'r TscClock,
+    /// The keys to check at first.
+    turn: &'r [usize],
+    checks: u64,
+}
+
+impl<C: Clock> Round<'_, C> {
+    /// Returns the units that were found leased.
+    fn check_all(&self, rng: &mut Xoshiro256PlusPlus, log: &mut [Vec<Admission>]) -> u64 {
+        let Self { limiter, keys, load, truth, .. } = self;
+        let (mut turn, mut leased) = (self.turn.to_vec(), 0);
+        for check in 0..self.checks {
+            if let Windows::Own(checks) = load.windows
+                && check.is_multiple_of(checks)
+            {
+                let first = rng.random_range(0..keys.len());
+                turn = (first..first + load.keys_at_once).map(|key| key % keys.len()).collect();
+            }
+            let key = turn[rng.random_range(0..turn.len())];
+            jitter(rng);
+            if load.lease > 0 && rng.random_ratio(1, CHECKS_A_RETURN) {
+                leased += limiter.leased(keys[key]);
+                limiter.return_leases();
+            }
+            let before = truth.now().as_nanos();
+            let allowed = limiter.check(keys[key]).is_allowed();
+            let after = truth.now().as_nanos();
+            if allowed {
+                log[key].push(Admission { before, after });
+            }
+        }
+        leased
+    }
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
