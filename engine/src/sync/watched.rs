@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::sync::atomic::{self, Ordering};
+use std::sync::mpsc::sync_channel;
+use std::thread;
 
 type Hook = Box<dyn FnMut()>;
 
@@ -22,6 +24,55 @@ pub(crate) fn watch<R>(hook: impl FnMut() + 'static, run: impl FnOnce() -> R) ->
     HOOK.set(Some(Box::new(hook)));
     let _unhook = Unhook;
     run()
+}
+
+/// Runs `act` in at most `most` operations on atomics; `what` it is, for the failure.
+pub(crate) fn bounded<R>(most: u64, what: String, act: impl FnOnce() -> R) -> R {
+    let mut steps = 0;
+    let hook = move || {
+        steps += 1;
+        assert!(steps <= most, "{what} takes more than {most} operations");
+    };
+    watch(hook, act)
+}
+
+/// Runs `act` on a thread that stands still before its `number`th operation, from 1, until `meanwhile` has
+/// returned. Returns what `act` does, and whether it got to that operation; `meanwhile` is left out if not.
+/// `act` may take `most` operations in all.
+pub(crate) fn park_before<R: Send>(
+    number: u64,
+    most: u64,
+    act: impl FnOnce() -> R + Send,
+    meanwhile: impl FnOnce(),
+) -> (R, bool) {
+    let (stop, stopped) = sync_channel(1);
+    let (go_on, went_on) = sync_channel::<()>(0);
+    thread::scope(|scope| {
+        let thread = scope.spawn(move || {
+            let (mut steps, hook_stop) = (0, stop.clone());
+            let hook = move || {
+                steps += 1;
+                assert!(steps <= most, "the stopped thread does not get through");
+                if steps == number {
+                    hook_stop.send(true).expect("the test waits for it");
+                    // Until the other end is gone.
+                    let _ = went_on.recv();
+                }
+            };
+            let result = watch(hook, act);
+            // Nobody may be waiting any more.
+            let _ = stop.try_send(false);
+            result
+        });
+        // Here, so that the thread goes on also when something fails below.
+        let go_on = go_on;
+        let was_stopped = stopped.recv().expect("the thread tells");
+        if was_stopped {
+            meanwhile();
+        }
+        drop(go_on);
+        (thread.join().expect("the stopped thread gets through"), was_stopped)
+    })
 }
 
 fn step() {
