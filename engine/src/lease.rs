@@ -37,6 +37,8 @@ mod entry;
 mod heat;
 #[cfg(all(test, loom))]
 mod models;
+#[cfg(all(test, not(any(loom, interleave))))]
+mod progress;
 mod seat;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
