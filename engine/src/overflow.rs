@@ -7,7 +7,7 @@ use crate::shards::Shards;
 use crate::table::{State, Table, Update};
 
 /// What a limiter does when a key needs a place and every place it may have belongs to a key that
-/// still has debt.
+/// still has debt, or is being taken by other threads, each of which was faster there.
 ///
 /// That does not happen while the table is filled to its
 /// [capacity](crate::Limiter::capacity) or less, except to fewer than one insertion in 10 000.

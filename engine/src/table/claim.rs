@@ -13,6 +13,20 @@
 //! expects. A tag that is newer than the word read before it does no harm: every step ends in a
 //! compare-and-swap or a second look at the word, and both fail.
 //!
+//! # Lock-freedom
+//! Suppose that threads take steps for ever, and from some time on no call ends. Then no word gets
+//! settled, so claims of settled words come to an end; so do takeovers, of which one call makes at most as
+//! many as its key has places. Withdrawals and claims of free slots are left. Who withdraws met its
+//! key settled, and will be decided by that, or met an earlier intent of its key. Take a key whose
+//! intents come up again and again, and the earliest place where they do, or where one stands for good:
+//! nothing ends the next intent there, all threads of the key join it, and one confirms it after all.
+//!
+//! Each takeover of a call begins one place further. So where intents stand in all places, a call tries
+//! each once, and runs out only if it lost each to another call that came later. A call holds one
+//! place at a time: more calls are in the middle of a claim than there are places, and one of them
+//! has to go without. It counts as charged and evicted at once, by those that were faster; where
+//! live keys are not evicted, as one that found all places live.
+//!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
@@ -62,8 +76,8 @@ pub(super) struct Absent<'t> {
     /// An expired or free slot: in the home block unless that is nearly full, else in the emptiest
     /// block.
     vacant: Option<Met<'t>>,
-    /// An intent of another key.
-    foreign: Option<Met<'t>>,
+    /// There is an intent of another key.
+    is_contested: bool,
     /// The live slot that gives way first: of those whose keys were denied least, the one with the
     /// least value, which is nearest to fresh.
     least: Option<Met<'t>>,
@@ -124,6 +138,8 @@ pub(super) enum Claim<'t> {
     Lost,
     /// All places are live and the policy is not to evict; the first expires then.
     Full { fresh_from: u64 },
+    /// All places are being claimed for other keys, and others have been faster at each.
+    Outrun,
 }
 
 impl<S: State> Table<S> {
@@ -176,6 +192,7 @@ impl<S: State> Table<S> {
                         return Update::Full { fresh_from, now, admitted };
                     }
                 }
+                Claim::Outrun => return self.give_way(now.max(reread()), decide),
             }
         }
     }
@@ -202,7 +219,7 @@ impl<S: State> Table<S> {
                         let joined = Met { generation: word.generation(), ..met };
                         absent.joinable = absent.joinable.or(Some(joined));
                     } else {
-                        absent.foreign = absent.foreign.or(Some(met));
+                        absent.is_contested = true;
                     }
                     continue;
                 }
@@ -232,7 +249,7 @@ impl<S: State> Table<S> {
 
     /// Publishes an intent in the best place, or joins the one that is there.
     pub(super) fn claim<'t>(
-        &self,
+        &'t self,
         key: KeyHash,
         absent: &Absent<'t>,
         takeovers: &mut usize,
@@ -243,20 +260,24 @@ impl<S: State> Table<S> {
         if absent.crowded {
             self.press();
         }
-        // A parked thread's intent must not cost a slot for ever, nor two threads take turns at
-        // each other's for ever.
-        let foreign = absent.foreign.filter(|_| *takeovers < self.lines.candidates() * SLOTS);
-        *takeovers += usize::from(absent.vacant.is_none() && foreign.is_some());
-        let roomless = absent.vacant.is_none() && foreign.is_none();
-        let evicts = self.policy == OverflowPolicy::EvictLeastDebt;
-        if roomless
-            && !evicts
-            && let Some(least) = absent.least
-        {
-            return Claim::Full { fresh_from: self.state.fresh_from(least.word.value()) };
-        }
-        let Some(met) = absent.vacant.or(foreign).or(absent.least).or(absent.foreign) else {
-            return Claim::Lost;
+        let (met, is_live) = match absent.vacant {
+            Some(vacant) => (vacant, false),
+            // A parked thread's intent must not cost a slot for ever, nor threads take turns at each
+            // other's for ever.
+            None if absent.is_contested && *takeovers < self.lines.candidates() * SLOTS => {
+                *takeovers += 1;
+                match self.foreign_from(*takeovers - 1, key) {
+                    Some(foreign) => (foreign, false),
+                    None => return Claim::Lost,
+                }
+            }
+            None => match absent.least {
+                Some(least) if self.policy == OverflowPolicy::EvictLeastDebt => (least, true),
+                Some(least) => {
+                    return Claim::Full { fresh_from: self.state.fresh_from(least.word.value()) };
+                }
+                None => return Claim::Outrun,
+            },
         };
 
         let intent = Word::intent(key, met.generation);
@@ -268,10 +289,39 @@ impl<S: State> Table<S> {
         {
             return Claim::Lost;
         }
-        if roomless && absent.least.is_some() {
+        if is_live {
             self.counters.count(Event::Evicted);
         }
         Claim::Intent(Met { word: intent, ..met })
+    }
+
+    /// The first intent of another key from the `first` of this one's places on, around the end.
+    #[cold]
+    fn foreign_from(&self, first: usize, key: KeyHash) -> Option<Met<'_>> {
+        let place = self.lines.place(key);
+        let places = self.lines.candidates() * SLOTS;
+        (first..places).chain(0..first).find_map(|index| {
+            let candidate = index / SLOTS;
+            let slot = &self.lines.line(place, candidate).slots[index % SLOTS];
+            let word = slot.seen().word;
+            let is_foreign = word.is_claimed() && !word.is_free() && !word.is_intent_of(key);
+            is_foreign.then(|| Met { slot, candidate, word, generation: word.generation().next() })
+        })
+    }
+
+    /// Decides for a key that is outrun by claims of others, which are to have its places.
+    #[cold]
+    fn give_way(&self, now: u64, decide: &impl Fn(u64, u64) -> Option<u64>) -> Update {
+        if decide(0, now).is_none() {
+            return Update::Unchanged { found: 0, now };
+        }
+        if self.policy == OverflowPolicy::EvictLeastDebt {
+            self.counters.count(Event::Evicted);
+            return Update::Written { before: 0, now };
+        }
+        // How long the claims take is not known; they may be over at once.
+        let admitted = self.policy == OverflowPolicy::Allow;
+        Update::Full { fresh_from: now + 1, now, admitted }
     }
 
     /// Carries an intent through: resolve, label, confirm. `None`: the claim was lost, or the key

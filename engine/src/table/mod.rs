@@ -78,8 +78,8 @@ pub enum Update {
     Written { before: u64, now: u64 },
     /// The key's value was `found` (0: none) and was left so.
     Unchanged { found: u64, now: u64 },
-    /// Every place the key may have belongs to a live key, the first of them until `fresh_from`,
-    /// and the policy is not to evict: the key is `admitted` without a trace, or not.
+    /// Every place the key may have belongs to a live key or is being claimed for one, the first of them
+    /// until `fresh_from`, and the policy is not to evict: the key is `admitted` without a trace, or not.
     Full { fresh_from: u64, now: u64, admitted: bool },
 }
 

@@ -17,6 +17,7 @@ use crate::sync::watched::{bounded, park_before, watch};
 
 use super::Table;
 
+mod contest;
 mod expiry;
 mod lowering;
 

@@ -13,9 +13,6 @@ use crate::sync::{AtomicU64, Ordering};
 
 use super::{Model, Shared, State, Thread, key};
 
-/// No thread makes more accesses than this. No two states of a run are the same, so one that never
-/// ended would pass any bound.
-const ACCESSES_MAX: usize = 200;
 /// A thread that runs while all others are stopped makes no more than this.
 const ALONE_MAX: usize = 200;
 const THREADS_MAX: usize = 4;
@@ -226,7 +223,7 @@ impl<'m> Search<'m> {
     /// Finds out where a thread is that has observed these values.
     fn local(&mut self, thread: usize, parent: u32, seen: u64, observed: Vec<u64>) -> u32 {
         let accesses = observed.len();
-        assert!(accesses <= ACCESSES_MAX, "a run does not end");
+        assert!(accesses <= self.model.accesses, "a run does not end");
         let body = &self.model.threads[thread];
         let next = interleave::resume(observed, || body(self.shared));
         self.locals[thread].push(Local { parent, seen, accesses, next, children: Vec::new() });

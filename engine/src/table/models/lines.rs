@@ -90,6 +90,7 @@ fn eviction_from_any_line_charges_each_its_own() {
             assert!(at.charged(coming) <= 1 && at.charged(victim) <= 2);
         });
         let bound = if lines < 6 { PAIR } else { LARGE };
-        model.large().explore(bound, |end| assert_eq!(end.admitted(), 2));
+        // Two keys take one place from each other at most as often as each has places.
+        model.large().within(1_000).explore(bound, |end| assert_eq!(end.admitted(), 2));
     }
 }

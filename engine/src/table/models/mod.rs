@@ -50,6 +50,10 @@ const CROWD: Option<usize> = Some(1);
 /// No bound.
 const COMPLETE: Option<usize> = None;
 
+/// No thread makes more accesses than this, unless the model says otherwise. No two states of a run are the same, so one
+/// that never ended would pass any bound.
+const ACCESSES_MAX: usize = 200;
+
 /// What the threads of a model share.
 struct Shared {
     table: Table<Values>,
@@ -133,6 +137,9 @@ struct Model {
     always: Vec<Check>,
     #[cfg_attr(loom, expect(dead_code, reason = "loom's bound is its own"))]
     large: bool,
+    /// No thread makes more accesses than this.
+    #[cfg_attr(loom, expect(dead_code, reason = "loom's bound is its own"))]
+    accesses: usize,
 }
 
 /// A moment of a run.
@@ -152,6 +159,7 @@ impl Model {
             threads: Vec::new(),
             always: Vec::new(),
             large: false,
+            accesses: ACCESSES_MAX,
         }
     }
 
@@ -229,6 +237,12 @@ impl Model {
     /// steps reaches are visited, and more in runs by hand.
     fn large(self) -> Self {
         Self { large: true, ..self }
+    }
+
+    /// No thread makes more accesses than this, in place of [`ACCESSES_MAX`]: fewer, so that a search of runs that
+    /// do not end fails before it is out of memory, or more, where the key has many places.
+    fn within(self, accesses: usize) -> Self {
+        Self { accesses, ..self }
     }
 
     fn shared(&self) -> Shared {

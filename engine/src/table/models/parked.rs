@@ -4,12 +4,17 @@ use crate::KeyHash;
 use crate::sync::Ordering;
 
 use super::super::bits::{Tag, Word};
-use super::{Model, NOW, PAIR, Shared, check, key, slot_of};
+use super::{Model, NOW, PAIR, Shared, TRIO, check, key, slot_of};
 
 /// Publishes an intent for the key in the first slot of its home line, labels it if told so, and
 /// stops, as a thread parked there would.
 fn abandon(shared: &Shared, key: KeyHash, labelled: bool) -> u64 {
-    let slot = slot_of(shared, key, 0, 0);
+    abandon_in(shared, key, 0, labelled)
+}
+
+/// As [`abandon`], in a slot of the home line.
+fn abandon_in(shared: &Shared, key: KeyHash, slot: usize, labelled: bool) -> u64 {
+    let slot = slot_of(shared, key, 0, slot);
     let word = Word(slot.word.load(Ordering::Acquire));
     let tag = slot.tag.load(Ordering::Acquire);
     let generation = Tag(tag).generation().next();
@@ -58,6 +63,51 @@ fn two_keys_share_what_an_abandoned_claim_left() {
             assert_eq!((end.charged(left), end.charged(right)), (1, 1));
         });
     }
+}
+
+/// Parked threads' intents in both slots of a line.
+fn abandoned_line(labelled: bool) -> Model {
+    Model::of(1).setup(move |s| {
+        for (slot, parked) in [key(8), key(9)].into_iter().enumerate() {
+            abandon_in(s, parked, slot, labelled);
+        }
+    })
+}
+
+/// Two threads of different keys do not take one slot from each other while there is another.
+#[test]
+fn two_keys_share_what_two_abandoned_claims_left() {
+    for labelled in [false, true] {
+        let (left, right) = (key(1), key(2));
+        let model = abandoned_line(labelled).checks(left, 1).checks(right, 1);
+        model.within(40).explore(PAIR, move |end| {
+            assert_eq!((end.admitted(), end.evicted()), (2, 0));
+            assert_eq!((end.charged(left), end.charged(right)), (1, 1));
+        });
+    }
+}
+
+/// Takes over whatever claim is under way in a slot of the home line, and stops.
+fn displace(shared: &Shared, key: KeyHash, slot: usize) -> u64 {
+    let slot = slot_of(shared, key, 0, slot);
+    let word = Word(slot.word.load(Ordering::Acquire));
+    if word.is_claimed() && !word.is_free() {
+        let intent = Word::intent(key, word.generation().next());
+        let _ = slot.word.compare_exchange(word.0, intent.0, Ordering::Release, Ordering::Relaxed);
+    }
+    0
+}
+
+/// More keys than slots, none of them live: the one that has each slot taken from it is charged in the end, or
+/// gives way and counts as evicted.
+#[test]
+fn a_key_that_loses_each_slot_is_decided() {
+    let coming = key(1);
+    let model = abandoned_line(false).checks(coming, 1);
+    let model = model.thread(|s| displace(s, key(2), 0)).thread(|s| displace(s, key(3), 1));
+    model.within(40).explore(TRIO, move |end| {
+        assert_eq!((end.result(0), end.charged(coming) + end.evicted()), (1, 1));
+    });
 }
 
 /// Two claimers of the very key that is parked.
