@@ -219,7 +219,7 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// changes.
     ///
     /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations, sets
-    /// ([`LimitSet`](crate::LimitSet)), `acquire` and its kind, [`Limiter::check_with`] and the layers of the feature `tower`
+    /// ([`LimitSet`](crate::LimitSet)), `acquire` and its kind, [`Limiter::with_quota`] and the layers of the feature `tower`
     /// never do: they ask the key's word, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst. The share of one thread follows

@@ -7,7 +7,7 @@
 use core::cell::Cell;
 
 use crate::decision::Decision;
-use crate::gcra::{Bucket, Gcra, TAU_MAX, Tat, View};
+use crate::gcra::{Bucket, Gcra, TAU_MAX, Tat, Terms, View};
 use crate::key::KeyHash;
 #[cfg(feature = "std")]
 use crate::lease::Leases;
@@ -43,7 +43,7 @@ impl ChargeDenied {
     }
 
     /// The TAT after a denial; `None` when it stays. What never fits is not charged.
-    fn charge(self, view: &View, cost: u64) -> Option<u64> {
+    pub(crate) fn charge<T: Terms>(self, view: &View<T>, cost: u64) -> Option<u64> {
         let View { gcra, tat, now, .. } = view;
         let charged = Algorithm::charge(gcra, *tat, *now, cost).filter(|_| gcra.can_fit(cost))?;
         let charged = charged.min(now + self.ceiling(gcra.tau()));

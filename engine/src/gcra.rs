@@ -12,6 +12,7 @@
 
 mod fractional;
 mod scale;
+mod terms;
 mod view;
 
 use core::time::Duration;
@@ -23,8 +24,9 @@ use crate::rule::{Algorithm, Saves};
 use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Update};
 
-pub(crate) use fractional::Fractional;
-pub(crate) use scale::Scale;
+use fractional::Fractional;
+pub use scale::Scale;
+pub(crate) use terms::{Plans, Scaled, Terms, given};
 #[cfg(feature = "std")]
 pub(crate) use view::Time;
 pub(crate) use view::{Bucket, View};
@@ -130,7 +132,6 @@ impl Gcra {
     }
 
     /// Nothing is admitted.
-    #[cfg(feature = "std")]
     pub(crate) fn blocked(scale: Scale) -> Self {
         Self::without_rate(&Quota::blocked(), scale)
     }
@@ -146,12 +147,6 @@ impl Gcra {
         let debt = debt.saturating_sub(downtime);
         let nanos = u64::try_from(debt.as_nanos()).unwrap_or(u64::MAX);
         Some(charge(0, now, self.scale.to_units(nanos)))
-    }
-
-    /// Whether the interval was, or may have been, rounded up to a whole unit.
-    #[inline]
-    pub(crate) const fn is_rounded(&self) -> bool {
-        self.rounded
     }
 
     /// The emission interval T, in units.

@@ -8,7 +8,7 @@ use crate::counter::ShardedCounter;
 use crate::counter::SubWindowCounter;
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
-use crate::limit::Limit;
+use crate::limit::{Limit, Subject};
 use crate::observer::Observer;
 use crate::reserve::Reservation;
 use crate::rule::Rule;
@@ -37,7 +37,7 @@ macro_rules! lends {
             /// # Errors
             /// The denial when the units do not fit.
             pub fn reserve(&self, cost: u64) -> Result<Reservation<'_>, Decision> {
-                Reservation::borrowed(self, KEY, cost)
+                Reservation::borrowed(self, Subject::from(KEY), cost)
             }
 
             /// As `reserve`, for a reservation that goes with a task: it keeps the limit alive.

@@ -7,6 +7,7 @@ use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::key::{KeyHash, KeyHasher};
 use crate::keyless;
+use crate::quota::Quota;
 
 /// A limit that can be part of a [`LimitSet`](crate::LimitSet) and lend to a
 /// [`Reservation`](crate::Reservation), whatever its algorithm.
@@ -34,28 +35,28 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     /// What a check of `cost` would find, without charging anything: what is left where it fits,
     /// else the denial. A `cost` of 0 is a peek.
     #[doc(hidden)]
-    fn look(&self, key: KeyHash, cost: u64, now: Timestamp) -> Decision;
+    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
 
     /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit that charges
     /// denied checks charges a denial.
     #[doc(hidden)]
-    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt);
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
 
     /// Charges the denial of a look at `cost`, if the limit charges denied checks and the cost still does not
     /// fit; the denial then.
     #[doc(hidden)]
-    fn deny(&self, _key: KeyHash, _cost: u64, _now: Timestamp) -> Option<Decision> {
+    fn deny(&self, _whom: Subject<'_>, _cost: u64, _now: Timestamp) -> Option<Decision> {
         None
     }
 
     /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
     /// and tells what is left.
     #[doc(hidden)]
-    fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision;
+    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision;
 
     /// Charges `cost` units whether or not they fit, and tells what is left.
     #[doc(hidden)]
-    fn take_anyway(&self, key: KeyHash, cost: u64) -> Decision;
+    fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision;
 
     /// In what time all that the limit admits at once is granted anew, which clients are told; `None` where it
     /// never is, or not always the same.
@@ -69,6 +70,20 @@ pub trait Limit: Send + Sync + sealed::Sealed {
 
 pub(crate) mod sealed {
     pub trait Sealed {}
+}
+
+/// Who is asked for, and under which quota: one that was given with the call, or the limit's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject<'q> {
+    pub(crate) key: KeyHash,
+    pub(crate) quota: Option<&'q Quota>,
+}
+
+/// Under the limit's own rule.
+impl From<KeyHash> for Subject<'_> {
+    fn from(key: KeyHash) -> Self {
+        Self { key, quota: None }
+    }
 }
 
 /// Proof of one charge: what it left in the key's word or the number of its sub-window, or that there was none.
@@ -92,14 +107,14 @@ impl Receipt {
 /// Makes of a charge of `cost` units one of `actual`, and tells what is left.
 pub(crate) fn settle(
     limit: &dyn Limit,
-    key: KeyHash,
+    whom: Subject<'_>,
     cost: u64,
     receipt: Receipt,
     actual: u64,
 ) -> Decision {
     match actual.cmp(&cost) {
-        Ordering::Greater => limit.take_anyway(key, actual - cost),
-        Ordering::Less => limit.give_back(key, cost - actual, receipt),
-        Ordering::Equal => limit.look(key, 0, limit.now()),
+        Ordering::Greater => limit.take_anyway(whom, actual - cost),
+        Ordering::Less => limit.give_back(whom, cost - actual, receipt),
+        Ordering::Equal => limit.look(whom, 0, limit.now()),
     }
 }

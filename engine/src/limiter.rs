@@ -10,6 +10,7 @@ mod many;
 pub(crate) mod models;
 mod receipts;
 mod restore;
+mod with_quota;
 
 use crate::acquire::Waiters;
 use crate::builder::LimiterBuilder;
@@ -21,6 +22,8 @@ use crate::overflow::{Event, OverflowCounts, OverflowPolicy, answer};
 use crate::quota::Quota;
 use crate::rule::{Algorithm, Leasing, Rule};
 use crate::table::{Missed, Table, Update};
+
+pub use with_quota::WithQuota;
 
 type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 
@@ -58,7 +61,7 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///   units as used. Both describe the key's word at a moment during the call. Where told debt has
 ///   taken the word beyond the burst, [`Limiter::peek`] says so and leaves this thread's lease out,
 ///   from which a check may still be admitted.
-/// * [`Limiter::check_with`] and the charging of debt look at the word alone; so does
+/// * [`Limiter::with_quota`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.
 /// * When a key is forgotten, its leases are void until the word has grown past them; then what is used of

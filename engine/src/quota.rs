@@ -5,7 +5,7 @@ use core::num::NonZeroU64;
 use core::time::Duration;
 
 use crate::denied::{Beside, ChargeDenied};
-use crate::gcra::Gcra;
+use crate::gcra::{self, Gcra, Scaled};
 #[cfg(feature = "std")]
 use crate::lease::Leases;
 use crate::rule::{Rule, sealed};
@@ -15,7 +15,7 @@ use crate::rule::{Rule, sealed};
 /// The constructors name the period; the burst equals the count until [`Quota::burst`] sets it.
 /// A quota is a plain value: whether it can be enforced is checked where it meets a limiter
 /// ([`LimiterBuilder::build`](crate::LimiterBuilder::build) and
-/// [`Limiter::check_with`](crate::Limiter::check_with)), see [`QuotaError`] for the ranges.
+/// [`Limiter::with_quota`](crate::Limiter::with_quota)), see [`QuotaError`] for the ranges.
 ///
 /// [`Quota::blocked`], made also by a count or a strict limit of 0, denies every cost above 0;
 /// [`Quota::unlimited`] admits every cost.
@@ -211,9 +211,14 @@ impl sealed::Sealed for Quota {}
 impl Rule for Quota {
     type Algorithm = Gcra;
     type Leases = Beside;
+    type Given<'a> = Scaled;
 
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)
+    }
+
+    fn given<'a>(gcra: &'a Gcra, quota: &'a Self) -> Option<Scaled> {
+        Some(gcra::given(gcra, quota))
     }
 
     fn window(&self, _: &Gcra) -> Option<Duration> {

@@ -6,9 +6,10 @@ use core::fmt;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash};
-use crate::limit::{Limit, Receipt, settle};
+use crate::limit::{Limit, Receipt, Subject, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
+use crate::quota::Quota;
 use crate::rule::Rule;
 
 /// Units taken from a key until it is known how many are used; from [`Limiter::reserve`].
@@ -70,6 +71,8 @@ use crate::rule::Rule;
 pub struct Reservation<'l> {
     limit: Lender<'l>,
     key: KeyHash,
+    /// Given with the call.
+    quota: Option<Quota>,
     cost: u64,
     receipt: Receipt,
     decision: Decision,
@@ -77,13 +80,14 @@ pub struct Reservation<'l> {
 }
 
 /// Whom the units are from.
-enum Lender<'l> {
+#[derive(Clone)]
+pub(crate) enum Lender<'l> {
     Borrowed(&'l dyn Limit),
     Shared(Arc<dyn Limit>),
 }
 
 impl Lender<'_> {
-    fn limit(&self) -> &dyn Limit {
+    pub(crate) fn limit(&self) -> &dyn Limit {
         match self {
             Self::Borrowed(limit) => *limit,
             Self::Shared(limit) => &**limit,
@@ -106,7 +110,7 @@ where
     /// The denial when the units do not fit; nothing is charged then, unless the limiter
     /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
-        Reservation::borrowed(self, self.hash(key), cost)
+        Reservation::borrowed(self, Subject::from(self.hash(key)), cost)
     }
 
     /// As [`Limiter::reserve`], for a reservation that goes with a task: it keeps the limiter
@@ -132,22 +136,22 @@ where
 impl<'l> Reservation<'l> {
     pub(crate) fn borrowed(
         limit: &'l dyn Limit,
-        key: KeyHash,
+        whom: Subject<'_>,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Borrowed(limit), key, cost)
+        Self::take(Lender::Borrowed(limit), whom, cost)
     }
 
     pub(crate) fn shared(limit: Arc<dyn Limit>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
-        Self::take(Lender::Shared(limit), key, cost)
+        Self::take(Lender::Shared(limit), Subject::from(key), cost)
     }
 
-    fn take(limit: Lender<'l>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
+    fn take(limit: Lender<'l>, whom: Subject<'_>, cost: u64) -> Result<Self, Decision> {
         let lender = limit.limit();
-        let (decision, receipt) = lender.take(key, cost, lender.now());
+        let (decision, receipt) = lender.take(whom, cost, lender.now());
         // Before anybody hears of it: an observer that panics does not keep what was taken.
-        let open = decision.is_allowed();
-        let taken = Self { limit, key, cost, receipt, decision, open };
+        let (open, Subject { key, quota }) = (decision.is_allowed(), whom);
+        let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };
         taken.limit.limit().tell(key, cost, &decision);
         if open { Ok(taken) } else { Err(decision) }
     }
@@ -178,7 +182,8 @@ impl<'l> Reservation<'l> {
 
     fn settle(&mut self, actual: u64) -> Decision {
         self.open = false;
-        settle(self.limit.limit(), self.key, self.cost, self.receipt, actual)
+        let whom = Subject { key: self.key, quota: self.quota.as_ref() };
+        settle(self.limit.limit(), whom, self.cost, self.receipt, actual)
     }
 }
 

@@ -1,13 +1,16 @@
 //! What a limiter enforces, and what an algorithm has to provide for that.
 
+use core::convert::Infallible;
 use core::fmt::Debug;
+use core::marker::PhantomData;
 use core::time::Duration;
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::denied::ChargeDenied;
+use crate::gcra::{Bucket, Gcra, Scale, View};
 use crate::key::KeyHash;
-use crate::quota::QuotaError;
+use crate::quota::{Quota, QuotaError};
 use crate::snapshot::{SavedState, SnapshotKind};
 use crate::table::{State, Table, Update};
 
@@ -31,6 +34,9 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// What decides beside a key's word: leases of hot keys, or the charging of denied checks.
     #[doc(hidden)]
     type Leases: Leasing<Self::Algorithm>;
+    /// A quota given with the call, on this rule's values.
+    #[doc(hidden)]
+    type Given<'a>: Bucket<State = <Self::Algorithm as Algorithm>::State>;
 
     /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
     /// `now` is the present reading of the limiter's clock.
@@ -44,6 +50,12 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// Compiles the rule.
     #[doc(hidden)]
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
+
+    /// A quota given with the call; `None` where the rule knows none.
+    #[doc(hidden)]
+    fn given<'a>(_algorithm: &'a Self::Algorithm, _quota: &'a Quota) -> Option<Self::Given<'a>> {
+        None
+    }
 
     /// The time in which all that fits at once is granted anew, which clients are told; `None`
     /// where it never is, or not always the same.
@@ -178,5 +190,61 @@ impl<A: Algorithm> Leasing<A> for NoLeases {
 
     fn lowered(&self, _: &A, _: KeyHash, _: u64) {
         match *self {}
+    }
+}
+
+/// The given quota of rules that know none: there is no value of this type.
+#[derive(Debug)]
+pub struct NoGiven<S>(Infallible, PhantomData<S>);
+
+impl<S: State + Debug + Send + Sync + 'static> Bucket for NoGiven<S> {
+    type Terms = Gcra;
+
+    fn scale(&self) -> Scale {
+        match self.0 {}
+    }
+
+    fn view(&self, _: u64, _: u64) -> View {
+        match self.0 {}
+    }
+}
+
+impl<S: State + Debug + Send + Sync + 'static> Algorithm for NoGiven<S> {
+    type State = S;
+
+    fn state(&self) -> S {
+        match self.0 {}
+    }
+
+    fn instant(&self, _: Timestamp) -> u64 {
+        match self.0 {}
+    }
+
+    fn admit(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn charge(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn refund(&self, _: u64, _: u64, _: u64) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn give_back(&self, _: u64, _: u64, _: u64, _: u64) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn reset(&self, _: u64, _: u64) -> Option<u64> {
+        match self.0 {}
+    }
+
+    fn can_fit(&self, _: u64) -> bool {
+        match self.0 {}
+    }
+
+    fn answer(&self, _: Update, _: u64) -> Decision {
+        match self.0 {}
     }
 }

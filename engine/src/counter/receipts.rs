@@ -5,8 +5,7 @@ use core::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::key::KeyHash;
-use crate::limit::{Limit, Receipt, sealed::Sealed};
+use crate::limit::{Limit, Receipt, Subject, sealed::Sealed};
 
 #[cfg(feature = "std")]
 use super::ShardedCounter;
@@ -20,13 +19,13 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, _: KeyHash, cost: u64, now: Timestamp) -> Decision {
+    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         self.window.look(cost, Span::instant(now.as_nanos()))
     }
 
-    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(key, 0, now), Receipt::NOTHING);
+            return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         let now = Span::instant(now.as_nanos());
         match self.window.take(cost, cost, now) {
@@ -38,14 +37,14 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         }
     }
 
-    fn give_back(&self, _: KeyHash, cost: u64, receipt: Receipt) -> Decision {
+    fn give_back(&self, _: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
         if let Some(index) = receipt.charged() {
             self.window.ring.give_back(index, cost);
         }
         self.peek()
     }
 
-    fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
+    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.charge(cost)
     }
 
@@ -64,13 +63,13 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, _: KeyHash, cost: u64, now: Timestamp) -> Decision {
+    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         self.shards.look(cost, Span::instant(now.as_nanos()))
     }
 
-    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(key, 0, now), Receipt::NOTHING);
+            return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         let (seat, shard) = self.seat();
         let now = Span::instant(now.as_nanos());
@@ -78,14 +77,14 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         (decision, Receipt::new(charged))
     }
 
-    fn give_back(&self, _: KeyHash, cost: u64, receipt: Receipt) -> Decision {
+    fn give_back(&self, _: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
         if let Some(index) = receipt.charged() {
             self.shards.source.ring.give_back(index, cost);
         }
         self.peek()
     }
 
-    fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
+    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.charge(cost)
     }
 

@@ -20,6 +20,13 @@
 //! the next but one at most once, after which it stands on edges. The burst tolerance has room for that,
 //! so a burst is admitted whole wherever it begins; a unit more does not fit since `T >= 4`.
 //!
+//! # Giving back
+//! What is given back of a TAT in cell `k` is the distance from the edge of `k` down to that of `k - c`: the TAT
+//! is then where it would be had the units never been charged, whatever was charged after them. It keeps its
+//! distance from the edge of its cell, or comes to stand on the next edge where its cell is too short for that. So
+//! `c` charges less than it was takes at most `c * T`, of the way that counts from the edge of its cell as `k * T`,
+//! and rounding does not add up here either: `n` units that are kept take more than `n * T - 1`.
+//!
 //! Between quotas that share a word each change of quota may round anew, by less than a unit.
 
 use crate::clock::Timestamp;
@@ -28,7 +35,7 @@ use crate::quota::Quota;
 use crate::rule::Algorithm;
 use crate::table::Update;
 
-use super::{Gcra, Scale, TAU_MAX, Tat, enforceable};
+use super::{Gcra, Scale, TAT_MAX, TAU_MAX, Tat, enforceable, lowered};
 
 /// Binary digits of an emission interval behind the point: it is off by at most 2^-32 units, below 10^-10
 /// of the shortest.
@@ -48,7 +55,7 @@ pub struct Fractional {
     /// `floor(2^96 / interval)`, below 2^62.
     reciprocal: u64,
     /// Burst tolerance in units: `ceil(burst * T) + 1`.
-    tau: u64,
+    pub(super) tau: u64,
 }
 
 impl Fractional {
@@ -61,11 +68,6 @@ impl Fractional {
         }
         let (period, count) = enforceable(quota).ok()??;
         Some(Self::new(rounded, period, count))
-    }
-
-    /// The quota with its interval rounded up to a whole unit.
-    pub(crate) const fn rounded(&self) -> &Gcra {
-        &self.rounded
     }
 
     #[inline(never)]
@@ -117,6 +119,43 @@ impl Fractional {
         (charged - now <= self.tau).then_some(charged)
     }
 
+    /// As [`Gcra::admit_by`].
+    pub(super) fn admit_by(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Option<u64> {
+        if cost > self.rounded.burst {
+            return None;
+        }
+        let start = tat.max(now);
+        let charged = start + self.charge(start, cost);
+        let latest = (now + self.tau).saturating_add(max_wait).min(TAT_MAX);
+        (charged <= latest).then_some(charged)
+    }
+
+    /// As [`Gcra::answer_by`].
+    pub(super) fn answer_by(&self, update: Update, cost: u64, max_wait: u64) -> Decision {
+        match update {
+            Update::Unchanged { found, now } if cost > 0 && cost <= self.rounded.burst => {
+                self.denied(found.max(now), now, cost, max_wait)
+            }
+            update => self.answer(update, cost),
+        }
+    }
+
+    /// How far `cost` units lie below `tat`.
+    fn returned(&self, tat: u64, cost: u64) -> u64 {
+        let cell = self.cell(tat);
+        edge(self.interval, cell) - edge(self.interval, cell.saturating_sub(cost))
+    }
+
+    /// The TAT after `cost` was given back, never below fresh; `None` when there is nothing to change.
+    pub(super) fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
+        lowered(tat, now, self.returned(tat, cost))
+    }
+
+    /// As [`Gcra::give_back`].
+    pub(super) fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        lowered(tat, now, self.returned(tat, cost).min(charged.saturating_sub(now)))
+    }
+
     /// Units of cost that fit at once at `now` beside `tat`.
     #[inline]
     fn tokens(&self, tat: u64, now: u64) -> u64 {
@@ -128,9 +167,11 @@ impl Fractional {
         self.cell(edge(self.interval, cell) + room) - cell
     }
 
-    /// The answer to a check of `cost`, at least 1, that found `tat` and was denied.
-    fn denied(&self, tat: u64, now: u64, cost: u64) -> Decision {
-        let missing = tat + self.charge(tat, cost) - now - self.tau;
+    /// The answer to a check of `cost`, at least 1, that found `tat`, not before `now`, and was denied a start
+    /// at most `max_wait` later.
+    fn denied(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Decision {
+        let wait = (tat + self.charge(tat, cost) - now).saturating_sub(self.tau);
+        let missing = wait.saturating_sub(max_wait).max(1);
         let scale = self.rounded.scale;
         let (wait, reset) = (scale.to_nanos(missing), scale.to_nanos(tat - now));
         Decision::denied(self.rounded.burst, self.tokens(tat, now), wait, reset)
@@ -154,8 +195,14 @@ impl Fractional {
 /// burst: far from wrapping.
 #[inline]
 fn edge(interval: u64, cell: u64) -> u64 {
+    edge_of(interval, u128::from(cell)) as u64
+}
+
+/// As [`edge`], of a cell below 2^75, where it may lie beyond 64 bits.
+#[inline]
+fn edge_of(interval: u64, cell: u128) -> u128 {
     const ROUND_UP: u128 = (1 << FRACTION_BITS) - 1;
-    ((u128::from(cell) * u128::from(interval) + ROUND_UP) >> FRACTION_BITS) as u64
+    (cell * u128::from(interval) + ROUND_UP) >> FRACTION_BITS
 }
 
 impl Algorithm for Fractional {
@@ -176,15 +223,22 @@ impl Algorithm for Fractional {
     }
 
     fn charge(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        Algorithm::charge(&self.rounded, tat, now, cost)
+        let start = tat.max(now);
+        let cell = self.cell(start);
+        // Beyond the end of time, which is where the charge ends then, edges are not told.
+        let cost = cost.min(TAT_MAX);
+        let debt = edge_of(self.interval, u128::from(cell) + u128::from(cost))
+            - u128::from(edge(self.interval, cell));
+        let charged = (u128::from(start) + debt).min(u128::from(TAT_MAX)) as u64;
+        (charged > start).then_some(charged)
     }
 
     fn refund(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        self.rounded.refund(tat, now, cost)
+        self.refund(tat, now, cost)
     }
 
     fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
-        self.rounded.give_back(tat, now, cost, charged)
+        self.give_back(tat, now, cost, charged)
     }
 
     fn reset(&self, tat: u64, now: u64) -> Option<u64> {
@@ -207,7 +261,7 @@ impl Algorithm for Fractional {
             Update::Unchanged { found, now } if cost == 0 || cost > self.rounded.burst => {
                 self.looked(found, now, cost)
             }
-            Update::Unchanged { found, now } => self.denied(found, now, cost),
+            Update::Unchanged { found, now } => self.denied(found, now, cost, 0),
             Update::Full { .. } => self.rounded.answer(update, cost),
         }
     }

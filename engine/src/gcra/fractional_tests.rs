@@ -5,8 +5,9 @@ use core::time::Duration;
 use proptest::prelude::*;
 
 use super::{Fractional, LEAST, MOST};
-use crate::gcra::{Gcra, NOW_MAX};
+use crate::gcra::{Gcra, NOW_MAX, TAT_MAX};
 use crate::quota::Quota;
+use crate::rule::Algorithm;
 
 /// A quota of so many units in some nanoseconds, in units of one nanosecond.
 fn fractional(period: u64, count: u64, burst: u64) -> Option<Fractional> {
@@ -52,6 +53,51 @@ proptest! {
             prop_assert!(way + u128::from(count) > exact, "{units} units too fast");
             // 2^-32 of a unit for each unit charged is far below another unit.
             prop_assert!(waited || way < exact + 3 * u128::from(count), "{units} units too slow");
+        }
+    }
+
+    /// Nor when units are given back, of the last charge or of earlier ones: those that are kept take more than n * T - 1,
+    /// and without waiting less than n * T + 2.
+    #[test]
+    fn giving_back_never_adds_up(
+        (period, count, it) in fractionals(),
+        start in 0..NOW_MAX,
+        steps in prop::collection::vec((0_u64..9, 0_u64..9, prop_oneof![3 => Just(0), 1 => 0_u64..50]), 1..300),
+    ) {
+        let (mut at, mut units, mut waited) = (start, 0_u64, false);
+        for (cost, given_back, wait) in steps {
+            let given_back = given_back.min(units + cost);
+            at += it.charge(at, cost) + wait;
+            at -= it.returned(at, given_back);
+            units = units + cost - given_back;
+            waited |= wait > 0;
+            let way = i128::from(at) - i128::from(start);
+            let (way, exact) = (way * i128::from(count), i128::from(units) * i128::from(period));
+            prop_assert!(way + i128::from(count) > exact, "{units} units too fast");
+            prop_assert!(waited || way < exact + 3 * i128::from(count), "{units} units too slow");
+        }
+    }
+
+    /// Where the next edge is not in the way, a charge that is given back leaves no trace, and nowhere more than a unit.
+    #[test]
+    fn what_is_given_back_is_what_was_charged(
+        (_, _, it) in fractionals(),
+        start in 0..NOW_MAX,
+        cost in 0_u64..200,
+    ) {
+        let charged = start + it.charge(start, cost);
+        let left = charged - it.returned(charged, cost);
+        prop_assert!(left == start || left == start + 1, "{left} for {start}");
+        let again = left + it.charge(left, cost);
+        prop_assert_eq!(again - it.returned(again, cost), left);
+    }
+
+    #[test]
+    fn a_charge_of_any_size_ends_within_time((_, _, it) in fractionals(), start in 0..NOW_MAX, cost: u64) {
+        let charged = Algorithm::charge(&it, start, start, cost).unwrap_or(start);
+        prop_assert!(start <= charged && charged <= TAT_MAX);
+        if cost <= it.rounded.burst {
+            prop_assert_eq!(charged, start + it.charge(start, cost));
         }
     }
 

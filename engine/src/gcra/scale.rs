@@ -6,7 +6,7 @@ use super::NOW_MAX;
 
 /// How many units a nanosecond has, in both directions, as binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Scale {
+pub struct Scale {
     /// Units a nanosecond times 2^63, rounded down, below 2^63; 0 stands for exactly one unit, because a
     /// comparison with 0 needs no constant.
     units: u64,

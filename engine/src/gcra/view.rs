@@ -6,13 +6,19 @@ use core::time::Duration;
 use crate::clock::{Timestamp, saturating_nanos};
 use crate::rule::Algorithm;
 
-use super::{Fractional, Gcra, NOW_MAX, Scale, charge, raised};
+use super::{Gcra, NOW_MAX, Scale, Terms, charge, raised};
 
 /// Algorithms whose values are theoretical arrival times.
 pub trait Bucket: Algorithm {
+    /// What decides on a value once it is known as a TAT.
+    type Terms: Terms;
+
+    /// The scale of what is charged from here on.
+    fn scale(&self) -> Scale;
+
     /// The value, and a `now` that may be from before a change of the quota, in terms of the quota in
     /// force.
-    fn view(&self, value: u64, now: u64) -> View;
+    fn view(&self, value: u64, now: u64) -> View<Self::Terms>;
 }
 
 /// How the values of a quota count time.
@@ -42,14 +48,14 @@ impl Time {
 
 /// A key's value under the quota in force.
 #[derive(Clone, Copy, Debug)]
-pub struct View {
-    pub(crate) gcra: Gcra,
+pub struct View<T = Gcra> {
+    pub(crate) gcra: T,
     pub(crate) time: Time,
     pub(crate) tat: u64,
     pub(crate) now: u64,
 }
 
-impl View {
+impl<T: Terms> View<T> {
     /// How long before `now` a reading of the clock was, in units.
     pub(crate) fn since(&self, reading: Timestamp) -> u64 {
         self.now.saturating_sub(self.time.point(reading))
@@ -78,15 +84,14 @@ impl View {
 }
 
 impl Bucket for Gcra {
+    type Terms = Self;
+
+    fn scale(&self) -> Scale {
+        self.scale
+    }
+
     #[inline]
     fn view(&self, value: u64, now: u64) -> View {
         View { gcra: *self, time: Time::always(self.scale), tat: value, now }
-    }
-}
-
-impl Bucket for Fractional {
-    #[inline]
-    fn view(&self, value: u64, now: u64) -> View {
-        self.rounded().view(value, now)
     }
 }

@@ -3,71 +3,19 @@
 use core::time::Duration;
 
 use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
 #[cfg(feature = "std")]
 use crate::denied::Beside;
-use crate::denied::Check;
-use crate::gcra::{Bucket, Fractional, Gcra};
+use crate::gcra::Bucket;
 use crate::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::lease::{self, Leases, Seat};
 use crate::observer::Observer;
-use crate::quota::{Quota, QuotaError};
-use crate::rule::{Leasing as _, Rule};
+use crate::quota::Quota;
+use crate::rule::Rule;
 
-use super::{Limiter, State};
+use super::Limiter;
 
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    /// As [`Limiter::check_n`], under a quota given with the call. The key's debt is kept as a
-    /// duration, so calls with different quotas share it.
-    ///
-    /// A burst is exactly a burst. The quota is counted in this limiter's units of time: 1 ns where the
-    /// emission interval of its own quota is a whole number of nanoseconds, else up to 2 ns.
-    /// * An emission interval of more than 4 units (up to 10^8 each second, whatever the limiter's own
-    ///   quota) is kept on the average. Each charge is rounded, to a unit more or less, and so that the
-    ///   roundings cancel: the rate is off by less than 10^-6. For calls with one quota the
-    ///   guarantee of [`Limiter`] holds with an error of 3 units in `t - s`; each change from one quota
-    ///   to another on a key adds less than a unit.
-    /// * A shorter one is rounded up to a whole unit, so the quota is not exceeded and up to two times
-    ///   too slow.
-    ///
-    /// # Errors
-    /// When the quota can not be enforced; nothing is charged.
-    #[inline]
-    pub fn check_with(
-        &self,
-        key: impl Key,
-        cost: u64,
-        quota: &Quota,
-    ) -> Result<Decision, QuotaError> {
-        let key = self.hash(key);
-        let gcra = Gcra::in_scale(quota, self.algorithm().scale())?;
-        let now = self.clock.now();
-        let decision = if gcra.is_rounded() || self.leases.is_some() {
-            self.decide_given(quota, &gcra, key, cost, now)
-        } else {
-            self.decide_by_word(&gcra, key, cost, now, || self.clock.now())
-        };
-        Ok(self.heard(key, cost, decision))
-    }
-
-    /// Decides under a quota given with the call whose interval was rounded, or where denied checks may be
-    /// charged. Apart, so that others do not carry its registers.
-    #[inline(never)]
-    fn decide_given(
-        &self,
-        quota: &Quota,
-        rounded: &Gcra,
-        key: KeyHash,
-        cost: u64,
-        now: Timestamp,
-    ) -> Decision {
-        match Fractional::of(quota, rounded) {
-            Some(fractional) => self.decide_charging(&fractional, key, cost, now),
-            None => self.decide_charging(rounded, key, cost, now),
-        }
-    }
-
     /// The quota that is enforced: [`Limiter::rule`].
     #[must_use]
     pub fn quota(&self) -> Quota {
@@ -76,21 +24,6 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 }
 
 impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Decides under a quota given with the call, and charges it if denied checks are charged.
-    pub(super) fn decide_charging<A: Bucket<State = State<R>>>(
-        &self,
-        algorithm: &A,
-        key: KeyHash,
-        cost: u64,
-        now: Timestamp,
-    ) -> Decision {
-        let Some(denied) = self.leases.as_ref().and_then(R::Leases::denied) else {
-            return self.decide_by_word(algorithm, key, cost, now, || self.clock.now());
-        };
-        let (now, reread) = (self.instant(now), || self.instant_now());
-        denied.decide_charging(algorithm, Check { table: &self.table, key, cost, now, reread })
-    }
-
     /// For limiters with a [`Quota`] or a `LiveQuota`: charges debt that was consumed elsewhere at time `at`, whether or not
     /// it fits. Debt that has drained since `at` on a key that was idle is not charged again. Debt may exceed the
     /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
@@ -159,7 +92,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 
 #[cfg(all(test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &Gcra) {
+    pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &crate::gcra::Gcra) {
         (&self.table, self.algorithm())
     }
 
@@ -178,7 +111,7 @@ impl<C: Clock> Limiter<Quota, C> {
         leases: Option<Leases>,
     ) -> Self {
         Self::from_parts(super::Parts {
-            algorithm: Gcra::exact(&rule).expect("the quota can be enforced"),
+            algorithm: crate::gcra::Gcra::exact(&rule).expect("the quota can be enforced"),
             rule,
             hasher: crate::key::KeyHasher::rapid(1),
             clock,

@@ -5,14 +5,14 @@ use core::cell::Cell;
 use crate::acquire::{Granted, Timer, Turn, Wait, line};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
-use crate::gcra::{Bucket, View};
+use crate::gcra::{Bucket, Terms as _, View, lowered};
 use crate::key::{Key, KeyHash};
 use crate::observer::Observer;
 use crate::overflow::answer;
-use crate::rule::Rule;
+use crate::rule::{Algorithm as _, Rule};
 use crate::table::Update;
 
-use super::Limiter;
+use super::{Limiter, State};
 
 /// What a turn has charged to a key.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,8 @@ pub struct Charge {
     key: KeyHash,
     /// The value it left.
     charged: u64,
-    cost: u64,
+    /// The debt that it made, in units of the quota in force.
+    units: u64,
 }
 
 /// What became of an attempt to charge.
@@ -113,11 +114,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Result<Turn<'_, Self>, Decision> {
-        let key = self.hash(key);
-        let turn = self.line_up(key, cost, &wait.into());
-        let decision = turn.as_ref().map_or_else(|denied| *denied, Turn::decision);
-        let _ = self.heard(key, cost, decision);
-        turn
+        self.enqueue_under(self.algorithm(), self.hash(key), cost, &wait.into())
     }
 
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many wait on this limiter, that is, hold a turn that
@@ -133,16 +130,36 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.waiters.max()
     }
 
-    fn line_up(&self, key: KeyHash, cost: u64, wait: &Wait) -> Result<Turn<'_, Self>, Decision> {
+    /// [`Limiter::enqueue`] under this quota.
+    pub(super) fn enqueue_under<B: Bucket<State = State<R>>>(
+        &self,
+        bucket: &B,
+        key: KeyHash,
+        cost: u64,
+        wait: &Wait,
+    ) -> Result<Turn<'_, Self>, Decision> {
+        let turn = self.line_up(bucket, key, cost, wait);
+        let decision = turn.as_ref().map_or_else(|denied| *denied, Turn::decision);
+        let _ = self.heard(key, cost, decision);
+        turn
+    }
+
+    fn line_up<B: Bucket<State = State<R>>>(
+        &self,
+        bucket: &B,
+        key: KeyHash,
+        cost: u64,
+        wait: &Wait,
+    ) -> Result<Turn<'_, Self>, Decision> {
         let reading = self.clock.now();
-        let denied = match self.place(key, cost, reading, wait, None) {
+        let denied = match self.place(bucket, key, cost, reading, wait, None) {
             Placed::At(_, granted) => return Ok(Turn::new(self, granted, None)),
             Placed::Refused(denied) => return Err(denied),
             Placed::TooLate(denied) if wait.longest(reading).is_zero() => return Err(denied),
             Placed::TooLate(denied) => denied,
         };
         let Some(seat) = self.waiters.enter() else { return Err(denied) };
-        match self.place(key, cost, reading, wait, Some(wait)) {
+        match self.place(bucket, key, cost, reading, wait, Some(wait)) {
             Placed::At(units, granted) => {
                 Ok(Turn::new(self, granted, Some(seat).filter(|_| units > 0)))
             }
@@ -151,17 +168,19 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Charges `cost` for a start as far after the reading as `longest` says; `None` for one at once.
-    fn place(
+    fn place<B: Bucket<State = State<R>>>(
         &self,
+        bucket: &B,
         key: KeyHash,
         cost: u64,
         reading: Timestamp,
         wait: &Wait,
         longest: Option<&Wait>,
     ) -> Placed {
-        let (bucket, home) = (self.algorithm(), self.table.home(key));
-        let longest =
-            |view: &View| longest.map_or(0, |it| it.longest_units(reading, view.gcra.scale()));
+        let home = self.table.home(key);
+        let longest = |view: &View<B::Terms>| {
+            longest.map_or(0, |it| it.longest_units(reading, view.gcra.scale()))
+        };
         // By what the place was taken, and the TAT that it made; the last update counts.
         let taken = Cell::new(None);
         let admit = |value, now| {
@@ -179,7 +198,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
             let late = if units > 0 { view.since(reading) } else { 0 };
             let start = wait.start(reading, units + late, gcra.scale());
             let decision = gcra.answer(Update::Written { before: tat, now }, cost);
-            let charge = Some(Charge { key, charged, cost });
+            let charge = Some(Charge { key, charged, units: charged - tat.max(now) });
             return Placed::At(units, Granted { charge, start, decision });
         }
         let decision = answer(&self.table, bucket, key, update, cost);
@@ -205,13 +224,13 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> line::Sealed for Limiter
         &self.clock
     }
 
-    fn take_back(&self, Charge { key, charged, cost }: Charge) -> bool {
+    fn take_back(&self, Charge { key, charged, units }: Charge) -> bool {
         // A word that is what this charge made has nobody behind it.
         let last = |value, now| {
             let view = self.algorithm().view(value, now);
             // After a change the value stands for another TAT, which others may share.
             let whole = value == charged && view.tat == charged;
-            if whole { view.gcra.refund(view.tat, view.now, cost) } else { None }
+            if whole { lowered(view.tat, view.now, units) } else { None }
         };
         let now = || self.instant_now();
         let update = self.table.home(key).update(now(), now, last);

@@ -1,8 +1,6 @@
 //! Changing the quota of a limiter while it is enforced.
 
 use crate::clock::Clock;
-use crate::decision::Decision;
-use crate::key::Key;
 use crate::live::{Inheritance, LiveQuota};
 use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
@@ -20,7 +18,8 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     /// A [`Reservation`](crate::Reservation), or a set that is just being taken, that is open across a change gives back what
     /// became of the time it was charged for, as far as that still counts. Where a lowered burst
     /// has cut debt, all that was cut counts as its own, since nobody knows whose it was: it gives back less, or
-    /// nothing. Across more than one change nothing is given back. A place in line that is given up after a change
+    /// nothing. Across more than one change, and of what was reserved under a quota given with the call, nothing is given
+    /// back. A place in line that is given up after a change
     /// lapses.
     ///
     /// O(capacity): twice through the table, like [`Limiter::live`]. Changes at the
@@ -39,7 +38,7 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
     ///   100 s leaves it a debt of 1.3 s.
     ///
     ///   A check under the limiter's own quota does not go so far, unless its reading of the clock is 68 s later than that of
-    ///   the change. What can: [`Limiter::check_with`] with a longer burst; [`Limiter::charge`],
+    ///   the change. What can: a quota given with the call ([`Limiter::with_quota`]) that has a longer burst; [`Limiter::charge`],
     ///   [`Limiter::charge_debt`], [`Limiter::raise_debt`], [`Limiter::restore`]; a commit beyond what was reserved;
     ///   denied checks that are charged; and waits.
     /// * Debt further than 52 days beyond the burst is cut.
@@ -52,25 +51,6 @@ impl<C: Clock, O: Observer> Limiter<LiveQuota, C, O> {
         change.publish(quota, inheritance, self.clock.now(), highest)?;
         self.carry_over();
         Ok(())
-    }
-
-    /// As [`Limiter::check_n`], under a quota given with the call, which is counted in units of time of the
-    /// quota in force: as `check_with` of a [`Limiter`] with a [`Quota`], where it says what that means. The
-    /// key's debt is kept as a duration between the two quotas, and carried over by a change as ever; each
-    /// change counts as one from one quota to another.
-    ///
-    /// # Errors
-    /// When the quota can not be enforced; nothing is charged.
-    pub fn check_with(
-        &self,
-        key: impl Key,
-        cost: u64,
-        quota: &Quota,
-    ) -> Result<Decision, QuotaError> {
-        let key = self.hash(key);
-        let given = self.algorithm().given(quota)?;
-        let now = self.clock.now();
-        Ok(self.heard(key, cost, self.decide_charging(&given, key, cost, now)))
     }
 
     /// The quota that is in force. [`Limiter::rule`] is the one that the limiter was built with.

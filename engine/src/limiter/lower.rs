@@ -24,8 +24,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Nobody keeps receipts; to give back exactly what was charged take [`Limiter::reserve`]. A refund of what was never charged, or whose charge has drained while
     /// others were made, is taken from the debt that is there, so it lets others in: together at
     /// most the burst, or the window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
-    /// charged with [`Limiter::check_with`] are given back at this limiter's emission interval,
-    /// which is too much where the call's quota had a shorter one, and too little where longer.
+    /// charged under a quota given with the call are given back by `WithQuota::refund`: here too much comes back where that
+    /// quota had a shorter emission interval, and too little where a longer one.
     ///
     /// Concurrent callers see the debt before or after, never between; of two refunds and any checks
     /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
@@ -57,7 +57,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Replaces a live word by what `decide(value, now)` returns.
-    fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
+    pub(super) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let (key, now) = (self.hash(key), || self.instant_now());
         if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
             && let Some(value) = decide(before, now)

@@ -2,8 +2,8 @@
 
 use crate::clock::Timestamp;
 use crate::decision::Decision;
-use crate::gcra::{self, Bucket, Fractional, Gcra, Scale, View};
-use crate::quota::{Quota, QuotaError};
+use crate::gcra::{self, Bucket, Scale, Scaled, View};
+use crate::quota::Quota;
 use crate::rule::Algorithm;
 use crate::table::Update;
 
@@ -12,70 +12,42 @@ use super::{LiveGcra, LiveTat, answer_across};
 /// A quota given with the call. Debt is carried over as that of the quota in force, and kept as a
 /// duration between the two.
 #[derive(Debug)]
-pub(crate) struct Given<'a> {
+pub struct Given<'a> {
     live: &'a LiveGcra,
     quota: &'a Quota,
     scaled: Scaled,
 }
 
-/// A quota in the units of one scale.
-#[derive(Clone, Copy, Debug)]
-struct Scaled {
-    rounded: Gcra,
-    /// `None` where the rounded one is as good.
-    fractional: Option<Fractional>,
-}
-
-impl Scaled {
-    fn new(quota: &Quota, scale: Scale) -> Result<Self, QuotaError> {
-        let rounded = Gcra::in_scale(quota, scale)?;
-        Ok(Self { rounded, fractional: Fractional::of(quota, &rounded) })
-    }
-
-    fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        match &self.fractional {
-            Some(fractional) => Algorithm::admit(fractional, tat, now, cost),
-            None => self.rounded.admit(tat, now, cost),
-        }
-    }
-
-    fn answer(&self, update: Update, cost: u64) -> Decision {
-        match &self.fractional {
-            Some(fractional) => answer_across(fractional, &self.rounded, update, cost),
-            None => answer_across(&self.rounded, &self.rounded, update, cost),
-        }
-    }
-}
-
 impl<'a> Given<'a> {
-    /// The quota, given that `scale` is that of the quota in force.
-    pub(super) fn new(
-        live: &'a LiveGcra,
-        quota: &'a Quota,
-        scale: Scale,
-    ) -> Result<Self, QuotaError> {
-        Ok(Self { live, quota, scaled: Scaled::new(quota, scale)? })
+    /// The quota, given that it is `scaled` to the quota in force.
+    pub(super) const fn new(live: &'a LiveGcra, quota: &'a Quota, scaled: Scaled) -> Self {
+        Self { live, quota, scaled }
     }
 
     #[inline]
     fn in_scale(&self, scale: Scale) -> Scaled {
-        if scale == self.scaled.rounded.scale() { self.scaled } else { self.rescaled(scale) }
+        if scale == self.scaled.rounded().scale() { self.scaled } else { self.rescaled(scale) }
     }
 
     /// The quota after a change during the call. One whose burst takes as long as can be may not be
     /// enforceable in the other scale: then it denies this one call.
     #[cold]
     fn rescaled(&self, scale: Scale) -> Scaled {
-        let blocked = || Scaled { rounded: Gcra::blocked(scale), fractional: None };
-        Scaled::new(self.quota, scale).unwrap_or_else(|_| blocked())
+        Scaled::or_blocked(self.quota, scale)
     }
 }
 
 impl Bucket for Given<'_> {
+    type Terms = Scaled;
+
+    fn scale(&self) -> Scale {
+        self.live.scale()
+    }
+
     #[inline]
-    fn view(&self, value: u64, now: u64) -> View {
-        let view = self.live.view(value, now);
-        View { gcra: self.in_scale(view.time.scale).rounded, ..view }
+    fn view(&self, value: u64, now: u64) -> View<Scaled> {
+        let View { time, tat, now, .. } = self.live.view(value, now);
+        View { gcra: self.in_scale(time.scale), time, tat, now }
     }
 }
 
@@ -92,13 +64,13 @@ impl Algorithm for Given<'_> {
 
     #[inline]
     fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { time, tat, now, .. } = self.live.view(value, now);
-        self.in_scale(time.scale).admit(tat, now, cost)
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.admit(tat, now, cost)
     }
 
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
         let View { gcra, tat, now, .. } = self.view(value, now);
-        Algorithm::charge(&gcra, tat, now, cost)
+        gcra.charge(tat, now, cost)
     }
 
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
@@ -112,19 +84,25 @@ impl Algorithm for Given<'_> {
         if charged < time.floor { None } else { gcra.give_back(tat, now, cost, charged) }
     }
 
+    fn starts_later(&self, value: u64, now: u64) -> bool {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.starts_later(tat, now)
+    }
+
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
         let View { tat, now, .. } = self.live.view(value, now);
         gcra::reset(tat, now)
     }
 
     fn can_fit(&self, cost: u64) -> bool {
-        self.scaled.rounded.can_fit(cost)
+        self.scaled.can_fit(cost)
     }
 
     #[inline]
     fn answer(&self, update: Update, cost: u64) -> Decision {
         let (view, update) = self.live.seen(update);
-        self.in_scale(view.time.scale).answer(update, cost)
+        let scaled = self.in_scale(view.time.scale);
+        answer_across(&scaled, scaled.rounded(), update, cost)
     }
 }
 
@@ -141,7 +119,7 @@ mod tests {
     fn a_quota_given_before_a_change_is_the_same_after_it() {
         let live = LiveQuota::new(Quota::per_second(600_000_000)).algorithm().unwrap();
         let quota = Quota::per_second(1_000).burst(4);
-        let given = live.given(&quota).unwrap();
+        let given = gcra::given(&live, &quota);
         let at = |micros| Timestamp::ORIGIN.saturating_add(Duration::from_micros(micros));
         let value = given.admit(0, given.instant(at(0)), 3).unwrap();
         let change = live.change();

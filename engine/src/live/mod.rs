@@ -14,7 +14,7 @@ use std::sync::PoisonError;
 use crate::clock::Timestamp;
 use crate::decision::Decision;
 use crate::denied::ChargeDenied;
-use crate::gcra::{self, Bucket, Gcra, View};
+use crate::gcra::{self, Bucket, Gcra, Plans, Scale, Scaled, View};
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Algorithm, Rule, sealed};
 use crate::sync::{Arc, Mutex, MutexGuard};
@@ -22,7 +22,7 @@ use crate::table::{State, Update};
 
 use cell::Cell;
 use epoch::{Epoch, RULE, TIME, WORDS, instant, time_from_words};
-pub(crate) use given::Given;
+pub use given::Given;
 
 /// A [`Quota`] that [`Limiter::set_quota`](crate::Limiter::set_quota) can change while it is enforced.
 ///
@@ -69,10 +69,15 @@ impl sealed::Sealed for LiveQuota {}
 impl Rule for LiveQuota {
     type Algorithm = LiveGcra;
     type Leases = ChargeDenied;
+    type Given<'a> = Given<'a>;
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let cell = Cell::new(Epoch::first(self.0)?.to_words());
         Ok(LiveGcra { shared: Arc::new(Shared { cell, setting: Mutex::new(()) }) })
+    }
+
+    fn given<'a>(algorithm: &'a LiveGcra, quota: &'a Quota) -> Option<Given<'a>> {
+        Some(gcra::given(algorithm, quota))
     }
 
     /// Of the quota in force.
@@ -152,15 +157,6 @@ impl LiveGcra {
         self.shared.epoch()
     }
 
-    /// A quota given with the call, on this one's values.
-    ///
-    /// # Errors
-    /// When it can not be enforced.
-    pub(crate) fn given<'a>(&'a self, quota: &'a Quota) -> Result<Given<'a>, QuotaError> {
-        let words = self.shared.cell.read::<TIME>();
-        Given::new(self, quota, time_from_words(words).scale)
-    }
-
     /// An update that may be from before a change, with its value and its `now` in terms of the quota in
     /// force.
     #[inline]
@@ -200,6 +196,12 @@ fn answer_across(algorithm: &impl Algorithm, gcra: &Gcra, update: Update, cost: 
 }
 
 impl Bucket for LiveGcra {
+    type Terms = Gcra;
+
+    fn scale(&self) -> Scale {
+        time_from_words(self.shared.cell.read::<TIME>()).scale
+    }
+
     #[inline]
     fn view(&self, value: u64, now: u64) -> View {
         let [units, nanos, floor, base, rule @ ..] = self.shared.cell.read::<RULE>();
@@ -208,6 +210,18 @@ impl Bucket for LiveGcra {
         }
         let time = time_from_words([units, nanos, floor, base]);
         View { gcra: Gcra::from_words(time.scale, rule), time, tat: value, now: now.max(floor) }
+    }
+}
+
+impl Plans for LiveGcra {
+    type Given<'a> = Given<'a>;
+
+    fn given<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Given<'a> {
+        Given::new(self, quota, Scaled::of(quota, rounded))
+    }
+
+    fn plain(_: &Gcra) -> Option<&Self> {
+        None
     }
 }
 

@@ -5,7 +5,7 @@ use core::fmt;
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash};
-use crate::limit::{Limit, Receipt, settle};
+use crate::limit::{Limit, Receipt, Subject, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
@@ -17,7 +17,7 @@ use crate::rule::Rule;
 pub struct Ask<'l> {
     limit: &'l dyn Limit,
     name: &'l str,
-    key: KeyHash,
+    whom: Subject<'l>,
     cost: u64,
     /// When the limit was looked at.
     at: Timestamp,
@@ -43,9 +43,13 @@ impl<'l> Ask<'l> {
     /// takes every key for the one it has, so that all asks of it are asks of one key, as by
     /// [`Single::ask`](crate::Single::ask).
     pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
-        let key = limit.place(key.hash_with(limit.hasher()));
+        Self::of(limit, Subject::from(limit.place(key.hash_with(limit.hasher()))), cost)
+    }
+
+    /// `cost` units, asked of a limit as whom it knows.
+    pub(crate) fn of(limit: &'l dyn Limit, whom: Subject<'l>, cost: u64) -> Self {
         let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);
-        Self { limit, name: "", key, cost, at: Timestamp::ORIGIN, decision, receipt }
+        Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, receipt }
     }
 
     /// The same with a name for the limit, by which [`Blocked`](crate::Blocked) tells it.
@@ -62,7 +66,7 @@ impl<'l> Ask<'l> {
     /// The key's hash under its limit's hasher.
     #[must_use]
     pub fn key(&self) -> KeyHash {
-        self.key
+        self.whom.key
     }
 
     /// The units that are asked for.
@@ -83,32 +87,37 @@ impl<'l> Ask<'l> {
 
     /// The place in the order in which all sets take: by limit, then by key.
     pub(super) fn rank(&self) -> (usize, u64) {
-        (core::ptr::from_ref(self.limit).addr(), self.key.to_bits())
+        (core::ptr::from_ref(self.limit).addr(), self.whom.key.to_bits())
+    }
+
+    /// Whether it is asked of the same key under the same quota, so that costs add up.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.rank() == other.rank() && self.whom.quota == other.whom.quota
     }
 
     /// Finds out whether the cost fits, together with the costs of earlier asks of the same key.
     pub(super) fn look_beside(&mut self, earlier: &[Self]) {
         self.at = self.limit.now();
-        self.decision = self.limit.look(self.key, self.cost_beside(earlier), self.at);
+        self.decision = self.limit.look(self.whom, self.cost_beside(earlier), self.at);
         // An ask may have been part of another set before.
         self.receipt = Receipt::NOTHING;
     }
 
     /// Lets the limit charge the denial of the look.
     pub(super) fn deny_beside(&mut self, earlier: &[Self]) {
-        let charged = self.limit.deny(self.key, self.cost_beside(earlier), self.at);
+        let charged = self.limit.deny(self.whom, self.cost_beside(earlier), self.at);
         self.decision = charged.unwrap_or(self.decision);
     }
 
     /// The cost, together with the costs of earlier asks of the same key.
     fn cost_beside(&self, earlier: &[Self]) -> u64 {
-        let same = earlier.iter().filter(|other| other.rank() == self.rank());
+        let same = earlier.iter().filter(|other| other.is_as(self));
         same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
     }
 
     /// Takes the cost if it fits, at the time of the look; whether it did.
     pub(super) fn take(&mut self) -> bool {
-        (self.decision, self.receipt) = self.limit.take(self.key, self.cost, self.at);
+        (self.decision, self.receipt) = self.limit.take(self.whom, self.cost, self.at);
         self.fits()
     }
 
@@ -121,26 +130,29 @@ impl<'l> Ask<'l> {
     /// Gives back what was taken.
     pub(super) fn give_back(&mut self) {
         if self.receipt != Receipt::NOTHING {
-            let _ = self.limit.give_back(self.key, self.cost, self.receipt);
+            let _ = self.limit.give_back(self.whom, self.cost, self.receipt);
             self.receipt = Receipt::NOTHING;
         }
     }
 
     /// Makes of what was taken `actual` units.
     pub(super) fn settle(&mut self, actual: u64) {
-        self.decision = settle(self.limit, self.key, self.cost, self.receipt, actual);
+        self.decision = settle(self.limit, self.whom, self.cost, self.receipt, actual);
     }
 
     /// Says what the first of the earlier asks of the same key says, if there is one.
     pub(super) fn agree_with(&mut self, earlier: &[Self]) {
-        if let Some(first) = earlier.iter().find(|other| other.rank() == self.rank()) {
-            self.decision = first.decision;
-        }
+        let Some(first) = earlier.iter().find(|other| other.rank() == self.rank()) else { return };
+        self.decision = if first.is_as(self) {
+            first.decision
+        } else {
+            self.limit.look(self.whom, 0, self.limit.now())
+        };
     }
 
     /// Lets the limit's observer hear of the decision as one on `cost` units.
     pub(super) fn tell(&self, cost: u64) {
-        self.limit.tell(self.key, cost, &self.decision);
+        self.limit.tell(self.whom.key, cost, &self.decision);
     }
 }
 
@@ -148,7 +160,7 @@ impl fmt::Debug for Ask<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
             .field("name", &self.name)
-            .field("key", &self.key)
+            .field("key", &self.whom.key)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
     }

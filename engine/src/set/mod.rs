@@ -206,7 +206,7 @@ fn deny(asks: &mut [Ask<'_>]) {
     for index in 0..asks.len() {
         let (earlier, rest) = asks.split_at_mut(index);
         let Some((ask, later)) = rest.split_first_mut() else { return };
-        let is_last = later.iter().all(|other| other.fits() || other.rank() != ask.rank());
+        let is_last = later.iter().all(|other| other.fits() || !other.is_as(ask));
         if !ask.fits() && is_last {
             ask.deny_beside(earlier);
         }

@@ -6,7 +6,7 @@ use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::denied::Outcome;
 use crate::key::KeyHash;
-use crate::limit::{Limit, Receipt, sealed::Sealed};
+use crate::limit::{Limit, Receipt, Subject, sealed::Sealed};
 use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Rule};
 use crate::table::Update;
@@ -40,7 +40,7 @@ where
         self.clock.now()
     }
 
-    fn look(&self, _: KeyHash, cost: u64, now: Timestamp) -> Decision {
+    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let update = self.update(self.instant(now), |_, _| None);
         let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
         match update {
@@ -49,9 +49,9 @@ where
         }
     }
 
-    fn take(&self, key: KeyHash, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(key, 0, now), Receipt::NOTHING);
+            return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         let outcome = Outcome::new();
         let admit = |value, now| outcome.of(self.algorithm.admit(value, now, cost), || None);
@@ -59,12 +59,12 @@ where
         (self.answer(update, cost, now), Receipt::new(charged))
     }
 
-    fn give_back(&self, key: KeyHash, cost: u64, receipt: Receipt) -> Decision {
-        let Some(charged) = receipt.charged() else { return self.look(key, 0, self.clock.now()) };
+    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
+        let Some(charged) = receipt.charged() else { return self.look(whom, 0, self.clock.now()) };
         self.correct(|value, now| self.algorithm.give_back(value, now, cost, charged))
     }
 
-    fn take_anyway(&self, _: KeyHash, cost: u64) -> Decision {
+    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.correct(|value, now| self.algorithm.charge(value, now, cost))
     }
 

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::quota::QuotaError;
-use crate::rule::{NoLeases, Rule, sealed};
+use crate::rule::{Algorithm, NoGiven, NoLeases, Rule, sealed};
 use crate::snapshot::{SavedState, SnapshotKind};
 
 use super::civil::month_of;
@@ -146,6 +146,7 @@ impl sealed::Sealed for CalendarWindow {}
 impl Rule for CalendarWindow {
     type Algorithm = Count<Calendar>;
     type Leases = NoLeases;
+    type Given<'a> = NoGiven<<Self::Algorithm as Algorithm>::State>;
 
     #[cfg(feature = "std")]
     fn anchor(self, now: crate::clock::Timestamp) -> Self {

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::quota::QuotaError;
-use crate::rule::{NoLeases, Rule, sealed};
+use crate::rule::{Algorithm, NoGiven, NoLeases, Rule, sealed};
 
 use super::Even;
 use super::count::Count;
@@ -79,6 +79,7 @@ impl sealed::Sealed for FixedWindow {}
 impl Rule for FixedWindow {
     type Algorithm = Count<Even>;
     type Leases = NoLeases;
+    type Given<'a> = NoGiven<<Self::Algorithm as Algorithm>::State>;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
         Count::new(Even::new(self.length)?, self.limit)

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::quota::QuotaError;
-use crate::rule::{NoLeases, Rule, sealed};
+use crate::rule::{Algorithm, NoGiven, NoLeases, Rule, sealed};
 
 use super::Even;
 use super::sliding::Sliding;
@@ -93,6 +93,7 @@ impl sealed::Sealed for SlidingWindow {}
 impl Rule for SlidingWindow {
     type Algorithm = Sliding;
     type Leases = NoLeases;
+    type Given<'a> = NoGiven<<Self::Algorithm as Algorithm>::State>;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
         Sliding::new(Even::new(self.length)?, self.limit)
