@@ -24,13 +24,12 @@ use cell::Cell;
 use epoch::{Epoch, RULE, TIME, WORDS, instant, time_from_words};
 pub use given::Given;
 
-/// A [`Quota`] that [`Limiter::set_quota`](crate::Limiter::set_quota) can change while it is enforced.
+/// A [`Quota`] that can be changed while it is enforced: by [`Limiter::set_quota`](crate::Limiter::set_quota), or
+/// [`Single::set_quota`](crate::Single::set_quota).
 ///
 /// The guarantees are those of a quota, and so is all that can be asked, but for leases: there are none, since
 /// what a thread holds would have to change with the quota. A check reads the quota anew, which
 /// makes it somewhat slower than one under a quota that stays. Bytes a key: the same.
-///
-/// Only a [`Limiter`](crate::Limiter) can change it: in a [`Single`](crate::Single) it is the quota it was made with.
 ///
 /// ```
 /// use tidegate_engine::{Inheritance, Limiter, LiveQuota, Quota};
@@ -45,7 +44,7 @@ pub use given::Given;
 pub struct LiveQuota(Quota);
 
 impl LiveQuota {
-    /// A rule that enforces `quota` until [`Limiter::set_quota`](crate::Limiter::set_quota) replaces it.
+    /// A rule that enforces `quota` until it is replaced.
     #[must_use]
     pub const fn new(quota: Quota) -> Self {
         Self(quota)

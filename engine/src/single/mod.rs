@@ -3,14 +3,19 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | S1 word, look | relaxed | none: the word is all there is, and S2 confirms what was decided from it | - | - |
-//! | S2 word, exchange | relaxed | none: exchanges of one word follow each other in its modification order, and guard no other memory | - | `single-charge-stored` |
+//! | S1 word, look | acquire | S2: who reads a value that a new quota made sees that quota | the value is taken for an endless debt under the old one, see `live/epoch.rs` | `single-look-relaxed` |
+//! | S2 word, exchange | release | S1 | as S1 | `single-exchange-relaxed` |
+//!
+//! Beside quotas that change nothing else rests on the two: the word is all there is, and exchanges of it follow each other in
+//! its modification order (`single-charge-stored`).
 //!
 //! A denial rests on S1: a value the word had during the call.
 //! A word that is back to what a thread read (after a refund) is the same state, so what the thread
 //! decided still holds.
 
 mod builder;
+#[cfg(feature = "std")]
+mod live;
 #[cfg(all(test, loom))]
 mod models;
 mod receipts;
@@ -174,7 +179,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
         self.change(|value, now| self.algorithm.reset(value, now));
     }
 
-    /// The rule that is enforced.
+    /// The rule the limiter was built with, which it enforces; under a `LiveQuota`, `Single::quota` is the one in force.
     #[must_use]
     pub fn rule(&self) -> R {
         self.rule
@@ -248,7 +253,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// The value at a moment during the call.
     #[inline]
     fn value(&self) -> u64 {
-        self.word.load(Ordering::Relaxed)
+        self.word.load(Ordering::Acquire)
     }
 
     /// [`Single::update`] now.
@@ -263,7 +268,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
         loop {
             let found = self.value();
             let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
-            match self.word.compare_exchange(found, value, Ordering::Relaxed, Ordering::Relaxed) {
+            match self.word.compare_exchange(found, value, Ordering::Release, Ordering::Relaxed) {
                 Ok(before) => return Update::Written { before, now },
                 Err(_) => backoff = backoff.pause(),
             }

@@ -7,6 +7,7 @@ use loom::thread;
 
 use crate::clock::{Clock, Timestamp};
 use crate::explore;
+use crate::live::{Inheritance, LiveQuota};
 use crate::quota::Quota;
 
 use super::Single;
@@ -41,6 +42,24 @@ fn explore(burst: u64, threads: &[fn(&Limiter) -> i64], bound: Option<usize>) {
         let admitted = burst.saturating_sub(left.remaining()).cast_signed();
         assert!(charged <= burst.cast_signed(), "{charged} of a burst of {burst}");
         assert_eq!(admitted, charged);
+    });
+}
+
+/// Explores a check beside a change from a burst of 2 to one of 4, where one unit is owed before: every order. No charge is
+/// lost, and neither the check nor one after the change is denied, since each of the quotas has room.
+#[test]
+fn no_charge_is_lost_beside_a_change() {
+    let quota = |burst, interval| Quota::new(1, Duration::from_nanos(interval)).burst(burst);
+    explore::explore(None, move || {
+        let rule = LiveQuota::new(quota(2, 10));
+        let limiter = Arc::new(Single::builder(rule).clock(Stopped).build().expect("it can be"));
+        assert!(limiter.check().is_allowed());
+        let other = Arc::clone(&limiter);
+        let asking = thread::spawn(move || other.check().is_allowed());
+        limiter.set_quota(quota(4, 3), Inheritance::Proportional).expect("it can be enforced");
+        assert!(limiter.check().is_allowed());
+        assert!(asking.join().expect("no panic"));
+        assert_eq!(limiter.peek().remaining(), 1);
     });
 }
 
