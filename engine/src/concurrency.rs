@@ -116,6 +116,9 @@ impl Concurrency {
     /// Waits until `cost` units are free, at most for `max_wait`, behind all who wait already. Sleeps on a
     /// [`ThreadTimer`](crate::ThreadTimer).
     ///
+    /// A [`Duration`], and not a [`Wait`](crate::Wait) as of limits with a rate: there is no clock on which a deadline could be
+    /// told, and starts are spread by the calls that end.
+    ///
     /// Denied at once is who would be one too many to wait and who asks for more than the limit. Who waits is denied
     /// when the time is over, and when the limit is lowered below the cost. The place is taken when the
     /// future is first polled. Dropping the future gives it up, and hands on what was granted meanwhile.

@@ -61,7 +61,7 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     /// In what time all that the limit admits at once is granted anew, which clients are told; `None` where it
     /// never is, or not always the same.
     #[doc(hidden)]
-    fn window(&self) -> Option<Duration>;
+    fn refill_time(&self) -> Option<Duration>;
 
     /// Lets the observer hear of a decision on `cost` units, if there is one.
     #[doc(hidden)]

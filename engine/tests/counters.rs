@@ -288,10 +288,13 @@ fn what_can_not_be_enforced_is_an_error() {
     assert_eq!(made(1, longer, 60), Some(CounterError::WindowTooLong));
     assert_eq!(made(1, second, 0), Some(CounterError::SubWindows));
     assert_eq!(made(1, second, MAX_SUB_WINDOWS + 1), Some(CounterError::SubWindows));
-    assert_eq!(made(u64::MAX, second, 60), Some(CounterError::LimitTooHigh));
+    let max = 16_777_215;
+    assert_eq!(made(u64::MAX, second, 60), Some(CounterError::LimitTooHigh { max }));
+    assert_eq!(made(max + 1, second, 60), Some(CounterError::LimitTooHigh { max }));
+    assert_eq!(made(max, second, 60), None);
     assert_eq!(made(10_000_000, second, 60), None);
     let log = SlidingLog::with_clock(MAX_LOG_UNITS + 1, second, ManualClock::new());
-    assert_eq!(log.err(), Some(CounterError::LimitTooHigh));
+    assert_eq!(log.err(), Some(CounterError::LimitTooHigh { max: MAX_LOG_UNITS }));
     let shards = |shards, block| {
         let builder = ShardedCounter::builder(9, second).shards(shards).block(block);
         builder.clock(ManualClock::new()).build().err()
@@ -453,4 +456,16 @@ fn threads_together_admit_what_the_limit_says() {
         let sum: u64 = ledger(which).iter().map(|(_, cost)| cost).sum();
         assert!(sum <= 100 * windows, "{sum}");
     }
+}
+
+#[test]
+fn counters_tell_what_they_enforce() {
+    let (window, clock) = (Duration::from_secs(1), ManualClock::new());
+    let counter = SubWindowCounter::with_sub_windows(9, window, 50, &clock).unwrap();
+    assert_eq!((counter.limit(), counter.window(), counter.sub_windows()), (9, window, 50));
+    let counter = ShardedCounter::builder(9, window).sub_windows(60).clock(&clock).build().unwrap();
+    let longer = window + Duration::from_nanos(20);
+    assert_eq!((counter.limit(), counter.window(), counter.sub_windows()), (9, longer, 60));
+    let log = SlidingLog::with_clock(9, window, &clock).unwrap();
+    assert_eq!((log.limit(), log.window()), (9, window));
 }

@@ -91,7 +91,7 @@ pub(super) struct Refusal {
 impl Log {
     pub(super) fn new(limit: u64, window: u64) -> Result<Self, CounterError> {
         if limit > MAX_LOG_UNITS {
-            return Err(CounterError::LimitTooHigh);
+            return Err(CounterError::LimitTooHigh { max: MAX_LOG_UNITS });
         }
         let mut entries = Vec::new();
         let lap = (limit + 1).next_power_of_two();
@@ -108,6 +108,11 @@ impl Log {
 
     pub(super) fn limit(&self) -> u64 {
         self.limit
+    }
+
+    /// Nanoseconds.
+    pub(super) fn window(&self) -> u64 {
+        self.window
     }
 
     pub(super) fn entry_bytes(&self) -> usize {

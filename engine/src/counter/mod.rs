@@ -45,8 +45,11 @@ pub enum CounterError {
     WindowTooLong,
     /// The number of sub-windows is 0 or above [`MAX_SUB_WINDOWS`].
     SubWindows,
-    /// The limit does not fit the counter's words (see there), or is above [`MAX_LOG_UNITS`].
-    LimitTooHigh,
+    /// The limit is above `max`, the most that the counter's words can hold in windows of this length, or [`MAX_LOG_UNITS`].
+    LimitTooHigh {
+        /// The highest limit there is.
+        max: u64,
+    },
     /// The number of shards is 0 or above [`MAX_SHARDS`](crate::MAX_SHARDS), or a block is of 0 units.
     Shards,
     /// The memory could not be allocated.
@@ -59,7 +62,7 @@ impl fmt::Display for CounterError {
             Self::ZeroWindow => "window must be longer than 0",
             Self::WindowTooLong => "window must be at most 1667 days",
             Self::SubWindows => "sub-windows must be from 1 to 1024",
-            Self::LimitTooHigh => "limit must fit the counter's word",
+            Self::LimitTooHigh { max } => return write!(f, "limit must be at most {max}"),
             Self::Shards => "shards must be from 1 to 1024, of blocks of at least 1 unit",
             Self::OutOfMemory => "the counter's memory could not be allocated",
         })

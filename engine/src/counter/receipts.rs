@@ -48,7 +48,7 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         self.charge(cost)
     }
 
-    fn window(&self) -> Option<Duration> {
+    fn refill_time(&self) -> Option<Duration> {
         Some(self.window.ring.span().longest())
     }
 }
@@ -88,7 +88,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.charge(cost)
     }
 
-    fn window(&self) -> Option<Duration> {
+    fn refill_time(&self) -> Option<Duration> {
         Some(self.shards.source.ring.span().longest())
     }
 }

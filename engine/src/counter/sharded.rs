@@ -148,6 +148,18 @@ impl<C: Clock> ShardedCounter<C> {
         self.shards.source.limit
     }
 
+    /// The length of a window, as it is enforced: its sub-windows are rounded up to a nanosecond.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.shards.source.ring.span().window()
+    }
+
+    /// Into how many parts the window is divided.
+    #[must_use]
+    pub fn sub_windows(&self) -> u64 {
+        self.shards.source.ring.span().count()
+    }
+
     /// The units a thread takes at once.
     #[must_use]
     pub fn block(&self) -> u64 {

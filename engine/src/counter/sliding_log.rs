@@ -127,6 +127,12 @@ impl<C: Clock> SlidingLog<C> {
         self.log.limit()
     }
 
+    /// The length of a window.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        Duration::from_nanos(self.log.window())
+    }
+
     /// The clock that is read.
     #[must_use]
     pub fn clock(&self) -> &C {

@@ -48,7 +48,8 @@ impl Span {
         let last = HORIZON / width + 1;
         let unit_bits = last.leading_zeros() - STATUS_BITS;
         let span = Self { width, count, unit_bits };
-        if limit > span.most_units() { Err(CounterError::LimitTooHigh) } else { Ok(span) }
+        let max = span.most_units();
+        if limit > max { Err(CounterError::LimitTooHigh { max }) } else { Ok(span) }
     }
 
     /// The most units a word can hold.
@@ -87,6 +88,11 @@ impl Span {
     #[inline]
     pub(super) fn expires_after(self, index: u64, now: u64) -> u64 {
         ((index + self.count) * self.width).saturating_sub(now)
+    }
+
+    /// All sub-windows together.
+    pub(super) fn window(self) -> Duration {
+        Duration::from_nanos(self.count * self.width)
     }
 
     /// The longest that a unit counts: from the begin of its sub-window.

@@ -156,6 +156,18 @@ impl<C: Clock> SubWindowCounter<C> {
         self.window.limit
     }
 
+    /// The length of a window, as it is enforced: its sub-windows are rounded up to a nanosecond.
+    #[must_use]
+    pub fn window(&self) -> Duration {
+        self.window.ring.span().window()
+    }
+
+    /// Into how many parts the window is divided.
+    #[must_use]
+    pub fn sub_windows(&self) -> u64 {
+        self.window.ring.span().count()
+    }
+
     /// The clock that is read.
     #[must_use]
     pub fn clock(&self) -> &C {

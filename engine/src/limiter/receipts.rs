@@ -89,7 +89,7 @@ where
         }
     }
 
-    fn window(&self) -> Option<Duration> {
+    fn refill_time(&self) -> Option<Duration> {
         self.rule.window(&self.algorithm)
     }
 

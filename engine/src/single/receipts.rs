@@ -69,7 +69,7 @@ where
     }
 
     /// While it warms up it takes longer.
-    fn window(&self) -> Option<Duration> {
+    fn refill_time(&self) -> Option<Duration> {
         self.rule.window(&self.algorithm).filter(|_| self.warm_up.is_none())
     }
 

@@ -125,7 +125,7 @@ impl RequestLimit {
 
     /// Adds to the fields what a client is told of a decision.
     pub(super) fn tell(&self, fields: &mut Fields, decision: &Decision) {
-        fields.limit(&self.field_name, self.limit.window(), decision);
+        fields.limit(&self.field_name, self.limit.refill_time(), decision);
     }
 
     fn key(&self, head: &Head<'_>) -> Result<Option<KeyHash>, Denial<'_>> {
