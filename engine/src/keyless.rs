@@ -31,6 +31,15 @@ macro_rules! lends {
                 Ask::new(self, KEY, cost)
             }
 
+            /// As `ask`, for a set whose reservation goes with a task: it keeps the limit alive.
+            pub fn ask_owned(self: &Arc<Self>, cost: u64) -> Ask<'static>
+            where
+                Self: 'static,
+            {
+                let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
+                Ask::owned(limit, KEY, cost)
+            }
+
             /// Takes `cost` units when they fit, and hands out the right to give back what is not used of
             /// them: [`Limiter::reserve`](crate::Limiter::reserve). Neither locks nor allocates.
             ///

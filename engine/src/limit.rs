@@ -1,5 +1,6 @@
 //! What every limit can do for those who ask several at once, or give back later.
 
+use alloc::sync::Arc;
 use core::cmp::Ordering;
 use core::time::Duration;
 
@@ -101,6 +102,22 @@ impl Receipt {
 
     pub(crate) const fn charged(self) -> Option<u64> {
         self.0
+    }
+}
+
+/// Whose units they are.
+#[derive(Clone)]
+pub(crate) enum Lender<'l> {
+    Borrowed(&'l dyn Limit),
+    Shared(Arc<dyn Limit>),
+}
+
+impl Lender<'_> {
+    pub(crate) fn limit(&self) -> &dyn Limit {
+        match self {
+            Self::Borrowed(limit) => *limit,
+            Self::Shared(limit) => &**limit,
+        }
     }
 }
 

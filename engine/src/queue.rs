@@ -7,6 +7,8 @@
 //! |---|---|---|---|---|
 //! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one compare-and-swap | - | `queue-reservation-stored` |
 
+use alloc::sync::Arc;
+
 use crossbeam_utils::CachePadded;
 
 use crate::acquire::{DEFAULT_MAX_WAITERS, Granted, Timer, Turn, Wait, Waiters, line};
@@ -141,6 +143,21 @@ impl<C: Clock> Queue<C> {
         }
     }
 
+    /// As [`Queue::enqueue`], for a turn that goes with a task: it keeps the queue alive.
+    ///
+    /// # Errors
+    /// A denied decision; nothing is charged.
+    pub fn enqueue_owned(
+        self: &Arc<Self>,
+        cost: u64,
+        wait: impl Into<Wait>,
+    ) -> Result<Turn<'static, Self>, Decision>
+    where
+        C: 'static,
+    {
+        self.enqueue(cost, wait).map(|turn| turn.into_owned(self))
+    }
+
     /// A turn that charges nothing, if that is allowed: a look while a cost of 1 would not have to wait, and
     /// any cost under an unlimited quota.
     fn uncharged(&self, decision: Decision, start: Timestamp) -> Result<Turn<'_, Self>, Decision> {
@@ -225,6 +242,10 @@ impl<C: Clock> line::Sealed for Queue<C> {
 
     fn line_clock(&self) -> &C {
         &self.clock
+    }
+
+    fn line_waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     fn take_back(&self, Charge { charged, cost }: Charge) -> bool {

@@ -6,7 +6,7 @@ use core::fmt;
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash};
-use crate::limit::{Limit, Receipt, Subject, settle};
+use crate::limit::{Lender, Limit, Receipt, Subject, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::quota::Quota;
@@ -77,22 +77,6 @@ pub struct Reservation<'l> {
     receipt: Receipt,
     decision: Decision,
     open: bool,
-}
-
-/// Whom the units are from.
-#[derive(Clone)]
-pub(crate) enum Lender<'l> {
-    Borrowed(&'l dyn Limit),
-    Shared(Arc<dyn Limit>),
-}
-
-impl Lender<'_> {
-    pub(crate) fn limit(&self) -> &dyn Limit {
-        match self {
-            Self::Borrowed(limit) => *limit,
-            Self::Shared(limit) => &**limit,
-        }
-    }
 }
 
 impl<R, C, O> Limiter<R, C, O>

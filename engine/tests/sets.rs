@@ -82,7 +82,7 @@ fn limits_of_different_algorithms_make_a_set() {
 fn a_set_can_be_an_array_a_vector_a_slice_or_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(10));
     let asks = [limiter.ask("a", 1), limiter.ask("b", 2)];
-    assert!(LimitSet::new(asks).check().is_allowed());
+    assert!(LimitSet::new(asks.clone()).check().is_allowed());
     assert!(LimitSet::new(asks.to_vec()).check().is_allowed());
     assert!(LimitSet::new(&mut { asks }[..]).check().is_allowed());
     assert_eq!((remaining(&limiter, "a"), remaining(&limiter, "b")), (7, 4));
@@ -95,7 +95,8 @@ fn a_set_can_be_an_array_a_vector_a_slice_or_nothing() {
 fn a_peek_charges_nothing_and_says_the_same() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(3));
     let asks = [limiter.ask("a", 3), limiter.ask("b", 4)];
-    let (peeked, checked) = (LimitSet::new(asks).peek(), LimitSet::new(asks).check());
+    let (peeked, checked) =
+        (LimitSet::new(asks.clone()).peek(), LimitSet::new(asks.clone()).check());
     assert_eq!((peeked.is_allowed(), peeked.blocked()), (false, checked.blocked()));
     assert!(LimitSet::new([limiter.ask("a", 3)]).peek().is_allowed());
     assert_eq!((remaining(&limiter, "a"), remaining(&limiter, "b")), (3, 3));
@@ -106,10 +107,10 @@ fn a_cost_of_nothing_takes_nothing_and_blocks_where_a_peek_is_denied() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(3));
     let asks = [limiter.ask("a", 3), limiter.ask("b", 0)];
     assert!(limiter.check_n("b", 3).is_allowed());
-    assert!(LimitSet::new(asks).check().is_allowed());
+    assert!(LimitSet::new(asks.clone()).check().is_allowed());
     let _ = limiter.charge("b", 1);
     limiter.reset("a");
-    let denied = LimitSet::new(asks).check();
+    let denied = LimitSet::new(asks.clone()).check();
     assert_eq!(denied.blocked().unwrap().index(), 1);
     assert_eq!(remaining(&limiter, "a"), 3);
 }
@@ -119,17 +120,17 @@ fn a_reservation_of_several_limits_is_settled_on_each() {
     let (requests, clock) = limiter(Quota::per_minute(1).burst(10));
     let tokens = on(Quota::per_minute(1).burst(1_000), &clock);
     let asks = [requests.ask("user", 1), tokens.ask("user", 400)];
-    let left = LimitSet::new(asks).reserve().unwrap().commit([1, 150]).unwrap();
+    let left = LimitSet::new(asks.clone()).reserve().unwrap().commit([1, 150]).unwrap();
     assert_eq!((left.limit(), left.remaining()), (10, 9));
     assert_eq!((remaining(&requests, "user"), remaining(&tokens, "user")), (9, 850));
-    drop(LimitSet::new(asks).reserve().unwrap());
-    LimitSet::new(asks).reserve().unwrap().cancel();
+    drop(LimitSet::new(asks.clone()).reserve().unwrap());
+    LimitSet::new(asks.clone()).reserve().unwrap().cancel();
     assert_eq!((remaining(&requests, "user"), remaining(&tokens, "user")), (9, 850));
-    let kept = LimitSet::new(asks).reserve().unwrap().keep();
+    let kept = LimitSet::new(asks.clone()).reserve().unwrap().keep();
     assert_eq!(kept.unwrap().remaining(), 8);
     let denied = LimitSet::new([requests.ask("user", 1), tokens.ask("user", 451)]).reserve();
     assert_eq!(denied.unwrap_err().blocked().unwrap().index(), 1);
-    let debt = LimitSet::new(asks).reserve().unwrap().commit([1, 451]).unwrap();
+    let debt = LimitSet::new(asks.clone()).reserve().unwrap().commit([1, 451]).unwrap();
     assert_eq!((debt.is_allowed(), debt.limit()), (false, 1_000));
 }
 
@@ -164,16 +165,16 @@ fn a_key_that_stands_twice_is_settled_on_both_costs() {
     let (limiter, clock) = limiter(Quota::per_minute(1).burst(10));
     let other = on(Quota::per_minute(1).burst(7), &clock);
     let asks = [limiter.ask("key", 4), other.ask("key", 1), limiter.ask("key", 4)];
-    let left = LimitSet::new(asks).reserve().unwrap().commit([0, 0, 1]).unwrap();
+    let left = LimitSet::new(asks.clone()).reserve().unwrap().commit([0, 0, 1]).unwrap();
     assert_eq!((left.limit(), left.remaining()), (7, 7));
     assert_eq!(remaining(&limiter, "key"), 9);
-    let debt = LimitSet::new(asks).reserve().unwrap().commit([0, 1, 20]).unwrap();
+    let debt = LimitSet::new(asks.clone()).reserve().unwrap().commit([0, 1, 20]).unwrap();
     assert_eq!((debt.is_allowed(), debt.limit()), (false, 10));
     limiter.reset("key");
-    let paid = LimitSet::new(asks).reserve().unwrap().commit([2, 0, 11]).unwrap();
+    let paid = LimitSet::new(asks.clone()).reserve().unwrap().commit([2, 0, 11]).unwrap();
     assert!(!paid.is_allowed());
     limiter.reset("key");
-    let paid = LimitSet::new(asks).reserve().unwrap().commit([0, 0, 8]).unwrap();
+    let paid = LimitSet::new(asks.clone()).reserve().unwrap().commit([0, 0, 8]).unwrap();
     assert_eq!((paid.is_allowed(), paid.remaining()), (true, 2));
 }
 
@@ -412,7 +413,7 @@ fn a_limit_that_runs_out_after_the_look_costs_the_others_nothing() {
         let admitted = LimitSet::new([other.ask("key", 2)]).check();
         assert!(admitted.is_allowed());
         let decision = LimitSet::new([
-            admitted.asks()[0],
+            admitted.asks()[0].clone(),
             exhausted.ask("key", cost),
             exhausted.ask("key", 2),
             last.ask("key", 5),

@@ -1,5 +1,6 @@
 //! A place in line.
 
+use alloc::sync::Arc;
 use core::fmt::{self, Debug};
 use core::mem;
 use core::time::Duration;
@@ -21,6 +22,7 @@ impl<L: line::Sealed> Line for L {}
 pub(crate) mod line {
     use core::fmt::Debug;
 
+    use crate::acquire::Waiters;
     use crate::clock::Clock;
 
     pub trait Sealed {
@@ -29,6 +31,8 @@ pub(crate) mod line {
         type Clock: Clock;
 
         fn line_clock(&self) -> &Self::Clock;
+
+        fn line_waiters(&self) -> &Waiters;
 
         /// Takes the charge back if it was the last one; whether it was.
         fn take_back(&self, charge: Self::Charge) -> bool;
@@ -51,15 +55,41 @@ pub(crate) struct Granted<Charge> {
 /// moment as one who stands behind it, and more would start at once than the quota allows.
 #[must_use = "a turn that is dropped gives up its place"]
 pub struct Turn<'l, L: Line> {
-    line: &'l L,
+    line: Held<'l, L>,
     granted: Granted<L::Charge>,
-    /// Counted as waiting, unless the turn could start at once.
-    seat: Option<Seat<'l>>,
+    /// Whether it counts as waiting; not if it could start at once.
+    waits: bool,
+}
+
+/// The line, or a share in it.
+enum Held<'l, L> {
+    Borrowed(&'l L),
+    Shared(Arc<L>),
+}
+
+impl<L> Held<'_, L> {
+    fn line(&self) -> &L {
+        match self {
+            Self::Borrowed(line) => line,
+            Self::Shared(line) => line,
+        }
+    }
 }
 
 impl<'l, L: Line> Turn<'l, L> {
     pub(crate) fn new(line: &'l L, granted: Granted<L::Charge>, seat: Option<Seat<'l>>) -> Self {
-        Self { line, granted, seat }
+        Self { line: Held::Borrowed(line), granted, waits: seat.map(Seat::hold).is_some() }
+    }
+
+    /// The same place, which keeps its line alive.
+    pub(crate) fn into_owned(mut self, line: &Arc<L>) -> Turn<'static, L>
+    where
+        L: 'static,
+    {
+        let Granted { charge, start, decision } = &mut self.granted;
+        let granted = Granted { charge: charge.take(), start: *start, decision: *decision };
+        let waits = mem::take(&mut self.waits);
+        Turn { line: Held::Shared(Arc::clone(line)), granted, waits }
     }
 
     /// When the holder may start, on the scale of the line's clock.
@@ -71,7 +101,7 @@ impl<'l, L: Line> Turn<'l, L> {
     /// How long from now until [`Turn::start`]; zero when it has come. Reads the clock.
     #[must_use]
     pub fn wait(&self) -> Duration {
-        self.start().since(self.line.line_clock().now())
+        self.start().since(self.line.line().line_clock().now())
     }
 
     /// The answer when the place was taken: allowed, with what was left after it and how long until all that
@@ -82,14 +112,14 @@ impl<'l, L: Line> Turn<'l, L> {
 
     /// Sleeps until the start has come. Dropping the future gives up the place.
     pub async fn wait_on<T: Timer>(self, timer: &T) -> Decision {
-        sleep_until(self.line.line_clock(), timer, self.start()).await;
+        sleep_until(self.line.line().line_clock(), timer, self.start()).await;
         self.keep()
     }
 
     /// Blocks the thread until the start has come.
     #[cfg(feature = "std")]
     pub fn block(self) -> Decision {
-        block_until(self.line.line_clock(), self.start());
+        block_until(self.line.line().line_clock(), self.start());
         self.keep()
     }
 
@@ -108,13 +138,16 @@ impl<'l, L: Line> Turn<'l, L> {
 
     fn give_up(&mut self) -> bool {
         let charge = mem::take(&mut self.granted.charge);
-        charge.is_some_and(|charge| self.line.take_back(charge))
+        charge.is_some_and(|charge| self.line.line().take_back(charge))
     }
 }
 
 impl<L: Line> Drop for Turn<'_, L> {
     fn drop(&mut self) {
         self.give_up();
+        if self.waits {
+            self.line.line().line_waiters().leave();
+        }
     }
 }
 
@@ -124,7 +157,7 @@ impl<L: Line> Debug for Turn<'_, L> {
             .field("start", &self.granted.start)
             .field("decision", &self.granted.decision)
             .field("charge", &self.granted.charge)
-            .field("waits", &self.seat.is_some())
+            .field("waits", &self.waits)
             .finish()
     }
 }

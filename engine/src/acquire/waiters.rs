@@ -16,7 +16,7 @@ pub const DEFAULT_MAX_WAITERS: u64 = 1 << 16;
 
 /// Counts those who wait, apart from what checks read.
 #[derive(Debug)]
-pub(crate) struct Waiters {
+pub struct Waiters {
     count: CachePadded<AtomicU64>,
     max: u64,
     /// Not 0 once somebody has waited.
@@ -47,6 +47,11 @@ impl Waiters {
         self.ever.load(Ordering::Relaxed) != 0 // W2
     }
 
+    /// One fewer who waits: whose seat was held.
+    pub(crate) fn leave(&self) {
+        self.count.fetch_sub(1, Ordering::Relaxed);
+    }
+
     /// One more who waits; `None` when there are as many as may. Lock-free.
     pub(crate) fn enter(&self) -> Option<Seat<'_>> {
         let mut count = self.count.load(Ordering::Relaxed);
@@ -64,8 +69,15 @@ impl Waiters {
     }
 }
 
+impl Seat<'_> {
+    /// Keeps the seat until [`Waiters::leave`].
+    pub(crate) fn hold(self) {
+        core::mem::forget(self);
+    }
+}
+
 impl Drop for Seat<'_> {
     fn drop(&mut self) {
-        self.waiters.count.fetch_sub(1, Ordering::Relaxed);
+        self.waiters.leave();
     }
 }

@@ -1,8 +1,9 @@
 //! Waiting for a key's turn: charges that start later.
 
+use alloc::sync::Arc;
 use core::cell::Cell;
 
-use crate::acquire::{Granted, Timer, Turn, Wait, line};
+use crate::acquire::{Granted, Timer, Turn, Wait, Waiters, line};
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::gcra::{Bucket, Terms as _, View, lowered};
@@ -117,6 +118,23 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.enqueue_under(self.algorithm(), self.hash(key), cost, &wait.into())
     }
 
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::enqueue`], for a turn that goes with a task: it keeps the limiter alive.
+    ///
+    /// # Errors
+    /// A denied decision; nothing is charged.
+    pub fn enqueue_owned(
+        self: &Arc<Self>,
+        key: impl Key,
+        cost: u64,
+        wait: impl Into<Wait>,
+    ) -> Result<Turn<'static, Self>, Decision>
+    where
+        C: 'static,
+        O: 'static,
+    {
+        self.enqueue(key, cost, wait).map(|turn| turn.into_owned(self))
+    }
+
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many wait on this limiter, that is, hold a turn that
     /// could not start at once, or are in `acquire`.
     #[must_use]
@@ -222,6 +240,10 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> line::Sealed for Limiter
 
     fn line_clock(&self) -> &C {
         &self.clock
+    }
+
+    fn line_waiters(&self) -> &Waiters {
+        &self.waiters
     }
 
     fn take_back(&self, Charge { key, charged, units }: Charge) -> bool {

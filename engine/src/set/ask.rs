@@ -1,21 +1,22 @@
 //! What is asked of one limit.
 
+use alloc::sync::Arc;
 use core::fmt;
 
 use crate::clock::{Clock, Timestamp};
 use crate::decision::Decision;
 use crate::key::{Key, KeyHash};
-use crate::limit::{Limit, Receipt, Subject, settle};
+use crate::limit::{Lender, Limit, Receipt, Subject, settle};
 use crate::limiter::Limiter;
 use crate::observer::Observer;
 use crate::rule::Rule;
 
 /// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is
 /// hashed and not kept.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 #[must_use = "an ask does nothing until it is part of a set that is checked"]
 pub struct Ask<'l> {
-    limit: &'l dyn Limit,
+    limit: Lender<'l>,
     name: &'l str,
     whom: Subject<'l>,
     cost: u64,
@@ -36,6 +37,24 @@ where
     pub fn ask(&self, key: impl Key, cost: u64) -> Ask<'_> {
         Ask::new(self, key, cost)
     }
+
+    /// As [`Limiter::ask`], for a set whose reservation goes with a task: it keeps the limiter alive.
+    pub fn ask_owned(self: &Arc<Self>, key: impl Key, cost: u64) -> Ask<'static>
+    where
+        C: 'static,
+        O: 'static,
+    {
+        let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
+        Ask::owned(limit, key, cost)
+    }
+}
+
+impl Ask<'static> {
+    /// As [`Ask::new`], of a limit that the ask keeps alive.
+    pub fn owned(limit: Arc<dyn Limit>, key: impl Key, cost: u64) -> Self {
+        let whom = Subject::from(limit.place(key.hash_with(limit.hasher())));
+        Self::from_lender(Lender::Shared(limit), whom, cost)
+    }
 }
 
 impl<'l> Ask<'l> {
@@ -48,6 +67,10 @@ impl<'l> Ask<'l> {
 
     /// `cost` units, asked of a limit as whom it knows.
     pub(crate) fn of(limit: &'l dyn Limit, whom: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Borrowed(limit), whom, cost)
+    }
+
+    fn from_lender(limit: Lender<'l>, whom: Subject<'l>, cost: u64) -> Self {
         let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);
         Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, receipt }
     }
@@ -75,6 +98,10 @@ impl<'l> Ask<'l> {
         self.cost
     }
 
+    fn limit(&self) -> &dyn Limit {
+        self.limit.limit()
+    }
+
     /// What the limit said last.
     pub(super) fn decision(&self) -> Decision {
         self.decision
@@ -87,7 +114,7 @@ impl<'l> Ask<'l> {
 
     /// The place in the order in which all sets take: by limit, then by key.
     pub(super) fn rank(&self) -> (usize, u64) {
-        (core::ptr::from_ref(self.limit).addr(), self.whom.key.to_bits())
+        (core::ptr::from_ref(self.limit()).addr(), self.whom.key.to_bits())
     }
 
     /// Whether it is asked of the same key under the same quota, so that costs add up.
@@ -97,15 +124,15 @@ impl<'l> Ask<'l> {
 
     /// Finds out whether the cost fits, together with the costs of earlier asks of the same key.
     pub(super) fn look_beside(&mut self, earlier: &[Self]) {
-        self.at = self.limit.now();
-        self.decision = self.limit.look(self.whom, self.cost_beside(earlier), self.at);
+        self.at = self.limit().now();
+        self.decision = self.limit().look(self.whom, self.cost_beside(earlier), self.at);
         // An ask may have been part of another set before.
         self.receipt = Receipt::NOTHING;
     }
 
     /// Lets the limit charge the denial of the look.
     pub(super) fn deny_beside(&mut self, earlier: &[Self]) {
-        let charged = self.limit.deny(self.whom, self.cost_beside(earlier), self.at);
+        let charged = self.limit().deny(self.whom, self.cost_beside(earlier), self.at);
         self.decision = charged.unwrap_or(self.decision);
     }
 
@@ -117,27 +144,32 @@ impl<'l> Ask<'l> {
 
     /// Takes the cost if it fits, at the time of the look; whether it did.
     pub(super) fn take(&mut self) -> bool {
-        (self.decision, self.receipt) = self.limit.take(self.whom, self.cost, self.at);
+        (self.decision, self.receipt) = self.limit().take(self.whom, self.cost, self.at);
         self.fits()
     }
 
     /// Takes the cost if it fits, without a look before; whether it did.
     pub(super) fn take_now(&mut self) -> bool {
-        self.at = self.limit.now();
+        self.at = self.limit().now();
         self.take()
+    }
+
+    /// Lets a decision stand, whatever the limit has said since.
+    pub(super) fn insist(&mut self, decision: Decision) {
+        self.decision = decision;
     }
 
     /// Gives back what was taken.
     pub(super) fn give_back(&mut self) {
         if self.receipt != Receipt::NOTHING {
-            let _ = self.limit.give_back(self.whom, self.cost, self.receipt);
+            let _ = self.limit().give_back(self.whom, self.cost, self.receipt);
             self.receipt = Receipt::NOTHING;
         }
     }
 
     /// Makes of what was taken `actual` units.
     pub(super) fn settle(&mut self, actual: u64) {
-        self.decision = settle(self.limit, self.whom, self.cost, self.receipt, actual);
+        self.decision = settle(self.limit(), self.whom, self.cost, self.receipt, actual);
     }
 
     /// Says what the first of the earlier asks of the same key says, if there is one.
@@ -146,13 +178,13 @@ impl<'l> Ask<'l> {
         self.decision = if first.is_as(self) {
             first.decision
         } else {
-            self.limit.look(self.whom, 0, self.limit.now())
+            self.limit().look(self.whom, 0, self.limit().now())
         };
     }
 
     /// Lets the limit's observer hear of the decision as one on `cost` units.
     pub(super) fn tell(&self, cost: u64) {
-        self.limit.tell(self.whom.key, cost, &self.decision);
+        self.limit().tell(self.whom.key, cost, &self.decision);
     }
 }
 

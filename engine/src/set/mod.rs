@@ -238,10 +238,10 @@ fn give_back(asks: &mut [Ask<'_>], denied: usize) {
     for ask in asks.iter_mut().rev() {
         ask.give_back();
     }
-    let denial = asks[denied];
+    let denial = asks[denied].decision();
     look(asks);
     if asks[denied].fits() {
         // Who was in the way has given back as well: the denial stands nevertheless.
-        asks[denied] = denial;
+        asks[denied].insist(denial);
     }
 }

@@ -117,7 +117,7 @@ fn a_set_of_mixed_kinds_takes_last_units_once() {
     impl Mixed {
         fn check(&self, order: [usize; 3]) -> bool {
             let asks = [self.keyed.ask("key", 1), self.single.ask(1), self.counter.ask(1)];
-            LimitSet::new(order.map(|place| asks[place])).check().is_allowed()
+            LimitSet::new(order.map(|place| asks[place].clone())).check().is_allowed()
         }
 
         fn left(&self) -> [u64; 3] {

@@ -12,7 +12,8 @@ use super::decision::tightest;
 /// [`LimitSet::reserve`](crate::LimitSet::reserve).
 ///
 /// All that [`Reservation`](crate::Reservation) says holds for each of the limits. Dropping it
-/// gives everything back.
+/// gives everything back. One of asks that keep their limits alive ([`Limiter::ask_owned`](crate::Limiter::ask_owned)) goes
+/// with a task.
 ///
 /// ```
 /// use tidegate_engine::{LimitSet, Limiter, Quota};

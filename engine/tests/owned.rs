@@ -1,0 +1,76 @@
+//! What keeps its limits alive, for tasks and threads of its own.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tidegate_engine::{
+    Ask, Limit, LimitSet, Limiter, ManualClock, Queue, Quota, Single, SubWindowCounter,
+};
+
+const SECOND: Duration = Duration::from_secs(1);
+const PATIENCE: Duration = Duration::from_mins(1);
+
+fn limiter(quota: Quota) -> Arc<Limiter<Quota, ManualClock>> {
+    let builder = Limiter::builder(quota).capacity(1).clock(ManualClock::new());
+    Arc::new(builder.build().unwrap())
+}
+
+#[test]
+fn a_set_goes_with_a_thread() {
+    let keyed = limiter(Quota::per_second(1).burst(10));
+    let single =
+        Arc::new(Single::builder(Quota::per_second(9)).clock(ManualClock::new()).build().unwrap());
+    let counter = SubWindowCounter::with_clock(8, SECOND, ManualClock::new()).unwrap();
+    let counter: Arc<dyn Limit> = Arc::new(counter);
+    let asks = [
+        keyed.ask_owned("key", 4),
+        single.ask_owned(5).named("single"),
+        Ask::owned(Arc::clone(&counter), "any", 6),
+    ];
+    let reserved = LimitSet::new(asks).reserve().unwrap();
+    assert_eq!((keyed.peek("key").remaining(), single.peek().remaining()), (6, 4));
+    let weak = [Arc::downgrade(&keyed)];
+    drop((keyed, counter));
+    let left = thread::spawn(move || reserved.commit([1, 2, 3])).join().unwrap();
+    assert_eq!(left.map(|left| left.remaining()), Some(5));
+    assert_eq!(single.peek().remaining(), 7);
+    assert!(weak[0].upgrade().is_none());
+}
+
+#[test]
+fn a_set_that_is_denied_or_dropped_charges_nothing() {
+    let (one, other) = (limiter(Quota::per_second(1).burst(5)), limiter(Quota::per_second(2)));
+    let asks = |cost| [one.ask_owned("key", 3), other.ask_owned("key", cost).named("other")];
+    let denied = LimitSet::new(asks(3)).reserve().unwrap_err();
+    assert_eq!(denied.blocked().map(|blocked| blocked.name()), Some("other"));
+    drop(LimitSet::new(asks(2)).reserve().unwrap());
+    // Those of one key add up, whether they keep it alive or not.
+    let twice = [one.ask_owned("key", 3), one.ask("key", 3)];
+    assert!(!LimitSet::new(twice).check().is_allowed());
+    assert_eq!((one.peek("key").remaining(), other.peek("key").remaining()), (5, 2));
+}
+
+#[test]
+fn a_turn_goes_with_a_thread_and_gives_up_its_place() {
+    let limiter = limiter(Quota::per_second(1).burst(1));
+    let queue = Queue::with_clock(Quota::per_second(1).burst(1), ManualClock::new()).unwrap();
+    let queue = Arc::new(queue);
+    for _ in 0..2 {
+        let _ = limiter.enqueue_owned("key", 1, PATIENCE).unwrap().keep();
+        let _ = queue.enqueue_owned(1, PATIENCE).unwrap().keep();
+    }
+    let before = (limiter.peek("key"), queue.peek());
+    let key = limiter.enqueue_owned("key", 1, PATIENCE).unwrap();
+    let line = queue.enqueue_owned(1, PATIENCE).unwrap();
+    assert_eq!((limiter.waiters(), queue.waiters()), (1, 1));
+    assert_eq!((key.wait(), line.wait()), (2 * SECOND, 2 * SECOND));
+    assert_eq!(limiter.enqueue_owned("key", 2, PATIENCE).unwrap_err().retry_after(), None);
+    thread::spawn(move || (drop(key), assert!(line.cancel()))).join().unwrap();
+    assert_eq!((limiter.waiters(), queue.waiters()), (0, 0));
+    assert_eq!((limiter.peek("key"), queue.peek()), before);
+    let at_once = limiter.enqueue_owned("other", 1, PATIENCE).unwrap();
+    assert_eq!((limiter.waiters(), Arc::strong_count(&limiter)), (0, 2));
+    assert!(at_once.block().is_allowed());
+    assert_eq!(Arc::strong_count(&limiter), 1);
+}
