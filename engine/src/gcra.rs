@@ -150,13 +150,14 @@ impl Gcra {
     }
 
     /// The emission interval T, in units.
-    #[cfg(feature = "std")]
+    #[cfg(any(feature = "std", test))]
     #[inline]
     pub(crate) const fn interval(&self) -> u64 {
         self.interval
     }
 
     /// The burst tolerance, in units.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) const fn tau(&self) -> u64 {
         self.tau

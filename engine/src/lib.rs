@@ -154,6 +154,11 @@
 //! there: [`DefaultClock`], which stands where none is named, has no value in that build. So a crate that does without `std`
 //! goes on compiling when another one turns it on.
 #![warn(missing_docs)]
+// The pages are those of all features. Without some, links to what they add are text.
+#![cfg_attr(
+    not(all(feature = "std", feature = "acquire")),
+    allow(rustdoc::broken_intra_doc_links, rustdoc::private_intra_doc_links)
+)]
 #![cfg_attr(not(any(feature = "std", test, loom, interleave)), no_std)]
 
 extern crate alloc;

@@ -8,6 +8,7 @@ use crate::decision::Decision;
 use crate::sync::watched;
 
 use super::log::Log;
+#[cfg(feature = "std")]
 use super::sharded::Shards;
 use super::sub_window::SubWindows;
 
@@ -178,6 +179,7 @@ fn a_late_helper_writes_no_earlier_time() {
     );
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn a_block_is_lost_at_worst() {
     let world = || {
@@ -197,6 +199,7 @@ fn a_block_is_lost_at_worst() {
     );
 }
 
+#[cfg(feature = "std")]
 #[test]
 fn units_are_found_in_whichever_shard_they_lie() {
     let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();

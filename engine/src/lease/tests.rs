@@ -7,6 +7,7 @@ use proptest::prelude::*;
 
 use crate::clock::{Clock, ManualClock, Timestamp};
 use crate::decision::Decision;
+use crate::denied::Beside;
 use crate::gcra::Tat;
 use crate::key::KeyHash;
 use crate::limiter::Limiter;
@@ -26,7 +27,7 @@ fn key(index: usize) -> KeyHash {
 fn limiter(quota: Quota, units: u64) -> Limiter<Quota, ManualClock> {
     let table = Table::new(1, Tat).unwrap();
     let leases = Leases::striped(units, quota.burst_size(), STRIPES);
-    Limiter::for_tests(quota, ManualClock::new(), table, leases)
+    Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases))
 }
 
 /// A bucket that follows what was admitted, in 1/(16 * count) nanoseconds.
@@ -254,7 +255,7 @@ fn a_forgotten_key_leaves_no_lease_behind() {
     let quota = Quota::per_second(1).burst(10_000);
     let table = Table::with_lines(2, Tat).unwrap();
     let leases = Leases::striped(100, quota.burst_size(), STRIPES);
-    let limiter = Limiter::for_tests(quota, ManualClock::new(), table, leases);
+    let limiter = Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases));
     Seat::sit(0);
     for _ in 0..2_000 {
         assert!(limiter.check(key(0)).is_allowed());

@@ -90,7 +90,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 }
 
-#[cfg(all(test, not(any(loom, interleave))))]
+#[cfg(all(feature = "std", test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &crate::gcra::Gcra) {
         (&self.table, self.algorithm())
@@ -108,7 +108,7 @@ impl<C: Clock> Limiter<Quota, C> {
         rule: Quota,
         clock: C,
         table: crate::table::Table<crate::gcra::Tat>,
-        leases: Option<Leases>,
+        leases: Option<crate::denied::Beside>,
     ) -> Self {
         Self::from_parts(super::Parts {
             algorithm: crate::gcra::Gcra::exact(&rule).expect("the quota can be enforced"),
@@ -116,7 +116,7 @@ impl<C: Clock> Limiter<Quota, C> {
             hasher: crate::key::KeyHasher::rapid(1),
             clock,
             table,
-            leases: leases.map(Beside::Leases),
+            leases,
             observer: (),
             waiters: crate::acquire::Waiters::new(crate::acquire::DEFAULT_MAX_WAITERS),
         })

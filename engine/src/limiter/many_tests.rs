@@ -10,10 +10,9 @@ const KEYS: u64 = 14_000;
 const BURST: u64 = 2;
 
 fn limiter() -> Limiter<Quota, ManualClock> {
-    Limiter::builder(Quota::new(1, Duration::from_secs(1)).burst(BURST))
+    let quota = Quota::new(1, Duration::from_secs(1)).burst(BURST);
+    Limiter::builder_with(quota, ManualClock::new(), KeyHasher::rapid(7))
         .capacity(KEYS as usize)
-        .clock(ManualClock::new())
-        .hasher(KeyHasher::rapid(7))
         .build()
         .unwrap()
 }
