@@ -7,6 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock as _, ManualClock};
+use crate::denied::Beside;
 use crate::gcra::Tat;
 use crate::key::KeyHash;
 use crate::limiter::Limiter;
@@ -236,7 +237,7 @@ fn play(scenario: &Scenario, number: u64, others: &[Action]) -> bool {
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
     let table = Table::with_lines(1, Tat).expect("there is memory");
     let leases = Leases::striped(UNITS, BURST, STRIPES);
-    let limiter = &Limiter::for_tests(quota, ManualClock::new(), table, leases);
+    let limiter = &Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases));
     let mut ledger = act(limiter, 0, scenario.before, u64::MAX, &name);
     assert_eq!(limiter.leased(key(1)), scenario.leased, "{name}");
 
