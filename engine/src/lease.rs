@@ -187,9 +187,11 @@ impl Leases {
 
     /// Uses the lease that the seat has for the key. Returns the key's word and the units that are left
     /// of the lease; 0 for the word if the lease could not be used.
-    // Apart, because a check is to stay small enough to be inlined, and two integers come back in
-    // registers.
-    #[inline(never)]
+    #[expect(
+        clippy::inline_always,
+        reason = "a check that finds a lease makes no call"
+    )]
+    #[inline(always)]
     fn use_own(
         &self,
         seat: Seat,
@@ -214,9 +216,15 @@ impl Leases {
         }
         let drained = lease.block.units - left - cost;
         if drained > 0 {
-            entry.heat.drained(key, drained);
+            Self::note_drained(entry, key, drained);
         }
         (tat, left)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn note_drained(entry: &Entry, key: KeyHash, units: u64) {
+        entry.heat.drained(key, units);
     }
 
     /// Decides where the seat has leased too little or nothing.

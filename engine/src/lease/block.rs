@@ -24,6 +24,13 @@ impl Block {
         if self.start(gcra) >= now {
             return self.units;
         }
+        self.undrained_part(gcra, now)
+    }
+
+    /// Apart, because it divides, and a block drains from its beginning only where its thread stood idle.
+    #[cold]
+    #[inline(never)]
+    fn undrained_part(self, gcra: &Gcra, now: u64) -> u64 {
         self.end.saturating_sub(now) / gcra.interval()
     }
 
