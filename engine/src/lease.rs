@@ -187,10 +187,7 @@ impl Leases {
 
     /// Uses the lease that the seat has for the key. Returns the key's word and the units that are left
     /// of the lease; 0 for the word if the lease could not be used.
-    #[expect(
-        clippy::inline_always,
-        reason = "a check that finds a lease makes no call"
-    )]
+    #[expect(clippy::inline_always, reason = "a check that finds a lease makes no call")]
     #[inline(always)]
     fn use_own(
         &self,
