@@ -32,11 +32,16 @@ impl Verdict {
     /// Of a cost that can never fit.
     const NEVER: Self = Self(u64::MAX);
 
-    /// Of a denial for so many nanoseconds, at least 1. Durations from words stay below 2^60 ns.
+    /// The longest time after which a denied cost fits, in nanoseconds. Durations from words stay below 2^60.
+    const LONGEST: u64 = Self::NEVER.0 - 2;
+
+    /// Of a denial for so many nanoseconds, at least 1 and at most [`Verdict::LONGEST`]; brought into that range, because
+    /// no other number is a denial.
     #[inline]
     const fn denied(retry_after: u64) -> Self {
-        debug_assert!(retry_after > 0 && retry_after < u64::MAX - 1);
-        Self(retry_after + 1)
+        debug_assert!(retry_after > 0 && retry_after <= Self::LONGEST);
+        let nanos = if retry_after == 0 { 1 } else { retry_after };
+        Self(if nanos > Self::LONGEST { Self::LONGEST } else { nanos } + 1)
     }
 
     #[inline]
@@ -78,7 +83,7 @@ impl Decision {
         Self { limit, remaining, verdict: Verdict::ALLOWED, reset_after }
     }
 
-    /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and as many are there
+    /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and the whole limit is there
     /// again after `reset_after`.
     #[inline]
     pub(crate) const fn allowed_every(interval: u64, limit: u64, reset_after: u64) -> Self {
@@ -100,9 +105,11 @@ impl Decision {
         Self { limit, remaining, verdict: Verdict::NEVER, reset_after }
     }
 
-    /// The same decision, where one of several ways to it is a call, which hands it over in memory: the
-    /// other ways then need not go by memory too. A copy of memory that was just written in smaller parts waits until
-    /// those have reached the cache, and with them all that was written before.
+    /// The same decision, with its parts taken out of the memory in which a call has handed it over.
+    ///
+    /// For where one of several ways to a decision is a call: without this the compiler sends the other ways through memory
+    /// too, and copies it as a whole. Such a copy of what was just written in smaller parts waits until those have reached
+    /// the cache, and with them all that was written before.
     #[inline]
     pub(crate) fn in_registers(self) -> Self {
         // Hides that all parts come from one place, which would be copied as a whole.
@@ -120,8 +127,7 @@ impl Decision {
     /// The decision with other times, in nanoseconds, for those that are neither 0 nor never; nor do
     /// they become so.
     pub(crate) fn map_times(self, map: impl Fn(u64) -> u64) -> Self {
-        const LONGEST: u64 = u64::MAX - 2;
-        let changed = |nanos| if nanos == 0 { 0 } else { map(nanos).clamp(1, LONGEST) };
+        let changed = |nanos| if nanos == 0 { 0 } else { map(nanos).clamp(1, Verdict::LONGEST) };
         let Self { limit, remaining, verdict, reset_after } = self.computed();
         let reset_after = changed(reset_after);
         match verdict.retry_after() {

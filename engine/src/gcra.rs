@@ -183,7 +183,7 @@ impl Gcra {
         if cost > self.burst {
             return None;
         }
-        // In the same words as the answer, which so is not computed anew.
+        // The same expression as in the answer, so that it is computed once.
         let debt = self.debt_after(tat, now, cost);
         (debt <= self.tau).then_some(now + debt)
     }

@@ -324,8 +324,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// [`Limiter::decide_by_word`] for a key that was missed in its home line. Apart, so that a check of
-    /// one that was not carries nothing of it along.
+    /// [`Limiter::decide_by_word`] for a key that was missed in its home line. Out of line, so that checks that
+    /// find their key there carry none of its registers.
     #[inline(never)]
     fn decide_after<A: Algorithm<State = State<R>>>(
         &self,

@@ -25,13 +25,17 @@ pub enum OverflowPolicy {
     /// only if every key that competes with it was denied about as often. What remains is a
     /// sprayer that has each of its keys denied many times, and keys that are checked less
     /// often than the sprayer fills the table.
+    ///
+    /// A call whose key loses each slot it claims to others that claim them at the same moment is admitted, and its own
+    /// key is the one that is forgotten.
     #[default]
     EvictLeastDebt,
     /// Denies the check. No key is ever forgotten; keys without debt are locked out until a place
     /// becomes free, so a spray of keys keeps others from being served.
     ///
     /// `remaining` is then 0, and `retry_after` and `reset_after` are the time until the first of
-    /// the key's places becomes free. A peek needs no place: it reports a key that is fresh.
+    /// the key's places becomes free; or the shortest there is where others claimed each of them at the same moment. A
+    /// peek needs no place: it reports a key that is fresh.
     Deny,
     /// Admits the check and does not charge it. No key is ever forgotten and none is locked out;
     /// keys that find no place are not limited, so a spray of keys lifts the limit for others.
@@ -47,7 +51,8 @@ pub enum OverflowPolicy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct OverflowCounts {
-    /// Keys that had debt and were forgotten ([`OverflowPolicy::EvictLeastDebt`]).
+    /// Keys that had debt and were forgotten, also right after the charge that made it
+    /// ([`OverflowPolicy::EvictLeastDebt`]).
     pub evicted: u64,
     /// Checks that were denied for want of a place ([`OverflowPolicy::Deny`]).
     pub denied: u64,

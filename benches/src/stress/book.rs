@@ -15,9 +15,9 @@ use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota, Timestamp};
 use super::phases::{INTERVAL_NANOS, TAU_NANOS, lock};
 use super::{Violation, handovers, tats};
 
-/// Evictions in which a charge can stray once, and of which it strays in one at most: it takes a thread that stands
-/// still at the one instruction.
+/// A charge can stray to another key at most once in so many evictions, the generations that a word tells apart.
 const GENERATIONS: u64 = 16;
+/// More often than once in so many evictions fails a run: it takes a thread that stands still at the one instruction.
 const EVICTIONS_A_STRAY: u64 = 100_000;
 /// Phases between two looks at the whole table.
 const PHASES_A_SWEEP: u64 = 1_024;

@@ -86,7 +86,7 @@ pub enum Violation {
         /// What it was admitted.
         admitted: u64,
     },
-    /// Another number of keys forgot debt than were evicted.
+    /// The debt that keys forgot does not fit the number of evictions.
     Forgotten {
         /// The number of the phase.
         phase: u64,

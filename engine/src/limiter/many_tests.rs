@@ -62,3 +62,31 @@ fn a_key_that_stands_several_times_in_a_batch_is_charged_each_time() {
         check_both(&together, &single, &[key; 3]);
     }
 }
+
+/// Threads that take the key's word from each other in the middle of their batches.
+#[test]
+fn batches_of_several_threads_admit_exactly_the_burst() {
+    const THREADS: u64 = 4;
+    const BATCHES: u64 = 1_000;
+    const BURST: u64 = THREADS * BATCHES * TOGETHER as u64 * 3 / 4;
+    let limiter = Limiter::builder(Quota::new(1, Duration::from_secs(1)).burst(BURST))
+        .capacity(1)
+        .clock(ManualClock::new())
+        .build()
+        .unwrap();
+    let admitted = std::thread::scope(|scope| {
+        let threads = (0..THREADS).map(|_| {
+            scope.spawn(|| {
+                let mut decisions = Vec::new();
+                let batch = || {
+                    limiter.check_many(&[7_u64; TOGETHER], &mut decisions);
+                    decisions.iter().filter(|one| one.is_allowed()).count() as u64
+                };
+                core::iter::repeat_with(batch).take(BATCHES as usize).sum::<u64>()
+            })
+        });
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum::<u64>()
+    });
+    assert_eq!((admitted, limiter.peek(7_u64).remaining()), (BURST, 0));
+}

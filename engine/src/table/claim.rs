@@ -15,14 +15,17 @@
 //!
 //! # Lock-freedom
 //! Suppose that threads take steps for ever, and from some time on no call ends. Then no word gets
-//! settled, so claims of settled words come to an end; so do takeovers, of which one call makes at most as
+//! settled or charged, so claims of settled words come to an end, and so do the turns of a charge, which are repeated only
+//! after another's charge, of a label, whose slot counts a bounded number of strikes, and of a full table, which are
+//! repeated only until the clock has passed what was found live; so do takeovers, of which one call makes at most as
 //! many as its key has places. Withdrawals and claims of free slots are left. Who withdraws met its
 //! key settled, and will be decided by that, or met an earlier intent of its key. Take a key whose
 //! intents come up again and again, and the earliest place where they do, or where one stands for good:
 //! nothing ends the next intent there, all threads of the key join it, and one confirms it after all.
 //!
 //! Each takeover of a call begins one place further. So where intents stand in all places, a call tries
-//! each once, and runs out only if it lost each to another call that came later. A call holds one
+//! each once, and runs out only if it lost each to another call that came later. (Where live keys stand among them, a call
+//! that runs out evicts one of those, or finds the table full.) A call holds one
 //! place at a time: more calls are in the middle of a claim than there are places, and one of them
 //! has to go without. It counts as charged and evicted at once, by those that were faster; where
 //! live keys are not evicted, as one that found all places live.
