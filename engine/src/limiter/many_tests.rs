@@ -67,17 +67,19 @@ fn a_key_that_stands_several_times_in_a_batch_is_charged_each_time() {
 #[test]
 fn batches_of_several_threads_admit_exactly_the_burst() {
     const THREADS: u64 = 4;
-    const BATCHES: u64 = 1_000;
+    const BATCHES: u64 = 10_000;
     const BURST: u64 = THREADS * BATCHES * TOGETHER as u64 * 3 / 4;
     let limiter = Limiter::builder(Quota::new(1, Duration::from_secs(1)).burst(BURST))
         .capacity(1)
         .clock(ManualClock::new())
         .build()
         .unwrap();
+    let start = std::sync::Barrier::new(THREADS as usize);
     let admitted = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|_| {
             scope.spawn(|| {
                 let mut decisions = Vec::new();
+                start.wait();
                 let batch = || {
                     limiter.check_many(&[7_u64; TOGETHER], &mut decisions);
                     decisions.iter().filter(|one| one.is_allowed()).count() as u64

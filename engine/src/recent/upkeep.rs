@@ -136,7 +136,7 @@ mod tests {
         let shared = Shared { dial: Dial::new(source.now()), source, interval: 1 };
         let late = RecentClock { shared: Arc::new(shared) };
         let start = late.now();
-        let readings = (0..u64::MAX).take_while(|_| late.now() == start).count();
+        let readings = (0..1_000_000).take_while(|_| late.now() == start).count();
         assert!(readings <= READINGS_PER_LOOK as usize, "{readings}");
         let mut last = late.now();
         for _ in 0..10_000 {
