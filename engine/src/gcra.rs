@@ -204,11 +204,6 @@ impl Gcra {
         (charged <= latest).then_some(charged)
     }
 
-    /// How long after `now` a charge that made the TAT `charged` starts.
-    pub(crate) fn wait(&self, charged: u64, now: u64) -> u64 {
-        charged.saturating_sub(now + self.tau)
-    }
-
     /// The debt of `cost` in units, saturating. A blocked or unlimited quota has no emission interval:
     /// nothing is owed under it.
     fn debt_of(&self, cost: u64) -> u64 {
@@ -404,8 +399,8 @@ impl Algorithm for Gcra {
         self.give_back(tat, now, cost, charged)
     }
 
-    fn starts_later(&self, tat: u64, now: u64) -> bool {
-        self.wait(tat, now) > 0
+    fn owes_beyond(&self, tat: u64, now: u64, tolerance: u64) -> bool {
+        tat > now.saturating_add(self.scale.to_units(tolerance))
     }
 
     fn reset(&self, tat: u64, now: u64) -> Option<u64> {

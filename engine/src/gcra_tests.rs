@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use proptest::prelude::*;
 
-use super::{Gcra, NOW_MAX, Scale, TAT_MAX};
+use super::{Gcra, NOW_MAX, Scale, TAT_MAX, Terms as _};
 use crate::clock::Timestamp;
 use crate::quota::Quota;
 

@@ -113,6 +113,15 @@ impl AtomicU64 {
         self.fetch_add(value.wrapping_neg(), order)
     }
 
+    pub(crate) fn fetch_min(&self, value: u64, order: Ordering) -> u64 {
+        loop {
+            let seen = self.load(order);
+            if seen <= value || self.compare_exchange(seen, value, order, order).is_ok() {
+                return seen;
+            }
+        }
+    }
+
     pub(crate) fn fetch_max(&self, value: u64, order: Ordering) -> u64 {
         loop {
             let seen = self.load(order);

@@ -15,7 +15,7 @@ use crate::acquire::{DEFAULT_MAX_WAITERS, Granted, Timer, Turn, Wait, Waiters, l
 use crate::backoff::Backoff;
 use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
-use crate::gcra::Gcra;
+use crate::gcra::{Gcra, Terms as _};
 use crate::quota::{Quota, QuotaError};
 use crate::rule::Algorithm as _;
 use crate::sync::{AtomicU64, Ordering};

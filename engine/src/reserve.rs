@@ -24,8 +24,10 @@ use crate::rule::Rule;
 /// window that is over do not lower the count of the next one, and those of a counter's sub-window count as long as it does.
 ///
 /// Nothing is given back of a key on which others wait ([`Limiter::acquire`]): their starts have been told, and newcomers
-/// would start beside them. On a limiter on which anybody has ever waited a key that owes more than its burst counts
-/// as one.
+/// would start beside them. Once anybody has waited on a limiter, a key counts as one that owes more than the burst under
+/// which they waited takes to refill; the shortest such time counts. So where some wait under a shorter burst than others
+/// reserve under ([`Limiter::with_quota`]), what is reserved stays charged wherever more than the shorter one is
+/// owed: give those who wait a limiter of their own.
 ///
 /// # Guarantees
 /// * While a reservation is open it counts in full, so that what is admitted and reserved stays

@@ -110,8 +110,9 @@ pub trait Algorithm: Debug + Send + Sync {
     /// there, this leaves alone what others were charged after that charge had drained.
     fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64>;
 
-    /// Whether some of what the value counts starts later than `now`: places in line, or debt that was told.
-    fn starts_later(&self, _value: u64, _now: u64) -> bool {
+    /// Whether the value owes more than `tolerance` nanoseconds: then some of it starts later than `now` for those who
+    /// wait under a burst that takes as long.
+    fn owes_beyond(&self, _value: u64, _now: u64, _tolerance: u64) -> bool {
         false
     }
 

@@ -69,6 +69,44 @@ fn a_set_that_is_given_back_moves_no_start() {
     assert_eq!(seconds(limiter.enqueue("key", 1, PATIENCE).unwrap().start()), 2);
 }
 
+/// Whoever waits is judged by the burst of the quota they wait under, not by that of what is given back; others
+/// have waited under a longer one before.
+#[test]
+fn a_reservation_lapses_in_front_of_waiters_under_a_shorter_burst() {
+    let (limiter, _) = limiter(10);
+    let earlier = limiter.enqueue("other", 10, PATIENCE).unwrap().keep();
+    let late = limiter.enqueue("other", 1, PATIENCE).unwrap().keep();
+    assert!(earlier.is_allowed() && late.is_allowed());
+    let short = Quota::per_second(1).burst(1);
+    let short = limiter.with_quota(&short).unwrap();
+    let [whole, part] = ["key", "both"].map(|key| {
+        let reserved = limiter.reserve(key, 4).unwrap();
+        let waits = short.enqueue(key, 1, PATIENCE).unwrap();
+        assert_eq!(seconds(waits.start()), 4);
+        let _ = waits.keep();
+        reserved
+    });
+    whole.cancel();
+    let _ = part.commit(1);
+    for key in ["key", "both"] {
+        assert_eq!(limiter.peek(key).remaining(), 5);
+        assert_eq!(seconds(short.enqueue(key, 1, PATIENCE).unwrap().start()), 5);
+    }
+}
+
+/// Nobody who waits starts later than now while a key owes no more than the burst they wait under.
+#[test]
+fn a_reservation_under_a_shorter_burst_is_given_back_where_nobody_waits() {
+    let (limiter, _) = limiter(10);
+    let _ = limiter.enqueue("other", 10, PATIENCE).unwrap().keep();
+    let _ = limiter.enqueue("other", 1, PATIENCE).unwrap().keep();
+    let short = Quota::per_second(1).burst(1);
+    let reserved = limiter.with_quota(&short).unwrap().reserve("key", 1).unwrap();
+    assert!(limiter.check_n("key", 9).is_allowed());
+    reserved.cancel();
+    assert_eq!(limiter.peek("key").remaining(), 1);
+}
+
 /// What is done to the key, after so many half emission intervals.
 #[derive(Clone, Copy, Debug)]
 enum Operation {

@@ -1,10 +1,10 @@
-//! How many callers wait at once.
+//! How many callers wait at once, and under how short a burst anybody has.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
 //! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never passes the bound | - | `one-more-waits` |
-//! | W2 ever, all accesses | relaxed | whoever finds a place in a key's word, by an acquire load, finds this set too: it is set before the release exchange that makes the place | - | `who-waits-is-not-remembered` |
+//! | W2 least tolerance, all accesses | relaxed | whoever finds a place in a key's word, by an acquire load, finds its tolerance too: it is lowered, or found as low, before the release exchange that makes the place, and never rises | - | `who-waits-is-not-remembered` |
 
 use crossbeam_utils::CachePadded;
 
@@ -19,8 +19,8 @@ pub const DEFAULT_MAX_WAITERS: u64 = 1 << 16;
 pub struct Waiters {
     count: CachePadded<AtomicU64>,
     max: u64,
-    /// Not 0 once somebody has waited.
-    ever: AtomicU64,
+    /// The least burst tolerance under which anybody has waited, in nanoseconds; `u64::MAX` before anybody has.
+    least_tolerance: AtomicU64,
 }
 
 /// One who waits; leaves when dropped.
@@ -31,7 +31,11 @@ pub(crate) struct Seat<'w> {
 
 impl Waiters {
     pub(crate) fn new(max: u64) -> Self {
-        Self { count: CachePadded::new(AtomicU64::new(0)), max, ever: AtomicU64::new(0) }
+        Self {
+            count: CachePadded::new(AtomicU64::new(0)),
+            max,
+            least_tolerance: AtomicU64::new(u64::MAX),
+        }
     }
 
     pub(crate) fn count(&self) -> u64 {
@@ -42,9 +46,18 @@ impl Waiters {
         self.max
     }
 
-    /// Whether anybody has ever waited.
-    pub(crate) fn ever(&self) -> bool {
-        self.ever.load(Ordering::Relaxed) != 0 // W2
+    /// The least burst tolerance under which anybody has waited, in nanoseconds: a key that owes no more has nobody
+    /// who starts later. `u64::MAX` before anybody has.
+    pub(crate) fn least_tolerance(&self) -> u64 {
+        self.least_tolerance.load(Ordering::Relaxed) // W2
+    }
+
+    /// Somebody is to wait under this burst tolerance, in nanoseconds. Before the place is taken. Lock-free.
+    pub(crate) fn waits_under(&self, tolerance: u64) {
+        // Mostly it is known, and the line stays shared.
+        if tolerance < self.least_tolerance() {
+            self.least_tolerance.fetch_min(tolerance, Ordering::Relaxed); // W2
+        }
     }
 
     /// One fewer who waits: whose seat was held.
@@ -58,10 +71,7 @@ impl Waiters {
         while count < self.max {
             let more = count + 1;
             match self.count.compare_exchange(count, more, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => {
-                    self.ever.store(1, Ordering::Relaxed); // W2
-                    return Some(Seat { waiters: self });
-                }
+                Ok(_) => return Some(Seat { waiters: self }),
                 Err(seen) => count = seen,
             }
         }

@@ -183,8 +183,8 @@ impl Algorithm for Scaled {
         either!(self, it => it.give_back(tat, now, cost, charged))
     }
 
-    fn starts_later(&self, tat: u64, now: u64) -> bool {
-        self.wait(tat, now) > 0
+    fn owes_beyond(&self, tat: u64, now: u64, tolerance: u64) -> bool {
+        self.rounded.owes_beyond(tat, now, tolerance)
     }
 
     fn reset(&self, tat: u64, now: u64) -> Option<u64> {

@@ -206,6 +206,9 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
             // A key without a slot is decided at a later reading than the first one.
             let left = longest(&view).saturating_sub(view.since(reading));
             let charged = view.gcra.admit_by(view.tat, view.now, cost, left).filter(|_| cost > 0);
+            if charged.is_some_and(|charged| view.gcra.wait(charged, view.now) > 0) {
+                self.waiters.waits_under(view.gcra.scale().to_nanos(view.gcra.tau()));
+            }
             taken.set(charged.map(|charged| (view, charged)));
             charged
         };

@@ -171,7 +171,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Decision {
         self.correct(algorithm, key, |value, now| {
             // Starts behind the charge have been told. Without it newcomers would start beside them.
-            let holds = algorithm.starts_later(value, now) && self.waiters.ever();
+            let holds = algorithm.owes_beyond(value, now, self.waiters.least_tolerance());
             if holds { None } else { algorithm.give_back(value, now, cost, charged) }
         })
     }

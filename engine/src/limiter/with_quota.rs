@@ -29,8 +29,8 @@ use super::Limiter;
 /// most for as long as it would have.
 ///
 /// Give back, and commit, under the quota that was charged. [`Reservation`] and [`Turn`] see to it by themselves; who
-/// [refunds](WithQuota::refund) names it again. What is given back on a key on which others wait
-/// under a quota with a shorter burst may let newcomers start before them.
+/// [refunds](WithQuota::refund) names it again. A reservation gives nothing back in front of those who wait under a
+/// shorter burst; see there what that takes.
 ///
 /// In a [`LimitSet`](crate::LimitSet) a key may stand under two quotas. Then each is looked at as if it were alone, and all or
 /// nothing is charged as ever.

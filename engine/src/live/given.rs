@@ -84,9 +84,8 @@ impl Algorithm for Given<'_> {
         if charged < time.floor { None } else { gcra.give_back(tat, now, cost, charged) }
     }
 
-    fn starts_later(&self, value: u64, now: u64) -> bool {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.starts_later(tat, now)
+    fn owes_beyond(&self, value: u64, now: u64, tolerance: u64) -> bool {
+        self.live.owes_beyond(value, now, tolerance)
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {

@@ -322,9 +322,9 @@ impl Algorithm for LiveGcra {
         self.epoch().give_back(value, now, cost, charged)
     }
 
-    fn starts_later(&self, value: u64, now: u64) -> bool {
+    fn owes_beyond(&self, value: u64, now: u64, tolerance: u64) -> bool {
         let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.starts_later(tat, now)
+        gcra.owes_beyond(tat, now, tolerance)
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
