@@ -1,6 +1,7 @@
 //! Waiting for a key's turn, on a clock that is moved by hand.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -348,4 +349,31 @@ fn leased_units_and_waiters_keep_the_quota_together() {
         tat = tat.max(start) + cost * interval;
         assert!(tat - start <= quota.burst_size() * interval, "too much at {start}");
     }
+}
+
+/// A clock that may be told to panic.
+struct Failing {
+    clock: ManualClock,
+    fails: AtomicBool,
+}
+
+impl Clock for Failing {
+    fn now(&self) -> Timestamp {
+        assert!(!self.fails.load(Ordering::Relaxed), "the clock fails");
+        self.clock.now()
+    }
+}
+
+#[test]
+fn who_gives_up_while_the_clock_panics_waits_no_more() {
+    let clock = Failing { clock: ManualClock::new(), fails: AtomicBool::new(false) };
+    let limiter = Limiter::builder(Quota::per_second(1)).capacity(1).clock(clock).build().unwrap();
+    assert!(limiter.check("key").is_allowed());
+    let [dropped, cancelled] =
+        [(), ()].map(|()| limiter.enqueue("key", 1, Duration::from_mins(1)).unwrap());
+    assert_eq!(limiter.waiters(), 2);
+    limiter.clock().fails.store(true, Ordering::Relaxed);
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(dropped))).is_err());
+    assert!(catch_unwind(AssertUnwindSafe(|| cancelled.cancel())).is_err());
+    assert_eq!(limiter.waiters(), 0);
 }

@@ -144,10 +144,11 @@ impl<'l, L: Line> Turn<'l, L> {
 
 impl<L: Line> Drop for Turn<'_, L> {
     fn drop(&mut self) {
-        self.give_up();
+        // First, since the clock may panic when it is asked for the rest.
         if self.waits {
             self.line.line().line_waiters().leave();
         }
+        self.give_up();
     }
 }
 
