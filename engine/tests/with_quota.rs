@@ -288,12 +288,17 @@ fn blocked_and_unlimited_are_given_too() {
     let [blocked, unlimited] = [&blocked, &unlimited].map(|it| limiter.with_quota(it).unwrap());
     assert_eq!(blocked.reserve("key", 1).unwrap_err().retry_after(), None);
     assert_eq!(blocked.enqueue("key", 1, SECOND).unwrap_err().retry_after(), None);
-    assert!(!blocked.charge("key", 3).is_allowed() || blocked.peek("key").remaining() == 0);
+    let charged = blocked.charge("key", 3);
+    assert_eq!(charged, blocked.peek("key"));
+    let told = (charged.limit(), charged.remaining(), charged.retry_after(), charged.reset_after());
+    assert_eq!((charged.is_allowed(), told), (true, (0, 0, Some(Duration::ZERO), Duration::ZERO)));
+    assert_eq!(limiter.live().count(), 0);
     assert!(unlimited.reserve("key", u64::MAX).unwrap().commit(7).is_allowed());
     assert!(unlimited.enqueue("key", u64::MAX, SECOND).unwrap().keep().is_allowed());
     assert!(unlimited.charge("key", u64::MAX).is_allowed());
     unlimited.refund("key", u64::MAX);
     assert_eq!(limiter.peek("key").remaining(), 5);
+    assert_eq!(limiter.live().count(), 0);
 }
 
 /// Debt is a duration: five units of a second each are fifty of a tenth of one.
@@ -422,4 +427,19 @@ fn a_quota_is_given_to_a_limiter_whose_own_one_changes() {
     assert!(LimitSet::new(asks).check().is_allowed());
     given.refund("key", 3);
     assert_eq!(given.charge("key", 1).remaining(), 2);
+}
+
+/// What is made anew is an error then.
+#[test]
+fn a_view_kept_across_a_change_denies_what_can_not_be_enforced_after_it() {
+    // Units of 5/3 ns, then of 1 ns: six years of burst exceed the longest.
+    let builder = Limiter::builder(LiveQuota::new(Quota::per_second(600_000_000).burst(1)));
+    let limiter = builder.capacity(1).clock(ManualClock::new()).build().unwrap();
+    let plan = Quota::per_second(1).burst(200_000_000);
+    let kept = limiter.with_quota(&plan).unwrap();
+    assert_eq!(kept.check("key").remaining(), 199_999_999);
+    limiter.set_quota(Quota::per_second(1), Inheritance::Keep).unwrap();
+    let denied = kept.check("key");
+    assert!(!denied.is_allowed() && denied.retry_after().is_none());
+    assert_eq!(limiter.with_quota(&plan).err(), Some(QuotaError::BurstTooLong));
 }
