@@ -8,8 +8,15 @@ use crate::quota::{Quota, QuotaError};
 use super::Single;
 
 impl<C: Clock, O: Observer> Single<LiveQuota, C, O> {
-    /// Puts `quota` in force; what is owed is carried over as `inheritance` says. All that
-    /// [`Limiter::set_quota`](crate::Limiter::set_quota) says of a key holds here, but for the complexity: O(1).
+    /// Puts `quota` in force; what is owed is carried over as `inheritance` says.
+    ///
+    /// Checks go on meanwhile and never wait: each is decided by the quota before or after, as a whole. Changes at the
+    /// same time are made one after another. O(1), and may be repeated often, but not for ever: from the 13.7 years
+    /// for which a limiter's time goes on, each change takes at most 137 s and the time in which the old burst refills,
+    /// or what is owed drains if that is more.
+    ///
+    /// What is charged beside the change, and a reservation that is open across it, fare as [`Inheritance`] and
+    /// [`Limiter::set_quota`](crate::Limiter::set_quota) say of one key.
     ///
     /// ```
     /// use tidegate_engine::{Inheritance, LiveQuota, Quota, Single};

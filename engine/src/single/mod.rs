@@ -118,6 +118,14 @@ impl Single {
     }
 }
 
+impl<C: Clock, O: Observer> Single<Quota, C, O> {
+    /// The quota that is enforced: [`Single::rule`].
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.rule()
+    }
+}
+
 impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Asks for one unit: [`Single::check_n`] with a cost of 1.
     #[inline]
