@@ -248,7 +248,7 @@ pub enum QuotaError {
     /// More than one unit each nanosecond (10^9 units each second).
     RateTooHigh,
     /// So many changes of so large debts that the time of the limiter would run out within a year
-    /// ([`set_quota`](crate::Limiter::set_quota)).
+    /// (`set_quota` of a `Limiter` or a `Single` with a `LiveQuota`).
     NoTimeLeft,
     /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
     BurstTooLong,

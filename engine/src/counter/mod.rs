@@ -45,9 +45,10 @@ pub enum CounterError {
     WindowTooLong,
     /// The number of sub-windows is 0 or above [`MAX_SUB_WINDOWS`].
     SubWindows,
-    /// The limit is above `max`, the most that the counter's words can hold in windows of this length, or [`MAX_LOG_UNITS`].
+    /// The limit is above `max`, the most that the counter's words can hold in sub-windows of this length, or
+    /// [`MAX_LOG_UNITS`].
     LimitTooHigh {
-        /// The highest limit there is.
+        /// The highest limit there is, in units of cost.
         max: u64,
     },
     /// The number of shards is 0 or above [`MAX_SHARDS`](crate::MAX_SHARDS), or a block is of 0 units.

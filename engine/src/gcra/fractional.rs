@@ -23,9 +23,9 @@
 //! # Giving back
 //! What is given back of a TAT in cell `k` is the distance from the edge of `k` down to that of `k - c`: the TAT
 //! is then where it would be had the units never been charged, whatever was charged after them. It keeps its
-//! distance from the edge of its cell, or comes to stand on the next edge where its cell is too short for that. So
-//! `c` charges less than it was takes at most `c * T`, of the way that counts from the edge of its cell as `k * T`,
-//! and rounding does not add up here either: `n` units that are kept take more than `n * T - 1`.
+//! distance from the edge of its cell, or comes to stand on the next edge where its cell is too short for that.
+//! Measure a TAT in cell `k` as `k * T` plus its distance from the edge: giving back `c` units lowers this by at most `c * T`.
+//! So rounding does not add up here either: `n` units that are kept take more than `n * T - 1`.
 //!
 //! Between quotas that share a word each change of quota may round anew, by less than a unit.
 

@@ -63,7 +63,8 @@ pub trait Plans: Bucket {
     fn plain(rounded: &Gcra) -> Option<&Self>;
 }
 
-/// As [`Plans::given`], rounded now.
+/// As [`Plans::given`], rounded now. A quota that can not be enforced in the present scale denies everything: it could
+/// be in the one in which it was first given.
 pub(crate) fn given<'a, A: Plans>(algorithm: &'a A, quota: &'a Quota) -> A::Given<'a> {
     let scale = algorithm.scale();
     let rounded = Gcra::in_scale(quota, scale).unwrap_or_else(|_| Gcra::blocked(scale));

@@ -20,13 +20,17 @@ use super::Limiter;
 /// A limiter whose keys are asked under a quota that is given with the call, as a plan a customer has bought; from
 /// [`Limiter::with_quota`]. A small value that is made for a call or two and thrown away, or kept as long as the quota is.
 ///
-/// What it is asked is what a [`Limiter`] is asked, under the same names, and means the same but for the quota. What
-/// does not depend on a quota is asked of the limiter itself: [`Limiter::reset`], [`Limiter::live`] and the like.
+/// It checks, peeks, charges, refunds, reserves, asks in a set, and waits, under the names that a [`Limiter`] has for it and
+/// with the same meaning but for the quota. All else is asked of the limiter itself: [`Limiter::reset`] and
+/// [`Limiter::live`], [`Limiter::charge_debt`] and the like, which do not depend on a quota, and
+/// [`Limiter::check_many`], which goes by its own.
+///
+/// A [`Reservation`] and a [`Turn`] under a given quota borrow the limiter, and an [`Ask`] the quota too: none is owned. A
+/// task that holds the limiter's `Arc` makes and settles them itself; it can not be handed one.
 ///
 /// # What keys of several quotas share
 /// The key's debt, which is kept as a duration: a key that owes a second owes it under every quota, and each quota
-/// says how many units a second is. So a customer whose plan has been raised owes what was used before at
-/// most for as long as it would have.
+/// says how many units a second is. After an upgrade, what was used before drains no later than it would have.
 ///
 /// Give back, and commit, under the quota that was charged. [`Reservation`] and [`Turn`] see to it by themselves; who
 /// [refunds](WithQuota::refund) names it again. A reservation gives nothing back in front of those who wait under a
@@ -47,13 +51,15 @@ use super::Limiter;
 ///   too slow.
 ///
 /// Under a `LiveQuota` these are the units of the quota in force, and a change of it counts as one from one quota to
-/// another. Debt is carried over as ever.
+/// another. Debt is carried over as ever. Make it anew after `set_quota`: one that is kept is slower, since each call
+/// rounds it to the new units, and denies all, with no `retry_after`, where it can not be enforced in these.
+/// That can befall a burst only that takes more than half of [`MAX_BURST_TOLERANCE`](crate::MAX_BURST_TOLERANCE) to refill,
+/// and making it anew is an error then.
 ///
 /// Leases are not used: the key's word alone is asked.
 ///
 /// # Cost
-/// Making it takes two divisions and nothing of the table, so it need not be kept. O(1), like what is asked of it, unless said
-/// otherwise there.
+/// Making it takes two divisions and nothing of the table, so it need not be kept. O(1), like what is asked of it.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};
@@ -185,13 +191,15 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
         self.limiter.lower(key, |value, now| given.refund(value, now, cost));
     }
 
-    /// Waits until the key has room for `cost`, at most as long as `wait` says; see [`Limiter::acquire`].
+    /// Waits until the key has room for `cost`, at most as long as `wait` says; see [`Limiter::acquire`]. By value, which
+    /// is copied, so that the future borrows the limiter and the quota only: `limiter.with_quota(&plan)?.acquire("key", 1,
+    /// wait)` may be kept and awaited later.
     #[cfg(feature = "acquire")]
     pub async fn acquire(self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.acquire_on(&crate::acquire::ThreadTimer, key, cost, wait).await
     }
 
-    /// As [`WithQuota::acquire`], sleeping on a timer the caller gives.
+    /// As [`WithQuota::acquire`], also by value, sleeping on a timer the caller gives.
     pub async fn acquire_on<T: Timer>(
         self,
         timer: &T,
@@ -256,7 +264,7 @@ where
     O: Observer + Send + Sync,
 {
     /// Takes `cost` units when they fit, and hands out the right to give back what is not used of them; see
-    /// [`Limiter::reserve`]. For a task of its own, clone the limiter's `Arc` into the task and reserve there.
+    /// [`Limiter::reserve`].
     ///
     /// # Errors
     /// The denial when the units do not fit.

@@ -29,8 +29,8 @@ impl<'a> Given<'a> {
         if scale == self.scaled.rounded().scale() { self.scaled } else { self.rescaled(scale) }
     }
 
-    /// The quota after a change during the call. One whose burst takes as long as can be may not be
-    /// enforceable in the other scale: then it denies this one call.
+    /// The quota after a change since it was scaled. One whose burst takes as long as can be may not be
+    /// enforceable in the other scale: then it denies everything.
     #[cold]
     fn rescaled(&self, scale: Scale) -> Scaled {
         Scaled::or_blocked(self.quota, scale)
