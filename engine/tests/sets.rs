@@ -159,6 +159,25 @@ fn what_a_panic_has_left_unsettled_is_given_back() {
     assert_eq!(["a", "b", "c"].map(|key| remaining(&limiter, key)), [10, 10, 7]);
 }
 
+/// Asks of one key are one charge: what later ones have been settled on is kept.
+#[test]
+fn a_panic_between_two_asks_of_a_key_keeps_what_the_later_one_used() {
+    let (limiter, clock) = limiter(Quota::per_minute(1).burst(10));
+    let asks = [1, 2, 3].map(|cost| limiter.ask("key", cost));
+    let checked = LimitSet::new(asks.clone()).check();
+    assert!(checked.decisions().all(|decision| decision.remaining() == 4));
+    limiter.reset("key");
+    let reserved = LimitSet::new(asks.clone()).reserve().unwrap();
+    let settle = || reserved.commit_with(|index, _| if index == 1 { panic!() } else { 2 });
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(settle)).is_err());
+    assert_eq!(remaining(&limiter, "key"), 8);
+    limiter.reset("key");
+    // Of six, three have drained, and four were used.
+    let reserved = LimitSet::new(asks).reserve().unwrap();
+    clock.advance(Duration::from_mins(3));
+    assert_eq!(reserved.commit([0, 2, 2]).unwrap().remaining(), 9);
+}
+
 /// The later ask is settled first, so what it was told then is not what is left.
 #[test]
 fn a_key_that_stands_twice_is_settled_on_both_costs() {

@@ -23,7 +23,22 @@ pub struct Ask<'l> {
     /// When the limit was looked at.
     at: Timestamp,
     decision: Decision,
+    charge: Charge,
+}
+
+/// What was taken in one step for all asks that are [as](Ask::is_as) one. The first of them holds it, the others
+/// `NOTHING`.
+#[derive(Clone, Copy)]
+struct Charge {
     receipt: Receipt,
+    /// The sum of their costs.
+    units: u64,
+    /// The units that the later ones have been settled on so far.
+    used: u64,
+}
+
+impl Charge {
+    const NOTHING: Self = Self { receipt: Receipt::NOTHING, units: 0, used: 0 };
 }
 
 impl<R, C, O> Limiter<R, C, O>
@@ -71,8 +86,8 @@ impl<'l> Ask<'l> {
     }
 
     fn from_lender(limit: Lender<'l>, whom: Subject<'l>, cost: u64) -> Self {
-        let (decision, receipt) = (Decision::OPEN, Receipt::NOTHING);
-        Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, receipt }
+        let (decision, charge) = (Decision::OPEN, Charge::NOTHING);
+        Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, charge }
     }
 
     /// The same with a name for the limit, by which [`Blocked`](crate::Blocked) tells it.
@@ -117,17 +132,17 @@ impl<'l> Ask<'l> {
         (core::ptr::from_ref(self.limit()).addr(), self.whom.key.to_bits())
     }
 
-    /// Whether it is asked of the same key under the same quota, so that costs add up.
+    /// Whether it is asked of the same key under the same quota: the costs add up, and are taken and settled as one.
     pub(super) fn is_as(&self, other: &Self) -> bool {
         self.rank() == other.rank() && self.whom.quota == other.whom.quota
     }
 
-    /// Finds out whether the cost fits, together with the costs of earlier asks of the same key.
+    /// Finds out whether the cost fits, together with the costs of earlier asks that are as this one.
     pub(super) fn look_beside(&mut self, earlier: &[Self]) {
         self.at = self.limit().now();
         self.decision = self.limit().look(self.whom, self.cost_beside(earlier), self.at);
         // An ask may have been part of another set before.
-        self.receipt = Receipt::NOTHING;
+        self.charge = Charge::NOTHING;
     }
 
     /// Lets the limit charge the denial of the look.
@@ -136,22 +151,33 @@ impl<'l> Ask<'l> {
         self.decision = charged.unwrap_or(self.decision);
     }
 
-    /// The cost, together with the costs of earlier asks of the same key.
-    fn cost_beside(&self, earlier: &[Self]) -> u64 {
-        let same = earlier.iter().filter(|other| other.is_as(self));
+    /// The cost, together with the costs of those other asks that are as this one.
+    fn cost_beside(&self, others: &[Self]) -> u64 {
+        let same = others.iter().filter(|other| other.is_as(self));
         same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
     }
 
-    /// Takes the cost if it fits, at the time of the look; whether it did.
-    pub(super) fn take(&mut self) -> bool {
-        (self.decision, self.receipt) = self.limit().take(self.whom, self.cost, self.at);
+    /// Takes the cost if it fits, together with the costs of later asks that are as this one, at the time of the look;
+    /// whether it did. Where an earlier ask has taken it, says what that one was told.
+    pub(super) fn take_beside(&mut self, earlier: &[Self], later: &[Self]) -> bool {
+        if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
+            self.decision = first.decision;
+        } else {
+            self.take(self.cost_beside(later));
+        }
         self.fits()
     }
 
-    /// Takes the cost if it fits, without a look before; whether it did.
+    /// Takes the cost if it fits, without a look before and beside no other ask; whether it did.
     pub(super) fn take_now(&mut self) -> bool {
         self.at = self.limit().now();
-        self.take()
+        self.take(self.cost);
+        self.fits()
+    }
+
+    fn take(&mut self, units: u64) {
+        let (decision, receipt) = self.limit().take(self.whom, units, self.at);
+        (self.decision, self.charge) = (decision, Charge { receipt, units, used: 0 });
     }
 
     /// Lets a decision stand, whatever the limit has said since.
@@ -161,25 +187,33 @@ impl<'l> Ask<'l> {
 
     /// Gives back what was taken.
     pub(super) fn give_back(&mut self) {
-        if self.receipt != Receipt::NOTHING {
-            let _ = self.limit().give_back(self.whom, self.cost, self.receipt);
-            self.receipt = Receipt::NOTHING;
+        let Charge { receipt, units, .. } = self.charge;
+        if receipt != Receipt::NOTHING {
+            let _ = self.limit().give_back(self.whom, units, receipt);
+            self.charge = Charge::NOTHING;
         }
     }
 
-    /// Makes of what was taken `actual` units.
-    pub(super) fn settle(&mut self, actual: u64) {
-        self.decision = settle(self.limit(), self.whom, self.cost, self.receipt, actual);
+    /// Makes of its part of what was taken `actual` units. Where an earlier ask is as this one, the first such ask
+    /// does so when it is settled itself, after all others.
+    pub(super) fn settle(&mut self, earlier: &mut [Self], actual: u64) {
+        if let Some(first) = earlier.iter_mut().find(|other| other.is_as(self)) {
+            first.charge.used = first.charge.used.saturating_add(actual);
+        } else {
+            let Charge { receipt, units, used } = self.charge;
+            let actual = used.saturating_add(actual);
+            self.decision = settle(self.limit(), self.whom, units, receipt, actual);
+        }
     }
 
-    /// Says what the first of the earlier asks of the same key says, if there is one.
+    /// Says what the first of the earlier asks says that are as this one. Where there are only such of the same key
+    /// under other quotas, finds out what they have left.
     pub(super) fn agree_with(&mut self, earlier: &[Self]) {
-        let Some(first) = earlier.iter().find(|other| other.rank() == self.rank()) else { return };
-        self.decision = if first.is_as(self) {
-            first.decision
-        } else {
-            self.limit().look(self.whom, 0, self.limit().now())
-        };
+        if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
+            self.decision = first.decision;
+        } else if earlier.iter().any(|other| other.rank() == self.rank()) {
+            self.decision = self.limit().look(self.whom, 0, self.limit().now());
+        }
     }
 
     /// Lets the limit's observer hear of the decision as one on `cost` units.

@@ -2,8 +2,9 @@
 //!
 //! # How
 //! A set first *looks* at all its limits and charges nothing, so the common denial writes nothing.
-//! If all have room it *takes* from one after another, and when one has run out of room meanwhile
-//! it gives back what it took. Each step is the limit's own: there is no lock and no retry, and a
+//! If all have room it *takes* from one after another, and when one denies it gives back what it took.
+//! Asks of one key of one limit under one quota are looked at for their sum, and taken and settled as
+//! one charge. Each step is the limit's own: there is no lock and no retry, and a
 //! thread that is stopped between two steps never keeps another from deciding.
 //!
 //! # Why the order of taking matters
@@ -30,7 +31,7 @@ pub use reservation::SetReservation;
 ///
 /// Made of any number of [`Ask`]s in an array, a `Vec`, or a slice that may be changed; with an
 /// array nothing is allocated. The same limit and key may stand in it more than once, and then has
-/// to have room for the costs together. An ask of cost 0 takes nothing and blocks only where a
+/// to have room for the costs together, which are one charge. An ask of cost 0 takes nothing and blocks only where a
 /// [peek](crate::Limiter::peek) is denied. A set of no asks is admitted.
 ///
 /// # Guarantees
@@ -200,8 +201,8 @@ fn look_or_deny(asks: &mut [Ask<'_>]) -> bool {
     fits
 }
 
-/// Lets the limits without room charge their denials, where they charge denied checks: each key once, for all that
-/// was asked of it.
+/// Lets the limits without room charge their denials, where they charge denied checks: each key and quota
+/// once, for all that was asked of it.
 fn deny(asks: &mut [Ask<'_>]) {
     for index in 0..asks.len() {
         let (earlier, rest) = asks.split_at_mut(index);
@@ -217,11 +218,13 @@ fn deny(asks: &mut [Ask<'_>]) {
 fn take_each(asks: &mut [Ask<'_>]) -> bool {
     let mut last = None;
     while let Some(index) = following(asks, last) {
-        if !asks[index].take() {
+        let (earlier, rest) = asks.split_at_mut(index);
+        let Some((ask, later)) = rest.split_first_mut() else { break };
+        if !ask.take_beside(earlier, later) {
             give_back(asks, index);
             return false;
         }
-        last = Some((asks[index].rank(), index));
+        last = Some((ask.rank(), index));
     }
     true
 }
@@ -234,14 +237,16 @@ fn following(asks: &[Ask<'_>], last: Option<((usize, u64), usize)>) -> Option<us
 
 /// Gives back all that was taken before `denied`, and finds out what all limits have to say now.
 fn give_back(asks: &mut [Ask<'_>], denied: usize) {
-    // Of asks of one key the later one was taken later, and is given back first.
+    // Of charges to one key, under several quotas, the later one is given back first.
     for ask in asks.iter_mut().rev() {
         ask.give_back();
     }
     let denial = asks[denied].decision();
     look(asks);
-    if asks[denied].fits() {
+    // What was denied is the sum, and the last of the asks that are as one is looked at for it.
+    let sum = asks.iter().rposition(|ask| ask.is_as(&asks[denied])).unwrap_or(denied);
+    if asks[sum].fits() {
         // Who was in the way has given back as well: the denial stands nevertheless.
-        asks[denied].insist(denial);
+        asks[sum].insist(denial);
     }
 }

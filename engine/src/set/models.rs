@@ -86,6 +86,24 @@ fn two_sets_in_opposite_order_take_last_units_once() {
     });
 }
 
+/// Two units are left, and each set asks for both of them one by one.
+#[test]
+fn two_sets_that_ask_a_key_twice_take_last_units_once() {
+    explore(COMPLETE, || {
+        let limiter = Arc::new(limiter(BURST - 2));
+        let twice = |limiter: &Limiter<Quota, Still>| {
+            LimitSet::new([limiter.ask("key", 1), limiter.ask("key", 1)]).check().is_allowed()
+        };
+        let other = {
+            let limiter = Arc::clone(&limiter);
+            thread::spawn(move || twice(&limiter))
+        };
+        let admitted = twice(&limiter);
+        assert_ne!(admitted, other.join().unwrap());
+        assert_eq!(owed(&limiter), BURST);
+    });
+}
+
 /// Three sets stand in a ring, so that each shares a last unit with each of the others: exactly one
 /// of them is admitted and charged for.
 #[test]

@@ -11,7 +11,8 @@ use super::decision::tightest;
 /// Units taken from several limits until it is known how many are used; from
 /// [`LimitSet::reserve`](crate::LimitSet::reserve).
 ///
-/// All that [`Reservation`](crate::Reservation) says holds for each of the limits. Dropping it
+/// All that [`Reservation`](crate::Reservation) says holds for each of the limits. Asks of one limit and key under one
+/// quota are one charge, which is settled on the sum of what was used. Dropping it
 /// gives everything back. One of asks that keep their limits alive ([`Limiter::ask_owned`](crate::Limiter::ask_owned)) goes
 /// with a task.
 ///
@@ -103,17 +104,19 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
     }
 
     /// Settles each ask that is open on what `actual(index, ask)` returns. The latest is the first, as when
-    /// a set gives back: of asks of one key the later one lies behind the earlier one.
+    /// a set gives back: of charges to one key, under several quotas, the later one lies behind the earlier one.
     fn settle(&mut self, mut actual: impl FnMut(usize, &Ask<'l>) -> u64) {
         while let Some(index) = self.open.checked_sub(1) {
-            let Some(ask) = self.asks.as_mut().get_mut(index) else { return };
+            let (earlier, rest) = self.asks.as_mut().split_at_mut(index);
+            let Some(ask) = rest.first_mut() else { return };
             let actual = actual(index, ask);
             self.open = index;
-            ask.settle(actual);
+            ask.settle(earlier, actual);
         }
     }
 
-    /// Lets asks of one key say the same: what the first of them was told, which was settled last.
+    /// Lets asks of one key say what is left after all of them: under one quota the same, what the first of them was
+    /// told, which was settled last.
     fn agree(&mut self) {
         let asks = self.asks.as_mut();
         for index in 1..asks.len() {
