@@ -36,8 +36,8 @@ use super::Limiter;
 /// [refunds](WithQuota::refund) names it again. A reservation gives nothing back in front of those who wait under a
 /// shorter burst; see there what that takes.
 ///
-/// In a [`LimitSet`](crate::LimitSet) a key may stand under two quotas. Then each is looked at as if it were alone, and all or
-/// nothing is charged as ever.
+/// In a [`LimitSet`](crate::LimitSet#one-key-under-two-quotas) a key may stand under two quotas. Each is looked at as if it were
+/// alone and charged after those that stand before it, so the order may decide; all or nothing is charged as ever.
 ///
 /// # Guarantees
 /// A burst is exactly a burst. The quota is counted in the limiter's units of time: 1 ns where the

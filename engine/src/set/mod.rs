@@ -12,6 +12,10 @@
 //! room it lacks was taken by a check or by another set since the look; if that set is denied in
 //! its turn, then at a later place in the order, and so on: the chain ends at one that is admitted.
 //! In any other order two sets could each take what the other one needs, and both be denied.
+//!
+//! A key under two quotas is two charges at one place of the order. So the argument holds for sets
+//! that ask no key under two quotas. One that does may be denied by its own first charge, and two
+//! may each take what the second charge of the other one needs.
 
 mod ask;
 mod decision;
@@ -45,7 +49,8 @@ pub use reservation::SetReservation;
 /// * While a set takes from one limit after another, a concurrent check may be denied by units that
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, taken one after another, the others would have left it room. Of sets
-///   that compete for last units, and of nothing else, at least one is admitted.
+///   that compete for last units, and of nothing else, at least one is admitted, if none of them asks a key
+///   [under two quotas](LimitSet#one-key-under-two-quotas).
 /// * Giving back is exact, as [`Reservation`](crate::Reservation) states it. So what a set that is denied has taken
 ///   from a key stays charged, until it has drained, if somebody has taken a place in that key's line in the moment between
 ///   ([`Limiter::acquire`](crate::Limiter::acquire)).
@@ -54,6 +59,18 @@ pub use reservation::SetReservation;
 ///
 /// Each limit is decided at its own clock's reading and by its key's word; on limiters with leases,
 /// what threads have leased counts as taken. O(n) steps on tables, and O(n²) comparisons of asks.
+///
+/// # One key under two quotas
+/// Asks of one key under different quotas ([`WithQuota::ask`](crate::WithQuota::ask)), or one of them under the limiter's own,
+/// are a charge for each quota, made in the order in which the quotas first stand in the set. Each has to fit
+/// beside those before it, all of which are debt of the one key. No quota admits beyond its burst, and all or nothing is charged
+/// as ever. But
+/// * the order of the asks may decide. What fits in any order fits in that of their bursts in time, the shortest one
+///   first (10 of `per_second(10)` are one second, and stand before 2 of `per_second(1)`);
+/// * a look, also that of [`LimitSet::peek`], regards each quota by itself: what it allows a check may deny with nobody
+///   else there, and the wait it tells may be too short;
+/// * the wait of such a denial is what the denied quota lacked beside the charges before it. Where they do not fit beside
+///   each other on a fresh key either, no wait helps, though one is told.
 ///
 /// # What stays outside
 /// A [`SlidingLog`](crate::SlidingLog) can not take a charge back, and a permit of `Concurrency` is held, not spent;
@@ -137,7 +154,8 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
 
     /// What [`LimitSet::check`] would find, without charging anything.
     ///
-    /// Each limit is looked at at its own moment.
+    /// Each limit is looked at at its own moment. A key [under two quotas](LimitSet#one-key-under-two-quotas) is looked at
+    /// under each by itself: what is denied here a check denies, but it may also deny what is allowed here.
     pub fn peek(mut self) -> SetDecision<'l, A> {
         let asks = self.asks.as_mut();
         look(asks);
