@@ -107,8 +107,9 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> SetReservation<'l, A> {
     /// a set gives back: of charges to one key, under several quotas, the later one lies behind the earlier one.
     fn settle(&mut self, mut actual: impl FnMut(usize, &Ask<'l>) -> u64) {
         while let Some(index) = self.open.checked_sub(1) {
-            let (earlier, rest) = self.asks.as_mut().split_at_mut(index);
-            let Some(ask) = rest.first_mut() else { return };
+            let Some((earlier, [ask, ..])) = self.asks.as_mut().split_at_mut_checked(index) else {
+                return;
+            };
             let actual = actual(index, ask);
             self.open = index;
             ask.settle(earlier, actual);
