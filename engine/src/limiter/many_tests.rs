@@ -69,11 +69,9 @@ fn batches_of_several_threads_admit_exactly_the_burst() {
     const THREADS: u64 = 4;
     const BATCHES: u64 = 10_000;
     const BURST: u64 = THREADS * BATCHES * TOGETHER as u64 * 3 / 4;
-    let limiter = Limiter::builder(Quota::new(1, Duration::from_secs(1)).burst(BURST))
-        .capacity(1)
-        .clock(ManualClock::new())
-        .build()
-        .unwrap();
+    let quota = Quota::new(1, Duration::from_secs(1)).burst(BURST);
+    let limiter = Limiter::builder_with(quota, ManualClock::new(), KeyHasher::rapid(7));
+    let limiter = limiter.capacity(1).build().unwrap();
     let start = std::sync::Barrier::new(THREADS as usize);
     let admitted = std::thread::scope(|scope| {
         let threads = (0..THREADS).map(|_| {
