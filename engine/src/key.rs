@@ -16,8 +16,8 @@ pub(crate) const TAG_BITS: u32 = 47;
 /// Bits of a [`KeyHash`] that are not in the tag and choose the home line.
 pub(crate) const HOME_BITS: u32 = 12;
 
-const HASH_MASK: u64 = (1 << (TAG_BITS + HOME_BITS)) - 1;
-const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
+/// Bits of an integer that a [`KeyHash`] does not have.
+const UNUSED_BITS: u32 = u64::BITS - HOME_BITS - TAG_BITS;
 
 /// A key after hashing: 59 bits that stand for the key everywhere, in a table and on the wire.
 ///
@@ -26,48 +26,59 @@ const TAG_MASK: u64 = (1 << TAG_BITS) - 1;
 /// size tell keys apart by 47 of these bits and by where they lie, which makes it up to twenty
 /// times as likely there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct KeyHash(u64);
+pub struct KeyHash(
+    /// The highest bits are the home's, then the tag's. All parts are one shift away.
+    u64,
+);
 
 impl KeyHash {
     /// Takes the low 59 bits of a well-mixed hash.
     #[inline]
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
-        let bits = bits & HASH_MASK;
+        let key = Self(bits << UNUSED_BITS);
         // A tag of 0 marks a slot that names no key.
-        if bits & TAG_MASK == 0 {
+        if key.high_tag() == 0 {
             core::hint::cold_path();
-            return Self(bits | 1);
+            return Self(key.0 | 1 << UNUSED_BITS);
         }
-        Self(bits)
+        key
     }
 
     /// The 59 bits; `from_bits(to_bits())` is the same hash.
     #[inline]
     #[must_use]
     pub const fn to_bits(self) -> u64 {
-        self.0
+        self.0 >> UNUSED_BITS
     }
 
     #[inline]
     pub(crate) const fn tag(self) -> u64 {
-        self.0 & TAG_MASK
+        self.high_tag() >> (HOME_BITS + UNUSED_BITS)
     }
 
+    /// The tag in the highest bits; all lower ones are 0.
     #[inline]
-    pub(crate) const fn home(self) -> u64 {
-        self.0 >> TAG_BITS
+    pub(crate) const fn high_tag(self) -> u64 {
+        self.0 << HOME_BITS
+    }
+
+    /// Where the key lies in a whole table, as a 64-bit fraction. The highest bits are the home's, so they can be
+    /// told from a line and a tag.
+    #[inline]
+    pub(crate) const fn position(self) -> u64 {
+        self.0
     }
 
     #[inline]
     pub(crate) const fn from_parts(home: u64, tag: u64) -> Self {
-        Self((home << TAG_BITS) | tag)
+        Self((home << (u64::BITS - HOME_BITS)) | (tag << UNUSED_BITS))
     }
 }
 
 impl fmt::Debug for KeyHash {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "KeyHash({:#017x})", self.0)
+        write!(f, "KeyHash({:#017x})", self.to_bits())
     }
 }
 

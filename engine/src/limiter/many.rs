@@ -51,6 +51,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let mut homes = [nobody; TOGETHER];
         for (place, key) in homes.iter_mut().zip(keys) {
             *place = self.table.home(self.hash(key));
+            place.prefetch();
         }
 
         let mut spots = [nobody.look().0; TOGETHER];
@@ -129,7 +130,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             let mut ahead = [None; TOGETHER];
             for (hash, key) in ahead.iter_mut().zip(keys) {
                 let key = self.hash(key);
-                let _ = self.table.home(key);
+                self.table.home(key).prefetch();
                 *hash = Some(key);
             }
             let decide = |&key| self.decide(key, 1, now, || self.clock.now());

@@ -79,7 +79,7 @@ impl Word {
 
     /// The word of a slot that `key` is claiming.
     pub(super) const fn intent(key: KeyHash, generation: Generation) -> Self {
-        Self((key.tag() << TAG_SHIFT) | (generation.0 << 1) | CLAIMED)
+        Self(key.high_tag() | (generation.0 << 1) | CLAIMED)
     }
 
     /// A claimed word with its claim withdrawn; never the word from before the claim.
@@ -103,7 +103,7 @@ impl Word {
 
     /// Whether this is a claim for `key`.
     pub(super) const fn is_intent_of(self, key: KeyHash) -> bool {
-        self.is_claimed() && self.0 >> TAG_SHIFT == key.tag()
+        self.is_claimed() && self.0 ^ key.high_tag() < 1 << TAG_SHIFT
     }
 }
 
@@ -114,13 +114,13 @@ pub(super) struct Tag(pub(super) u64);
 impl Tag {
     /// The tag of a slot that belongs to `key` and lies in the `candidate`-th of its lines.
     pub(super) const fn new(key: KeyHash, candidate: usize, generation: Generation) -> Self {
-        Self((key.tag() << TAG_SHIFT) | ((candidate as u64) << CANDIDATE_SHIFT) | generation.0)
+        Self(key.high_tag() | ((candidate as u64) << CANDIDATE_SHIFT) | generation.0)
     }
 
     #[inline]
     pub(super) const fn names(self, key: KeyHash) -> bool {
         // What differs lies below the key's tag.
-        self.0 ^ (key.tag() << TAG_SHIFT) < 1 << TAG_SHIFT
+        self.0 ^ key.high_tag() < 1 << TAG_SHIFT
     }
 
     pub(super) const fn generation(self) -> Generation {

@@ -47,7 +47,7 @@ use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
 use super::lines::{BLOCK, CANDIDATES, LIKELY, Line, Place, SLOTS, Slot};
-use super::{State, Table, Update, lines};
+use super::{State, Table, Update};
 use crate::overflow::{Event, OverflowPolicy};
 
 /// A key goes into its home block while so many slots there are vacant. More would send keys away
@@ -159,13 +159,15 @@ impl<S: State> Table<S> {
     ) -> Update {
         let place = self.lines.place(key);
         // A newcomer needs all lines, and waits for memory once.
-        self.lines.likeliest(place, looked_at..CANDIDATES).for_each(lines::prefetch);
-        // Most others are found among the likely lines, or else where the first look has not been.
-        let end = if looked_at < LIKELY { LIKELY } else { CANDIDATES };
-        for line in self.lines.likeliest(place, looked_at..end) {
-            if let Some(update) = line.update(key, now, decide) {
-                return update;
-            }
+        self.lines.prefetch(place);
+        // A key that has its slot is spared the scan.
+        let likely = || self.lines.look::<1, LIKELY>(place, key);
+        let likely = if looked_at < LIKELY { likely() } else { None };
+        let named = likely.or_else(|| self.lines.look::<LIKELY, CANDIDATES>(place, key));
+        if let Some(slot) = named
+            && let Some(update) = slot.update(key, now, Backoff::new(), decide)
+        {
+            return update;
         }
         let mut takeovers = 0;
         loop {

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::key::{HOME_BITS, KeyHash, TAG_BITS};
+use crate::key::{HOME_BITS, KeyHash};
 use crate::sync::AtomicU64;
 
 /// Slots a line: four pairs of integers fill 64 bytes. Two in models, so that every claim order
@@ -16,11 +16,11 @@ pub(super) const MIN_LINES: usize = 1 << HOME_BITS;
 /// An odd multiplier (from the square root of 2) that makes a stride of a tag.
 const STRIDE: u64 = 0xb504_f333_f9de_6485;
 
-/// Low bits of a 64-bit position below the home bits of a key, and below those of its tag.
+/// Low bits of a 64-bit position below the home bits of a key.
 const POSITION_LOW: u32 = u64::BITS - HOME_BITS;
-const TAG_LOW: u32 = POSITION_LOW - TAG_BITS;
 
 #[derive(Debug)]
+#[repr(C)]
 pub(super) struct Slot {
     pub(super) tag: AtomicU64,
     pub(super) word: AtomicU64,
@@ -70,7 +70,8 @@ const fn likeliest() -> [usize; CANDIDATES] {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     home: usize,
-    stride: usize,
+    /// The first line of each block.
+    blocks: [usize; BLOCKS],
 }
 
 #[derive(Debug)]
@@ -100,36 +101,55 @@ impl Lines {
     /// The key's first line, where it is in the common case.
     #[inline]
     pub(super) fn home(&self, key: KeyHash) -> &Line {
-        &self.all()[self.home_index(key)]
+        let index = self.home_index(key);
+        // SAFETY: `scale` returns less than what it scales to, here the number of lines, of which there is one
+        // at least (`Memory::zeroed`).
+        unsafe { self.all().get_unchecked(index) }
     }
 
     #[inline]
     pub(super) fn place(&self, key: KeyHash) -> Place {
-        Place { home: self.home_index(key), stride: stride(key.tag(), self.blocks()) }
+        let home = self.home_index(key);
+        let (blocks, stride) = (self.blocks(), stride(key.tag(), self.blocks()));
+        // Strides are less than a third of the blocks, so all differ, and each sum wraps at most once.
+        let block = |number| {
+            let block = home / BLOCK + number * stride;
+            BLOCK * if block >= blocks { block - blocks } else { block }
+        };
+        Place { home, blocks: core::array::from_fn(block) }
     }
 
     /// The `candidate`-th line of a key; the first is its home, and the first `BLOCK` are its home
     /// block.
     #[inline]
     pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
-        // Strides are less than a third of the blocks, so all candidates differ, and the sum wraps
-        // at most once.
-        let blocks = self.blocks();
-        let block = place.home / BLOCK + candidate / BLOCK * place.stride;
-        let block = if block >= blocks { block - blocks } else { block };
-        &self.all()[index_in(block, place.home ^ candidate)]
+        &self.all()[place.blocks[candidate / BLOCK] + (place.home ^ candidate) % BLOCK]
     }
 
-    /// The lines of a key with these places among the likeliest, as far as the table has them.
+    /// The lines of a key with these places among the likeliest, as far as the table has them, each with its
+    /// place.
     #[inline]
     pub(super) fn likeliest(
         &self,
         place: Place,
         range: Range<usize>,
-    ) -> impl Iterator<Item = &Line> {
+    ) -> impl Iterator<Item = (usize, &Line)> {
         let candidates = self.candidates();
-        let order = LIKELIEST[range].iter().copied();
-        order.filter(move |candidate| *candidate < candidates).map(move |one| self.line(place, one))
+        let order = range.map(|likely| (likely, LIKELIEST[likely]));
+        order
+            .filter(move |(_, candidate)| *candidate < candidates)
+            .map(move |(likely, candidate)| (likely, self.line(place, candidate)))
+    }
+
+    /// Brings all lines of a key nearer.
+    #[inline]
+    pub(super) fn prefetch(&self, place: Place) {
+        for first in place.blocks {
+            // Less than a block are tables of tests.
+            if let Some(block) = self.all().get(first..first + BLOCK) {
+                block.iter().for_each(prefetch);
+            }
+        }
     }
 
     /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
@@ -138,9 +158,10 @@ impl Lines {
     pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
         let (lines, blocks) = (self.all().len(), self.blocks());
         let before = candidate / BLOCK * stride(tag, blocks) % blocks;
-        let home = index_in((index / BLOCK + blocks - before) % blocks, index ^ candidate);
+        let block = (index / BLOCK + blocks - before) % blocks;
+        let home = block * BLOCK + (index ^ candidate) % BLOCK;
         let first = ((home as u128) << u64::BITS).div_ceil(lines as u128);
-        let low = u128::from(position(0, tag));
+        let low = u128::from(KeyHash::from_parts(0, tag).position());
         let home_bits = first.saturating_sub(low).div_ceil(1 << POSITION_LOW) as u64;
         let key = KeyHash::from_parts(home_bits, tag);
         (home_bits < 1 << HOME_BITS && self.home_index(key) == home).then_some(key)
@@ -148,7 +169,7 @@ impl Lines {
 
     #[inline]
     fn home_index(&self, key: KeyHash) -> usize {
-        scale(position(key.home(), key.tag()), self.all().len())
+        scale(key.position(), self.all().len())
     }
 
     /// Blocks of lines; a table of less than one counts as one.
@@ -156,11 +177,6 @@ impl Lines {
     fn blocks(&self) -> usize {
         self.all().len().div_ceil(BLOCK)
     }
-}
-
-/// The line of `block` that the lowest bits of `line` say.
-const fn index_in(block: usize, line: usize) -> usize {
-    block * BLOCK + line % BLOCK
 }
 
 /// Brings a line nearer while something else is done.
@@ -176,13 +192,6 @@ pub(super) fn prefetch(line: &Line) {
     let _ = line;
 }
 
-/// Where a key lies in the whole table, as a 64-bit fraction. The high bits are the key's home
-/// bits, so they can be told from a line and a tag.
-#[inline]
-const fn position(home_bits: u64, tag: u64) -> u64 {
-    (home_bits << POSITION_LOW) | (tag << TAG_LOW)
-}
-
 /// How many blocks the next candidates of a key are apart.
 #[inline]
 const fn stride(tag: u64, blocks: usize) -> usize {
@@ -194,5 +203,3 @@ const fn stride(tag: u64, blocks: usize) -> usize {
 const fn scale(fraction: u64, below: usize) -> usize {
     ((fraction as u128 * below as u128) >> u64::BITS) as usize
 }
-
-const _: () = assert!(TAG_BITS + HOME_BITS <= u64::BITS);

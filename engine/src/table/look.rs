@@ -5,11 +5,9 @@
 //! by what was found before it acts on any. A look proves nothing: [`Home::try_at`] does what
 //! [`Home::update`] does with a slot, and tells if the slot is not the key's.
 
-use core::ops::Range;
-
 use crate::key::KeyHash;
 
-use super::lines::{CANDIDATES, LIKELY, Line, SLOTS, Slot};
+use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Line, Lines, Place, SLOTS, Slot};
 use super::{Home, Missed, State, Update, lines};
 
 /// A slot that may be a key's.
@@ -17,7 +15,7 @@ use super::{Home, Missed, State, Update, lines};
 pub(crate) struct Spot<'t>(pub(super) &'t Slot);
 
 impl<'t, S: State> Home<'t, S> {
-    /// A slot in the key's home line, and whether its tag names the key.
+    /// A slot in the key's home line, and whether its tag seems to name the key.
     #[inline]
     pub(crate) fn look(self) -> (Spot<'t>, bool) {
         self.line.look(self.key)
@@ -27,14 +25,8 @@ impl<'t, S: State> Home<'t, S> {
     #[inline]
     pub(crate) fn look_further(self) -> (Spot<'t>, bool) {
         let lines = &self.table.lines;
-        let place = lines.place(self.key);
-        let (mut spot, mut is_named) = (Spot(&self.line.slots[0]), false);
-        for line in lines.likeliest(place, 1..LIKELY) {
-            let (other, names) = line.look(self.key);
-            spot = if names { other } else { spot };
-            is_named |= names;
-        }
-        (spot, is_named)
+        let slot = lines.look::<1, LIKELY>(lines.place(self.key), self.key);
+        (Spot(slot.unwrap_or(&self.line.slots[0])), slot.is_some())
     }
 
     /// [`Home::update`] in one step, if the slot is settled and the key's and nobody steps in between.
@@ -59,34 +51,56 @@ impl<'t, S: State> Home<'t, S> {
         self.table.update_beyond(LIKELY, self.key, now, &reread, &decide)
     }
 
+    /// Brings the line of [`Home::look`] nearer.
+    #[inline]
+    pub(crate) fn prefetch(self) {
+        lines::prefetch(self.line);
+    }
+
     /// Brings the lines of [`Home::look_further`] nearer.
     #[inline]
     pub(crate) fn prefetch_further(self) {
-        self.prefetch(1..LIKELY);
+        let lines = &self.table.lines;
+        lines
+            .likeliest(lines.place(self.key), 1..LIKELY)
+            .for_each(|(_, line)| lines::prefetch(line));
     }
 
     /// Brings the lines nearer that no look has looked at.
     pub(crate) fn prefetch_rest(self) {
-        self.prefetch(LIKELY..CANDIDATES);
-    }
-
-    #[inline]
-    fn prefetch(self, likeliest: Range<usize>) {
         let lines = &self.table.lines;
-        lines.likeliest(lines.place(self.key), likeliest).for_each(lines::prefetch);
+        lines.prefetch(lines.place(self.key));
+    }
+}
+
+impl Lines {
+    /// A slot that names `key`, in those of its lines that have the places from `FROM` up to `TO` among the likeliest.
+    #[inline]
+    pub(super) fn look<const FROM: usize, const TO: usize>(
+        &self,
+        place: Place,
+        key: KeyHash,
+    ) -> Option<&Slot> {
+        let named = self
+            .likeliest(place, FROM..TO)
+            .fold(0, |named, (likely, line)| named | line.named(key) << ((likely - FROM) * SLOTS));
+        let index = (named != 0).then(|| named.trailing_zeros() as usize)?;
+        let line = self.line(place, LIKELIEST[FROM + index / SLOTS]);
+        Some(&line.slots[index % SLOTS])
     }
 }
 
 impl Line {
-    /// The slot whose tag names `key` if there is exactly one, else any; and whether any does.
+    /// A slot that names `key`, else any; and whether there is one.
     #[inline]
     pub(super) fn look(&self, key: KeyHash) -> (Spot<'_>, bool) {
-        let (mut index, mut is_named) = (0, false);
-        for (number, slot) in self.slots.iter().enumerate() {
-            let names = slot.hints_at(key);
-            index |= number * usize::from(names);
-            is_named |= names;
-        }
-        (Spot(&self.slots[index % SLOTS]), is_named)
+        let named = self.named(key);
+        // The highest bit stands for the last slot anyway.
+        let index = (named | 1 << (SLOTS - 1)).trailing_zeros() as usize;
+        (Spot(&self.slots[index % SLOTS]), named != 0)
     }
 }
+
+// `Lines::look` has a bit for each slot.
+const _: () = assert!((LIKELY - 1) * SLOTS <= u32::BITS as usize);
+const _: () = assert!((CANDIDATES - LIKELY) * SLOTS <= u32::BITS as usize);

@@ -29,6 +29,7 @@ mod look;
 mod memory;
 #[cfg(all(test, any(loom, interleave)))]
 mod models;
+mod named;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod progress;
 mod strikes;
@@ -107,12 +108,10 @@ impl<S: State> Table<S> {
         Self { policy, ..self }
     }
 
-    /// Where to begin with a key; its home line is on its way from memory when this returns.
+    /// Where to begin with a key.
     #[inline]
     pub(crate) fn home(&self, key: KeyHash) -> Home<'_, S> {
-        let line = self.lines.home(key);
-        lines::prefetch(line);
-        Home { table: self, key, line }
+        Home { table: self, key, line: self.lines.home(key) }
     }
 
     /// Every settled slot's key and value, each read at its own moment.
@@ -239,18 +238,6 @@ pub(crate) enum Missed {
 }
 
 impl Line {
-    /// Updates the slot of this line that is settled and belongs to `key`, if there is one.
-    #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
-    #[inline(always)]
-    fn update(
-        &self,
-        key: KeyHash,
-        now: u64,
-        decide: &impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<Update> {
-        self.look(key).0.0.update(key, now, Backoff::new(), decide)
-    }
-
     /// The first slot whose tag names `key`.
     #[inline]
     fn find(&self, key: KeyHash) -> Option<&Slot> {
