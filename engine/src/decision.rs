@@ -26,14 +26,29 @@ struct Verdict(u64);
 
 impl Verdict {
     const ALLOWED: Self = Self(0);
-    /// Allowed, and instead of what remains the decision holds the emission interval in nanoseconds: what remains is
-    /// computed when it is asked for.
-    const ALLOWED_EVERY: Self = Self(1);
+    /// The lowest of a denial.
+    const DENIED: u64 = 1 << 17;
     /// Of a cost that can never fit.
     const NEVER: Self = Self(u64::MAX);
 
+    /// The most units that [`Verdict::allowed_beside`] holds.
+    const MOST_BESIDE: u64 = Self::DENIED - 2;
     /// The longest time after which a denied cost fits, in nanoseconds. Durations from words stay below 2^60.
-    const LONGEST: u64 = Self::NEVER.0 - 2;
+    const LONGEST: u64 = Self::NEVER.0 - Self::DENIED;
+
+    /// Allowed, and instead of what remains the decision holds the emission interval in nanoseconds: what remains
+    /// follows from that, and from so many `units` beside it, when it is asked for.
+    #[inline]
+    const fn allowed_beside(units: u64) -> Self {
+        debug_assert!(units <= Self::MOST_BESIDE);
+        Self(1 + units)
+    }
+
+    /// The units of [`Verdict::allowed_beside`], if it is one.
+    #[inline]
+    const fn beside(self) -> Option<u64> {
+        if self.0 < Self::DENIED { self.0.checked_sub(1) } else { None }
+    }
 
     /// Of a denial for so many nanoseconds, at least 1 and at most [`Verdict::LONGEST`]; brought into that range, because
     /// no other number is a denial.
@@ -41,18 +56,22 @@ impl Verdict {
     const fn denied(retry_after: u64) -> Self {
         debug_assert!(retry_after > 0 && retry_after <= Self::LONGEST);
         let nanos = if retry_after == 0 { 1 } else { retry_after };
-        Self(if nanos > Self::LONGEST { Self::LONGEST } else { nanos } + 1)
+        let nanos = if nanos > Self::LONGEST { Self::LONGEST } else { nanos };
+        Self(nanos - 1 + Self::DENIED)
     }
 
     #[inline]
     const fn is_allowed(self) -> bool {
-        self.0 <= Self::ALLOWED_EVERY.0
+        self.0 < Self::DENIED
     }
 
-    /// Nanoseconds until the cost fits; `None` for never.
+    /// Nanoseconds until the cost fits, 0 where it does; `None` for never.
     #[inline]
     const fn retry_after(self) -> Option<u64> {
-        if self.0 == Self::NEVER.0 { None } else { Some(self.0.saturating_sub(1)) }
+        if self.0 == Self::NEVER.0 {
+            return None;
+        }
+        Some((self.0 + 1).saturating_sub(Self::DENIED))
     }
 }
 
@@ -84,10 +103,16 @@ impl Decision {
     }
 
     /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and the whole limit is there
-    /// again after `reset_after`.
+    /// again after `reset_after`; at most 2^16 `units` more remain beside it.
     #[inline]
-    pub(crate) const fn allowed_every(interval: u64, limit: u64, reset_after: u64) -> Self {
-        Self { limit, remaining: interval, verdict: Verdict::ALLOWED_EVERY, reset_after }
+    pub(crate) const fn allowed_every(
+        interval: u64,
+        limit: u64,
+        units: u64,
+        reset_after: u64,
+    ) -> Self {
+        let verdict = Verdict::allowed_beside(units);
+        Self { limit, remaining: interval, verdict, reset_after }
     }
 
     #[inline]
@@ -179,11 +204,9 @@ impl Decision {
     #[inline]
     #[must_use]
     pub const fn remaining(&self) -> u64 {
-        if self.verdict.0 != Verdict::ALLOWED_EVERY.0 {
-            return self.remaining;
-        }
+        let Some(beside) = self.verdict.beside() else { return self.remaining };
         let interval = self.remaining;
-        (self.limit * interval).saturating_sub(self.reset_after) / interval
+        (self.limit * interval).saturating_sub(self.reset_after) / interval + beside
     }
 
     /// How long to wait until the same cost fits, provided nobody else is admitted meanwhile:

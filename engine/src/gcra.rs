@@ -179,8 +179,9 @@ impl Gcra {
     /// The TAT after admitting `cost` at `now` on a key with `tat`; `None` when it does not fit.
     #[inline]
     pub(crate) fn admit(&self, tat: u64, now: u64, cost: u64) -> Option<u64> {
-        // A cost above the burst can never fit, and could wrap the product.
-        if cost > self.burst {
+        // A cost above the burst can never fit, and could wrap the product; a cost of 1 can not, and beside a
+        // burst of 0 it is more than tau.
+        if cost > 1 && cost > self.burst {
             return None;
         }
         // The same expression as in the answer, so that it is computed once.
@@ -273,7 +274,7 @@ impl Gcra {
     fn allowed(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = self.debt_after(tat, now, cost);
         if self.scale.is_nanosecond() {
-            return Decision::allowed_every(self.interval, self.burst, debt);
+            return Decision::allowed_every(self.interval, self.burst, 0, debt);
         }
         Decision::allowed(self.burst, self.tokens(debt), self.scale.to_nanos(debt))
     }
@@ -284,6 +285,9 @@ impl Gcra {
     #[inline]
     pub(crate) fn leased(&self, tat: u64, now: u64, left: u64) -> Decision {
         let debt = tat.saturating_sub(now);
+        if self.scale.is_nanosecond() {
+            return Decision::allowed_every(self.interval, self.burst, left, debt);
+        }
         Decision::allowed(self.burst, self.tokens(debt) + left, self.scale.to_nanos(debt))
     }
 

@@ -55,8 +55,19 @@ impl Block {
     /// they do unless `now` is earlier than the time at which the block was charged.
     #[inline]
     pub(super) fn take(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
-        let units = self.undrained(gcra, now);
-        let left = units.checked_sub(cost)?;
+        let start = self.start(gcra);
+        if start < now {
+            return self.take_undrained(gcra, cost, now);
+        }
+        let left = self.units.checked_sub(cost)?;
+        (start + cost * gcra.interval() - now <= gcra.tau()).then_some(left)
+    }
+
+    /// [`Block::take`] of a block that has begun to drain.
+    #[cold]
+    #[inline(never)]
+    fn take_undrained(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
+        let left = self.undrained_part(gcra, now).checked_sub(cost)?;
         // Saturates as `start` does.
         let used_until = self.end.saturating_sub(left * gcra.interval());
         (used_until - now <= gcra.tau()).then_some(left)

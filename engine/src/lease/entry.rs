@@ -69,7 +69,7 @@ impl State {
 
     #[inline]
     const fn with_units(self, units: u64) -> Self {
-        Self(self.0 & !UNITS_MASK | units)
+        Self(self.0 - self.units() + units)
     }
 
     const fn is_busy(self) -> bool {
