@@ -17,7 +17,7 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | L1 state, read | acquire | publish (L5) | an older lease's key or end: units are used for another key, or twice | `lease-state-relaxed` |
+//! | L1 state, read | acquire | publish (L5), L9 | an older lease's key or end: units are used for another key or twice, returned to another key, or not taken from a key that is reset | `lease-state-relaxed`, `lease-state-passed-on-relaxed`, `lease-state-trimmed-relaxed` |
 //! | L2 key and end, read | acquire | fill (L4) | L6 may miss that the entry was passed on, and a look reports another lease's units. A use needs it not: its compare-and-swap fails | `lease-key-relaxed`, `lease-end-relaxed` |
 //! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - | `lease-use-stored` |
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 | `lease-fill-key-relaxed`, `lease-fill-end-relaxed` |
@@ -25,6 +25,7 @@
 //! | L6 state, second look | relaxed | ordered after L2 by its acquire | - | `lease-look-without-second` |
 //! | L7 begin before the charge | by U5 and C6, which release | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy` |
 //! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
+//! | L9 state, end of a spoiled one | release | L1 of who passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-spoiled-relaxed` |
 
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};

@@ -58,13 +58,14 @@ impl World {
 
     /// Ends whatever lease a stripe has and puts another one there.
     fn lease(&self, stripe: usize, key: KeyHash, end: u64, units: u64) {
+        while !self.try_lease(stripe, key, end, units) {}
+    }
+
+    /// The same, unless the entry is busy or somebody else was there first.
+    fn try_lease(&self, stripe: usize, key: KeyHash, end: u64, units: u64) -> bool {
         let entry = self.leases.stripes[stripe].entry(key);
-        loop {
-            if let Some(filling) = entry.lease().and_then(|lease| entry.begin(lease)) {
-                assert!(filling.publish(key, Block { end, units }));
-                return;
-            }
-        }
+        let filling = entry.lease().and_then(|lease| entry.begin(lease));
+        filling.is_some_and(|filling| filling.publish(key, Block { end, units }))
     }
 
     /// Makes the next check of the key in this stripe take a lease.
@@ -354,6 +355,44 @@ fn a_lease_that_is_being_returned_does_not_outlive_a_reset() {
         world.lower(KEY, FULL);
         owner.join().unwrap();
         assert_eq!((world.tat(KEY), world.units(0, KEY)), (NOW, 0));
+    });
+}
+
+/// A thread gives leases back while the entry of one that is used up passes to another key: what lies there then
+/// is given back to that key's word, not to the one of the key before.
+#[test]
+fn units_are_not_returned_to_the_key_before() {
+    explore(None, || {
+        let world = World::new();
+        world.set(KEY, NOW + 9);
+        world.lease(0, KEY, NOW + 9, 0);
+        world.set(OTHER, NOW);
+        world.warm(0, OTHER);
+        let returner = spawn(&world, |world| world.return_all(0));
+        assert!(world.check(0, OTHER));
+        returner.join().unwrap();
+        assert_eq!(world.tat(KEY), NOW + 9, "used units were returned");
+        assert_eq!(world.tat(OTHER) - NOW, 1 + world.units(0, OTHER));
+    });
+}
+
+/// A lease is spoiled while it is being taken, and its entry passes to another key right away: what lies there then
+/// is of one of both keys, and nothing of it was charged before the reset.
+#[test]
+fn a_spoiled_lease_does_not_name_the_next_one() {
+    explore(None, || {
+        let world = World::new();
+        world.set(KEY, NOW + 5);
+        world.warm(0, KEY);
+        let owner = spawn(&world, |world| world.check(0, KEY));
+        world.lower(KEY, FULL);
+        world.try_lease(0, OTHER, FULL, LEAST);
+        assert!(owner.join().unwrap());
+        let charged = world.tat(KEY).saturating_sub(NOW);
+        assert!(world.units(0, KEY) <= charged, "{charged}");
+        if let Some(lease) = world.leases.stripes[0].entry(OTHER).lease_of(OTHER) {
+            assert_eq!(lease.block.end, FULL);
+        }
     });
 }
 
