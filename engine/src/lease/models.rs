@@ -344,6 +344,20 @@ fn a_lease_that_is_being_taken_does_not_outlive_a_reset() {
     });
 }
 
+/// The same with a key that has no slot yet: the lease is charged by the claim.
+#[test]
+fn a_lease_that_is_being_claimed_does_not_outlive_a_reset() {
+    explore(Some(FIRST), || {
+        let world = World::new();
+        world.warm(0, KEY);
+        let resetter = spawn(&world, |world| world.lower(KEY, FULL));
+        assert!(world.check(0, KEY));
+        resetter.join().unwrap();
+        let charged = world.tat(KEY).saturating_sub(NOW);
+        assert!(world.units(0, KEY) <= charged, "{charged}");
+    });
+}
+
 /// A thread gives its lease back while its key is reset: it is back, or forgotten.
 #[test]
 fn a_lease_that_is_being_returned_does_not_outlive_a_reset() {
