@@ -56,8 +56,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.lowered(key, 0);
     }
 
-    /// Replaces a live word by what `decide(value, now)` returns.
-    pub(super) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
+    /// Replaces a live word by what `decide(value, now)` returns; the last call of it is the one that counts.
+    pub(crate) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let (key, now) = (self.hash(key), || self.instant_now());
         if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
             && let Some(value) = decide(before, now)

@@ -3,13 +3,14 @@
 //!
 //! Time stands still, so what each key was charged can be told exactly in the end.
 
+use std::cell::Cell;
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::Duration;
 
 use crate::clock::{Clock, ManualClock, Timestamp};
-use crate::gcra::Tat;
+use crate::gcra::{self, Gcra, Tat};
 use crate::key::KeyHash;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
@@ -198,11 +199,12 @@ struct Account {
     admitted: u64,
     /// Charged without asking.
     charged: u64,
-    /// Raised to at least this.
+    /// Raised to at least this; never after it was lowered, so that this counts once.
     raised: u64,
-    /// Taken back, as far as it was owed.
-    refunded: u64,
-    /// How often all of it was forgotten.
+    /// Units of reservations, given back if they were still owed then.
+    settled: u64,
+    /// Taken back by refunds and resets, as they were told.
+    lowered: u64,
     resets: u64,
 }
 
@@ -279,8 +281,8 @@ impl Run {
         was_stopped
     }
 
-    /// Demands that each key has one live word at most, that it owes what it took, except
-    /// where live keys were evicted, and that nobody took more than a burst for each life.
+    /// Demands that each key has one live word at most, that it owes what it took less what was told to have been taken
+    /// back, except where live keys were evicted, and that nobody took more than that and a burst for each life.
     fn audit(&self, name: &str) {
         // A thread that ended between evicting a key and counting it did not count it.
         let evicted = self.limiter.evicted() + u64::from(self.died);
@@ -291,17 +293,19 @@ impl Run {
         }
         let mut forgotten = 0;
         for (key, account) in &self.ledger {
-            let Account { admitted, charged, raised, refunded, resets } = *account;
-            let lives = 1 + evicted + resets;
-            assert!(admitted <= BURST * lives + refunded, "{name}: key {key} took {admitted}");
+            let Account { admitted, charged, raised, settled, lowered, resets } = *account;
+            let lives = 1 + evicted;
+            assert!(admitted <= BURST * lives + lowered, "{name}: key {key} took {admitted}");
             let debt = live.remove(key).unwrap_or(0);
-            let doubtful = self.doubtful == Some(*key);
-            let owed = (admitted + charged).max(raised);
+            let doubtful = if self.doubtful == Some(*key) { BURST } else { 0 };
+            // A reset takes units that were reserved, too, and leaves nothing to give back.
+            let in_vain = if resets == 0 { 0 } else { settled };
             assert!(
-                debt <= admitted + charged + raised + u64::from(doubtful) * BURST,
-                "{name}: key {key} owes {debt}"
+                debt + lowered <= admitted + charged + raised + doubtful + in_vain,
+                "{name}: key {key} owes {debt}, and {lowered} were taken back of {account:?}"
             );
-            forgotten += u64::from(resets == 0 && debt + refunded < owed);
+            let owed = (admitted + charged).max(raised);
+            forgotten += u64::from(debt + lowered < owed);
         }
         live.retain(|key, _| self.doubtful != Some(*key));
         assert!(live.is_empty(), "{name}: {live:?} owe what they did not take");
@@ -333,7 +337,8 @@ impl Add for Ledger {
             sum.admitted += account.admitted;
             sum.charged += account.charged;
             sum.raised = sum.raised.max(account.raised);
-            sum.refunded += account.refunded;
+            sum.settled += account.settled;
+            sum.lowered += account.lowered;
             sum.resets += account.resets;
         }
     }
@@ -374,17 +379,21 @@ fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledge
             account.raised = account.raised.max(2);
         }
         Refund(_) => {
-            limiter.refund(key, 1);
-            ledger.entry(action.key()).or_default().refunded += 1;
+            let told = lower(limiter, key, |gcra, tat, now| gcra.refund(tat, now, 1));
+            ledger.entry(action.key()).or_default().lowered += told;
         }
         Reset(_) => {
-            limiter.reset(key);
-            ledger.entry(action.key()).or_default().resets += 1;
+            let told = lower(limiter, key, |_, tat, now| gcra::reset(tat, now));
+            let account = ledger.entry(action.key()).or_default();
+            account.lowered += told;
+            account.resets += 1;
         }
         Settle(_) => {
             if let Ok(reserved) = limiter.reserve(key, 2) {
                 let _ = reserved.commit(1);
-                ledger.entry(action.key()).or_default().admitted += 1;
+                let account = ledger.entry(action.key()).or_default();
+                account.admitted += 1;
+                account.settled += 1;
             }
         }
         Live => {
@@ -395,6 +404,21 @@ fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledge
             ledger.clear();
         }
     }
+}
+
+/// Lowers a key's word as a refund or a reset does, and returns by how much it is lower for whoever did so.
+fn lower(
+    limiter: &Limiter<Quota, ManualClock>,
+    key: KeyHash,
+    decide: impl Fn(&Gcra, u64, u64) -> Option<u64>,
+) -> u64 {
+    let told = Cell::new(0);
+    limiter.lower(key, |tat, now| {
+        let lowered = decide(limiter.parts().1, tat, now);
+        told.set(lowered.map_or(0, |lowered| tat - lowered));
+        lowered
+    });
+    told.get()
 }
 
 /// Acts one by one, each in at most `bound` operations on atomics.
