@@ -87,8 +87,8 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn compare(options: &Options) -> Outcome {
     let entries = entries(options)?;
-    let load = machine::load();
-    describe_run(options)?;
+    let (load, machine) = (machine::load(), machine::describe());
+    describe_run(options, &machine)?;
     let format = if options.json { Format::Json } else { Format::Table };
     let mut report = Report::new(io::stdout(), format);
     report.begin()?;
@@ -102,7 +102,7 @@ fn compare(options: &Options) -> Outcome {
     }
     let lines = report.finish()?;
     if let Some(path) = &options.record {
-        fs::write(path, recording(options, load, lines)?)
+        fs::write(path, recording(options, machine, load, lines)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
@@ -122,9 +122,9 @@ fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
 }
 
 /// To standard error, so that standard output holds figures only.
-fn describe_run(options: &Options) -> io::Result<()> {
+fn describe_run(options: &Options, machine: &str) -> io::Result<()> {
     let mut out = io::stderr();
-    writeln!(out, "{}", machine::describe())?;
+    writeln!(out, "{machine}")?;
     writeln!(out, "seed {}, median of {} runs in turn", options.seed, options.runs)?;
     if options.quick {
         writeln!(out, "QUICK: too few checks for figures to be compared or published")?;
@@ -225,6 +225,7 @@ fn settings(workload: Workload, options: &Options) -> Settings {
 /// The text of a recording: how it came about, then the figures.
 fn recording(
     options: &Options,
+    machine: String,
     load: Option<f64>,
     mut lines: Vec<Line>,
 ) -> Result<String, Box<dyn std::error::Error>> {
@@ -237,7 +238,7 @@ fn recording(
                 "cargo run --release -p tidegate-benches {features}--bin compare -- {}",
                 arguments.join(" ")
             ),
-            machine: machine::describe(),
+            machine,
             load,
             date: date::today(),
             seed: options.seed,
