@@ -128,8 +128,8 @@ impl Leases {
     pub(crate) fn decide(&self, seat: Seat, check: Check<'_, impl Fn() -> u64>) -> Decision {
         let Check { gcra, table, key, cost, now, .. } = check;
         match self.use_own(seat, gcra, table, key, cost, now) {
-            (0, _) => self.decide_by_word(seat, &Check { ..check }).in_registers(),
-            (tat, left) => gcra.leased(tat, now, left),
+            Some((tat, left)) => gcra.leased(tat, now, left),
+            None => self.decide_by_word(seat, &Check { ..check }).in_registers(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Leases {
     }
 
     /// Uses the lease that the seat has for the key. Returns the key's word and the units that are left
-    /// of the lease; 0 for the word if the lease could not be used.
+    /// of the lease; `None` if there was none, or it could not be used.
     #[expect(clippy::inline_always, reason = "a check that finds a lease makes no call")]
     #[inline(always)]
     fn use_own(
@@ -197,25 +197,25 @@ impl Leases {
         key: KeyHash,
         cost: u64,
         now: u64,
-    ) -> (u64, u64) {
+    ) -> Option<(u64, u64)> {
         let entry = self.entry(seat, key);
-        let Some(lease) = entry.lease_of(key) else { return (0, 0) };
-        let Some(left) = lease.block.take(gcra, cost, now) else { return (0, 0) };
+        let lease = entry.lease_of(key)?;
+        let left = lease.block.take(gcra, cost, now)?;
         if !entry.leave(lease, left) {
             seat.move_on();
-            return (0, 0);
+            return None;
         }
         // After the use, so that looking for the word overlaps with what comes next: units that turn
         // out to be void are as good as unused.
         let tat = look(table, key, now);
         if !lease.block.is_covered(tat) {
-            return (0, 0);
+            return None;
         }
         let drained = lease.block.units - left - cost;
         if drained > 0 {
             Self::note_drained(entry, key, drained);
         }
-        (tat, left)
+        Some((tat, left))
     }
 
     #[cold]
