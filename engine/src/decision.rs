@@ -252,3 +252,7 @@ impl fmt::Debug for Decision {
 }
 
 const _: () = assert!(size_of::<Decision>() <= 32);
+
+#[cfg(all(test, not(any(loom, interleave))))]
+#[path = "decision_tests.rs"]
+mod tests;
