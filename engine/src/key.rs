@@ -27,7 +27,7 @@ const UNUSED_BITS: u32 = u64::BITS - HOME_BITS - TAG_BITS;
 /// times as likely there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(
-    /// The highest bits are the home's, then the tag's. All parts are one shift away.
+    /// From the highest bit on: the home's bits, the tag's, zeros. So position and tag begin there, by one shift at most.
     u64,
 );
 

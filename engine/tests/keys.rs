@@ -5,7 +5,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_engine::{Key, KeyHash, KeyHasher};
+use tidegate_engine::{
+    Clock, Decision, Key, KeyHash, KeyHasher, Limiter, ManualClock, Quota, Timestamp,
+};
 
 const HASHERS: [fn() -> KeyHasher; 2] =
     [|| KeyHasher::rapid(0x5eed), || KeyHasher::siphash([7; 16])];
@@ -104,4 +106,45 @@ fn a_text_is_one_key_however_it_is_held() {
     assert_eq!(hashes(Arc::<[u8]>::from(text().into_bytes())), expected);
     assert_eq!(hashes(b"user:42"), expected);
     assert_eq!(hashes((Arc::<str>::from("user:42"), 1)), hashes(("user:42", 1)));
+}
+
+/// Which a limiter reads as one that costs a load.
+#[derive(Debug)]
+struct Unstalled(ManualClock);
+
+impl Clock for Unstalled {
+    const STALLS: bool = false;
+
+    fn now(&self) -> Timestamp {
+        self.0.now()
+    }
+}
+
+/// Twenty keys of one home line, so that they fill its block and go on elsewhere, in which a first look at the high
+/// bits sees one key.
+fn charge_lookalikes(clock: impl Clock) {
+    let limiter = Limiter::builder(Quota::per_hour(1).burst(100)).clock(clock).build().unwrap();
+    let keys: Vec<_> =
+        (1..=20).map(|low| KeyHash::from_bits(0x0321_4567_89ab_0000 | low)).collect();
+    let mut decisions = Vec::new();
+    for (cost, key) in (1..).zip(&keys) {
+        assert!(limiter.check_n(*key, cost).is_allowed());
+    }
+    for _ in 0..3 {
+        for key in &keys {
+            assert!(limiter.check(*key).is_allowed());
+        }
+        limiter.check_many(&keys, &mut decisions);
+        assert!(decisions.iter().all(Decision::is_allowed));
+    }
+    assert_eq!(limiter.live().count(), keys.len());
+    for (cost, key) in (1..).zip(&keys) {
+        assert_eq!(limiter.peek(*key).remaining(), 100 - cost - 6);
+    }
+}
+
+#[test]
+fn keys_that_agree_in_their_high_bits_are_told_apart() {
+    charge_lookalikes(ManualClock::new());
+    charge_lookalikes(Unstalled(ManualClock::new()));
 }

@@ -74,7 +74,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             left.add_if(!found, index);
         }
         for index in left.all() {
-            homes[index].prefetch_rest();
+            homes[index].prefetch_all();
         }
         let moved = self.decide_at(&spots, here, &homes, now, decisions);
         for index in left.all().chain(moved.all()) {

@@ -160,7 +160,7 @@ impl<S: State> Table<S> {
         let place = self.lines.place(key);
         // A newcomer needs all lines, and waits for memory once.
         self.lines.prefetch(place);
-        // A key that has its slot is spared the scan.
+        // A key that has its slot is spared the scan, unless a hint misleads.
         let likely = || self.lines.look::<1, LIKELY>(place, key);
         let likely = if looked_at < LIKELY { likely() } else { None };
         let named = likely.or_else(|| self.lines.look::<LIKELY, CANDIDATES>(place, key));

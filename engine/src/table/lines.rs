@@ -70,7 +70,7 @@ const fn likeliest() -> [usize; CANDIDATES] {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     home: usize,
-    /// The first line of each block.
+    /// The first line of each block; of those beyond the key's candidates it may be any number.
     blocks: [usize; BLOCKS],
 }
 
@@ -80,10 +80,13 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` when the memory
-    /// is not to be had.
+    /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` when there are none, or the
+    /// memory is not to be had.
     pub(super) fn new(count: usize) -> Option<Self> {
         debug_assert!(count < BLOCK && count.is_power_of_two() || count.is_multiple_of(BLOCK));
+        if count == 0 {
+            return None;
+        }
         Some(Self { memory: super::memory::Memory::zeroed(count)? })
     }
 
@@ -102,8 +105,8 @@ impl Lines {
     #[inline]
     pub(super) fn home(&self, key: KeyHash) -> &Line {
         let index = self.home_index(key);
-        // SAFETY: `scale` returns less than what it scales to, here the number of lines, of which there is one
-        // at least (`Memory::zeroed`).
+        // SAFETY: `scale` returns less than what it scales to, here the number of lines, and no table is without
+        // any (`Lines::new`).
         unsafe { self.all().get_unchecked(index) }
     }
 
@@ -111,7 +114,8 @@ impl Lines {
     pub(super) fn place(&self, key: KeyHash) -> Place {
         let home = self.home_index(key);
         let (blocks, stride) = (self.blocks(), stride(key.tag(), self.blocks()));
-        // Strides are less than a third of the blocks, so all differ, and each sum wraps at most once.
+        // Strides are less than a third of the blocks, where there are as many as a key has, so these differ and
+        // each sum wraps at most once.
         let block = |number| {
             let block = home / BLOCK + number * stride;
             BLOCK * if block >= blocks { block - blocks } else { block }
@@ -145,7 +149,7 @@ impl Lines {
     #[inline]
     pub(super) fn prefetch(&self, place: Place) {
         for first in place.blocks {
-            // Less than a block are tables of tests.
+            // Tables of tests may have less.
             if let Some(block) = self.all().get(first..first + BLOCK) {
                 block.iter().for_each(prefetch);
             }
@@ -185,7 +189,7 @@ pub(super) fn prefetch(line: &Line) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64; a prefetch reads nothing that a program can see.
+        // SAFETY: every x86-64 has the instruction, and where it does nothing that is as good; a prefetch reads nothing that a program can see.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]

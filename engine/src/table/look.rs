@@ -1,8 +1,8 @@
-//! First looks at many keys, without a branch that depends on where a key lies.
+//! First looks, without a branch that depends on where a key lies.
 //!
-//! Whether a key is in its home line can not be predicted, and a wrong guess is found out only when
-//! the line has come from memory. So a look finds a place by arithmetic, and the caller sorts keys
-//! by what was found before it acts on any. A look proves nothing: [`Home::try_at`] does what
+//! Where a key lies can not be predicted, and a wrong guess is found out only when the line has come from
+//! memory. So a look finds a place by arithmetic, and who has many keys sorts them by what was found
+//! before it acts on any. A look proves nothing: [`Home::try_at`] does what
 //! [`Home::update`] does with a slot, and tells if the slot is not the key's.
 
 use crate::key::KeyHash;
@@ -66,15 +66,15 @@ impl<'t, S: State> Home<'t, S> {
             .for_each(|(_, line)| lines::prefetch(line));
     }
 
-    /// Brings the lines nearer that no look has looked at.
-    pub(crate) fn prefetch_rest(self) {
+    /// Brings all lines of the key nearer.
+    pub(crate) fn prefetch_all(self) {
         let lines = &self.table.lines;
         lines.prefetch(lines.place(self.key));
     }
 }
 
 impl Lines {
-    /// A slot that names `key`, in those of its lines that have the places from `FROM` up to `TO` among the likeliest.
+    /// A slot that seems to name `key`, in those of its lines that have the places from `FROM` up to `TO` among the likeliest.
     #[inline]
     pub(super) fn look<const FROM: usize, const TO: usize>(
         &self,
@@ -91,7 +91,7 @@ impl Lines {
 }
 
 impl Line {
-    /// A slot that names `key`, else any; and whether there is one.
+    /// A slot that seems to name `key`, else any; and whether there is one.
     #[inline]
     pub(super) fn look(&self, key: KeyHash) -> (Spot<'_>, bool) {
         let named = self.named(key);

@@ -14,7 +14,7 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | U1 tag, first look | relaxed | none: a hint, confirmed by U2 and U3 | - | - |
+//! | U1 tag, first look (`named.rs` too) | relaxed | none: a hint, confirmed by U2 and U3 | - | - |
 //! | U2 word | acquire | confirm (C6), U5 | an older label than the word's: a charge to the previous key | `word-relaxed` |
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag | `tag-relaxed` |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - | `denial-without-second-look` |
