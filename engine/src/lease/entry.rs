@@ -23,7 +23,7 @@
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 | `lease-fill-key-relaxed`, `lease-fill-end-relaxed` |
 //! | L5 state, publish | release | L1 | as L1; also, who finds the lease may not see the charge it was made of | `lease-publish-relaxed` |
 //! | L6 state, second look | relaxed | ordered after L2 by its acquire | - | `lease-look-without-second` |
-//! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6 | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`, `lease-claimed-beyond-a-reset` |
+//! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6, either of which is enough | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`; of a claim no single weakening does, `lease-claimed-beyond-a-reset` leaves it unspoiled |
 //! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
 //! | L9 state, end of a spoiled one | release | L1 of who passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-spoiled-relaxed` |
 
