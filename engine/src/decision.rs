@@ -80,6 +80,7 @@ impl Decision {
     pub(crate) const UNLIMITED: Self = Self::allowed(u64::MAX, u64::MAX, 0);
 
     /// The most units that [`Decision::allowed_every`] takes.
+    #[cfg(feature = "std")]
     pub(crate) const MOST_BESIDE: u64 = Verdict::MOST_BESIDE;
 
     /// Stands for a decision that is still to be made; nobody outside sees it.
@@ -106,7 +107,7 @@ impl Decision {
     }
 
     /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and the whole limit is there
-    /// again after `reset_after`; at most [`Decision::MOST_BESIDE`] `units` more remain beside it.
+    /// again after `reset_after`; at most [`Verdict::MOST_BESIDE`] `units` more remain beside it.
     #[inline]
     pub(crate) const fn allowed_every(
         interval: u64,

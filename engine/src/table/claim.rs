@@ -46,7 +46,7 @@ use crate::key::KeyHash;
 use crate::sync::{Ordering, fence};
 
 use super::bits::{Generation, Tag, Word};
-use super::lines::{BLOCK, CANDIDATES, LIKELY, Line, Place, SLOTS, Slot};
+use super::lines::{BLOCK, Line, Place, SLOTS, Slot};
 use super::{State, Table, Update};
 use crate::overflow::{Event, OverflowPolicy};
 
@@ -161,13 +161,7 @@ impl<S: State> Table<S> {
         // A newcomer needs all lines, and waits for memory once.
         self.lines.prefetch(place);
         // A key that has its slot is spared the scan, unless a hint misleads.
-        let likely = || self.lines.look::<1, LIKELY>(place, key);
-        let likely = if looked_at < LIKELY { likely() } else { None };
-        // Where there is room at home the key is new, most likely: a scan starts while lines still come.
-        let rest = || self.lines.look::<LIKELY, CANDIDATES>(place, key);
-        let rest = || if self.has_room_at_home(key, now) { None } else { rest() };
-        let named = likely.or_else(rest);
-        if let Some(slot) = named
+        if let Some(slot) = self.look_beyond(looked_at, place, key, now)
             && let Some(update) = slot.update(key, now, Backoff::new(), decide)
         {
             return update;
@@ -203,16 +197,6 @@ impl<S: State> Table<S> {
                 Claim::Outrun => return self.give_way(now.max(reread()), decide),
             }
         }
-    }
-
-    /// A hint, which models leave out: fewer orders to explore.
-    #[inline]
-    fn has_room_at_home(&self, key: KeyHash, now: u64) -> bool {
-        let is_room = |word: Word| {
-            word.is_free() || !word.is_claimed() && self.state.fresh_from(word.value()) <= now
-        };
-        !cfg!(any(loom, interleave))
-            && self.lines.home(key).seen().iter().any(|seen| is_room(seen.word))
     }
 
     pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
@@ -404,8 +388,8 @@ impl<S: State> Table<S> {
 
 /// What was read of a slot: the word, and the tag after it.
 #[derive(Clone, Copy)]
-struct Seen {
-    word: Word,
+pub(super) struct Seen {
+    pub(super) word: Word,
     tag: Tag,
 }
 
@@ -417,7 +401,7 @@ fn are_quiet(seen: &[Seen; SLOTS], key: KeyHash) -> bool {
 
 impl Line {
     #[inline]
-    fn seen(&self) -> [Seen; SLOTS] {
+    pub(super) fn seen(&self) -> [Seen; SLOTS] {
         self.slots.each_ref().map(Slot::seen)
     }
 }

@@ -7,8 +7,9 @@
 
 use crate::key::KeyHash;
 
+use super::bits::Word;
 use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Line, Lines, Place, SLOTS, Slot};
-use super::{Home, Missed, State, Update, lines};
+use super::{Home, Missed, State, Table, Update, lines};
 
 /// A slot that may be a key's.
 #[derive(Clone, Copy)]
@@ -70,6 +71,41 @@ impl<'t, S: State> Home<'t, S> {
     pub(crate) fn prefetch_all(self) {
         let lines = &self.table.lines;
         lines.prefetch(lines.place(self.key));
+    }
+}
+
+impl<S: State> Table<S> {
+    /// A slot that seems to name `key`, in lines beyond so many of the likeliest that have been looked at.
+    ///
+    /// Not in the least likely ones where there is room at home: the key is new then, most likely, and a scan can start
+    /// while lines still come.
+    #[inline]
+    pub(super) fn look_beyond(
+        &self,
+        looked_at: usize,
+        place: Place,
+        key: KeyHash,
+        now: u64,
+    ) -> Option<&Slot> {
+        if looked_at < LIKELY
+            && let Some(slot) = self.lines.look::<1, LIKELY>(place, key)
+        {
+            return Some(slot);
+        }
+        if self.has_room_at_home(key, now) {
+            return None;
+        }
+        self.lines.look::<LIKELY, CANDIDATES>(place, key)
+    }
+
+    /// A hint, which models leave out: fewer orders to explore.
+    #[inline]
+    fn has_room_at_home(&self, key: KeyHash, now: u64) -> bool {
+        let is_room = |word: Word| {
+            word.is_free() || !word.is_claimed() && self.state.fresh_from(word.value()) <= now
+        };
+        !cfg!(any(loom, interleave))
+            && self.lines.home(key).seen().iter().any(|seen| is_room(seen.word))
     }
 }
 
