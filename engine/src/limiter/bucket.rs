@@ -90,12 +90,13 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 }
 
-#[cfg(all(feature = "std", test, not(any(loom, interleave))))]
+#[cfg(all(test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &crate::gcra::Gcra) {
         (&self.table, self.algorithm())
     }
 
+    #[cfg(feature = "std")]
     pub(crate) fn leases(&self) -> &Leases {
         self.beside_leases().expect("leases are on")
     }
