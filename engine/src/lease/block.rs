@@ -57,19 +57,11 @@ impl Block {
     pub(super) fn take(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
         let start = self.start(gcra);
         if start < now {
-            return self.take_undrained(gcra, cost, now);
+            // Those left begin before `now + T` and follow each other, and a block is at most a sixteenth of tau: they end
+            // by `now + tau`.
+            return self.undrained_part(gcra, now).checked_sub(cost);
         }
         let left = self.units.checked_sub(cost)?;
         (start + cost * gcra.interval() - now <= gcra.tau()).then_some(left)
-    }
-
-    /// [`Block::take`] of a block that has begun to drain.
-    #[cold]
-    #[inline(never)]
-    fn take_undrained(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
-        let left = self.undrained_part(gcra, now).checked_sub(cost)?;
-        // Saturates as `start` does.
-        let used_until = self.end.saturating_sub(left * gcra.interval());
-        (used_until - now <= gcra.tau()).then_some(left)
     }
 }
