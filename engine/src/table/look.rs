@@ -78,7 +78,7 @@ impl<S: State> Table<S> {
     /// A slot that seems to name `key`, in lines beyond so many of the likeliest that have been looked at.
     ///
     /// Not in the least likely ones where there is room at home: the key is new then, most likely, and a scan can start
-    /// while lines still come.
+    /// while lines still come. Who has looked at the likely ones has them all.
     #[inline]
     pub(super) fn look_beyond(
         &self,
@@ -87,13 +87,11 @@ impl<S: State> Table<S> {
         key: KeyHash,
         now: u64,
     ) -> Option<&Slot> {
-        if looked_at < LIKELY
-            && let Some(slot) = self.lines.look::<1, LIKELY>(place, key)
-        {
-            return Some(slot);
-        }
-        if self.has_room_at_home(key, now) {
-            return None;
+        if looked_at < LIKELY {
+            let slot = self.lines.look::<1, LIKELY>(place, key);
+            if slot.is_some() || self.has_room_at_home(key, now) {
+                return slot;
+            }
         }
         self.lines.look::<LIKELY, CANDIDATES>(place, key)
     }
