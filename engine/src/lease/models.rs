@@ -78,6 +78,12 @@ impl World {
         lease.map_or(0, |lease| lease.block.units)
     }
 
+    /// Demands that no more is leased of the key than its word counts as charged.
+    fn assert_charged(&self, key: KeyHash) {
+        let charged = self.tat(key).saturating_sub(NOW);
+        assert!(self.units(0, key) <= charged, "{charged}");
+    }
+
     fn check_at(&self, stripe: usize, key: KeyHash, now: u64) -> bool {
         let (gcra, table) = (&self.gcra, &self.table);
         let check = Check { gcra, table, key, cost: 1, now, reread: || now };
@@ -329,22 +335,28 @@ fn a_lease_that_is_taken_stolen_and_displaced_is_used_once() {
     });
 }
 
-/// A lease is taken while its key is reset: what was charged before is leased to nobody afterwards.
+/// A lease is taken while its key is reset and `next` follows: what was charged before is leased to nobody
+/// afterwards.
+fn take_beside_a_reset(next: impl Fn(&World)) -> Arc<World> {
+    let world = World::new();
+    world.set(KEY, NOW + 5);
+    world.warm(0, KEY);
+    let owner = spawn(&world, |world| world.check(0, KEY));
+    world.lower(KEY, FULL);
+    next(&world);
+    assert!(owner.join().unwrap());
+    world.assert_charged(KEY);
+    world
+}
+
 #[test]
 fn a_lease_that_is_being_taken_does_not_outlive_a_reset() {
     explore(None, || {
-        let world = World::new();
-        world.set(KEY, NOW + 5);
-        world.warm(0, KEY);
-        let owner = spawn(&world, |world| world.check(0, KEY));
-        world.lower(KEY, FULL);
-        assert!(owner.join().unwrap());
-        let charged = world.tat(KEY).saturating_sub(NOW);
-        assert!(world.units(0, KEY) <= charged, "{charged}");
+        take_beside_a_reset(|_| ());
     });
 }
 
-/// The same with a key that has no slot yet: the lease is charged by the claim.
+/// The key has no slot yet: the lease is charged by the claim.
 #[test]
 fn a_lease_that_is_being_claimed_does_not_outlive_a_reset() {
     explore(Some(FIRST), || {
@@ -353,8 +365,7 @@ fn a_lease_that_is_being_claimed_does_not_outlive_a_reset() {
         let resetter = spawn(&world, |world| world.lower(KEY, FULL));
         assert!(world.check(0, KEY));
         resetter.join().unwrap();
-        let charged = world.tat(KEY).saturating_sub(NOW);
-        assert!(world.units(0, KEY) <= charged, "{charged}");
+        world.assert_charged(KEY);
     });
 }
 
@@ -395,15 +406,9 @@ fn units_are_not_returned_to_the_key_before() {
 #[test]
 fn a_spoiled_lease_does_not_name_the_next_one() {
     explore(None, || {
-        let world = World::new();
-        world.set(KEY, NOW + 5);
-        world.warm(0, KEY);
-        let owner = spawn(&world, |world| world.check(0, KEY));
-        world.lower(KEY, FULL);
-        world.try_lease(0, OTHER, FULL, LEAST);
-        assert!(owner.join().unwrap());
-        let charged = world.tat(KEY).saturating_sub(NOW);
-        assert!(world.units(0, KEY) <= charged, "{charged}");
+        let world = take_beside_a_reset(|world| {
+            world.try_lease(0, OTHER, FULL, LEAST);
+        });
         if let Some(lease) = world.leases.stripes[0].entry(OTHER).lease_of(OTHER) {
             assert_eq!(lease.block.end, FULL);
         }
