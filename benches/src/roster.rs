@@ -44,8 +44,8 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     #[cfg(feature = "peers")]
     {
         use crate::contenders::{
-            GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, PapayaU64,
-            PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
+            Bare, GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket,
+            PapayaU64, PingoraLimits, Quota, Ratelimit, SccU64, Throttlecrab,
         };
         Ok(vec![
             Entry::peer::<GovernorUpkeep>(),
@@ -59,6 +59,9 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
             Entry::peer::<PingoraLimits>(),
             Entry::peer::<LeakyBucket>(),
             Entry::peer::<Ratelimit>(),
+            Entry::peer::<Bare<Precise>>(),
+            Entry::peer::<Bare<Recent>>(),
+            Entry::peer::<Bare<Batch32>>(),
         ])
     }
 }

@@ -22,9 +22,9 @@ pub use self::governor::GovernorString;
 pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip, Style};
 #[cfg(feature = "peers")]
 pub use self::peers::{
-    GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket, LeakyBucketQueue,
-    PapayaU64, PingoraLimits, Quota, RateGuard, Ratelimit, SccU64, ThrottleNetLog, Throttlecrab,
-    TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
+    Bare, GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep, LeakyBucket,
+    LeakyBucketQueue, PapayaU64, PingoraLimits, Quota, RateGuard, Ratelimit, SccU64,
+    ThrottleNetLog, Throttlecrab, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow,
 };
 #[cfg(feature = "peers")]
 pub use self::single::{Alone, Single};

@@ -1,6 +1,8 @@
 //! Limiters beyond governor's keyed one, each called as its documentation says, with its own
 //! default clock unless its name says otherwise.
 
+mod bare;
+mod gcra;
 mod governors;
 mod permits;
 mod pingora;
@@ -10,6 +12,7 @@ mod throttlecrab;
 mod windows;
 mod words;
 
+pub use self::bare::Bare;
 pub use self::governors::{GovernorDirect, GovernorPresized, GovernorU64, GovernorUpkeep};
 pub use self::permits::TokioSemaphore;
 pub use self::pingora::PingoraLimits;

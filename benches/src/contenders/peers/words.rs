@@ -5,29 +5,28 @@
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 
 use quanta::Clock;
 
+use super::gcra::Gcra;
 use crate::contenders::Contender;
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
-/// The arithmetic, in nanoseconds since the start, by quanta's clock.
+/// The arithmetic, by quanta's clock.
 #[derive(Debug)]
-struct Gcra {
+struct Clocked {
     clock: Clock,
     start: u64,
-    interval: u64,
-    tolerance: u64,
+    gcra: Gcra,
 }
 
-impl Gcra {
+impl Clocked {
     fn new(plan: &Plan) -> Self {
         let clock = Clock::new();
         let start = clock.raw();
-        let interval = plan.interval.as_nanos() as u64;
-        Self { clock, start, interval, tolerance: interval * u64::from(plan.burst.get()) }
+        Self { clock, start, gcra: Gcra::new(plan) }
     }
 
     #[inline]
@@ -35,30 +34,16 @@ impl Gcra {
         self.clock.delta_as_nanos(self.start, self.clock.raw())
     }
 
-    /// The word is the theoretical arrival time; how long to wait if the units do not fit.
     #[inline]
     fn admit(&self, word: &AtomicU64, now: u64, units: u32) -> Result<(), u64> {
-        let cost = self.interval * u64::from(units);
-        let latest = now + self.tolerance;
-        // Relaxed: a word guards no other memory.
-        let mut seen = word.load(Ordering::Relaxed);
-        loop {
-            let next = seen.max(now) + cost;
-            if next > latest {
-                return Err(next - latest);
-            }
-            match word.compare_exchange_weak(seen, next, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Ok(()),
-                Err(current) => seen = current,
-            }
-        }
+        self.gcra.admit(word, now, units)
     }
 }
 
 /// papaya's map, pinned for each check.
 #[derive(Debug)]
 pub struct PapayaU64 {
-    gcra: Gcra,
+    gcra: Clocked,
     words: papaya::HashMap<u64, AtomicU64>,
 }
 
@@ -78,7 +63,7 @@ impl Contender for PapayaU64 {
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let words = papaya::HashMap::with_capacity(plan.keys);
-        Ok(Self { gcra: Gcra::new(plan), words })
+        Ok(Self { gcra: Clocked::new(plan), words })
     }
 
     #[inline]
@@ -98,7 +83,7 @@ impl Contender for PapayaU64 {
 /// scc's `HashMap`, read first, since most keys are there.
 #[derive(Debug)]
 pub struct SccU64 {
-    gcra: Gcra,
+    gcra: Clocked,
     words: scc::HashMap<u64, AtomicU64>,
 }
 
@@ -121,7 +106,7 @@ impl Contender for SccU64 {
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let words = scc::HashMap::with_capacity(plan.keys);
-        Ok(Self { gcra: Gcra::new(plan), words })
+        Ok(Self { gcra: Clocked::new(plan), words })
     }
 
     #[inline]

@@ -1,0 +1,137 @@
+//! What any table takes at least on the machine at hand: a hash, a clock, and one word at a place that follows from the
+//! hash.
+//!
+//! No limiter: keys whose places are the same share a word, and none ever leaves. It has our hash, our clocks, as much
+//! memory as our table, and huge pages where the system has them.
+
+use core::hint::black_box;
+use core::marker::PhantomData;
+use core::num::NonZeroU32;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{Advice, MmapMut};
+use tidegate_engine::{Clock as _, KeyHasher};
+use zerocopy::FromBytes as _;
+
+use super::gcra::Gcra;
+use crate::contenders::{Batch32, Contender, Precise, Recent, Style};
+use crate::failure::Failure;
+use crate::workloads::{Plan, Workload};
+
+/// Words a key's worth of memory holds: a table keeps a tag beside each.
+const STRIDE: usize = 2;
+/// How many keys are hashed before the first of their words is used.
+const TOGETHER: usize = 32;
+
+/// One word a key at a hashed place, asked in the style of one of our variants.
+#[derive(Debug)]
+pub struct Bare<S: Style> {
+    hasher: KeyHasher,
+    clock: S::Clock,
+    gcra: Gcra,
+    words: &'static [AtomicU64],
+    style: PhantomData<fn(S)>,
+}
+
+impl<S: Style> Bare<S> {
+    #[inline]
+    fn word(&self, key: &str) -> &AtomicU64 {
+        let bits = self.hasher.hash_bytes(key.as_bytes()).to_bits();
+        let places = (self.words.len() / STRIDE) as u128;
+        let place = (u128::from(bits << 5) * places) >> 64;
+        &self.words[place as usize * STRIDE]
+    }
+
+    #[inline]
+    fn now(&self) -> u64 {
+        self.clock.now().as_nanos()
+    }
+
+    #[inline]
+    fn ask(&self, word: &AtomicU64, now: u64) -> bool {
+        black_box(self.gcra.admit(word, now, 1)).is_ok()
+    }
+
+    /// As our batches: one reading of the clock, and all words are on their way before the first is used.
+    fn ask_together(&self, keys: &[String]) -> u64 {
+        let mut words = [&self.words[0]; TOGETHER];
+        for (word, key) in words.iter_mut().zip(keys) {
+            *word = self.word(key);
+        }
+        let words = &words[..keys.len()];
+        // Loads that nothing waits for bring lines nearer as prefetches do.
+        black_box(words.iter().fold(0, |all, word| all ^ word.load(Ordering::Relaxed)));
+        let now = self.now();
+        words.iter().map(|word| u64::from(self.ask(word, now))).sum()
+    }
+}
+
+/// A style, by the name under which the bare words are asked in it.
+pub trait Named: Style {
+    /// The contender's name.
+    const BARE: &'static str;
+    /// Whether keys are asked for together.
+    const TOGETHER: bool = false;
+}
+
+impl Named for Precise {
+    const BARE: &'static str = "bare-words";
+}
+
+impl Named for Recent {
+    const BARE: &'static str = "bare-words-recent";
+}
+
+impl Named for Batch32 {
+    const BARE: &'static str = "bare-words-batch32";
+    const TOGETHER: bool = true;
+}
+
+impl<S: Named> Contender for Bare<S> {
+    const NAME: &'static str = S::BARE;
+    const BESIDE: &'static str = S::NAME;
+    type Key = String;
+
+    fn absence(workload: Workload) -> Option<&'static str> {
+        match workload {
+            Workload::NewKey | Workload::Memory => Some("it has no keys to put in place"),
+            _ => S::absence(workload),
+        }
+    }
+
+    fn build(plan: &Plan) -> Result<Self, Failure> {
+        let places = plan.keys.div_ceil(4) * 5;
+        let words = zeroed(places * STRIDE).map_err(|error| Failure::SetUp(error.to_string()))?;
+        let (hasher, clock, gcra) = (KeyHasher::random(), S::clock()?, Gcra::new(plan));
+        Ok(Self { hasher, clock, gcra, words, style: PhantomData })
+    }
+
+    #[inline]
+    fn check(&self, key: &String) -> bool {
+        self.ask(self.word(key), self.now())
+    }
+
+    #[inline]
+    fn check_all(&self, keys: &[String]) -> u64 {
+        if S::TOGETHER {
+            return keys.chunks(TOGETHER).map(|keys| self.ask_together(keys)).sum();
+        }
+        keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
+    }
+
+    fn admit(&self, key: &String, units: NonZeroU32) -> bool {
+        self.gcra.admit(self.word(key), self.now(), units.get()).is_ok()
+    }
+
+    fn live_keys(&self) -> Option<usize> {
+        None
+    }
+}
+
+/// Zeros for as long as the process lives: what borrows them needs no lifetime.
+fn zeroed(words: usize) -> std::io::Result<&'static [AtomicU64]> {
+    let memory = Box::leak(Box::new(MmapMut::map_anon(words * size_of::<AtomicU64>())?));
+    #[cfg(target_os = "linux")]
+    memory.advise(Advice::HugePage)?;
+    Ok(<[AtomicU64]>::mut_from_bytes(memory).expect("pages are aligned and whole words"))
+}
