@@ -187,6 +187,7 @@ impl Concurrency {
     }
 
     /// What is there, without taking anything: denied when a cost of 1 would be.
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         let word = self.load();
         if word.has_waiters() { word.denied(1) } else { word.answer(1) }

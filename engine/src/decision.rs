@@ -5,12 +5,12 @@ use core::time::Duration;
 
 /// The answer to one check, computed from one snapshot of the key's state.
 ///
-/// Denial is an answer, not an error. All figures describe the same instant, the one at which
+/// Denial is an answer, not an error; as an error it leaves a function whose caller shall hear of it, by
+/// [`into_result`](Self::into_result). All figures describe the same instant, the one at which
 /// the decision took effect; other threads may have changed the key since.
 ///
 /// `ShardedCounter`, `Concurrency` and a limiter with leases narrow what the accessors promise; their pages say how.
 #[derive(Clone, Copy)]
-#[must_use = "a decision that is not looked at limits nothing"]
 pub struct Decision {
     limit: u64,
     /// What remains, or what it follows from: `verdict` tells.
@@ -186,10 +186,26 @@ impl Decision {
         self.verdict.is_allowed()
     }
 
-    /// The decision as a `Result`, for an early return: `limiter.check(key).into_result()?`.
+    /// The decision as a `Result`, for an early return. A denial is an [`Error`](core::error::Error), so `?` also works
+    /// where a function returns a boxed one.
     ///
     /// # Errors
     /// The decision itself, when it is a denial.
+    ///
+    /// ```
+    /// use tidegate_engine::{Limiter, Quota};
+    ///
+    /// fn greet(limiter: &Limiter, user: &str) -> Result<String, Box<dyn core::error::Error>> {
+    ///     let left = limiter.check(user).into_result()?.remaining();
+    ///     Ok(format!("Hello {user}, {left} to go"))
+    /// }
+    ///
+    /// let limiter = Limiter::new(Quota::per_hour(2).burst(1))?;
+    /// assert_eq!(greet(&limiter, "Ada")?, "Hello Ada, 0 to go");
+    /// let denied = greet(&limiter, "Ada").unwrap_err();
+    /// assert!(denied.to_string().starts_with("denied, retry after "));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
     #[inline]
     pub const fn into_result(self) -> Result<Self, Self> {
         if self.is_allowed() { Ok(self) } else { Err(self) }
@@ -254,6 +270,22 @@ impl fmt::Debug for Decision {
             .finish()
     }
 }
+
+/// For a log or an operator: whether it was admitted, and what follows.
+impl fmt::Display for Decision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_allowed() {
+            return write!(f, "allowed, {} of {} left", self.remaining(), self.limit());
+        }
+        match self.retry_after() {
+            Some(wait) => write!(f, "denied, retry after {wait:?}"),
+            None => write!(f, "denied, the cost can never fit a limit of {}", self.limit()),
+        }
+    }
+}
+
+/// Of a denial; see [`Decision::into_result`].
+impl core::error::Error for Decision {}
 
 const _: () = assert!(size_of::<Decision>() <= 32);
 

@@ -33,3 +33,20 @@ fn what_remains_is_what_was_left_out() {
         }
     }
 }
+
+#[test]
+fn a_denial_leaves_by_a_question_mark_and_says_what_follows() {
+    fn passed(decision: Decision) -> Result<u64, Box<dyn core::error::Error>> {
+        Ok(decision.into_result()?.remaining())
+    }
+    assert_eq!(passed(Decision::allowed(9, 3, DAY)).unwrap(), 3);
+    assert_eq!(Decision::allowed(9, 3, DAY).to_string(), "allowed, 3 of 9 left");
+    for (denial, words) in [
+        (Decision::denied(9, 3, 1_500_000, DAY), "denied, retry after 1.5ms"),
+        (Decision::never(9, 3, DAY), "denied, the cost can never fit a limit of 9"),
+    ] {
+        let error = passed(denial).unwrap_err();
+        assert_eq!(error.to_string(), words);
+        assert_eq!(*error.downcast::<Decision>().unwrap(), denial);
+    }
+}

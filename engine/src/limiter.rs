@@ -152,6 +152,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self, key: impl Key) -> Decision {
         self.check_n(key, 1)
     }
@@ -160,6 +161,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         // The counter is read before the table: it waits for what was asked of memory before.
         let key = self.hash(key);
@@ -181,12 +183,14 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// drained that has not, and is admitted beyond the guarantee; what it charges denies the key to others
     /// until their clock has come there.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.hash(key), cost, now, move || now)
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self, key: impl Key) -> Decision {
         self.check_n(key, 0)
     }
@@ -200,7 +204,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.hash(key);
-        let _ = self.force(key, |value, now| self.algorithm().charge(value, now, cost));
+        self.force(key, |value, now| self.algorithm().charge(value, now, cost));
         self.peek(key)
     }
 

@@ -173,11 +173,13 @@ impl<C: Clock> Queue<C> {
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it up, see [`Turn`].
     #[cfg(feature = "acquire")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(&self, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.acquire_on(&crate::acquire::ThreadTimer, cost, wait).await
     }
 
     /// As [`Queue::acquire`], sleeping on a timer the caller gives.
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         &self,
         timer: &T,
@@ -192,12 +194,14 @@ impl<C: Clock> Queue<C> {
 
     /// As [`Queue::acquire`], blocking the thread.
     #[cfg(feature = "std")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(cost, wait).map_or_else(|denied| denied, Turn::block)
     }
 
     /// What a call would find, without taking a place: `remaining` can start at once, and after `reset_after`
     /// all that has been charged has drained. Denied while a cost of 1 would have to wait for others that wait.
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         let now = self.gcra.instant(self.clock.now());
         self.gcra.answer(Update::Unchanged { found: self.tat.load(Ordering::Relaxed), now }, 0)

@@ -148,6 +148,7 @@ impl<'l> Reservation<'l> {
     ///
     /// The answer is that of a [`Limiter::peek`] at the moment of settling: what is left, and a
     /// denial where even a cost of 1 has to wait for debt.
+    #[allow(clippy::must_use_candidate, reason = "what is left need not matter to who has used it")]
     pub fn commit(mut self, actual: u64) -> Decision {
         self.settle(actual)
     }
@@ -162,6 +163,7 @@ impl<'l> Reservation<'l> {
     }
 
     /// The decision by which they were taken.
+    #[must_use]
     pub fn decision(&self) -> Decision {
         self.decision
     }

@@ -310,7 +310,7 @@ fn the_bound_holds(burst: u64, most_open: usize, steps: &[(u64, Operation)]) {
                 for behind in &mut open[index..] {
                     behind.given_back_in_front += unused;
                 }
-                let _ = settled.reservation.commit(actual);
+                settled.reservation.commit(actual);
                 charges[settled.used].cost = actual;
             }
             Operation::Reserve(_) | Operation::Settle(..) => {}
@@ -373,7 +373,7 @@ proptest! {
                     let (charged, reserved) = open.remove(index);
                     let actual = actual.min(reserved.cost());
                     count -= if charged == window { reserved.cost() - actual } else { 0 };
-                    let _ = reserved.commit(actual);
+                    reserved.commit(actual);
                 }
                 Operation::Fill | Operation::Settle(..) => {}
             }
@@ -417,7 +417,7 @@ proptest! {
                     let (charged, reserved) = open.remove(index);
                     let actual = actual.min(reserved.cost());
                     counts[charged] -= reserved.cost() - actual;
-                    let _ = reserved.commit(actual);
+                    reserved.commit(actual);
                 }
                 Operation::Fill | Operation::Settle(..) => {}
             }
@@ -476,7 +476,7 @@ fn reservations_and_checks_of_many_threads_add_up() {
             if let Ok(reserved) = limiter.reserve("key", cost) {
                 if random & 0x1f00 == 0 && used < 10 {
                     let actual = random % cost;
-                    let _ = reserved.commit(actual);
+                    reserved.commit(actual);
                     used += actual;
                 } else {
                     reserved.cancel();

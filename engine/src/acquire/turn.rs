@@ -106,6 +106,7 @@ impl<'l, L: Line> Turn<'l, L> {
 
     /// The answer when the place was taken: allowed, with what was left after it and how long until all that
     /// is charged has drained.
+    #[must_use]
     pub fn decision(&self) -> Decision {
         self.granted.decision
     }

@@ -35,6 +35,7 @@ impl<'c> Permit<'c> {
     }
 
     /// The answer when it was granted.
+    #[must_use]
     pub fn decision(&self) -> Decision {
         self.decision
     }
@@ -69,6 +70,7 @@ impl OwnedPermit {
     }
 
     /// The answer when it was granted.
+    #[must_use]
     pub fn decision(&self) -> Decision {
         self.decision
     }

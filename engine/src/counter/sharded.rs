@@ -101,6 +101,7 @@ impl<C: Clock> ShardedCounter<C> {
 
     /// Asks for one unit.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self) -> Decision {
         self.check_n(1)
     }
@@ -108,12 +109,14 @@ impl<C: Clock> ShardedCounter<C> {
     /// Asks for `cost` units and takes them when they fit, all or none. A cost of 0 is a
     /// [`ShardedCounter::peek`].
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, cost: u64) -> Decision {
         self.check_at(cost, self.clock.now())
     }
 
     /// As [`ShardedCounter::check_n`], at a time the caller gives, on the scale of the counter's clock.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         let (seat, shard) = self.seat();
         self.shards.check(shard, cost, Span::instant(now.as_nanos()), || seat.move_on())
@@ -121,6 +124,7 @@ impl<C: Clock> ShardedCounter<C> {
 
     /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
     /// the limit. Units in other shards count as left. O(N + shards).
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }

@@ -92,6 +92,7 @@ impl<C: Clock> SlidingLog<C> {
 
     /// Asks for one unit.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self) -> Decision {
         self.check_n(1)
     }
@@ -99,18 +100,21 @@ impl<C: Clock> SlidingLog<C> {
     /// Asks for `cost` units and takes them when they fit, all or none. A cost of 0 is a
     /// [`SlidingLog::peek`].
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, cost: u64) -> Decision {
         self.log.check(cost, self.now(), || self.now())
     }
 
     /// As [`SlidingLog::check_n`], at a time the caller gives, on the scale of the log's clock.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.log.check_at(cost, within(now))
     }
 
     /// What a check would find, without charging anything.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }

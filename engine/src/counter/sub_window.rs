@@ -114,6 +114,7 @@ impl<C: Clock> SubWindowCounter<C> {
 
     /// Asks for one unit.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self) -> Decision {
         self.check_n(1)
     }
@@ -121,12 +122,14 @@ impl<C: Clock> SubWindowCounter<C> {
     /// Asks for `cost` units and takes them when they fit, all or none. A cost of 0 is a
     /// [`SubWindowCounter::peek`].
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, cost: u64) -> Decision {
         self.check_at(cost, self.clock.now())
     }
 
     /// As [`SubWindowCounter::check_n`], at a time the caller gives, on the scale of the counter's clock.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         self.window.check(cost, Span::instant(now.as_nanos()))
     }
@@ -134,6 +137,7 @@ impl<C: Clock> SubWindowCounter<C> {
     /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
     /// the limit.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }

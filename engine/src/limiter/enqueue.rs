@@ -76,12 +76,14 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// # }
     /// ```
     #[cfg(feature = "acquire")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.acquire_on(&crate::acquire::ThreadTimer, key, cost, wait).await
     }
 
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], sleeping on a timer the caller
     /// gives, that of its runtime.
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         &self,
         timer: &T,
@@ -97,6 +99,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], blocking the thread.
     #[cfg(feature = "std")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(key, cost, wait).map_or_else(|denied| denied, Turn::block)
     }

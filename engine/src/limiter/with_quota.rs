@@ -154,12 +154,14 @@ impl<R: Rule<Algorithm: Plans>, C: Clock, O: Observer> Limiter<R, C, O> {
 impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// Asks for one unit: [`WithQuota::check_n`] with a cost of 1.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self, key: impl Key) -> Decision {
         self.check_n(key, 1)
     }
 
     /// Asks for `cost` units and takes them when they fit; see [`Limiter::check_n`].
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.limiter.hash(key);
         let now = self.limiter.clock.now();
@@ -168,12 +170,14 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
 
     /// As [`WithQuota::check_n`], at a time the caller gives; see [`Limiter::check_at`].
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.limiter.hash(key), cost, now, || now)
     }
 
     /// What a check would find, without charging anything.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self, key: impl Key) -> Decision {
         self.check_n(key, 0)
     }
@@ -181,7 +185,7 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let (key, given) = (self.limiter.hash(key), self.given());
-        let _ = self.limiter.force(key, |value, now| given.charge(value, now, cost));
+        self.limiter.force(key, |value, now| given.charge(value, now, cost));
         self.peek(key)
     }
 
@@ -195,11 +199,13 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     /// is copied, so that the future borrows the limiter and the quota only: `limiter.with_quota(&plan)?.acquire("key", 1,
     /// wait)` may be kept and awaited later.
     #[cfg(feature = "acquire")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.acquire_on(&crate::acquire::ThreadTimer, key, cost, wait).await
     }
 
     /// As [`WithQuota::acquire`], also by value, sleeping on a timer the caller gives.
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         self,
         timer: &T,
@@ -215,6 +221,7 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
 
     /// As [`WithQuota::acquire`], blocking the thread.
     #[cfg(feature = "std")]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(key, cost, wait).map_or_else(|denied| denied, Turn::block)
     }

@@ -106,6 +106,7 @@ impl<'l> Blocked<'l> {
     }
 
     /// Its denial.
+    #[must_use]
     pub const fn decision(&self) -> Decision {
         self.decision
     }

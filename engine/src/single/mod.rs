@@ -129,6 +129,7 @@ impl<C: Clock, O: Observer> Single<Quota, C, O> {
 impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// Asks for one unit: [`Single::check_n`] with a cost of 1.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check(&self) -> Decision {
         self.check_n(1)
     }
@@ -137,6 +138,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     ///
     /// A cost of 0 takes nothing: it is a [`Single::peek`]. O(1).
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_n(&self, cost: u64) -> Decision {
         self.check_at(cost, self.clock.now())
     }
@@ -149,6 +151,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
         reason = "a call hands the decision over in memory, and stalls"
     )]
     #[inline(always)]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         let decision = match &self.warm_up {
             None => self.decide(cost, now),
@@ -160,6 +163,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
 
     /// What a check would find, without charging anything: `remaining` is what is left.
     #[inline]
+    #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
     }
