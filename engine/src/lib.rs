@@ -46,7 +46,7 @@
 //! | operation | when |
 //! |---|---|
 //! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before doing it: takes the units if they fit |
-//! | [`peek`](Limiter::peek) | to look without taking |
+//! | [`peek`](Limiter::peek), [`peek_n`](Limiter::peek_n) | to look without taking: what is left, and whether a cost would fit |
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
 //! | [`charge`](Limiter::charge) | it has been spent already, fit or not |
 //! | [`refund`](Limiter::refund) | it was not used after all |

@@ -195,6 +195,15 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.check_n(key, 0)
     }
 
+    /// What a check of `cost` would find, without charging anything: whether it fits, and else when it will; `remaining` is
+    /// what is left either way. With leases by the key's word alone: units that threads hold do not count. Observers hear of it
+    /// as of a look. O(1).
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
+        let key = self.hash(key);
+        self.heard(key, 0, self.look_under(self.algorithm(), key, cost, self.clock.now()))
+    }
+
     /// Charges `cost` units at the clock's present reading, whether or not they fit: for a cost that is known
     /// only when it has been spent. What does not fit is debt beyond the burst, and even a cost of 1 waits until
     /// it has drained. Saturates where the words of the [`Rule`] do.

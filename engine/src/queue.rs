@@ -8,6 +8,7 @@
 //! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one compare-and-swap | - | `queue-reservation-stored` |
 
 use alloc::sync::Arc;
+use core::time::Duration;
 
 use crossbeam_utils::CachePadded;
 
@@ -39,8 +40,8 @@ use crate::table::Update;
 /// Not saved by snapshots: a restart begins with nothing counted.
 ///
 /// # When to use it
-/// To keep within the limit of a service that is called, by calling later instead of not at all. To deny what is too
-/// much take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound
+/// To keep within the limit of a service that is called, by calling later instead of not at all; calls that can not wait
+/// are denied by [`Queue::check`] in the same line. Where none waits take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound
 /// what is under way at once `Concurrency`.
 ///
 /// # What it costs
@@ -96,6 +97,16 @@ impl<C: Clock> Queue<C> {
         Self { waiters: Waiters::new(count), ..self }
     }
 
+    /// The queue as if all of its burst but `units` had been used just now; more than the burst is the burst. For a process that may
+    /// restart before what it used last has drained elsewhere.
+    #[must_use]
+    pub fn with_initial(self, units: u64) -> Self {
+        let used = self.quota.burst_size().saturating_sub(units);
+        let now = self.gcra.instant(self.clock.now());
+        let charged = self.gcra.charge(0, now, used).unwrap_or(0);
+        Self { tat: CachePadded::new(AtomicU64::new(charged)), ..self }
+    }
+
     /// Takes a place in line for `cost`, or is denied at once. A cost of 0 takes no place: it is a [`Queue::peek`]. O(1),
     /// neither locks nor allocates.
     ///
@@ -141,6 +152,20 @@ impl<C: Clock> Queue<C> {
                 Err(_) => backoff = backoff.pause(),
             }
         }
+    }
+
+    /// Asks for one unit: [`Queue::check_n`] with a cost of 1.
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Asks whether `cost` can start at once, behind all who wait, and takes it if so: a call that is denied instead of
+    /// waiting, in one line with those that wait. A cost of 0 takes nothing: it is a [`Queue::peek`]. O(1), neither
+    /// locks nor allocates.
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn check_n(&self, cost: u64) -> Decision {
+        self.enqueue(cost, Wait::at_most(Duration::ZERO)).map_or_else(|denied| denied, Turn::keep)
     }
 
     /// As [`Queue::enqueue`], for a turn that goes with a task: it keeps the queue alive.

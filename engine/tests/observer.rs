@@ -46,6 +46,11 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
     assert_eq!(limiter.observer().heard(), [(key, 2, decision)]);
     let decision = limiter.peek("a");
     assert_eq!(limiter.observer().heard(), [(key, 0, decision)]);
+    for cost in [1, 100_001] {
+        let decision = limiter.peek_n("a", cost);
+        assert_eq!(decision.is_allowed(), cost == 1);
+        assert_eq!(limiter.observer().heard(), [(key, 0, decision)]);
+    }
     let decision = limiter.check_with("a", 3, &inline).unwrap();
     assert!(!decision.is_allowed());
     assert_eq!(limiter.observer().heard(), [(key, 3, decision)]);

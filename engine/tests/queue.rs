@@ -139,6 +139,35 @@ fn a_cost_of_nothing_is_a_look_and_one_above_the_burst_never_fits() {
     assert_eq!(queue.peek().retry_after(), Some(2 * SECOND));
 }
 
+/// Who does not wait stands in the same line as those who do.
+#[test]
+fn a_check_takes_what_can_start_at_once_and_passes_nobody() {
+    let (queue, timer) = queue(Quota::per_second(1).burst(2));
+    assert_eq!(queue.check().remaining(), 1);
+    let waits = queue.enqueue(2, 60 * SECOND).unwrap();
+    assert_eq!(queue.check().retry_after(), Some(2 * SECOND));
+    timer.advance(SECOND);
+    assert!(!queue.check().is_allowed(), "a check passed the one who waits");
+    assert!(waits.keep().is_allowed());
+    timer.advance(SECOND);
+    assert!(queue.check().is_allowed() && !queue.check().is_allowed());
+    assert_eq!((queue.check_n(3).retry_after(), queue.waiters()), (None, 0));
+}
+
+#[test]
+fn a_queue_begins_with_as_much_as_it_is_told() {
+    for units in [0, 1, 2, 3, u64::MAX] {
+        let (queue, timer) = queue(Quota::per_second(1).burst(2));
+        timer.advance(SECOND);
+        let queue = queue.with_initial(units);
+        assert_eq!(queue.peek().remaining(), units.min(2));
+    }
+    let (unlimited, _) = queue(Quota::unlimited());
+    assert!(unlimited.with_initial(0).check_n(u64::MAX).is_allowed());
+    let (blocked, _) = queue(Quota::blocked());
+    assert!(!blocked.with_initial(1).check().is_allowed());
+}
+
 #[test]
 fn a_blocked_quota_lets_nobody_wait_and_a_wrong_one_is_an_error() {
     let (queue, _) = queue(Quota::per_second(0));

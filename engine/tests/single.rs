@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::{
-    CalendarWindow, Clock as _, FixedWindow, Limiter, MAX_WARM_UP, ManualClock, Quota, QuotaError,
-    Rule, Single, SlidingWindow, Timestamp,
+    CalendarWindow, Clock as _, FixedWindow, Limiter, LiveQuota, MAX_WARM_UP, ManualClock, Quota,
+    QuotaError, Rule, Single, SlidingWindow, Timestamp,
 };
 
 mod exact;
@@ -171,6 +171,45 @@ fn a_warm_up_from_nothing_grants_half() {
         clock.advance(Duration::from_secs(1));
         assert_eq!(limiter.peek().remaining(), units);
     }
+}
+
+/// Builds a limiter of every rule, with so many units at first.
+fn begun_with(units: u64, rule: impl Rule) -> Single<impl Rule, ManualClock> {
+    Single::builder(rule).initial(units).clock(clock(1 << 40)).build().unwrap()
+}
+
+#[test]
+fn a_limiter_of_any_rule_begins_with_as_much_as_it_is_told() {
+    for units in [0, 1, 7, 10, 11, u64::MAX] {
+        let left = units.min(10);
+        let quota = begun_with(units, Quota::per_hour(10));
+        let live = begun_with(units, LiveQuota::new(Quota::per_hour(10)));
+        let fixed = begun_with(units, FixedWindow::per_hour(10));
+        let sliding = begun_with(units, SlidingWindow::per_hour(10));
+        let calendar = begun_with(units, CalendarWindow::per_month(10));
+        assert_eq!(quota.peek().remaining(), left);
+        assert_eq!(live.peek().remaining(), left);
+        assert_eq!(fixed.peek().remaining(), left);
+        assert_eq!(sliding.peek().remaining(), left);
+        assert_eq!(calendar.peek().remaining(), left);
+        assert!(begun_with(units, Quota::unlimited()).check_n(u64::MAX).is_allowed());
+        assert!(!begun_with(units, Quota::blocked()).check().is_allowed());
+    }
+}
+
+/// Whether it fits, and until when it does not, is what the check says that would be next.
+#[test]
+fn a_look_at_a_cost_says_what_its_check_would_and_charges_nothing() {
+    let limiter = begun_with(3, Quota::per_second(10));
+    for cost in [0, 1, 3, 4, 10, 11, u64::MAX] {
+        let look = limiter.peek_n(cost);
+        assert_eq!(look.remaining(), 3, "{cost}");
+        let copy = begun_with(3, Quota::per_second(10));
+        let check = copy.check_n(cost);
+        assert_eq!(look.is_allowed(), check.is_allowed(), "{cost}");
+        assert_eq!(look.retry_after(), check.retry_after(), "{cost}");
+    }
+    assert!(limiter.check_n(3).is_allowed());
 }
 
 #[test]

@@ -106,7 +106,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         R::given(&self.algorithm, whom.quota?)
     }
 
-    fn look_under<A: Algorithm<State = State<R>>>(
+    pub(super) fn look_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,

@@ -8,6 +8,7 @@ use crate::observer::Observer;
 use crate::quota::{Quota, QuotaError};
 use crate::rule::{Algorithm as _, Rule};
 use crate::sync::AtomicU64;
+use crate::table::Update;
 
 use super::Single;
 use super::warm_up::WarmUp;
@@ -28,8 +29,8 @@ use super::warm_up::WarmUp;
 #[must_use = "a builder does nothing until `build`"]
 pub struct SingleBuilder<R = Quota, C = DefaultClock, O = ()> {
     rule: R,
-    /// Units that are charged when the limiter is made.
-    charged: u64,
+    /// Units that fit when the limiter is made, as far as there are so many.
+    initial: u64,
     /// How long, and from which percentage of the rate.
     warm_up: (Duration, u8),
     clock: Source<C>,
@@ -38,17 +39,11 @@ pub struct SingleBuilder<R = Quota, C = DefaultClock, O = ()> {
 
 impl<R: Rule, C: Clock> SingleBuilder<R, C> {
     pub(super) fn of(rule: R, clock: Source<C>) -> Self {
-        Self { rule, charged: 0, warm_up: (Duration::ZERO, 100), clock, observer: () }
+        Self { rule, initial: u64::MAX, warm_up: (Duration::ZERO, 100), clock, observer: () }
     }
 }
 
 impl<C: Clock, O: Observer> SingleBuilder<Quota, C, O> {
-    /// How many units fit when the limiter is made: from 0, and all of the burst unless set. More
-    /// than the burst is the burst.
-    pub fn initial(self, units: u64) -> Self {
-        Self { charged: self.rule.burst_size().saturating_sub(units), ..self }
-    }
-
     /// Lets the rate grow evenly from `percent` of it, when the limiter is made, to all of it after
     /// `duration`, at most [`MAX_WARM_UP`](crate::MAX_WARM_UP); more than 100 percent is 100. No
     /// warm-up unless set.
@@ -66,16 +61,22 @@ impl<C: Clock, O: Observer> SingleBuilder<Quota, C, O> {
 }
 
 impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
+    /// How many units fit when the limiter is made: from 0, and all of the burst, or of the window's limit, unless set. More
+    /// than all is all.
+    pub fn initial(self, units: u64) -> Self {
+        Self { initial: units, ..self }
+    }
+
     /// The clock to read; a new `TscClock` unless set.
     pub fn clock<D: Clock>(self, clock: D) -> SingleBuilder<R, D, O> {
-        let Self { rule, charged, warm_up, clock: _, observer } = self;
-        SingleBuilder { rule, charged, warm_up, clock: Source::Given(clock), observer }
+        let Self { rule, initial, warm_up, clock: _, observer } = self;
+        SingleBuilder { rule, initial, warm_up, clock: Source::Given(clock), observer }
     }
 
     /// Who hears of each decision, as one on the key `KeyHash::from_bits(0)`; nobody unless set.
     pub fn observer<P: Observer>(self, observer: P) -> SingleBuilder<R, C, P> {
-        let Self { rule, charged, warm_up, clock, observer: _ } = self;
-        SingleBuilder { rule, charged, warm_up, clock, observer }
+        let Self { rule, initial, warm_up, clock, observer: _ } = self;
+        SingleBuilder { rule, initial, warm_up, clock, observer }
     }
 
     /// Makes the limiter. On the default clock blocks for up to 200 ms where it makes the first `TscClock` of the process.
@@ -88,9 +89,12 @@ impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
         let rule = self.rule.anchor(now);
         let algorithm = rule.algorithm()?;
         let (duration, percent) = self.warm_up;
-        let charged = algorithm.charge(0, algorithm.instant(now), self.charged).unwrap_or(0);
+        let now_there = algorithm.instant(now);
+        let whole = algorithm.answer(Update::Unchanged { found: 0, now: now_there }, 0).limit();
+        let used = whole.saturating_sub(self.initial);
+        let charged = if used == 0 { None } else { algorithm.charge(0, now_there, used) };
         Ok(Single {
-            word: AtomicU64::new(if self.charged == 0 { 0 } else { charged }),
+            word: AtomicU64::new(charged.unwrap_or(0)),
             warm_up: WarmUp::new(now, duration, percent),
             algorithm,
             clock,

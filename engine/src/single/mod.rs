@@ -47,7 +47,7 @@ use warm_up::WarmUp;
 /// # When to use it
 /// For one limit that needs no keys, alone or beside a [`Limiter`](crate::Limiter) as the limit on everything together: there
 /// is no table to take memory and no key to be hashed. What several cores use up at once scales further with a `ShardedCounter`,
-/// or with a `Limiter` with leases; for calls that wait instead of being denied take a [`Queue`](crate::Queue).
+/// or with a `Limiter` with leases; for calls that may also wait take a [`Queue`](crate::Queue).
 ///
 /// # Guarantees
 /// * What the [`Rule`] guarantees for a key of a [`Limiter`](crate::Limiter): for a [`Quota`], the
@@ -166,6 +166,15 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self) -> Decision {
         self.check_n(0)
+    }
+
+    /// What a check of `cost` would find, without charging anything: whether it fits, and else when it will; `remaining` is
+    /// what is left either way. Observers hear of it as of a look. O(1).
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn peek_n(&self, cost: u64) -> Decision {
+        let decision = self.look_at(cost, self.clock.now());
+        self.heard(0, &decision);
+        decision
     }
 
     /// Charges `cost` units whether or not they fit: for a cost that is known only when it has been

@@ -14,6 +14,16 @@ use crate::table::Update;
 use super::Single;
 
 impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
+    /// What a check of `cost` would find.
+    pub(super) fn look_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let update = self.update(self.instant(now), |_, _| None);
+        let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
+        match update {
+            Update::Unchanged { found, now: at } if fits(found, at) => self.answer(update, 0, now),
+            _ => self.answer(update, cost, now),
+        }
+    }
+
     /// Replaces the value by what `decide(value, now)` returns, and tells what is left then.
     fn correct(&self, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
         let now = self.clock.now();
@@ -41,12 +51,7 @@ where
     }
 
     fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        let update = self.update(self.instant(now), |_, _| None);
-        let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
-        match update {
-            Update::Unchanged { found, now: at } if fits(found, at) => self.answer(update, 0, now),
-            _ => self.answer(update, cost, now),
-        }
+        self.look_at(cost, now)
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
