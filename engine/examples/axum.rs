@@ -6,7 +6,8 @@
 //! curl -i -H 'X-Api-Key: mine' http://127.0.0.1:3000/
 //! ```
 //!
-//! The fourth of four at once is a 429; after 20 s one more is let through. It serves until Ctrl-C.
+//! The fourth of four at once is a 429; after 20 s one more is let through. It serves until Ctrl-C, and elsewhere than
+//! at port 3000 if an address is given as its argument.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -37,8 +38,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     ]);
     let router = Router::new().route("/", get(async || "hello\n")).layer(layer.answer(in_json));
 
-    let listener = tokio::net::TcpListener::bind(LISTEN).await?;
-    println!("curl -i -H 'X-Api-Key: mine' http://{LISTEN}/");
+    let listen = std::env::args().nth(1);
+    let listener = tokio::net::TcpListener::bind(listen.as_deref().unwrap_or(LISTEN)).await?;
+    println!("curl -i -H 'X-Api-Key: mine' http://{}/", listener.local_addr()?);
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
     axum::serve(listener, service).await?;
     Ok(())
