@@ -188,3 +188,7 @@ fn hashed(limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
     }
     Ok(limiter.hash(key))
 }
+
+#[cfg(test)]
+#[path = "service_tests.rs"]
+mod tests;

@@ -38,6 +38,15 @@ fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     out
 }
 
+/// The integers that each line is answered with.
+fn integers<const N: usize>(lines: [&str; N]) -> [Vec<i64>; N] {
+    lines.map(|line| {
+        let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
+        let reply = String::from_utf8(replies(&[words])).unwrap();
+        reply.split("\r\n").filter_map(|line| line.strip_prefix(':')?.parse().ok()).collect()
+    })
+}
+
 /// What follows the reply at the front of `bytes`, or `None` when that is not a reply.
 fn after_reply(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
@@ -79,6 +88,31 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
     ];
     (name, prop::collection::vec(arg(), 0..7))
         .prop_map(|(name, args)| [name].into_iter().chain(args).collect())
+}
+
+/// A look that is charged as one unit.
+#[test]
+fn trap_quantity_0_charges() {
+    for (command, max_burst) in [("CL.THROTTLE", 1), ("THROTTLE", 2)] {
+        let line = |quantity| format!("{command} look:{command} {max_burst} 2 86400 {quantity}");
+        let remaining = [0, 0, 0, 1, 0, 1, 0].map(|quantity| integers([&line(quantity)])[0][2]);
+        assert_eq!(remaining, [2, 2, 2, 1, 1, 0, 0], "{command}");
+    }
+}
+
+/// throttlecrab tells the same figures in another order, beside a flag that means the opposite.
+#[test]
+fn trap_one_dialect_answered_in_the_other() {
+    // The bucket is full but for one unit of two, which takes half a day.
+    let answers = integers(["CL.THROTTLE cell 1 2 86400", "THROTTLE crab 2 2 86400"]);
+    assert_eq!(answers, [[0, 2, 1, -1, 43_200], [1, 2, 1, 43_200, 0]]);
+}
+
+/// x/time/rate #80698: who asks for more than ever fits waits for ever.
+#[test]
+fn trap_cost_above_the_burst_is_told_a_time_to_retry() {
+    let answers = integers(["CL.THROTTLE large 1 2 86400 3", "THROTTLE large 2 2 86400 3"]);
+    assert_eq!(answers, [[1, 2, 2, -1, 0], [0, 2, 2, 0, -1]]);
 }
 
 proptest! {

@@ -1,0 +1,44 @@
+use std::ops::Range;
+
+use super::*;
+use crate::exposition::Format;
+
+fn service() -> Service {
+    let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
+    Service::new(limiters.unwrap(), Gossip::alone())
+}
+
+/// nginx: a key beyond the longest one was not limited.
+#[test]
+fn trap_over_long_key_silently_unlimited() {
+    let service = service();
+    let inline = |key: &[u8]| {
+        service.check_inline(&Quota::per_day(1), key, 1).map(|decision| decision.is_allowed())
+    };
+    let mut longest = [b'k'; MAX_KEY_BYTES];
+    assert_eq!([inline(&longest), inline(&longest)], [Ok(true), Ok(false)]);
+    longest[MAX_KEY_BYTES - 1] = b'l';
+    assert_eq!(inline(&longest), Ok(true));
+    for length in [0, MAX_KEY_BYTES + 1, 1 << 16] {
+        let key = vec![b'k'; length];
+        assert_eq!(inline(&key), Err(CheckError::Key), "{length}");
+        let named = service.check_named_http("default", &key, 1);
+        assert_eq!(named.unwrap_err(), CheckError::Key, "{length}");
+    }
+}
+
+/// envoyproxy/ratelimit #275: a sample for each key.
+#[test]
+fn trap_metric_cardinality_grows_with_keys() {
+    let service = service();
+    let samples_after = |keys: Range<u32>| {
+        for key in keys {
+            let key = key.to_be_bytes();
+            let _ = service.check_named_http("default", &key, 1).unwrap();
+            let _ = service.check_inline_http(&Quota::per_day(1), &key, 1).unwrap();
+        }
+        service.metrics().render(Format::Classic).lines().count()
+    };
+    let few = samples_after(0..1);
+    assert_eq!(samples_after(1..100), few);
+}
