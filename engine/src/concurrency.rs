@@ -229,15 +229,21 @@ impl Concurrency {
 
     #[inline]
     fn take(&self, cost: u64) -> Result<Decision, Decision> {
-        // A denial is one look and no more: nothing of an exchange stands in its way.
+        // A denial is one look and no more.
         let found = self.load();
         if found.taken_by_newcomer(cost).is_none() {
             return Err(found.denied(cost));
         }
-        match self.update(Ordering::Acquire, |word| word.taken_by_newcomer(cost)) {
+        match self.exchange(cost) {
             Ok(before) => Ok(before.granted(cost)),
             Err(found) => Err(found.denied(cost)),
         }
+    }
+
+    /// Takes what a look has found free. Out of line, so that denials carry nothing of it, and callers little.
+    #[inline(never)]
+    fn exchange(&self, cost: u64) -> Result<Word, Word> {
+        self.update(Ordering::Acquire, |word| word.taken_by_newcomer(cost))
     }
 
     fn give_back(&self, cost: u64) {
