@@ -125,6 +125,18 @@ fn a_strict_quotas_limit_is_reached() {
     }
 }
 
+/// What `Quota::strict` says of a limit of 1; without the nanosecond both ends of a window would hold one.
+#[test]
+fn one_in_every_window_is_a_window_and_a_nanosecond_apart() {
+    for length in [1, 60, 97, 1_000] {
+        let most = |apart| {
+            let log = admitted(Quota::new(1, nanos(apart)), greedily(1_000, 8_000, 1, 2));
+            most_within(&log, length)
+        };
+        assert_eq!((most(length + 1), most(length)), (1, 2), "{length}");
+    }
+}
+
 #[test]
 fn a_plain_quota_exceeds_what_a_strict_one_keeps() {
     let log = admitted(Quota::new(10, nanos(100)).burst(10), greedily(0, 500, 1, 20));
