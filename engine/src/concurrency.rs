@@ -117,7 +117,9 @@ impl Concurrency {
     /// [`ThreadTimer`](crate::ThreadTimer).
     ///
     /// A [`Duration`], and not a [`Wait`](crate::Wait) as of limits with a rate: there is no clock on which a deadline could be
-    /// told, and starts are spread by the calls that end.
+    /// told, and jitter would leave permits idle while others wait. A caller with a deadline of its own gives what is left
+    /// until then. A `Duration` means the same to both: the longest wait, from when the place is taken; zero is
+    /// [`Concurrency::try_acquire`].
     ///
     /// Denied at once is who would be one too many to wait and who asks for more than the limit. Who waits is denied
     /// when the time is over, and when the limit is lowered below the cost. The place is taken when the

@@ -7,16 +7,21 @@ use crate::gcra::Scale;
 
 /// How long a caller is ready to wait: a longest time or a deadline, and what may be added to spread starts.
 ///
-/// There is no endless wait. A [`Duration`] converts into the longest time.
+/// There is no endless wait. A [`Duration`] converts into the longest time, and is all that a
+/// [`Concurrency`](crate::Concurrency) takes. There a start is a permit that comes back: no time is told on a clock, which
+/// a deadline could be compared with, and starts are as far apart as the calls that end, so jitter would only leave
+/// permits idle.
 ///
 /// ```
 /// use core::time::Duration;
-/// use tidegate_engine::{Limiter, Quota, Wait};
+/// use tidegate_engine::{Concurrency, Limiter, Quota, Wait};
 ///
 /// let limiter = Limiter::builder(Quota::per_second(1_000).burst(1)).capacity(100).build()?;
-/// let patience = Wait::at_most(Duration::from_millis(500)).jitter(Duration::from_millis(5));
-/// assert!(limiter.acquire_blocking("user:42", 1, patience).is_allowed());
-/// assert!(limiter.acquire_blocking("user:42", 1, patience).is_allowed());
+/// let longest = Duration::from_millis(500);
+/// assert!(limiter.acquire_blocking("user:42", 1, longest).is_allowed());
+/// let spread = Wait::at_most(longest).jitter(Duration::from_millis(5));
+/// assert!(limiter.acquire_blocking("user:42", 1, spread).is_allowed());
+/// assert!(Concurrency::new(1).acquire_blocking(1, longest).is_ok());
 /// # Ok::<(), tidegate_engine::BuildError>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
