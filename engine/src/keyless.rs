@@ -58,7 +58,7 @@ macro_rules! lends {
                 Self: 'static,
             {
                 let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
-                Reservation::shared(limit, KEY, cost)
+                Reservation::shared(limit, Subject::from(KEY), cost)
             }
         }
     };

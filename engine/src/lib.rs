@@ -53,7 +53,7 @@
 //! | [`acquire`](Limiter::acquire), [`enqueue`](Limiter::enqueue) | to wait for the turn instead of being denied; for limiters with a `Quota` or `LiveQuota` |
 //! | [`charge_debt`](Limiter::charge_debt), [`raise_debt`](Limiter::raise_debt), [`live`](Limiter::live) | to exchange debt with other limiters; for limiters with a `Quota` or `LiveQuota` |
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
-//! | [`with_quota`](Limiter::with_quota), then `check` to `enqueue`, or `ask` for a set | the quota is a matter of the call, as a plan a customer has bought; for limiters with a `Quota` or `LiveQuota` |
+//! | [`with_quota`](Limiter::with_quota), then the same operations, or `ask` for a set | the quota is a matter of the call, as a plan a customer has bought; for limiters with a `Quota` or `LiveQuota` |
 //! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
 //! | [`check_at`](Limiter::check_at) | at a time of the caller's: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
@@ -227,7 +227,7 @@ pub use key::{Key, KeyHash, KeyHasher};
 #[cfg(feature = "std")]
 pub use lease::MAX_LEASE_UNITS;
 pub use limit::Limit;
-pub use limiter::{Limiter, WithQuota};
+pub use limiter::{Limiter, OwnedWithQuota, WithQuota};
 #[cfg(feature = "std")]
 pub use live::{Inheritance, LiveQuota};
 pub use observer::Observer;

@@ -11,6 +11,7 @@ pub(crate) mod models;
 mod receipts;
 mod restore;
 mod with_quota;
+mod with_quota_owned;
 
 use crate::acquire::Waiters;
 use crate::builder::LimiterBuilder;
@@ -24,6 +25,7 @@ use crate::rule::{Algorithm, Leasing, Rule};
 use crate::table::{Missed, Table, Update};
 
 pub use with_quota::WithQuota;
+pub use with_quota_owned::OwnedWithQuota;
 
 type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 

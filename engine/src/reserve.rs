@@ -115,7 +115,7 @@ where
         O: 'static,
     {
         let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
-        Reservation::shared(limit, self.hash(key), cost)
+        Reservation::shared(limit, Subject::from(self.hash(key)), cost)
     }
 }
 
@@ -128,8 +128,12 @@ impl<'l> Reservation<'l> {
         Self::take(Lender::Borrowed(limit), whom, cost)
     }
 
-    pub(crate) fn shared(limit: Arc<dyn Limit>, key: KeyHash, cost: u64) -> Result<Self, Decision> {
-        Self::take(Lender::Shared(limit), Subject::from(key), cost)
+    pub(crate) fn shared(
+        limit: Arc<dyn Limit>,
+        whom: Subject<'_>,
+        cost: u64,
+    ) -> Result<Self, Decision> {
+        Self::take(Lender::Shared(limit), whom, cost)
     }
 
     fn take(limit: Lender<'l>, whom: Subject<'_>, cost: u64) -> Result<Self, Decision> {

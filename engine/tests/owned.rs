@@ -74,3 +74,46 @@ fn a_turn_goes_with_a_thread_and_gives_up_its_place() {
     assert!(at_once.block().is_allowed());
     assert_eq!(Arc::strong_count(&limiter), 1);
 }
+
+#[test]
+fn what_a_quota_given_with_the_call_hands_out_goes_with_a_thread() {
+    static PLAN: Quota = Quota::per_second(10).burst(10);
+    let (limiter, other) = (limiter(Quota::per_second(1)), limiter(Quota::per_second(9)));
+    let (reserved, turn) = {
+        let plan = PLAN;
+        let given = limiter.with_quota_owned(&plan).unwrap();
+        assert_eq!(Arc::strong_count(&limiter), 1);
+        let _ = given.enqueue("line", 10, PATIENCE).unwrap().keep();
+        (given.reserve("key", 8).unwrap(), given.enqueue("line", 4, PATIENCE).unwrap())
+    };
+    assert_eq!((limiter.waiters(), Arc::strong_count(&limiter)), (1, 3));
+    let set = [
+        limiter.with_quota_owned(&PLAN).unwrap().ask("set", 7).named("planned"),
+        other.ask_owned("set", 9),
+    ];
+    let set = LimitSet::new(set).reserve().unwrap();
+    let given = limiter.with_quota(&PLAN).unwrap();
+    assert_eq!((given.peek("key").remaining(), given.peek("set").remaining()), (2, 3));
+    let weak = Arc::downgrade(&limiter);
+    drop(limiter);
+    let settle = move || {
+        let wait = turn.wait();
+        assert!(turn.cancel());
+        (wait, reserved.commit(5).remaining(), set.commit([2, 3]).map(|left| left.remaining()))
+    };
+    let settled = thread::spawn(settle).join().unwrap();
+    assert_eq!(settled, (4 * SECOND / 10, 5, Some(6)));
+    assert!(weak.upgrade().is_none());
+}
+
+#[test]
+fn what_a_quota_given_with_the_call_denies_keeps_nothing_alive() {
+    let limiter = limiter(Quota::per_second(1));
+    let (plan, never) = (Quota::per_second(10).burst(10), Quota::per_second(1).burst(0));
+    assert!(limiter.with_quota_owned(&never).is_err());
+    let given = limiter.with_quota_owned(&plan).unwrap();
+    assert_eq!(given.reserve("key", 11).unwrap_err().retry_after(), None);
+    assert_eq!(given.enqueue("key", 11, PATIENCE).unwrap_err().retry_after(), None);
+    assert!(!LimitSet::new([given.ask("key", 6), given.ask("key", 5)]).check().is_allowed());
+    assert_eq!((Arc::strong_count(&limiter), limiter.live().count()), (1, 0));
+}

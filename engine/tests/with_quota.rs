@@ -42,8 +42,11 @@ fn own_quota() -> impl Strategy<Value = Quota> {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Check(u64),
+    /// So many times, at one reading of the clock.
+    CheckMany(usize),
     Charge(u64),
     Refund(u64),
+    Reset,
     Reserve(u64),
     /// The nth of the reservations that are open.
     Settle(usize, u64),
@@ -53,13 +56,15 @@ enum Step {
 }
 
 fn steps(waits: bool) -> impl Strategy<Value = Vec<(u32, u64, Step)>> {
-    let line = if waits { 2 } else { 0 };
+    let line = if waits { 4 } else { 0 };
     let step = prop_oneof![
-        4 => (0_u64..6).prop_map(Step::Check),
-        1 => (0_u64..9).prop_map(Step::Charge),
-        1 => (0_u64..6).prop_map(Step::Refund),
-        2 => (0_u64..6).prop_map(Step::Reserve),
-        2 => (any::<usize>(), 0_u64..9).prop_map(|(which, used)| Step::Settle(which, used)),
+        8 => (0_u64..6).prop_map(Step::Check),
+        2 => (0_usize..9).prop_map(Step::CheckMany),
+        2 => (0_u64..9).prop_map(Step::Charge),
+        2 => (0_u64..6).prop_map(Step::Refund),
+        1 => Just(Step::Reset),
+        4 => (0_u64..6).prop_map(Step::Reserve),
+        4 => (any::<usize>(), 0_u64..9).prop_map(|(which, used)| Step::Settle(which, used)),
         line => (0_u64..6, 0_u32..30).prop_map(|(cost, wait)| Step::Enqueue(cost, wait)),
         line => any::<usize>().prop_map(Step::GiveUp),
     ];
@@ -98,12 +103,22 @@ proptest! {
                 Step::Check(cost) => {
                     prop_assert_eq!(own.check_n("key", cost), given.check_n("key", cost));
                 }
+                Step::CheckMany(count) => {
+                    let [mut ours, mut theirs] = [Vec::new(), Vec::new()];
+                    own.check_many(&vec!["key"; count], &mut ours);
+                    given.check_many(&vec!["key"; count], &mut theirs);
+                    prop_assert_eq!((ours.len(), &ours), (count, &theirs));
+                }
                 Step::Charge(cost) => {
                     prop_assert_eq!(own.charge("key", cost), given.charge("key", cost));
                 }
                 Step::Refund(cost) => {
                     own.refund("key", cost);
                     given.refund("key", cost);
+                }
+                Step::Reset => {
+                    own.reset("key");
+                    given.reset("key");
                 }
                 Step::Reserve(cost) => {
                     match (own.reserve("key", cost), given.reserve("key", cost)) {
@@ -156,6 +171,7 @@ proptest! {
         let given = limiter.with_quota(&quota).unwrap();
         let mut oracle = Oracle::new(&quota);
         let exact = |units: u64| i128::from(units) * i128::try_from(quota.period().as_nanos()).unwrap();
+        let mut decisions = Vec::new();
         // With the oracle's TAT that the charge left.
         let mut reserved: Vec<(Reservation<'_>, i128)> = Vec::new();
         for (thirds, nanos, step) in steps {
@@ -173,6 +189,18 @@ proptest! {
                         prop_assert!(missing + oracle.at(SLACK_NANOS) > 0, "{missing} too late");
                     }
                 }
+                Step::CheckMany(count) => {
+                    given.check_many(&vec!["key"; count], &mut decisions);
+                    for decision in &decisions {
+                        let missing = oracle.missing(now, 1);
+                        if decision.is_allowed() {
+                            prop_assert!(missing <= oracle.at(SLACK_NANOS), "{missing} too early");
+                            oracle.admit(now, 1);
+                        } else {
+                            prop_assert!(missing + oracle.at(SLACK_NANOS) > 0, "{missing} too late");
+                        }
+                    }
+                }
                 Step::Charge(cost) => {
                     let _ = given.charge("key", cost);
                     oracle.admit(now, cost);
@@ -180,6 +208,10 @@ proptest! {
                 Step::Refund(cost) => {
                     given.refund("key", cost);
                     oracle.tat = oracle.tat.min((oracle.tat - exact(cost)).max(at));
+                }
+                Step::Reset => {
+                    given.reset("key");
+                    oracle.tat = oracle.tat.min(at);
                 }
                 Step::Reserve(cost) => {
                     if let Ok(reservation) = given.reserve("key", cost) {
@@ -296,6 +328,11 @@ fn blocked_and_unlimited_are_given_too() {
     assert!(unlimited.reserve("key", u64::MAX).unwrap().commit(7).is_allowed());
     assert!(unlimited.enqueue("key", u64::MAX, SECOND).unwrap().keep().is_allowed());
     assert!(unlimited.charge("key", u64::MAX).is_allowed());
+    let mut decisions = Vec::new();
+    for (given, allowed) in [(blocked, false), (unlimited, true)] {
+        given.check_many(&["key", "other"], &mut decisions);
+        assert!(decisions.len() == 2 && decisions.iter().all(|it| it.is_allowed() == allowed));
+    }
     unlimited.refund("key", u64::MAX);
     assert_eq!(limiter.peek("key").remaining(), 5);
     assert_eq!(limiter.live().count(), 0);
@@ -317,6 +354,8 @@ fn quotas_on_one_key_share_its_debt() {
     assert_eq!(limiter.peek("key").reset_after(), 4 * SECOND);
     assert!(given.charge("key", 70).reset_after() == 11 * SECOND);
     assert_eq!(limiter.check("key").retry_after(), Some(2 * SECOND));
+    given.reset("key");
+    assert_eq!(limiter.peek("key").reset_after(), Duration::ZERO);
     assert_eq!(given.quota(), fast);
 }
 
@@ -433,6 +472,10 @@ fn denials_are_charged_by_the_quota_that_was_given() {
         assert!(!given.check("key").is_allowed());
     }
     assert_eq!(given.peek("key").reset_after(), 10 * SECOND);
+    let mut decisions = Vec::new();
+    given.check_many(&["other"; 40], &mut decisions);
+    assert_eq!(decisions.iter().filter(|decision| decision.is_allowed()).count(), 5);
+    assert_eq!(decisions[39].reset_after(), 10 * SECOND);
 }
 
 #[test]

@@ -1,11 +1,12 @@
 //! Asking under a quota that is given with the call.
 
+use alloc::vec::Vec;
 use core::fmt;
 
 use crate::acquire::{Timer, Turn, Wait};
 use crate::clock::{Clock, DefaultClock, Timestamp};
 use crate::decision::Decision;
-use crate::denied::Check;
+use crate::denied::{ChargeDenied, Check};
 use crate::gcra::{Bucket, Gcra, Plans};
 use crate::key::{Key, KeyHash};
 use crate::limit::Subject;
@@ -20,13 +21,12 @@ use super::Limiter;
 /// A limiter whose keys are asked under a quota that is given with the call, as a plan a customer has bought; from
 /// [`Limiter::with_quota`]. A small value that is made for a call or two and thrown away, or kept as long as the quota is.
 ///
-/// It checks, peeks, charges, refunds, reserves, asks in a set, and waits, under the names that a [`Limiter`] has for it and
-/// with the same meaning but for the quota. All else is asked of the limiter itself: [`Limiter::reset`] and
-/// [`Limiter::live`], [`Limiter::charge_debt`] and the like, which do not depend on a quota, and
-/// [`Limiter::check_many`], which goes by its own.
+/// It checks, peeks, charges, refunds, resets, reserves, asks in a set, and waits, under the names that a [`Limiter`] has for
+/// it and with the same meaning but for the quota. All else is asked of the limiter itself, since it does not depend on a
+/// quota: [`Limiter::live`], [`Limiter::charge_debt`] and the like.
 ///
-/// A [`Reservation`] and a [`Turn`] under a given quota borrow the limiter, and an [`Ask`] the quota too: none is owned. A
-/// task that holds the limiter's `Arc` makes and settles them itself; it can not be handed one.
+/// A [`Reservation`] and a [`Turn`] borrow the limiter, and an [`Ask`] the quota too. Those that go with a task need the
+/// limiter's `Arc`, which this does not know: they come from [`Limiter::with_quota_owned`].
 ///
 /// # What keys of several quotas share
 /// The key's debt, which is kept as a duration: a key that owes a second owes it under every quota, and each quota
@@ -81,7 +81,7 @@ pub struct WithQuota<'l, 'q, R: Rule = Quota, C = DefaultClock, O = ()> {
 }
 
 impl<R: Rule<Algorithm: Plans>, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: the same keys under a quota that is given with the call.
+    /// For limiters with a [`Quota`] or a `LiveQuota`: the same keys under a quota that is given with the call. O(1).
     ///
     /// # Errors
     /// When the quota can not be enforced.
@@ -111,6 +111,11 @@ impl<R: Rule<Algorithm: Plans>, C: Clock, O: Observer> Limiter<R, C, O> {
         let now = self.clock.now();
         let decision = self.decide_with((quota, &rounded), key, cost, now, || self.clock.now());
         Ok(self.heard(key, cost, decision))
+    }
+
+    /// What charges denied checks, if they are charged.
+    fn charges_denied(&self) -> Option<ChargeDenied> {
+        self.leases.as_ref().and_then(R::Leases::denied)
     }
 
     /// Decides under a quota given with the call.
@@ -143,7 +148,7 @@ impl<R: Rule<Algorithm: Plans>, C: Clock, O: Observer> Limiter<R, C, O> {
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
         let given = self.algorithm().given(quota, rounded);
-        let Some(denied) = self.leases.as_ref().and_then(R::Leases::denied) else {
+        let Some(denied) = self.charges_denied() else {
             return self.decide_by_word(&given, key, cost, now, reread);
         };
         let (now, reread) = (self.instant(now), || self.instant(reread()));
@@ -175,6 +180,19 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
         self.decide(self.limiter.hash(key), cost, now, || now)
     }
 
+    /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into `decisions` in the order of
+    /// the keys, instead of what was there; see [`Limiter::check_many`].
+    pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        let Self { limiter, .. } = self;
+        if limiter.charges_denied().is_some() {
+            let reread = || limiter.clock.now();
+            limiter.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
+        } else {
+            let given = self.given();
+            limiter.check_many_by_words(|_| &given, keys, decisions);
+        }
+    }
+
     /// What a check would find, without charging anything.
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
@@ -193,6 +211,11 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     pub fn refund(&self, key: impl Key, cost: u64) {
         let given = self.given();
         self.limiter.lower(key, |value, now| given.refund(value, now, cost));
+    }
+
+    /// Forgets the key's debt; see [`Limiter::reset`]. All of it, whatever quota it was charged under: a key has one debt.
+    pub fn reset(&self, key: impl Key) {
+        self.limiter.reset(key);
     }
 
     /// Waits until the key has room for `cost`, at most as long as `wait` says; see [`Limiter::acquire`]. By value, which
@@ -287,7 +310,7 @@ where
         Ask::of(self.limiter, self.subject(key), cost)
     }
 
-    fn subject(&self, key: impl Key) -> Subject<'q> {
+    pub(super) fn subject(&self, key: impl Key) -> Subject<'q> {
         Subject { key: self.limiter.hash(key), quota: Some(self.quota) }
     }
 }

@@ -68,7 +68,7 @@ impl Ask<'static> {
     /// As [`Ask::new`], of a limit that the ask keeps alive.
     pub fn owned(limit: Arc<dyn Limit>, key: impl Key, cost: u64) -> Self {
         let whom = Subject::from(limit.place(key.hash_with(limit.hasher())));
-        Self::from_lender(Lender::Shared(limit), whom, cost)
+        Self::shared(limit, whom, cost)
     }
 }
 
@@ -83,6 +83,11 @@ impl<'l> Ask<'l> {
     /// `cost` units, asked of a limit as whom it knows.
     pub(crate) fn of(limit: &'l dyn Limit, whom: Subject<'l>, cost: u64) -> Self {
         Self::from_lender(Lender::Borrowed(limit), whom, cost)
+    }
+
+    /// As [`Ask::of`], of a limit that the ask keeps alive.
+    pub(crate) fn shared(limit: Arc<dyn Limit>, whom: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Shared(limit), whom, cost)
     }
 
     fn from_lender(limit: Lender<'l>, whom: Subject<'l>, cost: u64) -> Self {
