@@ -75,7 +75,7 @@ impl Scene {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(1 << 40));
         let limiter = Limiter::builder(quota).capacity(1).hasher(hash.hasher()).clock(clock);
-        let limiter = limiter.leases(leases);
+        let limiter = limiter.lease_units(leases);
         Box::new(Self {
             limiter: limiter.build().expect("a small table"),
             keys: Vec::new(),

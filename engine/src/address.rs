@@ -18,7 +18,7 @@ const NAT64: u128 = 0x0064_ff9b << 96;
 /// A client's address as a key: an IPv4 address, or the IPv6 network around one.
 ///
 /// * IPv4: the whole address, /32.
-/// * IPv6: the first 64 bits, or fewer with [`IpKey::prefix`]. Providers commonly hand out a /56 or
+/// * IPv6: the first 64 bits, or fewer with [`IpKey::ipv6_prefix`]. Providers commonly hand out a /56 or
 ///   a /48 to one customer, who then has 256 or 65 536 keys of /64.
 /// * IPv4 in IPv6 is IPv4: `::ffff:a.b.c.d`, as which a dual-stack socket shows an IPv4 client, and
 ///   `64:ff9b::a.b.c.d`, as which a translator (NAT64) shows one. Else all of IPv4 would share
@@ -35,7 +35,7 @@ const NAT64: u128 = 0x0064_ff9b << 96;
 /// let limiter = Limiter::builder(Quota::per_minute(60)).capacity(1_000).build()?;
 /// let peer: IpAddr = "2001:db8:1:2::3".parse()?;
 /// assert!(limiter.check(IpKey::from(peer)).is_allowed());
-/// assert!(limiter.check(IpKey::from(peer).prefix(56)).is_allowed());
+/// assert!(limiter.check(IpKey::from(peer).ipv6_prefix(56)).is_allowed());
 /// assert_eq!(IpKey::from(peer).to_string(), "2001:db8:1:2::/64");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -65,7 +65,7 @@ impl IpKey {
     ///
     /// Networks of different lengths are different keys, also where their bits are the same.
     #[must_use]
-    pub const fn prefix(self, bits: u8) -> Self {
+    pub const fn ipv6_prefix(self, bits: u8) -> Self {
         match self.0 {
             Network::V4(_) => self,
             Network::V6 { bits: address, prefix } => {

@@ -101,7 +101,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
     /// What happens when a key finds no place because too many others have debt;
     /// [`OverflowPolicy::EvictLeastDebt`] unless set.
-    pub fn overflow(self, policy: OverflowPolicy) -> Self {
+    pub fn overflow_policy(self, policy: OverflowPolicy) -> Self {
         Self { overflow: policy, ..self }
     }
 
@@ -229,7 +229,7 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// Every other check then also looks into its thread's part of 2 KiB, which makes one of a cold
     /// key, or of a key that is denied, slower by roughly a fifth. For limits with keys that
     /// several threads check millions of times a second.
-    pub fn leases(self, units: u64) -> Self {
+    pub fn lease_units(self, units: u64) -> Self {
         Self { leases: units, ..self }
     }
 }

@@ -90,9 +90,9 @@ impl Concurrency {
         }
     }
 
-    /// The same with room for `count` who wait at once; [`DEFAULT_MAX_WAITERS`] unless set. With 0 nobody waits.
+    /// The same with room for `count` who wait at once, [`DEFAULT_MAX_WAITERS`] unless set. With 0 nobody waits.
     #[must_use]
-    pub fn with_max_waiters(self, count: u64) -> Self {
+    pub fn max_waiters(self, count: u64) -> Self {
         Self { waiters: Waiters::new(count), ..self }
     }
 
@@ -221,12 +221,6 @@ impl Concurrency {
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()
-    }
-
-    /// How many may wait at once.
-    #[must_use]
-    pub fn max_waiters(&self) -> u64 {
-        self.waiters.max()
     }
 
     #[inline]

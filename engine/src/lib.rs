@@ -65,7 +65,7 @@
 //! | choice | when |
 //! |---|---|
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned; for limiters with a `Quota` or `LiveQuota` |
-//! | [`leases`](LimiterBuilder::leases) | several cores use up one key: what is allowed on it then scales with them; for limiters with a `Quota` |
+//! | [`lease_units`](LimiterBuilder::lease_units) | several cores use up one key: what is allowed on it then scales with them; for limiters with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more may wait in `acquire` at once; for limiters with a `Quota` or `LiveQuota` |
 //! | [`observer`](LimiterBuilder::observer) | to hear of each decision: an [`Observer`] of yours, or [`Counts`] |
 //!

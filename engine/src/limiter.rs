@@ -47,7 +47,7 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///   but what is counted there.
 ///
 /// # Leases
-/// For limiters with a [`Quota`]. Two cores that write one word are slower than one. [`LimiterBuilder::leases`] lets threads charge
+/// For limiters with a [`Quota`]. Two cores that write one word are slower than one. [`LimiterBuilder::lease_units`] lets threads charge
 /// several units of a hot key at once and use them one by one, so that what is allowed on one
 /// key scales with cores too. A key becomes hot by being admitted at least 64 times by one thread.
 /// * The first guarantee stays as it is, exactly. Leased units drain with the time they were

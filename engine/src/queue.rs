@@ -91,9 +91,10 @@ impl<C: Clock> Queue<C> {
         Ok(Self { tat: CachePadded::new(AtomicU64::new(0)), gcra, quota, clock, waiters })
     }
 
-    /// The queue with room for `count` who wait at once. With 0 nobody waits.
+    /// The same with room for `count` who wait at once, [`DEFAULT_MAX_WAITERS`](crate::DEFAULT_MAX_WAITERS) unless set. With
+    /// 0 nobody waits.
     #[must_use]
-    pub fn with_max_waiters(self, count: u64) -> Self {
+    pub fn max_waiters(self, count: u64) -> Self {
         Self { waiters: Waiters::new(count), ..self }
     }
 
@@ -236,12 +237,6 @@ impl<C: Clock> Queue<C> {
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()
-    }
-
-    /// How many may wait at once.
-    #[must_use]
-    pub fn max_waiters(&self) -> u64 {
-        self.waiters.max()
     }
 
     /// The quota at which calls start.

@@ -222,7 +222,7 @@ impl Rule for Quota {
         Some(gcra::given(gcra, quota))
     }
 
-    fn window(&self, _: &Gcra) -> Option<Duration> {
+    fn refill_time(&self, _: &Gcra) -> Option<Duration> {
         self.refill_time()
     }
 

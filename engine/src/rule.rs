@@ -60,7 +60,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The time in which all that fits at once is granted anew, which clients are told; `None`
     /// where it never is, or not always the same.
     #[doc(hidden)]
-    fn window(&self, _algorithm: &Self::Algorithm) -> Option<Duration> {
+    fn refill_time(&self, _algorithm: &Self::Algorithm) -> Option<Duration> {
         None
     }
 

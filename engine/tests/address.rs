@@ -41,7 +41,7 @@ fn a_dual_stack_client_is_one_key() {
     {
         assert_eq!(key(other).prefix_len(), 64, "{other}");
     }
-    assert_eq!(v4.prefix(0), v4, "prefixes are IPv6's");
+    assert_eq!(v4.ipv6_prefix(0), v4, "prefixes are IPv6's");
     assert_eq!((v4.prefix_len(), v4.network()), (32, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 33))));
 }
 
@@ -49,14 +49,14 @@ fn a_dual_stack_client_is_one_key() {
 fn prefixes_end_where_they_say() {
     let all = Ipv6Addr::from_bits(u128::MAX);
     for bits in 0..=MAX_IPV6_PREFIX {
-        let whole = IpKey::from(all).prefix(bits);
+        let whole = IpKey::from(all).ipv6_prefix(bits);
         assert_eq!(whole.prefix_len(), bits);
         let IpAddr::V6(network) = whole.network() else { panic!("{whole}") };
         assert_eq!(network.to_bits().leading_ones(), u32::from(bits));
         assert_eq!(network.to_bits().count_ones(), u32::from(bits));
         // The last bit of the prefix counts, the one after it does not.
         let flipped = |bit: u32| {
-            IpKey::from(Ipv6Addr::from_bits(u128::MAX ^ (1 << (127 - bit)))).prefix(bits)
+            IpKey::from(Ipv6Addr::from_bits(u128::MAX ^ (1 << (127 - bit)))).ipv6_prefix(bits)
         };
         assert_eq!(flipped(u32::from(bits)), whole, "/{bits}");
         assert_eq!(hash(flipped(u32::from(bits))), hash(whole));
@@ -66,15 +66,16 @@ fn prefixes_end_where_they_say() {
         }
     }
     for bits in MAX_IPV6_PREFIX..=u8::MAX {
-        assert_eq!(IpKey::from(all).prefix(bits).prefix_len(), MAX_IPV6_PREFIX);
+        assert_eq!(IpKey::from(all).ipv6_prefix(bits).prefix_len(), MAX_IPV6_PREFIX);
     }
-    assert_eq!(IpKey::from(all).prefix(48).prefix(56).prefix_len(), 48);
+    assert_eq!(IpKey::from(all).ipv6_prefix(48).ipv6_prefix(56).prefix_len(), 48);
 }
 
 #[test]
 fn networks_of_different_lengths_are_different_keys() {
     let zero = IpKey::from(Ipv6Addr::UNSPECIFIED);
-    let mut hashes: Vec<_> = (0..=MAX_IPV6_PREFIX).map(|bits| hash(zero.prefix(bits))).collect();
+    let mut hashes: Vec<_> =
+        (0..=MAX_IPV6_PREFIX).map(|bits| hash(zero.ipv6_prefix(bits))).collect();
     hashes.push(hash(key("0.0.0.0")));
     let count = hashes.len();
     hashes.sort_unstable();
@@ -84,7 +85,7 @@ fn networks_of_different_lengths_are_different_keys() {
 
 #[test]
 fn keys_are_written_as_networks() {
-    assert_eq!(key("2001:db8:1:2ff:3::4").prefix(56).to_string(), "2001:db8:1:200::/56");
+    assert_eq!(key("2001:db8:1:2ff:3::4").ipv6_prefix(56).to_string(), "2001:db8:1:200::/56");
     assert_eq!(format!("{:?}", key("192.0.2.1")), "IpKey(192.0.2.1/32)");
 }
 
@@ -100,7 +101,7 @@ proptest! {
         let one = one | 1 << 127;
         let mask = u128::MAX.checked_shl(128 - common).unwrap_or(0);
         let other = (one & mask | other & !mask) | 1 << 127;
-        let key = |address| IpKey::from(Ipv6Addr::from_bits(address)).prefix(bits);
+        let key = |address| IpKey::from(Ipv6Addr::from_bits(address)).ipv6_prefix(bits);
         let same = (one ^ other).leading_zeros() >= u32::from(bits);
         prop_assert_eq!(key(one) == key(other), same);
         prop_assert_eq!(hash(key(one)) == hash(key(other)), same);

@@ -33,7 +33,8 @@ static COUNTING: Counting = Counting;
 #[test]
 fn a_check_with_leases_allocates_nothing() {
     let quota = Quota::per_hour(100_000);
-    let limiter = Limiter::builder(quota).leases(64).clock(ManualClock::new()).build().unwrap();
+    let limiter =
+        Limiter::builder(quota).lease_units(64).clock(ManualClock::new()).build().unwrap();
     assert!(limiter.lease_units() > 0);
     let before = ALLOCATIONS.get();
     let mut admitted = 0;

@@ -186,8 +186,8 @@ fn threads_together_charge_each_check_once() {
 #[test]
 fn there_are_no_leases_beside_charged_denials() {
     let quota = Quota::per_second(1_000_000);
-    assert!(Limiter::builder(quota).leases(100).build().unwrap().lease_units() > 0);
-    let limiter = Limiter::builder(quota).leases(100).charge_denied(1).build().unwrap();
+    assert!(Limiter::builder(quota).lease_units(100).build().unwrap().lease_units() > 0);
+    let limiter = Limiter::builder(quota).lease_units(100).charge_denied(1).build().unwrap();
     assert_eq!(limiter.lease_units(), 0);
 }
 
@@ -199,8 +199,9 @@ fn is_open(decision: Decision) -> bool {
 
 #[test]
 fn an_unlimited_quota_admits_everything_and_remembers_nothing() {
-    let builder = Limiter::builder(Quota::unlimited()).capacity(1).charge_denied(3).leases(100);
-    let limiter = builder.overflow(OverflowPolicy::Deny).build().unwrap();
+    let builder =
+        Limiter::builder(Quota::unlimited()).capacity(1).charge_denied(3).lease_units(100);
+    let limiter = builder.overflow_policy(OverflowPolicy::Deny).build().unwrap();
     for key in 0..100_000_u64 {
         assert!(is_open(limiter.check(key)));
     }

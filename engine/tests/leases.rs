@@ -10,7 +10,8 @@ use tidegate_engine::{Clock, Limiter, MAX_LEASE_UNITS, ManualClock, Quota};
 const THREADS: usize = 4;
 
 fn leasing(quota: Quota, units: u64) -> Limiter<Quota, ManualClock> {
-    let limiter = Limiter::builder(quota).leases(units).clock(ManualClock::new()).build().unwrap();
+    let limiter =
+        Limiter::builder(quota).lease_units(units).clock(ManualClock::new()).build().unwrap();
     assert!(limiter.lease_units() > 0, "nothing is leased");
     limiter
 }
@@ -32,14 +33,14 @@ fn debt(limiter: &Limiter<Quota, ManualClock>) -> u64 {
 fn nothing_is_leased_unless_asked_for_and_worth_it() {
     let units = |burst, units| {
         let quota = Quota::per_second(1_000).burst(burst);
-        Limiter::builder(quota).leases(units).build().unwrap().lease_units()
+        Limiter::builder(quota).lease_units(units).build().unwrap().lease_units()
     };
     assert_eq!(units(BURST, 0), 0);
     assert_eq!(units(BURST, 3), 0, "too small to pay");
     assert_eq!(units(63, 64), 0, "a sixteenth of the burst is too small");
     assert_eq!(units(BURST, 64), 64);
     assert_eq!(units(u64::from(u32::MAX), u64::MAX), MAX_LEASE_UNITS);
-    let blocked = Limiter::builder(Quota::per_second(0)).leases(64).build().unwrap();
+    let blocked = Limiter::builder(Quota::per_second(0)).lease_units(64).build().unwrap();
     assert_eq!(blocked.lease_units(), 0);
     assert!(!blocked.check("key").is_allowed());
 }

@@ -481,7 +481,7 @@ fn two_thousand_changes_take_no_more_than_their_bursts() {
 fn a_change_forgets_nobody_for_the_sake_of_newcomers() {
     let clock = ManualClock::new();
     let builder = Limiter::builder(LiveQuota::new(Quota::per_hour(1)));
-    let builder = builder.capacity(1).overflow(OverflowPolicy::Deny).clock(clock.clone());
+    let builder = builder.capacity(1).overflow_policy(OverflowPolicy::Deny).clock(clock.clone());
     let limiter = builder.build().unwrap();
     let old = u64::try_from(limiter.capacity()).unwrap();
     let placed: Vec<_> = (0..old).filter(|key| limiter.check(*key).is_allowed()).collect();

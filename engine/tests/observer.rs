@@ -28,7 +28,7 @@ impl Observer for Recorder {
 /// Every operation that decides, with and without leases; `repeats` checks make the key hot.
 fn each_operation_reports_once(leases: u64, repeats: usize) {
     let quota = Quota::per_hour(100_000);
-    let limiter = Limiter::builder(quota).leases(leases).capacity(1).clock(ManualClock::new());
+    let limiter = Limiter::builder(quota).lease_units(leases).capacity(1).clock(ManualClock::new());
     let limiter = limiter.observer(Recorder::default()).build().unwrap();
     assert_eq!(limiter.lease_units() > 0, leases > 0);
     let (key, now) = (limiter.hash("a"), limiter.clock().now());
@@ -86,7 +86,8 @@ fn each_operation_is_reported_exactly_once_beside_leases() {
 fn keys_without_a_place_are_reported_too() {
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow, OverflowPolicy::EvictLeastDebt] {
         let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
-        let limiter = limiter.overflow(policy).observer(Recorder::default()).build().unwrap();
+        let limiter =
+            limiter.overflow_policy(policy).observer(Recorder::default()).build().unwrap();
         for key in 0..40_000_u64 {
             let decision = limiter.check(key);
             assert_eq!(limiter.observer().heard(), [(limiter.hash(key), 1, decision)]);

@@ -12,7 +12,7 @@ const QUOTA: Quota = Quota::per_minute(60).burst(5);
 /// A limiter of the smallest size, 16 384 places.
 fn limiter(policy: OverflowPolicy) -> (Manual, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(QUOTA).capacity(1).clock(clock.clone()).overflow(policy);
+    let builder = Limiter::builder(QUOTA).capacity(1).clock(clock.clone()).overflow_policy(policy);
     (builder.build().unwrap(), clock)
 }
 

@@ -64,7 +64,7 @@ fn a_turn_goes_with_a_thread_and_gives_up_its_place() {
     let key = limiter.enqueue_owned("key", 1, PATIENCE).unwrap();
     let line = queue.enqueue_owned(1, PATIENCE).unwrap();
     assert_eq!((limiter.waiters(), queue.waiters()), (1, 1));
-    assert_eq!((key.wait(), line.wait()), (2 * SECOND, 2 * SECOND));
+    assert_eq!((key.delay(), line.delay()), (2 * SECOND, 2 * SECOND));
     assert_eq!(limiter.enqueue_owned("key", 2, PATIENCE).unwrap_err().retry_after(), None);
     thread::spawn(move || (drop(key), assert!(line.cancel()))).join().unwrap();
     assert_eq!((limiter.waiters(), queue.waiters()), (0, 0));
@@ -97,7 +97,7 @@ fn what_a_quota_given_with_the_call_hands_out_goes_with_a_thread() {
     let weak = Arc::downgrade(&limiter);
     drop(limiter);
     let settle = move || {
-        let wait = turn.wait();
+        let wait = turn.delay();
         assert!(turn.cancel());
         (wait, reserved.commit(5).remaining(), set.commit([2, 3]).map(|left| left.remaining()))
     };

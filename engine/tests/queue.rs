@@ -36,7 +36,7 @@ proptest! {
 fn calls_leave_at_the_rate_in_the_order_in_which_they_came() {
     let (queue, timer) = queue(Quota::per_second(10).burst(1));
     let first = queue.enqueue(1, SECOND).unwrap();
-    assert_eq!((first.wait(), queue.waiters()), (Duration::ZERO, 0));
+    assert_eq!((first.delay(), queue.waiters()), (Duration::ZERO, 0));
     let mut tasks: Vec<_> =
         (0..5).map(|_| Task::begun(queue.acquire_on(&timer, 1, SECOND))).collect();
     assert_eq!(queue.waiters(), 5);
@@ -59,9 +59,9 @@ fn a_place_with_somebody_behind_it_lapses_and_the_last_one_is_taken_back() {
     let turns = [wait(), wait(), wait()];
     let [first, second, third] = turns;
     assert!(!second.cancel(), "somebody stands behind it");
-    assert_eq!(third.wait(), 2 * SECOND);
+    assert_eq!(third.delay(), 2 * SECOND);
     assert!(third.cancel());
-    assert_eq!(wait().wait(), 2 * SECOND);
+    assert_eq!(wait().delay(), 2 * SECOND);
     let _ = first.keep();
 }
 
@@ -108,20 +108,20 @@ fn who_would_wait_too_long_is_told_at_once_when_to_come_again() {
 fn as_many_wait_as_may_and_no_more() {
     let timer = ManualTimer::new();
     let queue = Queue::with_clock(Quota::per_second(1).burst(1), timer.clock.clone()).unwrap();
-    let queue = queue.with_max_waiters(2);
+    let queue = queue.max_waiters(2);
     let _ = queue.enqueue(1, 60 * SECOND).unwrap().keep();
     let first = queue.enqueue(1, 60 * SECOND).unwrap();
     let second = queue.enqueue(1, 60 * SECOND).unwrap();
-    assert_eq!((queue.waiters(), queue.max_waiters()), (2, 2));
+    assert_eq!(queue.waiters(), 2);
     let denied = queue.enqueue(1, 60 * SECOND).unwrap_err();
     assert_eq!(denied.retry_after(), Some(3 * SECOND));
     drop(first);
     let third = queue.enqueue(1, 60 * SECOND).unwrap();
-    assert_eq!(third.wait(), 3 * SECOND);
+    assert_eq!(third.delay(), 3 * SECOND);
     let _ = (second.keep(), third.keep());
     assert_eq!(queue.waiters(), 0);
     timer.advance(60 * SECOND);
-    let at_once = queue.with_max_waiters(0);
+    let at_once = queue.max_waiters(0);
     assert!(at_once.enqueue(1, SECOND).is_ok_and(|turn| turn.keep().is_allowed()));
     assert!(at_once.enqueue(1, SECOND).is_err());
 }
@@ -181,7 +181,7 @@ fn an_unlimited_quota_lets_everybody_start_at_once() {
     let (queue, timer) = queue(Quota::unlimited());
     for cost in [1, u64::MAX] {
         let turn = queue.enqueue(cost, Duration::ZERO).unwrap();
-        assert_eq!((turn.start(), turn.wait()), (timer.clock.now(), Duration::ZERO));
+        assert_eq!((turn.start(), turn.delay()), (timer.clock.now(), Duration::ZERO));
         assert!(turn.keep().is_allowed());
     }
     assert_eq!(queue.waiters(), 0);

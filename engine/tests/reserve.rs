@@ -146,7 +146,7 @@ fn a_window_that_is_over_gives_nothing_back_to_the_next_one() {
 #[test]
 fn reservations_beside_leases_stay_within_the_burst() {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(Quota::per_second(1).burst(100_000)).capacity(1).leases(64);
+    let builder = Limiter::builder(Quota::per_second(1).burst(100_000)).capacity(1).lease_units(64);
     let limiter = builder.clock(clock).build().unwrap();
     let (mut taken, mut open) = (0, Vec::new());
     for turn in 0..20_000_u64 {
@@ -201,7 +201,7 @@ fn a_key_admitted_without_a_place_has_nothing_to_give_back() {
     let clock = ManualClock::new();
     let limiter = Limiter::builder(Quota::per_hour(1).burst(10))
         .capacity(1)
-        .overflow(OverflowPolicy::Allow)
+        .overflow_policy(OverflowPolicy::Allow)
         .clock(clock)
         .build()
         .unwrap();

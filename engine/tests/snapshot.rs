@@ -315,7 +315,7 @@ fn keys_without_a_place_are_counted() {
         })
         .collect();
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow, OverflowPolicy::EvictLeastDebt] {
-        let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).overflow(policy);
+        let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).overflow_policy(policy);
         let limiter =
             limiter.hasher(KeyHasher::rapid(7)).clock(ManualClock::new()).build().unwrap();
         let fingerprint = KeyHasher::rapid(7).fingerprint();

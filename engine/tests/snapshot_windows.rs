@@ -388,7 +388,7 @@ fn outlandish_counts_saturate() {
     {
         for downtime in durations {
             both(rule, now, left, downtime);
-            both(SlidingWindow::new(rule.limit(), rule.length()), now, left, downtime);
+            both(SlidingWindow::new(rule.limit(), rule.window()), now, left, downtime);
         }
     }
 }

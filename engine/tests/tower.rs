@@ -285,7 +285,7 @@ fn of_several_limits_the_one_to_wait_for_longest_is_named() {
         .map(|(name, quota)| RequestLimit::new(name, limiter(quota), keys::constant()));
     let layer = RateLimitLayer::all(limits).answer(|denial| {
         let mut response = denial.response::<()>();
-        let limit = HeaderValue::try_from(denial.limit()).unwrap();
+        let limit = HeaderValue::try_from(denial.name()).unwrap();
         response.headers_mut().insert("x-denied-by", limit);
         response
     });
@@ -460,7 +460,7 @@ fn a_prefix_makes_more_of_a_network_one_key() {
     assert_eq!(status("2001:db8:1:200::1"), StatusCode::OK);
     assert_eq!(status("[2001:db8:1:2ff::2]:80"), StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
-    let key = IpKey::from("2001:db8:1:211::".parse::<IpAddr>().unwrap()).prefix(56);
+    let key = IpKey::from("2001:db8:1:211::".parse::<IpAddr>().unwrap()).ipv6_prefix(56);
     assert_eq!(limiter.peek(key).remaining(), 0, "the key that the limiter itself takes");
 }
 

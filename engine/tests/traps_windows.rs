@@ -295,7 +295,7 @@ fn retry_after_is_never_cut_to_nothing() {
 fn an_exhausted_key_is_not_forgotten_for_a_spray_of_others() {
     let clock = ManualClock::new();
     let builder = Limiter::builder(FixedWindow::per_minute(100)).capacity(1);
-    let limiter = builder.clock(clock.clone()).overflow(OverflowPolicy::EvictLeastDebt);
+    let limiter = builder.clock(clock.clone()).overflow_policy(OverflowPolicy::EvictLeastDebt);
     let limiter = limiter.build().unwrap();
     let victims = 100_000..100_100_u64;
     for key in victims.clone() {

@@ -11,7 +11,7 @@ use crate::service::Limiters;
 const KEYS: u64 = 40_000;
 
 fn full(overflow: OverflowPolicy) -> Arc<Limiter> {
-    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).overflow(overflow);
+    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).overflow_policy(overflow);
     let limiter = limiter.build().unwrap();
     for key in 0..KEYS {
         let _ = limiter.check(key);

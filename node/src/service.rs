@@ -32,7 +32,8 @@ impl Limiters {
     pub fn build(limits: &[LimitConfig], hasher: &KeyHasher) -> Result<Self, BuildError> {
         let clock = TscClock::new();
         let build = |quota, overflow| {
-            let limiter = Limiter::builder(quota).capacity(KEYS_PER_LIMIT).overflow(overflow);
+            let limiter =
+                Limiter::builder(quota).capacity(KEYS_PER_LIMIT).overflow_policy(overflow);
             limiter.hasher(hasher.clone()).clock(clock.clone()).build().map(Arc::new)
         };
         let named = limits

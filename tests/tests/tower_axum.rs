@@ -171,7 +171,7 @@ async fn a_request_without_a_key_is_treated_as_stated() {
 #[tokio::test]
 async fn the_answer_can_be_ones_own() {
     let layer = RateLimitLayer::new(per_key().cost(|_| 2)).legacy_headers().answer(|denial| {
-        let body = format!(r#"{{"denied by":"{}"}}"#, denial.limit());
+        let body = format!(r#"{{"denied by":"{}"}}"#, denial.name());
         Response::builder().status(503).body(Body::from(body)).unwrap()
     });
     let asker = Asker::new(serve(layer).await, Version::HTTP_11);

@@ -213,7 +213,7 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Contender for Ours<S, K, H> {
     fn build(plan: &Plan) -> Result<Self, Failure> {
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
         let builder =
-            Limiter::builder(quota).capacity(plan.keys).leases(S::LEASES).clock(S::clock()?);
+            Limiter::builder(quota).capacity(plan.keys).lease_units(S::LEASES).clock(S::clock()?);
         let builder = match H::hasher() {
             Some(hasher) => builder.hasher(hasher),
             None => builder,

@@ -26,7 +26,7 @@ fn queue() -> Arc<Queue<ManualClock>> {
 }
 
 fn wait(turn: &Turn<'_, Queue<ManualClock>>) -> u64 {
-    turn.wait().as_secs()
+    turn.delay().as_secs()
 }
 
 /// The wait of who takes a place and keeps it.

@@ -100,7 +100,7 @@ impl<'l, L: Line> Turn<'l, L> {
 
     /// How long from now until [`Turn::start`]; zero when it has come. Reads the clock.
     #[must_use]
-    pub fn wait(&self) -> Duration {
+    pub fn delay(&self) -> Duration {
         self.start().since(self.line.line().line_clock().now())
     }
 

@@ -42,10 +42,6 @@ impl Waiters {
         self.count.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn max(&self) -> u64 {
-        self.max
-    }
-
     /// The least burst tolerance under which anybody has waited, in nanoseconds: a key that owes no more has nobody
     /// who starts later. `u64::MAX` before anybody has.
     pub(crate) fn least_tolerance(&self) -> u64 {

@@ -145,12 +145,6 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.waiters.count()
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many may wait at once.
-    #[must_use]
-    pub fn max_waiters(&self) -> u64 {
-        self.waiters.max()
-    }
-
     /// [`Limiter::enqueue`] under this quota.
     pub(super) fn enqueue_under<B: Bucket<State = State<R>>>(
         &self,

@@ -90,7 +90,7 @@ where
     }
 
     fn refill_time(&self) -> Option<Duration> {
-        self.rule.window(&self.algorithm)
+        self.rule.refill_time(&self.algorithm)
     }
 
     fn tell(&self, key: KeyHash, cost: u64, decision: &Decision) {

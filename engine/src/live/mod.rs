@@ -80,7 +80,7 @@ impl Rule for LiveQuota {
     }
 
     /// Of the quota in force.
-    fn window(&self, algorithm: &LiveGcra) -> Option<Duration> {
+    fn refill_time(&self, algorithm: &LiveGcra) -> Option<Duration> {
         algorithm.quota().refill_time()
     }
 

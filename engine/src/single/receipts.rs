@@ -75,7 +75,7 @@ where
 
     /// While it warms up it takes longer.
     fn refill_time(&self) -> Option<Duration> {
-        self.rule.window(&self.algorithm).filter(|_| self.warm_up.is_none())
+        self.rule.refill_time(&self.algorithm).filter(|_| self.warm_up.is_none())
     }
 
     fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {

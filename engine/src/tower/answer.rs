@@ -37,19 +37,19 @@ pub enum Reason {
 /// A request that was not let through.
 #[derive(Clone, Debug)]
 pub struct Denial<'a> {
-    limit: &'a str,
+    name: &'a str,
     reason: Reason,
     status: StatusCode,
     grpc: Option<&'a HeaderValue>,
 }
 
 impl<'a> Denial<'a> {
-    pub(super) fn new(limit: &'a str, reason: Reason, status: StatusCode) -> Self {
-        Self { limit, reason, status, grpc: None }
+    pub(super) fn new(name: &'a str, reason: Reason, status: StatusCode) -> Self {
+        Self { name, reason, status, grpc: None }
     }
 
-    pub(super) fn of_decision(limit: &'a str, decision: Decision) -> Self {
-        Self::new(limit, Reason::Limit(decision), StatusCode::TOO_MANY_REQUESTS)
+    pub(super) fn of_decision(name: &'a str, decision: Decision) -> Self {
+        Self::new(name, Reason::Limit(decision), StatusCode::TOO_MANY_REQUESTS)
     }
 
     /// As an answer to the request of this head.
@@ -63,8 +63,8 @@ impl<'a> Denial<'a> {
 
     /// The name of the limit that did not let it through.
     #[must_use]
-    pub fn limit(&self) -> &'a str {
-        self.limit
+    pub fn name(&self) -> &'a str {
+        self.name
     }
 
     /// Why.
@@ -167,8 +167,8 @@ impl<B, F: Fn(&Denial<'_>) -> Response<B> + Clone> Answer<B> for F {
 impl fmt::Display for Denial<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.reason {
-            Reason::Limit(_) => write!(f, "{}: {EXCEEDED}", self.limit),
-            Reason::Key(error) => write!(f, "{}: {}", self.limit, error.text()),
+            Reason::Limit(_) => write!(f, "{}: {EXCEEDED}", self.name),
+            Reason::Key(error) => write!(f, "{}: {}", self.name, error.text()),
         }
     }
 }

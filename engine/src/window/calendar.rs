@@ -164,7 +164,7 @@ impl Rule for CalendarWindow {
         Count::new(Calendar::new(self.unit, origin, offset), self.limit)
     }
 
-    fn window(&self, _: &Self::Algorithm) -> Option<Duration> {
+    fn refill_time(&self, _: &Self::Algorithm) -> Option<Duration> {
         match self.unit {
             Unit::Minute => Some(Duration::from_mins(1)),
             Unit::Hour => Some(Duration::from_hours(1)),

@@ -28,7 +28,7 @@ use super::count::Count;
 /// # Its error
 /// In an interval of a window's length that does not begin with a window, up to `2 * limit` units
 /// are admitted: `limit` at the end of one window and `limit` at the beginning of the next. In `[s, t]`
-/// at most `limit * (ceil((t - s) / length) + 1)`.
+/// at most `limit * (ceil((t - s) / window) + 1)`.
 ///
 /// # What it costs
 /// 20 bytes a key at the intended fill, as every rule of a [`Limiter`](crate::Limiter). A check takes
@@ -37,11 +37,11 @@ use super::count::Count;
 ///
 /// # Ranges
 /// A plain value; whether it can be enforced is checked by
-/// [`LimiterBuilder::build`](crate::LimiterBuilder::build). The length is from 1 ns to
+/// [`LimiterBuilder::build`](crate::LimiterBuilder::build). The window is from 1 ns to
 /// [`MAX_WINDOW`](crate::MAX_WINDOW). The window's number and the count share 59 bits, and numbers are to
 /// last for ten years, so the limit is at most 2^30 - 1 for a second, 2^36 - 1 for a minute, 2^42 - 1
 /// for an hour and 2^47 - 1 for a day ([`QuotaError::LimitTooHigh`] says how many for other
-/// lengths). [`Limiter::charge`](crate::Limiter::charge) beyond the limit saturates there too. A limit
+/// windows). [`Limiter::charge`](crate::Limiter::charge) beyond the limit saturates there too. A limit
 /// of 0 blocks: every cost above 0 is denied and can never fit.
 ///
 /// ```
@@ -61,11 +61,11 @@ use super::count::Count;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct FixedWindow {
     limit: u64,
-    length: Duration,
+    window: Duration,
 }
 
 impl FixedWindow {
-    rule_of_length!("At most `limit` units in each window of");
+    rule_of_window!("At most `limit` units in each window of");
 
     /// Units that are admitted in each window.
     #[must_use]
@@ -82,10 +82,10 @@ impl Rule for FixedWindow {
     type Given<'a> = NoGiven<<Self::Algorithm as Algorithm>::State>;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
-        Count::new(Even::new(self.length)?, self.limit)
+        Count::new(Even::new(self.window)?, self.limit)
     }
 
-    fn window(&self, _: &Self::Algorithm) -> Option<Duration> {
-        Some(self.length)
+    fn refill_time(&self, _: &Self::Algorithm) -> Option<Duration> {
+        Some(self.window)
     }
 }

@@ -6,14 +6,14 @@
 //! it: time never takes a key back, and nothing is admitted twice. Once it is over its counts are too,
 //! and only then is the period of `now` computed.
 
-/// The constructors of a rule of `limit` units and windows of one `length`; `$what` says what is admitted in
+/// The constructors of a rule of `limit` units and windows of one length; `$what` says what is admitted in
 /// the time that follows.
-macro_rules! rule_of_length {
+macro_rules! rule_of_window {
     ($what:literal) => {
-        #[doc = concat!($what, " `length`.")]
+        #[doc = concat!($what, " length `window`.")]
         #[must_use]
-        pub const fn new(limit: u64, length: Duration) -> Self {
-            Self { limit, length }
+        pub const fn new(limit: u64, window: Duration) -> Self {
+            Self { limit, window }
         }
 
         #[doc = concat!($what, " a second.")]
@@ -42,8 +42,8 @@ macro_rules! rule_of_length {
 
         /// How long each window lasts.
         #[must_use]
-        pub const fn length(&self) -> Duration {
-            self.length
+        pub const fn window(&self) -> Duration {
+            self.window
         }
     };
 }

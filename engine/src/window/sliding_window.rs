@@ -18,7 +18,7 @@ use super::sliding::Sliding;
 /// exceeds a limit in any window.
 ///
 /// # What it guarantees
-/// * A cost is admitted exactly when `current + previous * (length - elapsed) / length + cost` is at
+/// * A cost is admitted exactly when `current + previous * (window - elapsed) / window + cost` is at
 ///   most the limit, with nothing rounded, for any number of threads. `elapsed` is how much of the
 ///   present window is over.
 /// * In each window, counted from the clock's origin, a key is admitted at most `limit` units.
@@ -35,10 +35,10 @@ use super::sliding::Sliding;
 /// estimate is exact to a unit, and traffic of up to `limit - 1` units a window is all admitted. If not,
 /// the estimate is wrong by at most the weighed count, either way:
 /// * **Too much.** In an interval of a window's length that ends when `elapsed` of a window is over, up to
-///   `limit * (1 + elapsed / length)` units are admitted: when `limit` came at the very end of
+///   `limit * (1 + elapsed / window)` units are admitted: when `limit` came at the very end of
 ///   the window before. That is at most `2 * limit - 1`, both ends of the interval included, and is
 ///   reached.
-/// * **Too little.** When all came at the beginning of the window before, up to `limit * (1 - elapsed / length)`
+/// * **Too little.** When all came at the beginning of the window before, up to `limit * (1 - elapsed / window)`
 ///   units are still counted that lie further back than a window's length. A key that asks
 ///   without pause is admitted `limit` units once and `limit - 1` in each window from then on, so small
 ///   limits suffer: a limit of 1 admits one unit in two windows. Take a [`Quota`](crate::Quota) for
@@ -51,7 +51,7 @@ use super::sliding::Sliding;
 ///
 /// # Ranges
 /// A plain value; whether it can be enforced is checked by
-/// [`LimiterBuilder::build`](crate::LimiterBuilder::build). The length is from 1 ns to
+/// [`LimiterBuilder::build`](crate::LimiterBuilder::build). The window is from 1 ns to
 /// [`MAX_WINDOW`](crate::MAX_WINDOW). The window's number and both counts share 59 bits, and numbers are
 /// to last for ten years, so the limit is at most 2^15 - 1 = 32 767 for a second, 2^18 - 1 = 262 143
 /// for a minute, 2^21 - 1 = 2 097 151 for an hour and 2^23 - 1 = 8 388 607 for a day
@@ -75,11 +75,11 @@ use super::sliding::Sliding;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SlidingWindow {
     limit: u64,
-    length: Duration,
+    window: Duration,
 }
 
 impl SlidingWindow {
-    rule_of_length!("About `limit` units in any stretch of");
+    rule_of_window!("About `limit` units in any stretch of");
 
     /// The most that the estimate and a cost may be together, in units.
     #[must_use]
@@ -96,10 +96,10 @@ impl Rule for SlidingWindow {
     type Given<'a> = NoGiven<<Self::Algorithm as Algorithm>::State>;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
-        Sliding::new(Even::new(self.length)?, self.limit)
+        Sliding::new(Even::new(self.window)?, self.limit)
     }
 
-    fn window(&self, _: &Self::Algorithm) -> Option<Duration> {
-        Some(self.length)
+    fn refill_time(&self, _: &Self::Algorithm) -> Option<Duration> {
+        Some(self.window)
     }
 }

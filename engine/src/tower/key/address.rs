@@ -53,7 +53,7 @@ where
 }
 
 impl<F> PeerAddress<F> {
-    /// How many bits of an IPv6 address count, as with [`IpKey::prefix`](crate::IpKey::prefix).
+    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits, ..self }
@@ -66,7 +66,7 @@ where
 {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
         let peer = (self.find)(head.extensions()).ok_or(KeyError::NoPeer)?;
-        Ok(IpKey::from(peer).prefix(self.prefix).hash_with(hasher))
+        Ok(IpKey::from(peer).ipv6_prefix(self.prefix).hash_with(hasher))
     }
 }
 
@@ -114,7 +114,7 @@ impl fmt::Display for TrustedHopsError {
 impl core::error::Error for TrustedHopsError {}
 
 impl ForwardedFor {
-    /// How many bits of an IPv6 address count, as with [`IpKey::prefix`](crate::IpKey::prefix).
+    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits, ..self }
@@ -128,7 +128,7 @@ impl KeyExtractor for ForwardedFor {
         let mut entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));
         let entry = entries.nth(self.trusted_hops - 1).ok_or(KeyError::NoKey)?.trim_ascii();
         let client = address(entry).ok_or(KeyError::Malformed)?;
-        Ok(IpKey::from(client).prefix(self.prefix).hash_with(hasher))
+        Ok(IpKey::from(client).ipv6_prefix(self.prefix).hash_with(hasher))
     }
 }
 
