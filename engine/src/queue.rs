@@ -101,7 +101,7 @@ impl<C: Clock> Queue<C> {
     /// The queue as if all of its burst but `units` had been used just now; more than the burst is the burst. For a process that may
     /// restart before what it used last has drained elsewhere.
     #[must_use]
-    pub fn with_initial(self, units: u64) -> Self {
+    pub fn initial(self, units: u64) -> Self {
         let used = self.quota.burst_size().saturating_sub(units);
         let now = self.gcra.instant(self.clock.now());
         let charged = self.gcra.charge(0, now, used).unwrap_or(0);

@@ -159,13 +159,13 @@ fn a_queue_begins_with_as_much_as_it_is_told() {
     for units in [0, 1, 2, 3, u64::MAX] {
         let (queue, timer) = queue(Quota::per_second(1).burst(2));
         timer.advance(SECOND);
-        let queue = queue.with_initial(units);
+        let queue = queue.initial(units);
         assert_eq!(queue.peek().remaining(), units.min(2));
     }
     let (unlimited, _) = queue(Quota::unlimited());
-    assert!(unlimited.with_initial(0).check_n(u64::MAX).is_allowed());
+    assert!(unlimited.initial(0).check_n(u64::MAX).is_allowed());
     let (blocked, _) = queue(Quota::blocked());
-    assert!(!blocked.with_initial(1).check().is_allowed());
+    assert!(!blocked.initial(1).check().is_allowed());
 }
 
 #[test]
