@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Request, Response, StatusCode, header};
 use proptest::prelude::*;
 use tidegate_engine::tower::{
     KeyExtractor, MissingKey, RateLimit, RateLimitLayer, Reason, RequestLimit, keys,
@@ -21,6 +21,8 @@ use tidegate_engine::{
 };
 use tower_layer::Layer as _;
 use tower_service::Service;
+
+const REAL_IP: HeaderName = HeaderName::from_static("x-real-ip");
 
 /// Answers with an empty 200. As the contract of services has it, only an instance that was polled
 /// ready may be called, and a clone has not been.
@@ -389,6 +391,11 @@ fn a_spoiled_key_does_not_let_off_the_limit() {
         let list = format!("192.0.2.1, {entry}");
         refused(&forwarded, &[("x-forwarded-for", &list)]);
     }
+    let real_ip = || limit(Quota::per_hour(1), keys::address(REAL_IP));
+    refused(&real_ip, &[("x-real-ip", "192.0.2.1"), ("x-real-ip", "192.0.2.1")]);
+    for value in ["unknown", "", "192.0.2.1, 192.0.2.2", "192.0.2.256"] {
+        refused(&real_ip, &[("x-real-ip", value)]);
+    }
 }
 
 #[test]
@@ -449,6 +456,34 @@ fn every_ipv6_address_its_own_key_is_not_what_peers_get() {
     assert_eq!(status("2001:db8:1:3::1"), StatusCode::OK);
     let response = ask(&mut service, request(&[]));
     assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR, "nobody attached an address");
+}
+
+#[test]
+fn every_ipv6_address_its_own_key_is_not_what_a_proxys_field_gets() {
+    let limiter = limiter(Quota::per_hour(1));
+    let key = keys::address(REAL_IP);
+    let mut service = service(RequestLimit::new("default", Arc::clone(&limiter), key));
+    let mut status = |address| ask(&mut service, request(&[("x-real-ip", address)])).status();
+    assert_eq!(status("2001:db8:1:2::1"), StatusCode::OK);
+    for again in ["2001:db8:1:2:3::4", "[2001:db8:1:2::5]:80", "2001:DB8:1:2::1"] {
+        assert_eq!(status(again), StatusCode::TOO_MANY_REQUESTS, "{again}");
+    }
+    assert_eq!(status("2001:db8:1:3::1"), StatusCode::OK);
+    assert_eq!(status("192.0.2.1"), StatusCode::OK);
+    assert_eq!(status("::ffff:192.0.2.1"), StatusCode::TOO_MANY_REQUESTS);
+    let key = IpKey::from("2001:db8:1:2:9::".parse::<IpAddr>().unwrap());
+    assert_eq!(limiter.peek(key).remaining(), 0, "the key that the limiter itself takes");
+    let response = ask(&mut service, request(&[("x-forwarded-for", "192.0.2.9")]));
+    assert_eq!(response.status(), StatusCode::BAD_REQUEST, "the proxy set no such field");
+}
+
+#[test]
+fn a_prefix_makes_more_of_a_network_in_a_proxys_field_one_key() {
+    let mut service = service(limit(Quota::per_hour(1), keys::address(REAL_IP).ipv6_prefix(56)));
+    let mut status = |address| ask(&mut service, request(&[("x-real-ip", address)])).status();
+    assert_eq!(status("2001:db8:1:200::1"), StatusCode::OK);
+    assert_eq!(status("2001:db8:1:2ff::2"), StatusCode::TOO_MANY_REQUESTS);
+    assert_eq!(status("2001:db8:1:300::1"), StatusCode::OK);
 }
 
 #[test]
@@ -577,15 +612,16 @@ proptest! {
         name in ".{0,20}",
     ) {
         let limiter = limiter(Quota::per_hour(1));
-        let limits: [RequestLimit; 4] = [
+        let limits: [RequestLimit; 5] = [
             RequestLimit::new(&name, Arc::clone(&limiter), keys::api_key()),
             RequestLimit::new(&name, Arc::clone(&limiter), keys::bearer()),
             RequestLimit::new(&name, Arc::clone(&limiter), keys::forwarded_for(1).unwrap()),
-            RequestLimit::new(&name, limiter, keys::forwarded_for(3).unwrap()),
+            RequestLimit::new(&name, Arc::clone(&limiter), keys::forwarded_for(3).unwrap()),
+            RequestLimit::new(&name, limiter, keys::address(REAL_IP)),
         ];
         let mut odd = request(&[]);
         for value in &values {
-            for field in ["x-api-key", "authorization", "x-forwarded-for", "content-type"] {
+            for field in ["x-api-key", "authorization", "x-forwarded-for", "x-real-ip", "content-type"] {
                 if let Ok(value) = HeaderValue::from_bytes(value) {
                     odd.headers_mut().append(field, value);
                 }

@@ -63,8 +63,8 @@ pub use limit::{MissingKey, RequestLimit};
 /// Who is limited: the ways to find a request's key.
 pub mod keys {
     pub use super::key::{
-        Bearer, Constant, Custom, DEFAULT_MAX_KEY_BYTES, ForwardedFor, Header, MAX_TRUSTED_HOPS,
-        MethodAndPath, Path, PeerAddress, TrustedHopsError, api_key, bearer, constant, custom,
-        forwarded_for, header, method_and_path, path, peer_address,
+        Address, Bearer, Constant, Custom, DEFAULT_MAX_KEY_BYTES, ForwardedFor, Header,
+        MAX_TRUSTED_HOPS, MethodAndPath, Path, PeerAddress, TrustedHopsError, address, api_key,
+        bearer, constant, custom, forwarded_for, header, method_and_path, path, peer_address,
     };
 }

@@ -13,6 +13,7 @@ use crate::address::{IpKey, MAX_IPV6_PREFIX};
 use crate::key::{Key as _, KeyHash, KeyHasher};
 
 use super::super::Head;
+use super::header::only_value;
 use super::{KeyError, KeyExtractor};
 
 /// How many proxies in a row [`forwarded_for`] can trust at most: it bounds the work a request makes.
@@ -31,7 +32,7 @@ pub struct PeerAddress<F> {
 /// request; [`KeyError::NoPeer`] where there is none. The key is its [`IpKey`](crate::IpKey): an IPv6
 /// address counts by its first 64 bits, or fewer with [`PeerAddress::ipv6_prefix`].
 ///
-/// Behind a proxy that is the proxy's address: see [`forwarded_for`].
+/// Behind a proxy that is the proxy's address: see [`forwarded_for`] and [`address`].
 ///
 /// ```
 /// use std::net::SocketAddr;
@@ -88,7 +89,8 @@ pub struct ForwardedFor {
 /// Fewer entries than `trusted_hops` are [`KeyError::NoKey`], an entry that
 /// is empty or not an address (with or without a port) is [`KeyError::Malformed`]. The key is the
 /// address's [`IpKey`](crate::IpKey): an IPv6 address counts by its first 64 bits, or fewer with
-/// [`ForwardedFor::ipv6_prefix`]. O(`trusted_hops`) entries.
+/// [`ForwardedFor::ipv6_prefix`]. O(`trusted_hops`) entries. A proxy that tells the address in a field of its own is
+/// asked by [`address`].
 ///
 /// # Errors
 /// When `trusted_hops` is 0 or above [`MAX_TRUSTED_HOPS`]. Where no proxy is trusted, [`peer_address`] is the key.
@@ -127,13 +129,58 @@ impl KeyExtractor for ForwardedFor {
         let fields = head.headers().get_all(FORWARDED_FOR).into_iter().rev();
         let mut entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));
         let entry = entries.nth(self.trusted_hops - 1).ok_or(KeyError::NoKey)?.trim_ascii();
-        let client = address(entry).ok_or(KeyError::Malformed)?;
+        let client = parse(entry).ok_or(KeyError::Malformed)?;
+        Ok(IpKey::from(client).ipv6_prefix(self.prefix).hash_with(hasher))
+    }
+}
+
+/// The client's address in a header field that holds nothing else: [`address`].
+#[derive(Clone, Debug)]
+pub struct Address {
+    name: HeaderName,
+    prefix: u8,
+}
+
+/// The client's address from a field that a proxy sets to it, such as `X-Real-IP` or `CF-Connecting-IP`.
+///
+/// The proxy must replace what the client sent in that field, and be the only way to this server: else whoever asks
+/// chooses its own key.
+///
+/// No such field is [`KeyError::NoKey`]; one that stands twice is [`KeyError::Ambiguous`]; a value that is not an address
+/// (with or without a port), or empty, is [`KeyError::Malformed`]. The key is the address's [`IpKey`](crate::IpKey): an IPv6
+/// address counts by its first 64 bits, or fewer with [`Address::ipv6_prefix`]; under [`header`](super::header()) each would
+/// be a key of its own. O(length).
+///
+/// ```
+/// use http::HeaderName;
+/// use tidegate_engine::tower::keys;
+///
+/// let key = keys::address(HeaderName::from_static("x-real-ip"));
+/// # let _ = key;
+/// ```
+#[must_use]
+pub fn address(name: HeaderName) -> Address {
+    Address { name, prefix: MAX_IPV6_PREFIX }
+}
+
+impl Address {
+    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
+    #[must_use]
+    pub fn ipv6_prefix(self, bits: u8) -> Self {
+        Self { prefix: bits, ..self }
+    }
+}
+
+impl KeyExtractor for Address {
+    fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
+        let value = only_value(head, &self.name)?.trim_ascii();
+        let client = parse(value).ok_or(KeyError::Malformed)?;
         Ok(IpKey::from(client).ipv6_prefix(self.prefix).hash_with(hasher))
     }
 }
 
 /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
-fn address(entry: &[u8]) -> Option<IpAddr> {
+fn parse(entry: &[u8]) -> Option<IpAddr> {
     let entry = str::from_utf8(entry).ok()?;
     let bracketed = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
     let plain = bracketed.unwrap_or(entry).parse().ok();
@@ -159,8 +206,8 @@ mod tests {
             ("[192.0.2.1", None),
         ] {
             let expected = expected.map(|address| address.parse().unwrap());
-            assert_eq!(address(entry.as_bytes()), expected, "{entry}");
+            assert_eq!(parse(entry.as_bytes()), expected, "{entry}");
         }
-        assert_eq!(address(b"\xff"), None);
+        assert_eq!(parse(b"\xff"), None);
     }
 }

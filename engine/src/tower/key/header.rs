@@ -28,7 +28,8 @@ pub struct Header {
 ///
 /// An empty value is no key ([`KeyError::NoKey`]), a longer one is [`KeyError::TooLong`], and a
 /// field that stands twice is [`KeyError::Ambiguous`]. A client chooses what it sends: until something in
-/// front has verified the value, such a limit holds nobody who invents a new one for each request.
+/// front has verified the value, such a limit holds nobody who invents a new one for each request. A client's address in a
+/// field is asked for by [`address`](super::address()) instead: as bytes, every IPv6 address would be a key of its own.
 #[must_use]
 pub fn header(name: HeaderName) -> Header {
     Header { name, max_bytes: DEFAULT_MAX_KEY_BYTES }
@@ -85,7 +86,7 @@ impl KeyExtractor for Bearer {
 }
 
 /// The value of a field that stands once.
-fn only_value<'a>(head: &Head<'a>, name: &HeaderName) -> Result<&'a [u8], KeyError> {
+pub(super) fn only_value<'a>(head: &Head<'a>, name: &HeaderName) -> Result<&'a [u8], KeyError> {
     let mut values = head.headers().get_all(name).iter();
     let value = values.next().ok_or(KeyError::NoKey)?;
     if values.next().is_some() { Err(KeyError::Ambiguous) } else { Ok(value.as_bytes()) }

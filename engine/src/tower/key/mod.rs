@@ -13,7 +13,8 @@ use crate::key::{Key, KeyHash, KeyHasher};
 use super::Head;
 
 pub use address::{
-    ForwardedFor, MAX_TRUSTED_HOPS, PeerAddress, TrustedHopsError, forwarded_for, peer_address,
+    Address, ForwardedFor, MAX_TRUSTED_HOPS, PeerAddress, TrustedHopsError, address, forwarded_for,
+    peer_address,
 };
 pub use header::{Bearer, DEFAULT_MAX_KEY_BYTES, Header, api_key, bearer, header};
 pub use route::{MethodAndPath, Path, method_and_path, path};
