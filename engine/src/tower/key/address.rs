@@ -129,8 +129,7 @@ impl KeyExtractor for ForwardedFor {
         let fields = head.headers().get_all(FORWARDED_FOR).into_iter().rev();
         let mut entries = fields.flat_map(|field| field.as_bytes().rsplit(|byte| *byte == b','));
         let entry = entries.nth(self.trusted_hops - 1).ok_or(KeyError::NoKey)?.trim_ascii();
-        let client = parse(entry).ok_or(KeyError::Malformed)?;
-        Ok(IpKey::from(client).ipv6_prefix(self.prefix).hash_with(hasher))
+        Ok(network(entry, self.prefix)?.hash_with(hasher))
     }
 }
 
@@ -174,9 +173,14 @@ impl Address {
 impl KeyExtractor for Address {
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError> {
         let value = only_value(head, &self.name)?.trim_ascii();
-        let client = parse(value).ok_or(KeyError::Malformed)?;
-        Ok(IpKey::from(client).ipv6_prefix(self.prefix).hash_with(hasher))
+        Ok(network(value, self.prefix)?.hash_with(hasher))
     }
+}
+
+/// Whose address it is.
+fn network(entry: &[u8], prefix: u8) -> Result<IpKey, KeyError> {
+    let client = parse(entry).ok_or(KeyError::Malformed)?;
+    Ok(IpKey::from(client).ipv6_prefix(prefix))
 }
 
 /// `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]` or `[2001:db8::1]:80`.
