@@ -57,6 +57,9 @@ pub const MAX_CONCURRENCY: u64 = (1 << 31) - 1;
 /// When what is scarce is room and not rate: connections, memory, workers of a service whose calls take long or
 /// vary. It adapts to how fast calls end; it says nothing about calls a second.
 ///
+/// # Its error
+/// None: what is in flight is counted exactly.
+///
 /// # What it costs
 /// 512 bytes on x86-64, and a list entry for each who waits. Taking and returning are one compare-and-swap each while
 /// nobody waits, else a lock and O(log waiters).
@@ -143,6 +146,10 @@ impl Concurrency {
     ///
     /// # Errors
     /// A denied decision.
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system has no thread to give for the timer, see
+    /// [`ThreadTimer`](crate::ThreadTimer).
     #[cfg(feature = "acquire")]
     pub async fn acquire(&self, cost: u64, max_wait: Duration) -> Result<Permit<'_>, Decision> {
         self.acquire_on(&crate::acquire::ThreadTimer, cost, max_wait).await
@@ -152,6 +159,10 @@ impl Concurrency {
     ///
     /// # Errors
     /// A denied decision.
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system has no thread to give for the timer, see
+    /// [`ThreadTimer`](crate::ThreadTimer).
     #[cfg(feature = "acquire")]
     pub async fn acquire_owned(
         self: &Arc<Self>,
@@ -209,7 +220,7 @@ impl Concurrency {
 
     /// Replaces the limit; larger ones than [`MAX_CONCURRENCY`] are that. Raising it grants to those who wait at
     /// once. Lowering it takes nothing back: [`Concurrency::in_flight`] may exceed it until permits have come back; who waits for
-    /// more than the limit is denied. O(1) while nobody waits.
+    /// more than the limit is denied. O(1) while nobody waits, else a lock and O(log waiters) for each who is answered.
     pub fn set_limit(&self, limit: u64) {
         let before = self.update(Ordering::Relaxed, |word| Some(word.with_limit(limit)));
         if before.is_ok_and(Word::has_waiters) {

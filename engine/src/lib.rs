@@ -34,7 +34,7 @@
 //! | one very hot counter, no keys | [`SubWindowCounter`], [`ShardedCounter`] | never more than N in any window | a unit counts a little longer than the window |
 //! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 to 16 bytes a unit of the limit |
 //! | one key, no table | [`Single`] | as its rule does | one cache line that all admitting threads write |
-//! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check is a little slower; no leases |
+//! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check takes up to twice as long; no leases |
 //! | calls that wait for their turn | [`Queue`]; for each key [`Limiter::acquire`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
 //!

@@ -109,8 +109,8 @@ pub(crate) struct Parts<R: Rule, C, O> {
 
 impl Limiter {
     /// A limiter that enforces `rule` on up to [`DEFAULT_CAPACITY`](crate::DEFAULT_CAPACITY) keys, with
-    /// every other choice as [`Limiter::builder`] makes it. Blocks for up to 200 ms where it makes the first
-    /// [`TscClock`](crate::TscClock) of the process.
+    /// every other choice as [`Limiter::builder`] makes it. O(capacity), as [`LimiterBuilder::build`]. Blocks for up to
+    /// 200 ms where it makes the first [`TscClock`](crate::TscClock) of the process.
     ///
     /// # Errors
     /// When the rule can not be enforced, or the memory is not to be had.

@@ -29,8 +29,8 @@ use crate::table::Update;
 ///
 /// # Guarantees
 /// * The cost of what starts in any interval `[s, t]` is at most `burst + rate * (t - s)`, for any number of
-///   threads, with the unit of time that [`Limiter`](crate::Limiter) states, also when turns are given up.
-///   [`Wait::jitter`] and a timer that is late add as it says there.
+///   threads, with the unit of time that [`Quota`] states, also when turns are given up. [`Wait::jitter`] adds what it
+///   states, and timers that are late by up to `d` add `rate * d`.
 /// * First come, first served: starts have the order in which the places were taken. Only [`Wait::jitter`]
 ///   can swap those that are less than the jitter apart.
 /// * Nobody waits longer than the [`Wait`] of the call says, and no more at once than
@@ -43,6 +43,9 @@ use crate::table::Update;
 /// To keep within the limit of a service that is called, by calling later instead of not at all; calls that can not wait
 /// are denied by [`Queue::check`] in the same line. Where none waits take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound
 /// what is under way at once `Concurrency`.
+///
+/// # Its error
+/// None beyond that unit of time, in which starts are rounded up.
 ///
 /// # What it costs
 /// 640 bytes in all with the default clock on x86-64, whatever waits. A place is one compare-and-swap of one word, O(1).
@@ -198,6 +201,10 @@ impl<C: Clock> Queue<C> {
     /// at once.
     ///
     /// The place is taken when the future is first polled. Dropping the future gives it up, see [`Turn`].
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system has no thread to give for the timer, see
+    /// [`ThreadTimer`](crate::ThreadTimer).
     #[cfg(feature = "acquire")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(&self, cost: u64, wait: impl Into<Wait>) -> Decision {

@@ -69,8 +69,8 @@ pub struct SlidingLog<C = DefaultClock> {
 
 #[cfg(feature = "std")]
 impl SlidingLog {
-    /// At most `limit` units each `window`, on the time-stamp counter. Blocks for up to 200 ms where it makes the first
-    /// [`TscClock`] of the process.
+    /// At most `limit` units each `window`, on the time-stamp counter. O(limit). Blocks for up to 200 ms where it makes the
+    /// first [`TscClock`] of the process.
     ///
     /// # Errors
     /// As [`SlidingLog::with_clock`].
@@ -81,7 +81,7 @@ impl SlidingLog {
 
 impl<C: Clock> SlidingLog<C> {
     /// As [`SlidingLog::new`], on another clock. A limit of 0 blocks: every cost above 0 is denied and can
-    /// never fit.
+    /// never fit. O(limit).
     ///
     /// # Errors
     /// When the window is 0 or longer than [`MAX_COUNTER_WINDOW`](crate::MAX_COUNTER_WINDOW), the limit is

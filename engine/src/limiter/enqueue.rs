@@ -75,6 +75,10 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     /// # Ok(())
     /// # }
     /// ```
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system has no thread to give for the timer, see
+    /// [`ThreadTimer`](crate::ThreadTimer).
     #[cfg(feature = "acquire")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {

@@ -221,6 +221,10 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     /// Waits until the key has room for `cost`, at most as long as `wait` says; see [`Limiter::acquire`]. By value, which
     /// is copied, so that the future borrows the limiter and the quota only: `limiter.with_quota(&plan)?.acquire("key", 1,
     /// wait)` may be kept and awaited later.
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system has no thread to give for the timer, see
+    /// [`ThreadTimer`](crate::ThreadTimer).
     #[cfg(feature = "acquire")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {

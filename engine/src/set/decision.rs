@@ -34,14 +34,14 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
         Self { asks, limits: PhantomData }
     }
 
-    /// Whether all limits had room.
+    /// Whether all limits had room. O(asks).
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.asks().iter().all(Ask::fits)
     }
 
     /// The limit that blocked: of all without room the one to wait for longest, one that never has
-    /// room before all others, the first of equals. `None` when allowed.
+    /// room before all others, the first of equals. `None` when allowed. O(asks).
     #[must_use]
     pub fn blocked(&self) -> Option<Blocked<'l>> {
         blocked(self.asks())
@@ -49,7 +49,7 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
 
     /// How long to wait until all fits, provided nobody else is admitted meanwhile: the longest
     /// over all limits without room, zero when allowed, `None` when a cost exceeds its limit and
-    /// can never fit.
+    /// can never fit. O(asks).
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.blocked().map_or(Some(Duration::ZERO), |blocked| blocked.decision.retry_after())
@@ -57,7 +57,7 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
 
     /// The one decision to report where only one can be: that of the limit that blocked, else that
     /// of the one with the least remaining, the longer to reset of equals. `None` for a set of no
-    /// asks.
+    /// asks. O(asks).
     #[must_use]
     pub fn tightest(&self) -> Option<Decision> {
         tightest(self.asks())

@@ -16,6 +16,8 @@ use super::decision::tightest;
 /// gives everything back. One of asks that keep their limits alive ([`Limiter::ask_owned`](crate::Limiter::ask_owned)) goes
 /// with a task.
 ///
+/// Settling n asks, also by a drop, takes one step on each of their limits and O(n²) comparisons of asks.
+///
 /// ```
 /// use tidegate_engine::{LimitSet, Limiter, Quota};
 ///

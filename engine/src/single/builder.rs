@@ -53,6 +53,8 @@ impl<C: Clock, O: Observer> SingleBuilder<Quota, C, O> {
     /// quota grants. What is admitted in `[s, t]` is at most the burst and what has been
     /// granted between `s` and `t`, never more than without a warm-up. The burst itself is there at once, unless
     /// [`SingleBuilder::initial`] takes it away. `retry_after` and `reset_after` know of the growing rate.
+    /// The nanosecond to which they are rounded up is one of the slowed time: where the rate is a share `s` of the whole, they
+    /// can be up to `1 / s` ns longer than needed, never shorter.
     ///
     /// There is one warm-up: idling does not bring it back, nor does [`Single::reset`].
     pub fn warm_up(self, duration: Duration, percent: u8) -> Self {

@@ -49,6 +49,9 @@ impl RateLimitLayer {
     ///
     /// All keys are found before any limit is asked: where one is refused, nothing is charged. With no limits everything is
     /// let through.
+    ///
+    /// A request takes what its keys and costs take to be found, and of n limits what a [`LimitSet`](crate::LimitSet) of n
+    /// asks does: O(n²) comparisons.
     pub fn all(limits: impl IntoIterator<Item = RequestLimit>) -> Self {
         Self { limits: limits.into_iter().collect(), legacy: false, answer: DefaultAnswer }
     }

@@ -5,7 +5,7 @@
 //! [`Limit`](crate::Limit)); a
 //! [`RateLimitLayer`] puts it in front of services. Each request is decided before the service sees
 //! it, without waiting, locking or I/O. What is denied is answered with 429 and `Retry-After`, or
-//! with `RESOURCE_EXHAUSTED` where gRPC is spoken, and every answer tells the client where it stands.
+//! with `RESOURCE_EXHAUSTED` where gRPC is spoken, and every answer of a limit tells the client where it stands.
 //!
 //! ```
 //! use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
@@ -20,7 +20,8 @@
 //! ```
 //!
 //! # Header fields
-//! On every answer, allowed or denied, as of draft-ietf-httpapi-ratelimit-headers-11:
+//! On every answer where a limit was asked, allowed or denied, as of draft-ietf-httpapi-ratelimit-headers-11. None is asked
+//! where a request is refused for its key, nor where [`MissingKey`] denies it or lets it off.
 //!
 //! | field | example | meaning |
 //! |---|---|---|
