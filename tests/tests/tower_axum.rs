@@ -12,8 +12,10 @@ use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
-use tidegate_engine::tower::{Answer, MissingKey, RateLimitLayer, RequestLimit, keys};
-use tidegate_engine::{Limiter, Quota};
+use tidegate_engine::tower::{
+    Answer, KeyExtractor, MissingKey, RateLimitLayer, RequestLimit, keys,
+};
+use tidegate_engine::{Limiter, Quota, Single};
 
 /// Limits do not refill noticeably while a test runs: one unit in 20 minutes.
 fn three_an_hour() -> Arc<Limiter> {
@@ -69,17 +71,29 @@ fn parameter(item: &Item, name: &str) -> i64 {
     }
 }
 
-/// The only item of a field that is a list of structured fields, which is a string.
-fn only_item(headers: &HeaderMap, name: &str) -> (String, Item) {
+/// The items of a field that is a list of structured fields, which are strings.
+fn items(headers: &HeaderMap, name: &str) -> Vec<(String, Item)> {
     let value = headers.get(name).unwrap_or_else(|| panic!("no {name} in {headers:?}"));
     let list: List = Parser::new(value.as_bytes()).parse().unwrap();
-    match &list[..] {
-        [ListEntry::Item(item)] => match &item.bare_item {
-            BareItem::String(text) => (text.as_str().to_owned(), item.clone()),
+    let item = |entry| match entry {
+        ListEntry::Item(item) => match &item.bare_item {
+            BareItem::String(text) => (text.as_str().to_owned(), item),
             other => panic!("{name} is {other:?}"),
         },
-        other => panic!("{name} is {other:?}"),
-    }
+        ListEntry::InnerList(other) => panic!("{name} is {other:?}"),
+    };
+    list.into_iter().map(item).collect()
+}
+
+fn only_item(headers: &HeaderMap, name: &str) -> (String, Item) {
+    let [item] = items(headers, name).try_into().unwrap_or_else(|all| panic!("{name} is {all:?}"));
+    item
+}
+
+fn peer() -> impl KeyExtractor {
+    keys::peer_address(|extensions| {
+        extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
+    })
 }
 
 async fn three_pass_and_the_fourth_is_denied(version: Version) {
@@ -135,10 +149,7 @@ async fn never_more_than_the_limit_whoever_asks_at_once() {
 
 #[tokio::test]
 async fn peers_are_known_by_their_address() {
-    let peer = keys::peer_address(|extensions| {
-        extensions.get::<ConnectInfo<SocketAddr>>().map(|peer| peer.0.ip())
-    });
-    let limit = RequestLimit::new("per-address", three_an_hour(), peer);
+    let limit = RequestLimit::new("per-address", three_an_hour(), peer());
     let address = serve(RateLimitLayer::new(limit)).await;
     let mut statuses = Vec::new();
     for _ in 0..4 {
@@ -147,6 +158,45 @@ async fn peers_are_known_by_their_address() {
     }
     let ok = StatusCode::OK;
     assert_eq!(statuses, [ok, ok, ok, StatusCode::TOO_MANY_REQUESTS]);
+}
+
+#[tokio::test]
+async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_is_told() {
+    let per_key = three_an_hour();
+    let per_address = Limiter::builder(Quota::per_hour(2)).capacity(1_000).build().unwrap();
+    let in_all = Arc::new(Single::new(Quota::per_day(4)).unwrap());
+    let limits = [
+        RequestLimit::new("per-key", Arc::clone(&per_key), keys::api_key()),
+        RequestLimit::new("per-address", per_address, peer()),
+        RequestLimit::shared("in-all", Arc::clone(&in_all)),
+    ];
+    let asker = Asker::new(serve(RateLimitLayer::all(limits)).await, Version::HTTP_11);
+    let left = |headers: &HeaderMap| -> Vec<_> {
+        let of = |(name, item): &(String, Item)| (name.clone(), parameter(item, "r"));
+        items(headers, "ratelimit").iter().map(of).collect()
+    };
+    let are = |left: [i64; 3]| -> Vec<_> {
+        ["per-key", "per-address", "in-all"].map(String::from).into_iter().zip(left).collect()
+    };
+    let wait =
+        |headers: &HeaderMap| -> i64 { headers["retry-after"].to_str().unwrap().parse().unwrap() };
+
+    for after in [[2, 1, 3], [1, 0, 2]] {
+        let (status, headers, _) = asker.ask(Some(b"a")).await;
+        assert_eq!((status, left(&headers)), (StatusCode::OK, are(after)));
+    }
+    for _ in 0..5 {
+        let (status, headers, body) = asker.ask(Some(b"a")).await;
+        assert_eq!((status, &*body), (StatusCode::TOO_MANY_REQUESTS, ""));
+        assert_eq!(left(&headers), are([1, 0, 2]), "the second limit denies");
+        assert!((1_740..=1_800).contains(&wait(&headers)), "{headers:?}");
+    }
+    assert_eq!((per_key.peek("a").remaining(), in_all.peek().remaining()), (1, 2));
+
+    in_all.charge(2);
+    let (status, headers, _) = asker.ask(Some(b"b")).await;
+    assert_eq!((status, left(&headers)), (StatusCode::TOO_MANY_REQUESTS, are([3, 0, 0])));
+    assert!((21_540..=21_600).contains(&wait(&headers)), "{headers:?}");
 }
 
 #[tokio::test]
