@@ -139,11 +139,14 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// `TscClock` of the process.
     ///
     /// # Errors
-    /// When the rule can not be enforced, the capacity is out of range, or the memory is not to
-    /// be had.
+    /// When the rule can not be enforced, the capacity is out of range, both leases and the charging of denied checks are
+    /// asked for, or the memory is not to be had.
     pub fn build(self) -> Result<Limiter<R, C, O>, BuildError> {
         if self.capacity == 0 || self.capacity > MAX_CAPACITY {
             return Err(BuildError::Capacity);
+        }
+        if self.leases > 0 && self.denied_bursts > 0 {
+            return Err(BuildError::LeasesBesideChargeDenied);
         }
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
@@ -175,7 +178,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
     /// denial itself was charged. A cost above the burst never fits and is not charged.
     ///
     /// The price: a denial writes to the word of its key, so denied traffic on one key no longer scales
-    /// with cores. No leases are taken beside it. Checks under a quota given with the call are
+    /// with cores. `leases` beside it is an error. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
     /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer
@@ -213,10 +216,9 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// For limiters with a [`Quota`]: lets threads lease up to `units` of a hot key at once, at most
-    /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. None beside
-    /// [`charge_denied`](Self::charge_denied). Several hundred let
-    /// threads that check one key side by side hardly meet; see [`Limiter`], "Leases", for what
-    /// changes.
+    /// [`MAX_LEASE_UNITS`](crate::MAX_LEASE_UNITS); 0, no leases, unless set. With
+    /// [`charge_denied`](Self::charge_denied) they are an error. Several hundred let threads that check one key side by side
+    /// hardly meet; see [`Limiter`], "Leases", for what changes.
     ///
     /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations, sets
     /// ([`LimitSet`](crate::LimitSet)), `acquire` and its kind, [`Limiter::with_quota`] and the layers of the feature `tower`
@@ -259,6 +261,8 @@ pub enum BuildError {
     Counter(CounterError),
     /// The capacity is 0 or above [`MAX_CAPACITY`].
     Capacity,
+    /// Both `leases` and [`charge_denied`](LimiterBuilder::charge_denied) are asked for; a limiter does one of them.
+    LeasesBesideChargeDenied,
     /// The table's memory could not be allocated.
     OutOfMemory,
 }
@@ -269,6 +273,9 @@ impl fmt::Display for BuildError {
             Self::Quota(error) => write!(f, "quota: {error}"),
             Self::Counter(error) => write!(f, "counter: {error}"),
             Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
+            Self::LeasesBesideChargeDenied => {
+                f.write_str("leases and charge_denied do not go together")
+            }
             Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
         }
     }
@@ -279,7 +286,7 @@ impl core::error::Error for BuildError {
         match self {
             Self::Quota(error) => Some(error),
             Self::Counter(error) => Some(error),
-            Self::Capacity | Self::OutOfMemory => None,
+            Self::Capacity | Self::LeasesBesideChargeDenied | Self::OutOfMemory => None,
         }
     }
 }

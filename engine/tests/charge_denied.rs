@@ -184,11 +184,13 @@ fn threads_together_charge_each_check_once() {
 }
 
 #[test]
-fn there_are_no_leases_beside_charged_denials() {
+fn leases_beside_charged_denials_are_an_error() {
     let quota = Quota::per_second(1_000_000);
-    assert!(Limiter::builder(quota).lease_units(100).build().unwrap().lease_units() > 0);
-    let limiter = Limiter::builder(quota).lease_units(100).charge_denied(1).build().unwrap();
-    assert_eq!(limiter.lease_units(), 0);
+    let build = |units, bursts| Limiter::builder(quota).lease_units(units).charge_denied(bursts).build();
+    assert!(build(100, 0).unwrap().lease_units() > 0);
+    assert_eq!(build(0, 1).unwrap().lease_units(), 0);
+    assert_eq!(build(100, 1).err(), Some(BuildError::LeasesBesideChargeDenied));
+    assert_eq!(build(1, u64::MAX).err(), Some(BuildError::LeasesBesideChargeDenied));
 }
 
 /// Whether this is the answer of an unlimited quota.
@@ -200,8 +202,13 @@ fn is_open(decision: Decision) -> bool {
 #[test]
 fn an_unlimited_quota_admits_everything_and_remembers_nothing() {
     let builder =
-        Limiter::builder(Quota::unlimited()).capacity(1).charge_denied(3).lease_units(100);
-    let limiter = builder.overflow_policy(OverflowPolicy::Deny).build().unwrap();
+        || Limiter::builder(Quota::unlimited()).capacity(1).overflow_policy(OverflowPolicy::Deny);
+    for builder in [builder().charge_denied(3), builder().lease_units(100)] {
+        admits_everything_and_remembers_nothing(&builder.build().unwrap());
+    }
+}
+
+fn admits_everything_and_remembers_nothing(limiter: &Limiter) {
     for key in 0..100_000_u64 {
         assert!(is_open(limiter.check(key)));
     }
