@@ -15,7 +15,8 @@
 //! ```
 //!
 //! A [`Quota`] says how much, a [`Limiter`] applies it to each key on its own, and a [`Decision`] is the answer. Keys are
-//! text, bytes, integers, a [`KeyHash`], or pairs and triples of these; they need no set-up and no clean-up. The limiter is
+//! text, bytes, integers, an [`IpKey`] for an address (under which an IPv6 /64 is one client), a [`KeyHash`], or pairs and triples
+//! of these; they need no set-up and no clean-up. The limiter is
 //! shared by reference or in an `Arc`. Denial is an answer, not an error. Errors come from what is given to the library: a
 //! rule or quota that can not be enforced, a snapshot that does not fit; and from memory that is not to be had when something
 //! is built. The first limiter of a process takes up to 200 ms to build, in which its clock is calibrated.
@@ -35,6 +36,7 @@
 //! | no keys, no error at all | [`SlidingLog`] | exactly N in any window | 8 to 16 bytes a unit of the limit |
 //! | one key, no table | [`Single`] | as its rule does | one cache line that all admitting threads write |
 //! | a quota that changes while it is enforced | [`LiveQuota`] | as [`Quota`]; a raise denies nothing it allows | a check takes up to twice as long; no leases |
+//! | a key that is switched off, or limited by nothing | [`Quota::blocked`], [`Quota::unlimited`] | every cost above 0 is denied, or all are admitted | |
 //! | calls that wait for their turn | [`Queue`]; for each key [`Limiter::acquire`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
 //!
@@ -64,6 +66,11 @@
 //!
 //! | choice | when |
 //! |---|---|
+//! | [`capacity`](LimiterBuilder::capacity) | other than about a million keys are live at once: 20 bytes each |
+//! | [`overflow`](LimiterBuilder::overflow) | with more live keys than fit, newcomers are to be denied, or admitted uncharged, instead of the key forgotten that owes least |
+//! | [`clock`](LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`], which says how late it is; in tests a [`ManualClock`] |
+//! | [`initial`](SingleBuilder::initial) | a `Single` with a `Quota` is not to start with the whole burst |
+//! | [`warm_up`](SingleBuilder::warm_up) | the rate of a `Single` with a `Quota` is to grow to the whole at first, to spare what is cold behind it |
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned; for limiters with a `Quota` or `LiveQuota` |
 //! | [`lease_units`](LimiterBuilder::lease_units) | several cores use up one key: what is allowed on it then scales with them; for limiters with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more may wait in `acquire` at once; for limiters with a `Quota` or `LiveQuota` |
@@ -100,7 +107,16 @@
 //! Costs and limits are whole units in a `u64`; time is a [`Duration`](core::time::Duration), counted in nanoseconds or
 //! finer. Arithmetic saturates and is done in 128 bits where 64 do not suffice. A cost that can never fit is denied at once
 //! with a `retry_after` of `None`. Whether a rule can be enforced is found out when it meets a limiter ([`BuildError`],
-//! [`QuotaError`]). No input makes the library panic. What states no complexity is O(1), beside the hashing of a key; with
+//! [`QuotaError`]). No input makes the library panic; waiting
+//! on the built-in timer does when the operating system has no thread for it.
+//!
+//! A value out of range is an error where something else would be enforced than what was asked for: rules, windows, capacities,
+//! shards, trusted proxies. Where the end of the range is as good or stricter it is taken for that end, and the method says so:
+//! more permits than [`MAX_CONCURRENCY`], a longer prefix than [`MAX_IPV6_PREFIX`], more than the burst to begin with, more than
+//! 100 percent, a warm-up of more than [`MAX_WARM_UP`] (4.5 years), more leases than [`MAX_LEASE_UNITS`], a recent clock that is
+//! kept up too rarely.
+//!
+//! What states no complexity is O(1), beside the hashing of a key; with
 //! leases a denial is O(threads). A check of a [`SubWindowCounter`] or a [`ShardedCounter`] is O(1) mostly, and
 //! O(sub-windows) when it denies, when it is the first of a sub-window, and while units that were given back late lie in the
 //! window. That of a [`SlidingLog`] is O(1) mostly; a [`LimitSet`] states its own.
@@ -111,10 +127,12 @@
 //!
 #![cfg_attr(feature = "tower", doc = "```")]
 #![cfg_attr(not(feature = "tower"), doc = "```ignore")]
+//! # mod axum { pub mod extract { #[derive(Clone)] pub struct ConnectInfo<T>(pub T); } }
 //! use std::net::SocketAddr;
+//!
+//! use axum::extract::ConnectInfo;
 //! use tidegate_engine::tower::{MissingKey, RateLimitLayer, RequestLimit, keys};
 //! use tidegate_engine::{Limiter, Quota, Single};
-//! # #[derive(Clone)] struct ConnectInfo<T>(T); // axum::extract::ConnectInfo
 //!
 //! fn limits() -> Result<RateLimitLayer, Box<dyn std::error::Error>> {
 //!     let per_address = Limiter::new(Quota::per_second(50))?;

@@ -35,9 +35,11 @@ pub struct PeerAddress<F> {
 /// Behind a proxy that is the proxy's address: see [`forwarded_for`] and [`address`].
 ///
 /// ```
+/// # mod axum { pub mod extract { #[derive(Clone)] pub struct ConnectInfo<T>(pub T); } }
 /// use std::net::SocketAddr;
+///
+/// use axum::extract::ConnectInfo;
 /// use tidegate_engine::tower::keys;
-/// # #[derive(Clone)] struct ConnectInfo<T>(T);
 ///
 /// // axum, served with `into_make_service_with_connect_info::<SocketAddr>()`:
 /// let axum = keys::peer_address(|extensions| {
