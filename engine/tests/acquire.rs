@@ -79,7 +79,7 @@ fn delays_are_spread_over_the_jitter() {
 
 /// Trap: waiters that all wake, find one place and sleep again.
 #[test]
-fn each_of_many_waiters_wakes_once_at_its_own_start() {
+fn trap_waiters_thundering_herd() {
     const WAITERS: usize = 100;
     let (limiter, timer) = limiter(Quota::per_second(1).burst(1));
     assert!(limiter.check("key").is_allowed());
@@ -100,7 +100,7 @@ fn each_of_many_waiters_wakes_once_at_its_own_start() {
 
 /// Trap: a waiter that is dropped, before or after it was woken, and all others wait for ever.
 #[test]
-fn waiters_that_are_dropped_freeze_nobody() {
+fn trap_waiters_freeze_on_cancel() {
     const WAITERS: usize = 20;
     let (limiter, timer) = limiter(Quota::per_second(1).burst(1));
     assert!(limiter.check("key").is_allowed());
@@ -127,7 +127,7 @@ fn waiters_that_are_dropped_freeze_nobody() {
 
 /// Trap: a cost above the burst that waits for ever.
 #[test]
-fn a_cost_above_the_burst_is_denied_at_once() {
+fn trap_cost_above_burst_waits_for_ever() {
     let (limiter, timer) = limiter(Quota::per_second(1).burst(5));
     for cost in [6, u64::MAX] {
         let mut task = Task::new(limiter.acquire_on(&timer, "key", cost, Duration::MAX));

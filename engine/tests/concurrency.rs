@@ -220,7 +220,7 @@ fn nobody_passes_those_who_wait() {
 
 /// A future is dropped at each point at which it can be.
 #[test]
-fn a_dropped_future_hands_on_what_it_was_granted() {
+fn trap_waiters_freeze_on_cancel() {
     let (permits, timer) = (Concurrency::new(1), ManualTimer::new());
     let acquire = || permits.acquire_on(&timer, 1, SECOND);
     drop(Task::new(acquire()));

@@ -312,7 +312,7 @@ fn what_can_not_be_enforced_is_an_error() {
 }
 
 #[test]
-fn a_limit_of_0_blocks() {
+fn trap_rate_0_burst_0_period_0() {
     let clock = ManualClock::new();
     let second = Duration::from_secs(1);
     for decision in [
@@ -325,7 +325,7 @@ fn a_limit_of_0_blocks() {
 }
 
 #[test]
-fn trap_cost_beyond_the_limit_never_waits_nor_wraps() {
+fn trap_cost_times_interval_wraps() {
     let (counter, log) = (sub_windows(3, 1_000, 4), log(3, 1_000));
     let sharded = sharded(3, 1_000, 4, 2);
     for cost in [4, 1 << 32, u64::MAX / 2, u64::MAX - 1, u64::MAX] {
@@ -338,7 +338,7 @@ fn trap_cost_beyond_the_limit_never_waits_nor_wraps() {
 }
 
 #[test]
-fn trap_time_that_runs_backwards_mints_nothing() {
+fn trap_time_runs_backwards() {
     let (counter, log) = (sub_windows(5, 1_000, 4), log(5, 1_000));
     let sharded = sharded(5, 1_000, 4, 2);
     let admitted = |now: u64| {
@@ -356,8 +356,22 @@ fn trap_time_that_runs_backwards_mints_nothing() {
     assert_eq!(sum, [5; 3]);
 }
 
+/// Units that were admitted at time 0 count, and for as long as any others.
 #[test]
-fn trap_a_clock_that_leaps_forward_saturates() {
+fn trap_0_as_fresh_sentinel() {
+    let (counter, log) = (sub_windows(2, 1_000, 4), log(2, 1_000));
+    let sharded = sharded(2, 1_000, 4, 1);
+    for (now, allowed) in [(0, true), (0, true), (0, false), (500, false), (999, false)] {
+        let at = Timestamp::from_nanos(now);
+        for decision in [counter.check_at(1, at), sharded.check_at(1, at), log.check_at(1, at)] {
+            assert_eq!(decision.is_allowed(), allowed, "at {now}: {decision:?}");
+        }
+    }
+    assert!(log.check_at(1, Timestamp::from_nanos(1_000)).is_allowed());
+}
+
+#[test]
+fn trap_clock_leaps_forward_584_years() {
     let (counter, log) = (sub_windows(2, 1_000, 4), log(2, 1_000));
     let sharded = sharded(2, 1_000, 4, 1);
     counter.clock().set(Timestamp::from_nanos(u64::MAX));
@@ -374,7 +388,7 @@ fn trap_a_clock_that_leaps_forward_saturates() {
 }
 
 #[test]
-fn trap_50_years_of_uptime_change_nothing() {
+fn trap_clock_leaps_forward_50_years() {
     let year = 365 * 24 * 3_600 * 1_000_000_000;
     for years in [1, 10, 50] {
         let (counter, log) = (sub_windows(3, 1_000_000, 60), log(3, 1_000_000));
@@ -391,7 +405,7 @@ fn trap_50_years_of_uptime_change_nothing() {
 
 /// Threads that ask for exactly the limit together: a lost race is no denial.
 #[test]
-fn trap_what_fits_is_never_denied_spuriously() {
+fn trap_two_words_updated_apart() {
     const THREADS: u64 = 4;
     const EACH: u64 = 50_000;
     const WINDOW: u64 = 1_000_000_000;

@@ -41,7 +41,7 @@ fn readings(log: &SlidingLog<Script>) -> u64 {
 }
 
 #[test]
-fn trap_a_late_thread_is_not_denied_for_units_admitted_after_its_reading() {
+fn trap_time_runs_backwards_between_threads() {
     let log = full(&[100, 255]);
     let decision = log.check();
     assert!(decision.is_allowed());
@@ -67,7 +67,7 @@ fn a_time_that_the_caller_gives_is_not_read_again() {
 
 /// Nobody else is admitted between the readings, so the clock has gone back: one more look, and an answer.
 #[test]
-fn trap_a_clock_that_has_gone_back_denies_and_does_not_spin() {
+fn trap_time_runs_backwards() {
     let log = full(&[100, 101, 102, 103]);
     let wait = Duration::from_nanos(149);
     assert_eq!(log.check().retry_after(), Some(wait));

@@ -53,7 +53,7 @@ fn calls_leave_at_the_rate_in_the_order_in_which_they_came() {
 }
 
 #[test]
-fn a_place_with_somebody_behind_it_lapses_and_the_last_one_is_taken_back() {
+fn trap_waiters_freeze_on_cancel() {
     let (queue, _) = queue(Quota::per_second(1).burst(1));
     let wait = || queue.enqueue(1, 60 * SECOND).unwrap();
     let turns = [wait(), wait(), wait()];
@@ -169,7 +169,7 @@ fn a_queue_begins_with_as_much_as_it_is_told() {
 }
 
 #[test]
-fn a_blocked_quota_lets_nobody_wait_and_a_wrong_one_is_an_error() {
+fn trap_rate_0_burst_0_period_0() {
     let (queue, _) = queue(Quota::per_second(0));
     assert_eq!(queue.enqueue(1, Duration::MAX).unwrap_err().retry_after(), None);
     let wrong = Queue::new(Quota::per_second(1).burst(0));

@@ -419,7 +419,7 @@ impl Clock for Sly<'_> {
 /// is what the limits say then. Whichever of two limits it is, so that once it is not the first to
 /// be taken from.
 #[test]
-fn a_limit_that_runs_out_after_the_look_costs_the_others_nothing() {
+fn trap_composite_limits_leak_tokens_when_a_later_one_denies() {
     for (runs_out, cost) in [(0, 3), (1, 3), (0, 1), (1, 1)] {
         let limiters = [(); 2].map(|()| on(Quota::per_second(1).burst(5), &ManualClock::new()));
         let (exhausted, other) = (&limiters[runs_out], &limiters[1 - runs_out]);

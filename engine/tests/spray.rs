@@ -118,7 +118,7 @@ fn seeds() -> Vec<u64> {
 }
 
 #[test]
-fn limited_keys_stay_denied_under_a_key_spray() {
+fn trap_eviction_forgets_a_limited_key() {
     let interval = QUOTA.debt_of(1);
     for seed in seeds() {
         for cost in [1, QUOTA.burst_size()] {

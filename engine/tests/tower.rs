@@ -112,7 +112,7 @@ fn answers_tell_where_the_client_stands() {
 }
 
 #[test]
-fn retry_after_truncated_to_0_s() {
+fn trap_retry_after_truncated_to_0_s() {
     for (quota, seconds) in [
         (Quota::per_second(1_000).burst(1), "1"),
         (Quota::new(1, Duration::from_nanos(999_999_999)), "1"),
@@ -254,7 +254,7 @@ fn layers_behind_each_other_add_an_item_each() {
 }
 
 #[test]
-fn composite_limits_leak_nothing_when_a_later_one_denies() {
+fn trap_composite_limits_leak_tokens_when_a_later_one_denies() {
     let per_key = limiter(Quota::per_hour(3));
     let limits = [
         RequestLimit::new("per-key", Arc::clone(&per_key), keys::api_key()),
@@ -364,7 +364,7 @@ fn refusing_is_what_happens_unless_stated_otherwise() {
 }
 
 #[test]
-fn over_long_key_silently_unlimited() {
+fn trap_over_long_key_silently_unlimited() {
     let long = "k".repeat(70_000);
     for (key, expected) in [
         (keys::api_key(), StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE),
@@ -442,7 +442,7 @@ fn no_trusted_proxies_and_too_many_are_errors() {
 }
 
 #[test]
-fn every_ipv6_address_its_own_key_is_not_what_peers_get() {
+fn trap_every_ipv6_address_its_own_key_of_a_peer() {
     let peer = keys::peer_address(|extensions| extensions.get::<SocketAddr>().map(SocketAddr::ip));
     let mut service = service(limit(Quota::per_hour(1), peer));
     let mut status = |address: &str| {
@@ -459,7 +459,7 @@ fn every_ipv6_address_its_own_key_is_not_what_peers_get() {
 }
 
 #[test]
-fn every_ipv6_address_its_own_key_is_not_what_a_proxys_field_gets() {
+fn trap_every_ipv6_address_its_own_key_in_a_field() {
     let limiter = limiter(Quota::per_hour(1));
     let key = keys::address(REAL_IP);
     let mut service = service(RequestLimit::new("default", Arc::clone(&limiter), key));

@@ -21,7 +21,7 @@ fn years(count: u64) -> Duration {
 }
 
 #[test]
-fn cost_times_interval_does_not_wrap() {
+fn trap_cost_times_interval_wraps() {
     let (limiter, _) = limiter(Quota::new(1, Duration::from_secs(10)).burst(2));
     for cost in [1_844_674_409, 1_844_674_410, u64::MAX / 2, u64::MAX] {
         assert!(!limiter.check_n("key", cost).is_allowed(), "{cost}");
@@ -30,7 +30,7 @@ fn cost_times_interval_does_not_wrap() {
 }
 
 #[test]
-fn burst_times_interval_does_not_wrap() {
+fn trap_burst_times_interval_wraps() {
     let error = |quota| Limiter::builder(quota).build().err();
     let too_long = Some(BuildError::Quota(QuotaError::BurstTooLong));
     assert_eq!(error(Quota::per_day(1).burst(u64::MAX)), too_long);
@@ -43,7 +43,7 @@ fn burst_times_interval_does_not_wrap() {
 }
 
 #[test]
-fn a_burst_is_not_cut_to_32_bits() {
+fn trap_as_u32_truncation() {
     const BURST: u64 = (1 << 32) + 5;
     let (limiter, _) = limiter(Quota::per_second(1_000_000_000).burst(BURST));
     assert_eq!(limiter.peek("key").remaining(), BURST);
@@ -52,7 +52,7 @@ fn a_burst_is_not_cut_to_32_bits() {
 }
 
 #[test]
-fn high_rates_are_not_rounded_to_whole_nanoseconds() {
+fn trap_whole_nanosecond_interval() {
     for rate in [300_000_000_u64, 999_999, 7, 123_456_789] {
         // Twice the rate, so that a second refills no more than half: too much shows as well.
         let (limiter, clock) = limiter(Quota::per_second(rate).burst(2 * rate));
@@ -64,7 +64,7 @@ fn high_rates_are_not_rounded_to_whole_nanoseconds() {
 }
 
 #[test]
-fn time_that_runs_backwards_mints_nothing() {
+fn trap_time_runs_backwards() {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
     clock.set(Timestamp::from_nanos(10_000_000_000));
     assert_eq!(admitted(&limiter, 10), 5);
@@ -77,7 +77,7 @@ fn time_that_runs_backwards_mints_nothing() {
 }
 
 #[test]
-fn a_clock_that_leaps_forward_saturates() {
+fn trap_clock_leaps_forward_584_years() {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
     clock.set(Timestamp::from_nanos(u64::MAX));
     assert_eq!(admitted(&limiter, 10), 5);
@@ -86,7 +86,7 @@ fn a_clock_that_leaps_forward_saturates() {
 }
 
 #[test]
-fn ten_years_of_uptime_change_nothing() {
+fn trap_clock_leaps_forward_10_years() {
     for quota in [Quota::per_second(1).burst(5), Quota::per_second(3).burst(5)] {
         for uptime in [1, 10] {
             let (limiter, clock) = limiter(quota);
@@ -103,7 +103,7 @@ fn ten_years_of_uptime_change_nothing() {
 }
 
 #[test]
-fn fifty_years_of_uptime_saturate_without_minting() {
+fn trap_clock_leaps_forward_50_years() {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
     clock.advance(years(50));
     assert_eq!(admitted(&limiter, 10), 5);
@@ -112,7 +112,7 @@ fn fifty_years_of_uptime_saturate_without_minting() {
 }
 
 #[test]
-fn burst_is_burst_and_not_one_more_or_less() {
+fn trap_off_by_one_between_tolerance_and_burst() {
     for burst in 1..20 {
         let (limiter, clock) = limiter(Quota::per_second(1).burst(burst));
         assert_eq!(u64::from(admitted(&limiter, 40)), burst);
@@ -124,7 +124,7 @@ fn burst_is_burst_and_not_one_more_or_less() {
 }
 
 #[test]
-fn idle_for_the_burst_time_is_fresh_and_no_more() {
+fn trap_idle_differs_from_fresh() {
     let (limiter, clock) = limiter(Quota::per_second(10).burst(10));
     for (idle, fits) in [(999, 9), (1_000, 10), (1_001, 10), (1_500, 10), (60_000, 10)] {
         assert_eq!(admitted(&limiter, 30), 10);
@@ -134,17 +134,26 @@ fn idle_for_the_burst_time_is_fresh_and_no_more() {
     }
 }
 
+/// Time begins at 0, and a word of 0 is that of a fresh key: what is charged at that time is another one, also when it is as
+/// little as can be.
 #[test]
-fn the_clocks_origin_is_a_time_like_any_other() {
-    let (limiter, clock) = limiter(Quota::per_second(1).burst(3));
-    assert_eq!(clock.now(), Timestamp::ORIGIN);
-    assert_eq!(admitted(&limiter, 10), 3);
-    clock.advance(Duration::from_secs(1));
-    assert_eq!(admitted(&limiter, 10), 1);
+fn trap_0_as_fresh_sentinel() {
+    for quota in [
+        Quota::per_second(1_000_000_000).burst(1),
+        Quota::per_second(1_000_000_000).burst(3),
+        Quota::per_second(1).burst(3),
+    ] {
+        let (limiter, clock) = limiter(quota);
+        assert_eq!(clock.now(), Timestamp::ORIGIN);
+        assert_eq!(u64::from(admitted(&limiter, 10)), quota.burst_size());
+        assert_eq!(limiter.peek("key").remaining(), 0);
+        clock.advance(quota.debt_of(1));
+        assert_eq!(admitted(&limiter, 10), 1);
+    }
 }
 
 #[test]
-fn a_cost_above_the_burst_is_told_at_once() {
+fn trap_cost_above_burst_waits_for_ever() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(5));
     let decision = limiter.check_n("key", 6);
     assert!(!decision.is_allowed());
@@ -154,7 +163,7 @@ fn a_cost_above_the_burst_is_told_at_once() {
 }
 
 #[test]
-fn zeros_block_or_are_refused() {
+fn trap_rate_0_burst_0_period_0() {
     let error = |quota| Limiter::builder(quota).build().err();
     assert_eq!(
         error(Quota::per_second(5).burst(0)),
@@ -179,7 +188,7 @@ fn zeros_block_or_are_refused() {
 }
 
 #[test]
-fn retry_after_is_rounded_up_from_the_same_snapshot() {
+fn trap_retry_after_truncated_to_0_s() {
     let (limiter, clock) = limiter(Quota::new(3, Duration::from_nanos(10)).burst(1));
     assert!(limiter.check("key").is_allowed());
     let wait = limiter.check("key").retry_after().unwrap();
@@ -189,7 +198,7 @@ fn retry_after_is_rounded_up_from_the_same_snapshot() {
 }
 
 #[test]
-fn per_second_means_so_many_each_second() {
+fn trap_per_second_meaning_one_per_n_seconds() {
     let (limiter, clock) = limiter(Quota::per_second(50).burst(1));
     let mut allowed = 0;
     for _ in 0..1_000 {

@@ -9,7 +9,7 @@ fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
 }
 
 #[test]
-fn composite_limits_do_not_leak_tokens_when_a_later_one_denies() {
+fn trap_composite_limits_leak_tokens_when_a_later_one_denies() {
     let (user, address, all) = (
         limiter(Quota::per_minute(60).burst(10)),
         limiter(Quota::per_minute(60).burst(10)),
@@ -43,7 +43,7 @@ fn one_limit_that_stands_twice_in_a_set_is_asked_for_the_sum() {
 }
 
 #[test]
-fn a_cost_that_never_fits_fails_the_set_at_once() {
+fn trap_cost_above_burst_waits_for_ever() {
     let (small, large) = (limiter(Quota::per_second(1).burst(5)), limiter(Quota::per_hour(1)));
     assert!(large.check("key").is_allowed());
     for cost in [6, 1_844_674_409, u64::MAX] {

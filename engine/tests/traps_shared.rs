@@ -29,7 +29,7 @@ fn together(act: impl Fn(usize) -> u64 + Sync) -> u64 {
 
 /// Looking and charging in two steps admits once for each thread that looked.
 #[test]
-fn check_then_update_is_one_step() {
+fn trap_check_then_update() {
     const BURST: u64 = 2_000_000;
     for round in 0..3_u64 {
         let limiter = limiter(Quota::per_hour(BURST));
@@ -43,7 +43,7 @@ fn check_then_update_is_one_step() {
 
 /// State in two words that are updated apart denies what fits, or never recovers.
 #[test]
-fn what_fits_is_never_denied_spuriously() {
+fn trap_two_words_updated_apart() {
     const EACH: u64 = 200_000;
     for round in 0..3_u64 {
         let limiter = limiter(Quota::per_hour(EACH * THREADS as u64));
@@ -59,7 +59,7 @@ fn what_fits_is_never_denied_spuriously() {
 /// A compare-and-swap that gives up after so many tries turns contention into an error or a denial.
 /// Here every check of every thread goes for the same word, charges and gives back.
 #[test]
-fn contention_is_never_an_error() {
+fn trap_cas_retries_run_out() {
     const EACH: u64 = 500_000;
     let limiter = limiter(Quota::per_hour(THREADS as u64));
     let denied = together(|_| {
@@ -77,7 +77,7 @@ fn contention_is_never_an_error() {
 
 /// A key that is too long to be kept is limited all the same, and not together with its like.
 #[test]
-fn an_over_long_key_is_limited_like_any_other() {
+fn trap_over_long_key_silently_unlimited() {
     const LONG: usize = 1 << 20;
     let limiter = limiter(Quota::per_hour(2));
     let keys: Vec<_> = ["a", "b"].map(|end| "x".repeat(LONG) + end).to_vec();
@@ -95,7 +95,7 @@ fn an_over_long_key_is_limited_like_any_other() {
 /// Keys that come once each are live or were evicted: none is kept elsewhere. That they allocate nothing is shown in
 /// `allocation.rs`.
 #[test]
-fn a_spray_of_keys_grows_nothing() {
+fn trap_unbounded_map_under_key_spray() {
     let limiter = limiter(Quota::per_hour(5));
     let capacity = limiter.capacity() as u64;
     for key in 0..capacity * 10 {

@@ -39,7 +39,7 @@ macro_rules! each_rule {
 }
 
 #[test]
-fn cost_does_not_wrap_the_count() {
+fn trap_cost_times_interval_wraps() {
     fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
         for cost in [6, 1 << 18, 1 << 36, u64::MAX - 4, u64::MAX] {
             assert_eq!(limiter.check_n("key", cost).retry_after(), None, "{cost}");
@@ -70,7 +70,7 @@ fn charges_saturate_in_their_field() {
 }
 
 #[test]
-fn time_that_runs_backwards_mints_nothing() {
+fn trap_time_runs_backwards() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         clock.set(at(SECOND * 610));
         assert_eq!(admitted(&limiter, 10), 5);
@@ -85,7 +85,7 @@ fn time_that_runs_backwards_mints_nothing() {
 }
 
 #[test]
-fn a_clock_that_leaps_forward_saturates() {
+fn trap_clock_leaps_forward_584_years() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         clock.set(Timestamp::from_nanos(u64::MAX));
         assert_eq!(admitted(&limiter, 10), 5);
@@ -96,7 +96,7 @@ fn a_clock_that_leaps_forward_saturates() {
 }
 
 #[test]
-fn ten_years_of_uptime_change_nothing() {
+fn trap_clock_leaps_forward_10_years() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         for uptime in [1, 10] {
             clock.set(at(years(uptime)));
@@ -109,7 +109,7 @@ fn ten_years_of_uptime_change_nothing() {
 }
 
 #[test]
-fn fifty_years_of_uptime_mint_nothing() {
+fn trap_clock_leaps_forward_50_years() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         clock.set(at(years(50)));
         assert_eq!(admitted(&limiter, 10), 5);
@@ -122,7 +122,7 @@ fn fifty_years_of_uptime_mint_nothing() {
 }
 
 #[test]
-fn the_limit_is_not_off_by_one() {
+fn trap_off_by_one_between_tolerance_and_burst() {
     fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
         assert!(!limiter.check_n("all and one", 6).is_allowed());
         assert!(limiter.check_n("all", 5).is_allowed());
@@ -135,7 +135,7 @@ fn the_limit_is_not_off_by_one() {
 }
 
 #[test]
-fn idle_is_exactly_fresh() {
+fn trap_idle_differs_from_fresh() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         clock.set(at(SECOND * 45));
         assert_eq!(admitted(&limiter, 10), 5);
@@ -150,7 +150,7 @@ fn idle_is_exactly_fresh() {
 }
 
 #[test]
-fn a_key_seen_at_the_clocks_origin_is_not_a_fresh_one() {
+fn trap_0_as_fresh_sentinel() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         clock.set(Timestamp::ORIGIN);
         assert_eq!(admitted(&limiter, 10), 5);
@@ -160,7 +160,7 @@ fn a_key_seen_at_the_clocks_origin_is_not_a_fresh_one() {
 }
 
 #[test]
-fn a_cost_above_the_limit_is_told_at_once_and_charges_nothing() {
+fn trap_cost_above_burst_waits_for_ever() {
     fn test<R: Rule>((limiter, _): (Manual<R>, ManualClock)) {
         let never = limiter.check_n("key", 6);
         assert!(!never.is_allowed() && never.retry_after().is_none());
@@ -170,7 +170,7 @@ fn a_cost_above_the_limit_is_told_at_once_and_charges_nothing() {
 }
 
 #[test]
-fn a_limit_of_zero_blocks() {
+fn trap_rate_0_burst_0_period_0() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         for _ in 0..3 {
             assert_eq!(limiter.check("key").retry_after(), None);
@@ -237,7 +237,7 @@ fn another_burst_keeps_the_limit_of_a_strict_quota() {
 }
 
 #[test]
-fn a_limit_is_truncated_nowhere() {
+fn trap_as_u32_truncation() {
     // The highest limit of each length, as the documentation says.
     let (minute, hour, day) = (SECOND * 60, SECOND * 3_600, SECOND * 86_400);
     let highest = [(SECOND, 30, 15), (minute, 36, 18), (hour, 42, 21), (day, 47, 23)];
@@ -272,7 +272,7 @@ fn a_limit_is_truncated_nowhere() {
 }
 
 #[test]
-fn retry_after_is_never_cut_to_nothing() {
+fn trap_retry_after_truncated_to_0_s() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         assert_eq!(admitted(&limiter, 9), 5);
         for _ in 0..20 {
@@ -292,7 +292,7 @@ fn retry_after_is_never_cut_to_nothing() {
 /// Under the default policy the key with the smallest count of a window gives way, not the one that
 /// happens to come first.
 #[test]
-fn an_exhausted_key_is_not_forgotten_for_a_spray_of_others() {
+fn trap_eviction_forgets_a_limited_key() {
     let clock = ManualClock::new();
     let builder = Limiter::builder(FixedWindow::per_minute(100)).capacity(1);
     let limiter = builder.clock(clock.clone()).overflow_policy(OverflowPolicy::EvictLeastDebt);
@@ -310,7 +310,7 @@ fn an_exhausted_key_is_not_forgotten_for_a_spray_of_others() {
 
 /// Threads that check one key at one time take exactly the limit, and count it once.
 #[test]
-fn two_threads_take_the_limit_once() {
+fn trap_check_then_update() {
     fn test<R: Rule>((limiter, clock): (Manual<R>, ManualClock)) {
         const THREADS: usize = 4;
         for round in 0..200 {

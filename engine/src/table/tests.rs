@@ -295,7 +295,7 @@ fn slots_that_change_hands_lose_and_invent_nothing() {
 /// A limiter that cleans its whole map up inside a request stalls that request. Here the table is full of
 /// keys that have expired, and after that of live ones: a check costs a bounded number of steps.
 #[test]
-fn no_check_sweeps_the_table() {
+fn trap_whole_map_cleanup_inside_a_request() {
     const STEPS_BOUND: u64 = 1_000;
     let table = Table::with_lines(1_024, Tat).unwrap();
     // Newcomers of their own in a table that is vacant and in one that is full.
