@@ -53,6 +53,8 @@ pub const MAX_CONCURRENCY: u64 = (1 << 31) - 1;
 ///   takes a short lock.
 /// * What the holder of a permit did is visible to who is granted the same units later.
 ///
+/// There is no snapshot: it holds who is under way, and nobody survives the process.
+///
 /// # When to use it
 /// When what is scarce is room and not rate: connections, memory, workers of a service whose calls take long or
 /// vary. It adapts to how fast calls end; it says nothing about calls a second.

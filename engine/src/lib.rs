@@ -60,7 +60,7 @@
 //! | [`check_at`](Limiter::check_at) | at a time of the caller's: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
 //! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; for limiters with a `LiveQuota`, and of a `Single` |
-//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used, under a [hasher](LimiterBuilder::hasher) whose seed is kept; [`Snapshot`] says what a downtime does |
+//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep over a restart what every key has used, under a [hasher](LimiterBuilder::hasher) whose seed is kept, or a limiter without keys, but for [`Concurrency`]; [`Snapshot`] says what a downtime does |
 //!
 //! When the limiter is built, one can also ask for:
 //!

@@ -5,7 +5,9 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one compare-and-swap | - | `queue-reservation-stored` |
+//! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one atomic step | - | `queue-reservation-stored` |
+
+mod restore;
 
 use alloc::sync::Arc;
 use core::time::Duration;
@@ -37,7 +39,7 @@ use crate::table::Update;
 ///   [`Queue::max_waiters`]: who would, or asks for more than the burst, is denied at once.
 /// * Lock-free, and no memory but the queue's own: a waiter is nothing but its start.
 ///
-/// Not saved by snapshots: a restart begins with nothing counted.
+/// [`Queue::snapshot`] keeps the line over a restart.
 ///
 /// # When to use it
 /// To keep within the limit of a service that is called, by calling later instead of not at all; calls that can not wait

@@ -3,10 +3,15 @@
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::{Clock, ManualClock, Queue, Quota, QuotaError, Timestamp, Wait};
+use tidegate_engine::{
+    Clock, FixedWindow, ManualClock, Queue, Quota, QuotaError, RestoreError, Single, Snapshot,
+    SnapshotKind, Timestamp, Wait,
+};
 
 mod waiting;
-use waiting::line::{agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota};
+use waiting::line::{
+    Operation, Step, agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota,
+};
 use waiting::{ManualTimer, Task};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -30,6 +35,111 @@ proptest! {
         let (queue, timer) = queue(quota);
         starts_keep_the_quota(&quota, &timer.clock, steps, |cost, wait| queue.enqueue(cost, wait))?;
     }
+
+    /// Through bytes, onto another clock, after any downtime: every wait and every denial is that of a queue that never stopped,
+    /// whose starts are the oracle's.
+    #[test]
+    fn a_restored_line_moves_as_if_it_had_never_stopped(
+        quota in whole_quota(),
+        (before, after) in (steps(), steps()),
+        other in prop_oneof![Just(0), 0_u64..1 << 50],
+        down in prop_oneof![Just(0_u64), 0_u64..5_000_000_000],
+    ) {
+        let (queue, timer) = queue(quota);
+        for step in before {
+            let _ = join(&queue, &timer.clock, quota, step);
+        }
+        let bytes = queue.snapshot().to_bytes();
+        let (restored, restored_timer) = self::queue(quota);
+        restored_timer.clock.set(Timestamp::from_nanos(other));
+        let down = Duration::from_nanos(down);
+        let counts = restored.restore(Snapshot::from_bytes(&bytes).unwrap(), down).unwrap();
+        timer.advance(down);
+        prop_assert_eq!(counts.raised, u64::from(!queue.peek().reset_after().is_zero()));
+        prop_assert_eq!(restored.peek(), queue.peek());
+        for step in after {
+            let expected = join(&queue, &timer.clock, quota, step);
+            prop_assert_eq!(join(&restored, &restored_timer.clock, quota, step), expected);
+        }
+    }
+
+    /// Of any quota, to within one unit of time, and under another one: the line is as long as it was.
+    #[test]
+    fn a_restored_line_is_as_long_as_it_was(
+        (quota, other) in (any_quota(), any_quota()),
+        steps in steps(),
+        down in 0_u64..5_000_000_000,
+    ) {
+        let (queue, timer) = queue(quota);
+        for step in steps {
+            let _ = join(&queue, &timer.clock, quota, step);
+        }
+        let down = Duration::from_nanos(down);
+        let expected = queue.peek().reset_after().saturating_sub(down);
+        for quota in [quota, other] {
+            let (restored, _) = self::queue(quota);
+            let _ = restored.restore(queue.snapshot(), down).unwrap();
+            let found = restored.peek().reset_after();
+            prop_assert!(found.abs_diff(expected) <= Duration::from_nanos(2), "{found:?} {expected:?}");
+        }
+    }
+}
+
+/// What a call that keeps its place is told: its wait, or the denial.
+fn join(
+    queue: &Queue<ManualClock>,
+    clock: &ManualClock,
+    quota: Quota,
+    (thirds, nanos, operation): Step,
+) -> Result<Duration, Option<Duration>> {
+    let interval = (quota.period().as_nanos() / u128::from(quota.count())) as u64;
+    clock.advance(Duration::from_nanos(thirds * interval / 3 + nanos));
+    let Operation::Join(cost, intervals, nanos) = operation else { return Err(None) };
+    let patience = Duration::from_nanos(intervals * interval + nanos);
+    let turn = queue.enqueue(cost, patience).map_err(|denied| denied.retry_after())?;
+    let wait = turn.wait();
+    let _ = turn.keep();
+    Ok(wait)
+}
+
+#[test]
+fn restoring_makes_a_line_longer_or_leaves_it() {
+    let quota = Quota::per_second(1).burst(1);
+    let (longer, _) = queue(quota);
+    for _ in 0..4 {
+        let _ = longer.enqueue(1, 60 * SECOND).unwrap().keep();
+    }
+    let (queue, _) = queue(quota);
+    let _ = queue.enqueue(1, SECOND).unwrap().keep();
+    let before = queue.enqueue(1, 60 * SECOND).unwrap();
+    let start = before.start();
+    let restored = [(); 2].map(|()| queue.restore(longer.snapshot(), SECOND).unwrap());
+    assert_eq!(restored.map(|restored| (restored.raised, restored.unchanged)), [(1, 0), (0, 1)]);
+    assert_eq!((queue.peek().reset_after(), before.start()), (3 * SECOND, start));
+    assert!(!before.cancel(), "the restored line stands behind it");
+    let after = queue.enqueue(1, 60 * SECOND).unwrap();
+    assert_eq!(after.wait(), 3 * SECOND);
+    assert!(after.cancel());
+    assert_eq!(queue.peek().reset_after(), 3 * SECOND);
+    assert_eq!(longer.restore(queue.snapshot(), Duration::ZERO).unwrap().unchanged, 1);
+    assert_eq!(longer.peek().reset_after(), 4 * SECOND);
+}
+
+/// A line is debt, which a limiter under a quota saves as well, and nothing else does.
+#[test]
+fn a_queue_takes_debts_only() {
+    let quota = Quota::per_second(1).burst(4);
+    let (queue, timer) = queue(quota);
+    let single = Single::builder(quota).clock(timer.clock.clone()).build().unwrap();
+    assert!(single.check_n(3).is_allowed());
+    assert_eq!(queue.restore(single.snapshot(), SECOND).unwrap().raised, 1);
+    assert_eq!(queue.peek().reset_after(), 2 * SECOND);
+    assert_eq!(queue.snapshot().kind(), SnapshotKind::Debts);
+    let windows = FixedWindow::per_minute(9);
+    let windows = Single::builder(windows).clock(timer.clock.clone()).build().unwrap();
+    let refused = Err(RestoreError::OtherKind(windows.snapshot().kind()));
+    assert_eq!(queue.restore(windows.snapshot(), SECOND), refused);
+    assert_eq!(queue.peek().reset_after(), 2 * SECOND);
 }
 
 #[test]

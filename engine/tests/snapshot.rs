@@ -53,6 +53,8 @@ fn kinds() -> impl Strategy<Value = SnapshotKind> {
             SnapshotKind::CalendarHours,
             SnapshotKind::CalendarDays,
             SnapshotKind::CalendarMonths,
+            SnapshotKind::SubWindows { window: length, count: 60 },
+            SnapshotKind::SlidingLogs(length),
         ])
     })
 }
@@ -64,6 +66,9 @@ fn state(kind: SnapshotKind, [first, current, previous]: [u64; 3]) -> SavedState
         SnapshotKind::Debts => SavedState::Debt(left),
         SnapshotKind::FixedWindows(_) => SavedState::Window { left, current, previous: 0 },
         SnapshotKind::SlidingWindows(_) => SavedState::Window { left, current, previous },
+        SnapshotKind::SubWindows { .. } | SnapshotKind::SlidingLogs(_) => {
+            SavedState::Units { left, units: current }
+        }
         _ => SavedState::Period { ends: first.cast_signed(), count: current },
     }
 }
@@ -190,8 +195,9 @@ proptest! {
         let bytes = Snapshot::new(fingerprint, kind, keys.clone()).to_bytes();
         let (window, entry) = match kind {
             SnapshotKind::Debts => (0, 16),
-            SnapshotKind::FixedWindows(_) => (8, 24),
+            SnapshotKind::FixedWindows(_) | SnapshotKind::SlidingLogs(_) => (8, 24),
             SnapshotKind::SlidingWindows(_) => (8, 32),
+            SnapshotKind::SubWindows { .. } => (16, 24),
             _ => (0, 24),
         };
         prop_assert_eq!(bytes.len(), HEADER + window + entry * keys.len() + TRAILER);
@@ -228,7 +234,7 @@ proptest! {
 #[test]
 fn the_byte_form_is_what_it_was() {
     let length = Duration::from_nanos(0x7f);
-    let kinds: [(_, u8, &[u64]); 7] = [
+    let kinds: [(_, u8, &[u64]); 9] = [
         (SnapshotKind::Debts, 1, &[0x0102_0304, 0x0a0b, 1]),
         (SnapshotKind::FixedWindows(length), 2, &[0x7f, 0x0102_0304, 0x0a0b, 0x0c, 1]),
         (SnapshotKind::SlidingWindows(length), 3, &[0x7f, 0x0102_0304, 0x0a0b, 0x0c, 0x0d, 1]),
@@ -236,6 +242,12 @@ fn the_byte_form_is_what_it_was() {
         (SnapshotKind::CalendarHours, 5, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
         (SnapshotKind::CalendarDays, 6, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
         (SnapshotKind::CalendarMonths, 7, &[0x0102_0304, 0x0a0b, 0x0c, 1]),
+        (
+            SnapshotKind::SubWindows { window: length, count: 0x3c },
+            8,
+            &[0x7f, 0x3c, 0x0102_0304, 0x0a0b, 0x0c, 1],
+        ),
+        (SnapshotKind::SlidingLogs(length), 9, &[0x7f, 0x0102_0304, 0x0a0b, 0x0c, 1]),
     ];
     for (kind, code, words) in kinds {
         let key = KeyHash::from_bits(0x0102_0304);
@@ -270,9 +282,11 @@ fn errors_say_what_is_wrong() {
     };
     assert_eq!(with(0, b'T'), SnapshotError::NotASnapshot);
     assert_eq!(with(8, 2), SnapshotError::UnknownVersion(SNAPSHOT_VERSION + 1));
-    assert_eq!(with(12, 8), SnapshotError::UnknownKind(8));
+    assert_eq!(with(12, 10), SnapshotError::UnknownKind(10));
     assert_eq!(with(12, 0), SnapshotError::UnknownKind(0));
     assert_eq!(with(12, 2), SnapshotError::Truncated);
+    assert_eq!(with(12, 8), SnapshotError::Truncated);
+    assert_eq!(with(12, 9), SnapshotError::Truncated);
     assert_eq!(with(12, 4), SnapshotError::Corrupt);
     assert_eq!(with(16, 9), SnapshotError::Corrupt);
     assert_eq!(with(24, 1), SnapshotError::Corrupt);

@@ -36,6 +36,11 @@
 //!
 //! A reset names the head as the *floor*, below which units have expired.
 //!
+//! # Units that are restored
+//! They are claimed and written as those of a check, in the order of their times, but whether or not others have expired. So
+//! of the units that count only the last `limit` do; `R` is above it, and no check asks for one before them. A claim of up to
+//! `limit` units leaves its first one, which is written, among these.
+//!
 //! # Orderings
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
@@ -55,6 +60,7 @@ use crate::decision::Decision;
 use crate::sync::{AtomicU64, Ordering};
 
 use super::CounterError;
+use super::restore::Charged;
 use super::sliding_log::MAX_LOG_UNITS;
 
 /// Expired units that a check passes one by one before it searches.
@@ -155,7 +161,7 @@ impl Log {
         }
         let mut backoff = Backoff::new();
         loop {
-            let head = self.front.head.load(Ordering::Acquire); // L1
+            let head = self.head();
             let Some(newest) = self.newest(head) else { continue };
             let first = self.first_unexpired(head, now);
             let free = self.limit - (head - first);
@@ -173,6 +179,43 @@ impl Log {
                 backoff = backoff.pause();
             }
         }
+    }
+
+    /// Lets `units` more count, up to the limit of them, as if admitted at `time` or with the newest unit if that is later.
+    pub(super) fn append(&self, units: u64, time: u64) {
+        let mut backoff = Backoff::new();
+        loop {
+            let head = self.head();
+            let Some(newest) = self.newest(head) else { continue };
+            if let Some(time) = self.claim(head, units, newest.max(time)) {
+                return self.write(head + 1, head + units, time);
+            }
+            backoff = backoff.pause();
+        }
+    }
+
+    /// The units that count at `now`, as of the call. One whose entry has been taken since is told as the later unit that is there.
+    pub(super) fn counted(&self, now: u64) -> impl Iterator<Item = Charged> + '_ {
+        let head = loop {
+            let head = self.head();
+            if self.newest(head).is_some() {
+                break head;
+            }
+        };
+        let mut units = self.first_unexpired(head, now)..head;
+        let mut next = units.next().map(|unit| self.content(unit) >> 1);
+        core::iter::from_fn(move || {
+            let mut charged = Charged { at: next.take()?, units: 1 };
+            for unit in units.by_ref() {
+                let at = self.content(unit) >> 1;
+                if at != charged.at {
+                    next = Some(at);
+                    break;
+                }
+                charged.units += 1;
+            }
+            Some(charged)
+        })
     }
 
     pub(super) fn reset(&self) {
@@ -303,6 +346,12 @@ impl Log {
     #[inline]
     fn expires_after(&self, unit: u64, now: u64) -> u64 {
         ((self.content(unit) >> 1) + self.window).saturating_sub(now)
+    }
+
+    /// The number of the next unit, with all entries below it.
+    #[inline]
+    fn head(&self) -> u64 {
+        self.front.head.load(Ordering::Acquire) // L1
     }
 
     /// A second look: whether the head has moved on, so that what was read may be of a later lap.

@@ -9,6 +9,7 @@ mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod parked;
 mod receipts;
+mod restore;
 mod ring;
 #[cfg(feature = "std")]
 mod sharded;

@@ -297,6 +297,21 @@ fn three_threads_fill_a_log_all_or_nothing() {
     });
 }
 
+/// Units that are restored though none has expired: a check is admitted before them or not at all, and they count from its
+/// time on if that is later.
+#[test]
+fn restored_units_of_the_log_meet_a_check() {
+    explore(None, || {
+        let world = Arc::new(log(2));
+        assert_eq!(admit(&world, 1, 1), 1);
+        let other = spawn(&world, |log| admit(log, 1, 6));
+        world.append(2, 5);
+        let until = 15 + other.join().unwrap();
+        assert_eq!(admit(&world, 1, until - 1), 0);
+        assert_eq!(admit(&world, 2, 16), 2);
+    });
+}
+
 /// A log that is reset while it is charged and helped.
 #[test]
 fn a_reset_of_the_log_meets_a_claim() {

@@ -115,6 +115,7 @@ fn a_give_back_is_made_or_not() {
     }
 }
 
+/// Of a check, and of units that are restored.
 #[test]
 fn a_claim_in_the_log_is_finished_by_others() {
     let world = || {
@@ -122,20 +123,20 @@ fn a_claim_in_the_log_is_finished_by_others() {
         assert!(log.check_at(1, 1).is_allowed());
         log
     };
-    stop_everywhere(
-        world,
-        |log| {
-            let _ = log.check_at(2, 5);
-        },
-        |log, number| {
+    let check = |log: &Log| {
+        let _ = log.check_at(2, 5);
+    };
+    let restore = |log: &Log| log.append(2, 5);
+    for claim in [check as fn(&Log), restore] {
+        stop_everywhere(world, claim, |log, number| {
             let others = admitted(|| log.check_at(1, 6));
             assert!(others == 2 || others == 0, "{number}");
             assert_eq!(admitted(|| log.check_at(1, 10)), 0, "{number}");
             assert_eq!(admitted(|| log.check_at(1, 11)), 1, "{number}");
             assert_eq!(admitted(|| log.check_at(1, 14)), 0, "{number}");
             assert_eq!(admitted(|| log.check_at(1, 16)), 2, "{number}");
-        },
-    );
+        });
+    }
 }
 
 /// The claim lies behind so many expired units that others search for the first that counts.

@@ -10,7 +10,6 @@ use crate::limit::{Limit, Receipt, Subject, sealed::Sealed};
 #[cfg(feature = "std")]
 use super::ShardedCounter;
 use super::SubWindowCounter;
-use super::span::Span;
 
 impl<C: Clock> Sealed for SubWindowCounter<C> {}
 
@@ -20,14 +19,14 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     }
 
     fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.window.look(cost, Span::instant(now.as_nanos()))
+        self.window.look(cost, self.window.instant(now))
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
-        let now = Span::instant(now.as_nanos());
+        let now = self.window.instant(now);
         match self.window.take(cost, cost, now) {
             Ok(taken) => {
                 let charged = Some(taken.usage.index);
@@ -64,7 +63,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
     }
 
     fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.shards.look(cost, Span::instant(now.as_nanos()))
+        self.shards.look(cost, self.shards.source.instant(now))
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
@@ -72,7 +71,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         let (seat, shard) = self.seat();
-        let now = Span::instant(now.as_nanos());
+        let now = self.shards.source.instant(now);
         let (decision, charged) = self.shards.take(shard, cost, now, || seat.move_on());
         (decision, Receipt::new(charged))
     }

@@ -45,6 +45,8 @@
 //!
 //! R3 and R4 are in `cells.rs`.
 
+use alloc::vec::Vec;
+
 use crossbeam_utils::CachePadded;
 
 use crate::backoff::Backoff;
@@ -52,6 +54,7 @@ use crate::sync::{AtomicU64, Ordering};
 
 use super::CounterError;
 use super::cells::Cells;
+use super::restore::Charged;
 use super::span::{Span, Status, Word};
 
 /// The units of the last window, whatever the limit.
@@ -159,6 +162,16 @@ impl Ring {
             }
             if let Some(fits_after) = self.fits_after(head, usage, now, &fits) {
                 return (usage, fits_after);
+            }
+        }
+    }
+
+    /// The units that count at `now`, by their sub-windows, in order. O(N).
+    pub(super) fn counted(&self, now: u64) -> Vec<Charged> {
+        loop {
+            let head = self.span.unpack(self.front.head.load(Ordering::Acquire)); // R1
+            if let Some(counted) = self.counted_by(head, now) {
+                return counted;
             }
         }
     }
@@ -298,6 +311,23 @@ impl Ring {
             }
         }
         Some(self.span.expires_after(head.index, now))
+    }
+
+    /// The units that count at `now`, by what is left of them as their sub-windows expire; `None` when the head has moved on.
+    fn counted_by(&self, head: Word, now: u64) -> Option<Vec<Charged>> {
+        let usage = self.usage_at(head, now)?;
+        let (mut charged, mut returned) = (usage.charged, self.returned(usage.index)?);
+        let (mut units, mut counted) = (usage.units, Vec::new());
+        for at in self.span.oldest(usage.index)..head.index {
+            charged = charged.saturating_sub(self.cells.units_of(at)?);
+            returned = returned.saturating_sub(self.returns.units_of(at)?);
+            let left = self.less(charged, returned).min(units);
+            counted.push(Charged { at, units: units - left });
+            units = left;
+        }
+        counted.push(Charged { at: head.index, units });
+        counted.retain(|charged| charged.units > 0);
+        Some(counted)
     }
 
     /// Records the count of a sealed head; false when the head has moved on.

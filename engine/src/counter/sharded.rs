@@ -23,7 +23,7 @@ use crate::tsc::TscClock;
 use super::CounterError;
 use super::builder::ShardedCounterBuilder;
 use super::ring::Ring;
-use super::span::{Span, Word};
+use super::span::Word;
 use super::sub_window::SubWindows;
 
 /// The most shards of a [`ShardedCounter`].
@@ -51,7 +51,7 @@ pub const MAX_SHARDS: usize = 1024;
 /// * [`Decision::remaining`] of an admitted check says what is left of the block at least; that of a denied one
 ///   and of a peek counts the shards, one after the other.
 ///
-/// Not saved by snapshots: a restart begins with nothing counted.
+/// [`ShardedCounter::snapshot`] keeps over a restart what counts.
 ///
 /// # Cost
 /// 16 bytes for each of N + 1 sub-windows, 128 bytes a shard, and on x86-64 640 bytes with the default clock. A check is O(1) while its shard has units, and one in
@@ -120,7 +120,7 @@ impl<C: Clock> ShardedCounter<C> {
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
         let (seat, shard) = self.seat();
-        self.shards.check(shard, cost, Span::instant(now.as_nanos()), || seat.move_on())
+        self.shards.check(shard, cost, self.shards.source.instant(now), || seat.move_on())
     }
 
     /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
@@ -186,7 +186,7 @@ impl<C: Clock> ShardedCounter<C> {
     }
 
     fn now(&self) -> u64 {
-        Span::instant(self.clock.now().as_nanos())
+        self.shards.source.instant(self.clock.now())
     }
 
     /// This thread's seat, and its shard.

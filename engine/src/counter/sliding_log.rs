@@ -41,7 +41,7 @@ const HORIZON: u64 = 1 << 62;
 /// close the gap the others would have to move while checks are decided by them. To ask several limits and a log,
 /// reserve the others, ask the log last, and commit: `LimitSet` shows it. Nothing is charged beyond the limit either.
 ///
-/// Not saved by snapshots: a restart begins with nothing counted.
+/// [`SlidingLog::snapshot`] keeps over a restart what counts.
 ///
 /// # Cost
 /// 8 bytes for each unit of the next power of two above the limit, so 8 to 16 bytes a unit of the limit. A check of one unit
@@ -63,7 +63,7 @@ const HORIZON: u64 = 1 << 62;
 /// ```
 #[derive(Debug)]
 pub struct SlidingLog<C = DefaultClock> {
-    log: Log,
+    pub(super) log: Log,
     clock: C,
 }
 
@@ -109,7 +109,7 @@ impl<C: Clock> SlidingLog<C> {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.log.check_at(cost, within(now))
+        self.log.check_at(cost, self.instant(now))
     }
 
     /// What a check would find, without charging anything.
@@ -150,12 +150,14 @@ impl<C: Clock> SlidingLog<C> {
     }
 
     #[inline]
-    fn now(&self) -> u64 {
-        within(self.clock.now())
+    pub(super) fn now(&self) -> u64 {
+        self.instant(self.clock.now())
     }
-}
 
-#[inline]
-fn within(now: Timestamp) -> u64 {
-    now.as_nanos().min(HORIZON)
+    /// A point in time on the scale of the log. It begins a window before the clock's, so that what was admitted before a
+    /// restart and still counts has a time.
+    #[inline]
+    pub(super) fn instant(&self, now: Timestamp) -> u64 {
+        now.as_nanos().min(HORIZON) + self.log.window()
+    }
 }

@@ -2,6 +2,8 @@
 
 use core::time::Duration;
 
+use crate::clock::Timestamp;
+
 use super::CounterError;
 
 /// Readings beyond this are taken for this one: 2^61 ns, 73 years. Nothing expires then.
@@ -10,13 +12,16 @@ const HORIZON: u64 = 1 << 61;
 /// Bits of a word that say in which state a head is.
 const STATUS_BITS: u32 = 2;
 
-/// How time is cut into sub-windows. They are numbered from 1; 0 names none.
+/// How time is cut into sub-windows. They are numbered from 1; 0 names none. Time begins a window before the clock's origin, so
+/// that what was charged before a restart and still counts has a sub-window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     /// Nanoseconds a sub-window.
     width: u64,
     /// Sub-windows a window.
     count: u64,
+    /// Nanoseconds a window: all sub-windows together.
+    window: u64,
     /// Bits of a word that count units.
     unit_bits: u32,
 }
@@ -45,9 +50,10 @@ impl Span {
     /// `count` sub-windows of `window` nanoseconds in all, or up to `count` nanoseconds more.
     pub(super) fn new(limit: u64, window: u64, count: u64) -> Result<Self, CounterError> {
         let width = window.div_ceil(count);
-        let last = HORIZON / width + 1;
+        let window = width * count;
+        let last = HORIZON / width + count + 1;
         let unit_bits = last.leading_zeros() - STATUS_BITS;
-        let span = Self { width, count, unit_bits };
+        let span = Self { width, count, window, unit_bits };
         let max = span.most_units();
         if limit > max { Err(CounterError::LimitTooHigh { max }) } else { Ok(span) }
     }
@@ -62,8 +68,19 @@ impl Span {
     }
 
     #[inline]
-    pub(super) fn instant(nanos: u64) -> u64 {
-        nanos.min(HORIZON)
+    pub(super) fn instant(self, now: Timestamp) -> u64 {
+        now.as_nanos().min(HORIZON) + self.window
+    }
+
+    /// The first sub-window whose units count for `left`, at least 1, from `now` on, or that of `now` if it is earlier:
+    /// a later one would expire others too early.
+    pub(super) fn index_lasting(self, left: u64, now: u64) -> u64 {
+        self.index((now.saturating_add(left) - 1 - self.window).min(now))
+    }
+
+    /// When a sub-window begins.
+    pub(super) fn begin(self, index: u64) -> u64 {
+        (index - 1) * self.width
     }
 
     /// The sub-window in which an instant lies.
@@ -87,17 +104,17 @@ impl Span {
     /// How long after `now` what was charged in `index` stops to count.
     #[inline]
     pub(super) fn expires_after(self, index: u64, now: u64) -> u64 {
-        ((index + self.count) * self.width).saturating_sub(now)
+        (index * self.width + self.window).saturating_sub(now)
     }
 
     /// All sub-windows together.
     pub(super) fn window(self) -> Duration {
-        Duration::from_nanos(self.count * self.width)
+        Duration::from_nanos(self.window)
     }
 
     /// The longest that a unit counts: from the begin of its sub-window.
     pub(super) fn longest(self) -> Duration {
-        Duration::from_nanos((self.count + 1) * self.width)
+        Duration::from_nanos(self.window + self.width)
     }
 
     #[inline]

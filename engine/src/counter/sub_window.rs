@@ -39,7 +39,7 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 ///
 /// `reset_after` runs to the end of the newest units that count or were given back since.
 ///
-/// Not saved by snapshots: a restart begins with nothing counted.
+/// [`SubWindowCounter::snapshot`] keeps over a restart what counts.
 ///
 /// # Cost
 /// 16 bytes for each of N + 1 sub-windows, and on x86-64 512 bytes with the default clock. A check is O(1), a denial and the first check of a sub-window O(N). Every check
@@ -100,7 +100,7 @@ impl<C: Clock> SubWindowCounter<C> {
     /// # Errors
     /// When the window is 0 or longer than [`MAX_COUNTER_WINDOW`](crate::MAX_COUNTER_WINDOW), the number of
     /// sub-windows is out of range, the memory is not to be had, or the limit is too high. It is at most `2^(62 - b) - 1`,
-    /// where `b` is the number of binary digits of `floor(2^61 / w) + 1`, and `w` the length of a sub-window in
+    /// where `b` is the number of binary digits of `floor(2^61 / w) + N + 1`, and `w` the length of a sub-window in
     /// nanoseconds, rounded up. That is from one to two units for each nanosecond of a sub-window: 16 777 215
     /// for 60 sub-windows of a second, of 16.7 million nanoseconds each.
     pub fn with_sub_windows(
@@ -131,7 +131,7 @@ impl<C: Clock> SubWindowCounter<C> {
     #[inline]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn check_at(&self, cost: u64, now: Timestamp) -> Decision {
-        self.window.check(cost, Span::instant(now.as_nanos()))
+        self.window.check(cost, self.window.instant(now))
     }
 
     /// What a check would find, without charging anything: denied where even a cost of 1 has to wait for debt beyond
@@ -146,12 +146,12 @@ impl<C: Clock> SubWindowCounter<C> {
     /// Units beyond the limit count like others, and saturate at the most a word can hold, which is at least
     /// the limit. The answer is that of a [`SubWindowCounter::peek`] straight after.
     pub fn charge(&self, cost: u64) -> Decision {
-        self.window.charge(cost, Span::instant(self.clock.now().as_nanos()))
+        self.window.charge(cost, self.window.instant(self.clock.now()))
     }
 
     /// Forgets what has been admitted. O(N) for the check that follows.
     pub fn reset(&self) {
-        self.window.ring.reset(Span::instant(self.clock.now().as_nanos()));
+        self.window.ring.reset(self.window.instant(self.clock.now()));
     }
 
     /// The units of a window.
@@ -209,6 +209,12 @@ impl SubWindows {
         Ok(Self { limit, ring: Ring::new(Span::new(limit, nanos, count)?, limit)? })
     }
 
+    /// A point in time on the scale of the ring.
+    #[inline]
+    pub(super) fn instant(&self, now: Timestamp) -> u64 {
+        self.ring.span().instant(now)
+    }
+
     #[inline]
     pub(super) fn check(&self, cost: u64, now: u64) -> Decision {
         if cost == 0 {
@@ -250,11 +256,16 @@ impl SubWindows {
     }
 
     pub(super) fn charge(&self, cost: u64, now: u64) -> Decision {
-        let most = self.ring.span().most_units();
         if cost > 0 {
-            self.ring.charge(now, |usage| Some(cost.min(most - usage.charged)));
+            self.add(cost, now);
         }
         self.peek(now)
+    }
+
+    /// Charges `cost` units as far as the word holds them.
+    pub(super) fn add(&self, cost: u64, now: u64) {
+        let most = self.ring.span().most_units();
+        self.ring.charge(now, |usage| Some(cost.min(most - usage.charged)));
     }
 
     #[inline]

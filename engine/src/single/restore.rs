@@ -5,13 +5,9 @@ use core::time::Duration;
 use crate::clock::Clock;
 use crate::observer::Observer;
 use crate::rule::{Algorithm as _, Rule, Saves as _};
-use crate::snapshot::{Fingerprint, RestoreError, Restored, SavedKey, Snapshot};
+use crate::snapshot::{RestoreError, Restored, SavedKey, Snapshot};
 
 use super::Single;
-use crate::keyless::KEY;
-
-/// Of snapshots without keys: nothing was hashed.
-const KEYLESS: Fingerprint = Fingerprint::from_bits(0);
 
 impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     /// What is held against the limiter as of this call: a snapshot of one key, or of none if there is
@@ -22,8 +18,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     pub fn snapshot(&self) -> Snapshot<Option<SavedKey>> {
         let now = self.warped(self.clock.now());
         let state = self.algorithm.save(self.value(), now);
-        let key = state.map(|state| SavedKey { key: KEY, state });
-        Snapshot::new(KEYLESS, self.algorithm.kind(), key)
+        Snapshot::keyless(self.algorithm.kind(), state.map(SavedKey::keyless))
     }
 
     /// Holds what a snapshot says against the limiter, `downtime` after it was taken, as
@@ -38,7 +33,7 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     ) -> Result<Restored, RestoreError> {
         let now = self.warped(self.clock.now());
         let mut restored = Restored::default();
-        for SavedKey { state, .. } in snapshot.keys_for(KEYLESS, self.algorithm.kind())? {
+        for SavedKey { state, .. } in snapshot.keyless_of(self.algorithm.kind())? {
             let told = self.algorithm.load(state, downtime, now);
             let raise = |told| {
                 let now = self.algorithm.instant(now);

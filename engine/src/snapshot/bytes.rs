@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! header   magic "tidesnap" (8) | version (4) | kind (4) | fingerprint (8)
-//! window   its length in nanoseconds (8), of kinds 2 and 3 only
+//! window   its length in nanoseconds (8), of kinds 2, 3, 8 and 9; its number of sub-windows (8), of kind 8
 //! entries  key (8) | state (8 to 24), as often as the count says
 //! trailer  count (8) | checksum (8)
 //! ```
@@ -13,6 +13,7 @@
 //! | 2 | fixed windows | nanoseconds left of the window, its count |
 //! | 3 | sliding windows | nanoseconds left of the window, its count, that of the one before |
 //! | 4, 5, 6, 7 | calendar minutes, hours, days, months | end of the period in seconds since 1970, signed; its count |
+//! | 8, 9 | sub-windows, sliding logs | nanoseconds for which units still count, their number |
 //!
 //! All integers are little-endian. The count stands behind the entries, so that they can be written
 //! as they are read. The checksum is FNV-1a with 64 bits over all
@@ -65,8 +66,8 @@ impl Iterator for SavedKeys<'_> {
 impl ExactSizeIterator for SavedKeys<'_> {}
 
 impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
-    /// The snapshot as bytes: 40, and for each key 16 of debts, 24 of fixed and calendar windows, 32 of sliding
-    /// windows; 8 more for a window's length. A duration of more than 2^64 ns is written as that.
+    /// The snapshot as bytes: 40, and for each key 16 of debts, 32 of sliding windows, 24 of others; 8 more for a window's
+    /// length, and for its number of sub-windows. A duration of more than 2^64 ns is written as that.
     /// The form is stable: [`SNAPSHOT_VERSION`] changes when it does. O(capacity).
     pub fn to_bytes(self) -> Vec<u8> {
         let mut bytes = Vec::new();
@@ -99,8 +100,8 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
         put(&SNAPSHOT_VERSION.to_le_bytes())?;
         put(&code(self.kind).to_le_bytes())?;
         put(&self.fingerprint.to_bits().to_le_bytes())?;
-        if let Some(length) = window(self.kind) {
-            put(&nanos(length).to_le_bytes())?;
+        for word in window(self.kind).into_iter().flatten() {
+            put(&word.to_le_bytes())?;
         }
         let kind = self.kind;
         for SavedKey { key, state } in self {
@@ -163,14 +164,17 @@ const fn code(kind: SnapshotKind) -> u32 {
         SnapshotKind::CalendarHours => 5,
         SnapshotKind::CalendarDays => 6,
         SnapshotKind::CalendarMonths => 7,
+        SnapshotKind::SubWindows { .. } => 8,
+        SnapshotKind::SlidingLogs(_) => 9,
     }
 }
 
-/// The kind with this code, and the bytes behind the length of its window.
+/// The kind with this code, and the bytes behind what tells its window.
 fn kind_of(code: u32, bytes: &[u8]) -> Result<(SnapshotKind, &[u8]), SnapshotError> {
+    let first = |bytes: &[u8]| word(bytes, 0).ok_or(SnapshotError::Truncated);
     let with = |kind: fn(Duration) -> SnapshotKind| {
-        let (length, rest) = bytes.split_first_chunk().ok_or(SnapshotError::Truncated)?;
-        Ok((kind(Duration::from_nanos(u64::from_le_bytes(*length))), rest))
+        let length = Duration::from_nanos(first(bytes)?);
+        Ok((kind(length), &bytes[WORD_BYTES..]))
     };
     let kind = match code {
         1 => SnapshotKind::Debts,
@@ -180,15 +184,25 @@ fn kind_of(code: u32, bytes: &[u8]) -> Result<(SnapshotKind, &[u8]), SnapshotErr
         5 => SnapshotKind::CalendarHours,
         6 => SnapshotKind::CalendarDays,
         7 => SnapshotKind::CalendarMonths,
+        8 => {
+            let window = Duration::from_nanos(first(bytes)?);
+            let count = first(&bytes[WORD_BYTES..])?;
+            return Ok((SnapshotKind::SubWindows { window, count }, &bytes[2 * WORD_BYTES..]));
+        }
+        9 => return with(SnapshotKind::SlidingLogs),
         unknown => return Err(SnapshotError::UnknownKind(unknown)),
     };
     Ok((kind, bytes))
 }
 
-const fn window(kind: SnapshotKind) -> Option<Duration> {
+/// The words between header and entries.
+fn window(kind: SnapshotKind) -> [Option<u64>; 2] {
     match kind {
-        SnapshotKind::FixedWindows(length) | SnapshotKind::SlidingWindows(length) => Some(length),
-        _ => None,
+        SnapshotKind::FixedWindows(length)
+        | SnapshotKind::SlidingWindows(length)
+        | SnapshotKind::SlidingLogs(length) => [Some(nanos(length)), None],
+        SnapshotKind::SubWindows { window, count } => [Some(nanos(window)), Some(count)],
+        _ => [None; 2],
     }
 }
 
@@ -216,6 +230,10 @@ fn words(kind: SnapshotKind, state: SavedState) -> Option<[u64; 3]> {
             | SnapshotKind::CalendarMonths,
             SavedState::Period { ends, count },
         ) => Some([ends.cast_unsigned(), count, 0]),
+        (
+            SnapshotKind::SubWindows { .. } | SnapshotKind::SlidingLogs(_),
+            SavedState::Units { left, units },
+        ) => Some([nanos(left), units, 0]),
         _ => None,
     }
 }
@@ -233,6 +251,9 @@ fn state(kind: SnapshotKind, entry: &[u8]) -> Option<SavedState> {
         SnapshotKind::SlidingWindows(_) => {
             let previous = word(entry, 3 * WORD_BYTES)?;
             SavedState::Window { left, current: counted()?, previous }
+        }
+        SnapshotKind::SubWindows { .. } | SnapshotKind::SlidingLogs(_) => {
+            SavedState::Units { left, units: counted()? }
         }
         _ => SavedState::Period { ends: first.cast_signed(), count: counted()? },
     })

@@ -6,6 +6,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::key::{KeyHash, KeyHasher};
+use crate::keyless::KEY;
 use crate::table::Update;
 
 pub use bytes::{SNAPSHOT_VERSION, SavedKeys, SnapshotError};
@@ -16,6 +17,9 @@ pub use bytes::{SNAPSHOT_VERSION, SavedKeys, SnapshotError};
 pub struct Fingerprint(u64);
 
 impl Fingerprint {
+    /// Of snapshots without keys: nothing was hashed.
+    const KEYLESS: Self = Self(0);
+
     /// The fingerprint with these bits, as [`Fingerprint::to_bits`] gave them.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
@@ -79,13 +83,28 @@ pub enum SavedState {
         /// Units counted in the period.
         count: u64,
     },
+    /// Of [`SnapshotKind::SubWindows`] and [`SnapshotKind::SlidingLogs`]: some of the units that count. The one key that there is
+    /// has as many states as its units have times to expire at.
+    Units {
+        /// How long they still count.
+        left: Duration,
+        /// How many they are.
+        units: u64,
+    },
+}
+
+impl SavedKey {
+    /// A state of a limiter without keys.
+    pub(crate) fn keyless(state: SavedState) -> Self {
+        Self { key: KEY, state }
+    }
 }
 
 /// What the states of a [`Snapshot`] are states of: a snapshot is restored under rules of its own kind only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SnapshotKind {
-    /// Debts of a [`Quota`](crate::Quota) or a `LiveQuota`, whatever its rate and burst.
+    /// Debts of a [`Quota`](crate::Quota) or a `LiveQuota`, whatever its rate and burst, also of a [`Queue`](crate::Queue).
     Debts,
     /// Counts of a [`FixedWindow`](crate::FixedWindow) of this length, whatever its limit.
     FixedWindows(Duration),
@@ -99,6 +118,16 @@ pub enum SnapshotKind {
     CalendarDays,
     /// Counts of [`CalendarWindow::per_month`](crate::CalendarWindow::per_month), whatever its limit.
     CalendarMonths,
+    /// Units of a [`SubWindowCounter`](crate::SubWindowCounter) or a `ShardedCounter` of this window in so many
+    /// sub-windows, whatever its limit.
+    SubWindows {
+        /// The length of the window, as it is enforced.
+        window: Duration,
+        /// Into how many parts it is divided.
+        count: u64,
+    },
+    /// Units of a [`SlidingLog`](crate::SlidingLog) of this window, whatever its limit.
+    SlidingLogs(Duration),
 }
 
 /// Keys with what is held against them as of one moment, and under which hasher their [`KeyHash`]es were made.
@@ -108,8 +137,9 @@ pub enum SnapshotKind {
 /// so it takes no memory of its own.
 ///
 /// * [`Limiter::snapshot`](crate::Limiter::snapshot) makes one, [`Limiter::restore`](crate::Limiter::restore)
-///   takes one; [`Single::snapshot`](crate::Single::snapshot) and [`Single::restore`](crate::Single::restore) are
-///   those of a limiter without keys.
+///   takes one; those of [`Single`](crate::Single::snapshot), [`Queue`](crate::Queue::snapshot),
+///   [`SubWindowCounter`](crate::SubWindowCounter::snapshot), `ShardedCounter` and [`SlidingLog`](crate::SlidingLog::snapshot)
+///   do without keys.
 /// * [`Snapshot::to_bytes`] and [`Snapshot::from_bytes`] are the stable form for a file. For
 ///   another form, keep [`Snapshot::fingerprint`], [`Snapshot::kind`] and the keys, and come back with
 ///   [`Snapshot::new`].
@@ -136,9 +166,15 @@ pub enum SnapshotKind {
 ///   or the one before it, as after a clock that was ahead; in any other period it is over. The
 ///   downtime is left out of account. Where the offset from UTC is another one, a count is held to the end of
 ///   the period that its own ends in.
+/// * **Units of sub-windows** are over with the first sub-window of the new counter that ends no earlier than theirs, so up to
+///   one later than without the restart; at the latest with those that are charged when they are restored. Each counts for a
+///   window at least from its admission, so what the counter guarantees holds across any downtime that is not told too long.
+/// * **Units of a log** count for the rest of their window, to the nanosecond: every decision is as if there had been no
+///   downtime.
 ///
 /// Where a running limiter holds something against a key already, both are held until the later of the
-/// two windows is over, and of each count the larger.
+/// two windows is over, and of each count the larger. Counters and logs take as many units as they lack, so that at no time
+/// fewer count than in either; these count from their newest unit on where they would have begun earlier.
 ///
 /// # Edge cases
 /// Across a downtime of at least `d`, what a rule that counts in windows guarantees holds for every key; across a shorter one
@@ -181,6 +217,11 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
         Self { fingerprint, kind, keys }
     }
 
+    /// A snapshot of a limiter without keys.
+    pub(crate) fn keyless(kind: SnapshotKind, states: I) -> Self {
+        Self::new(Fingerprint::KEYLESS, kind, states)
+    }
+
     /// Under which hasher the keys were hashed.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
@@ -191,6 +232,11 @@ impl<I: IntoIterator<Item = SavedKey>> Snapshot<I> {
     #[must_use]
     pub fn kind(&self) -> SnapshotKind {
         self.kind
+    }
+
+    /// The states, for a limiter without keys whose states are of this kind.
+    pub(crate) fn keyless_of(self, kind: SnapshotKind) -> Result<I, RestoreError> {
+        self.keys_for(Fingerprint::KEYLESS, kind)
     }
 
     /// The keys, for a limiter with this hasher and states of this kind.
