@@ -7,8 +7,9 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_engine::{
-    CalendarWindow, FixedWindow, KeyHasher, Limiter, ManualClock, Quota, Rule, SavedKeys,
-    SavedState, SlidingWindow, Snapshot,
+    CalendarWindow, Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Queue, Quota,
+    RestoreError, Restored, Rule, SavedKey, SavedKeys, SavedState, ShardedCounter, SlidingLog,
+    SlidingWindow, Snapshot, SubWindowCounter,
 };
 use tidegate_fuzz::memory;
 
@@ -30,6 +31,9 @@ enum Of {
     Fixed,
     Sliding,
     Calendar,
+    Queue,
+    SubWindows,
+    Log,
 }
 
 impl Of {
@@ -40,6 +44,9 @@ impl Of {
             Self::Fixed => limiter(FIXED).snapshot().to_bytes(),
             Self::Sliding => limiter(SLIDING).snapshot().to_bytes(),
             Self::Calendar => limiter(CALENDAR).snapshot().to_bytes(),
+            Self::Queue => queue().snapshot().to_bytes(),
+            Self::SubWindows => sub_windows().snapshot().to_bytes(),
+            Self::Log => log().snapshot().to_bytes(),
         };
         empty.truncate(empty.len() - TRAILER);
         empty
@@ -48,8 +55,8 @@ impl Of {
     /// Words of 8 bytes in an entry.
     fn words(self) -> usize {
         match self {
-            Self::Quota => 2,
-            Self::Fixed | Self::Calendar => 3,
+            Self::Quota | Self::Queue => 2,
+            Self::Fixed | Self::Calendar | Self::SubWindows | Self::Log => 3,
             Self::Sliding => 4,
         }
     }
@@ -59,6 +66,9 @@ const QUOTA: Quota = Quota::per_hour(3);
 const FIXED: FixedWindow = FixedWindow::per_hour(3);
 const SLIDING: SlidingWindow = SlidingWindow::per_hour(3);
 const CALENDAR: CalendarWindow = CalendarWindow::per_month(3);
+
+/// Of the limits without keys.
+const WINDOW: Duration = Duration::from_hours(1);
 
 /// Bytes behind the entries, and of the checksum among them.
 const TRAILER: usize = 16;
@@ -100,7 +110,78 @@ fuzz_target!(|input: Input| {
     restored(FIXED, &snapshot, down);
     restored(SLIDING, &snapshot, down);
     restored(CALENDAR, &snapshot, down);
+
+    let (queue, counter, sharded, log) = (queue(), sub_windows(), sharded(), log());
+    restored_in(
+        &snapshot,
+        |saved| queue.restore(saved, down),
+        || queue.snapshot(),
+        || queue.peek(),
+    );
+    let waits = queue.peek().reset_after();
+    assert!(waits <= longest + ROUNDING, "{waits:?} beyond {longest:?}");
+    restored_in(
+        &snapshot,
+        |saved| counter.restore(saved, down),
+        || counter.snapshot(),
+        || counter.peek(),
+    );
+    restored_in(
+        &snapshot,
+        |saved| sharded.restore(saved, down),
+        || sharded.snapshot(),
+        || sharded.peek(),
+    );
+    restored_in(&snapshot, |saved| log.restore(saved, down), || log.snapshot(), || log.peek());
+    for peek in [counter.peek(), sharded.peek(), log.peek()] {
+        assert!(
+            peek.reset_after() <= 2 * WINDOW,
+            "{:?} after a window and a part",
+            peek.reset_after()
+        );
+    }
 });
+
+/// Restores in a limit without keys, if the snapshot is of its kind. It is accounted for, and what was restored is saved
+/// again.
+fn restored_in<S: IntoIterator<Item = SavedKey>>(
+    snapshot: &Snapshot<SavedKeys<'_>>,
+    restore: impl Fn(Snapshot<std::vec::IntoIter<SavedKey>>) -> Result<Restored, RestoreError>,
+    save: impl Fn() -> Snapshot<S>,
+    peek: impl Fn() -> Decision,
+) {
+    let of =
+        |keys: Vec<_>| Snapshot::new(snapshot.fingerprint(), snapshot.kind(), keys.into_iter());
+    let keys: Vec<_> = snapshot.clone().into_iter().collect();
+    if let Ok(restored) = restore(of(keys.clone())) {
+        assert!(restored.raised + restored.unchanged <= keys.len() as u64);
+        assert_eq!(restored.raised + restored.unchanged == 0, keys.is_empty());
+        let found = peek();
+        let again = restore(of(keys)).expect("of its own kind");
+        assert_eq!((again.raised, again.dropped), (0, 0));
+        assert_eq!(peek(), found);
+        let saved = save().to_bytes();
+        let read = Snapshot::from_bytes(&saved).expect("what was written can be read");
+        assert_eq!(read.to_bytes(), saved);
+    }
+}
+
+fn queue() -> Queue<ManualClock> {
+    Queue::with_clock(QUOTA, ManualClock::new()).expect("a sound quota")
+}
+
+fn sub_windows() -> SubWindowCounter<ManualClock> {
+    SubWindowCounter::with_sub_windows(3, WINDOW, 6, ManualClock::new()).expect("a sound limit")
+}
+
+fn sharded() -> ShardedCounter<ManualClock> {
+    let builder = ShardedCounter::builder(3, WINDOW).sub_windows(6).shards(2);
+    builder.clock(ManualClock::new()).build().expect("a sound limit")
+}
+
+fn log() -> SlidingLog<ManualClock> {
+    SlidingLog::with_clock(3, WINDOW, ManualClock::new()).expect("a sound limit")
+}
 
 /// A limiter into which the snapshot was restored, if it is of its kind. Every key is accounted for, and
 /// what was restored is saved again.
