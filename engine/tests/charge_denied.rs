@@ -186,7 +186,8 @@ fn threads_together_charge_each_check_once() {
 #[test]
 fn leases_beside_charged_denials_are_an_error() {
     let quota = Quota::per_second(1_000_000);
-    let build = |units, bursts| Limiter::builder(quota).lease_units(units).charge_denied(bursts).build();
+    let build =
+        |units, bursts| Limiter::builder(quota).lease_units(units).charge_denied(bursts).build();
     assert!(build(100, 0).unwrap().lease_units() > 0);
     assert_eq!(build(0, 1).unwrap().lease_units(), 0);
     assert_eq!(build(100, 1).err(), Some(BuildError::LeasesBesideChargeDenied));

@@ -97,7 +97,7 @@ fn join(
     let Operation::Join(cost, intervals, nanos) = operation else { return Err(None) };
     let patience = Duration::from_nanos(intervals * interval + nanos);
     let turn = queue.enqueue(cost, patience).map_err(|denied| denied.retry_after())?;
-    let wait = turn.wait();
+    let wait = turn.delay();
     let _ = turn.keep();
     Ok(wait)
 }
@@ -118,7 +118,7 @@ fn restoring_makes_a_line_longer_or_leaves_it() {
     assert_eq!((queue.peek().reset_after(), before.start()), (3 * SECOND, start));
     assert!(!before.cancel(), "the restored line stands behind it");
     let after = queue.enqueue(1, 60 * SECOND).unwrap();
-    assert_eq!(after.wait(), 3 * SECOND);
+    assert_eq!(after.delay(), 3 * SECOND);
     assert!(after.cancel());
     assert_eq!(queue.peek().reset_after(), 3 * SECOND);
     assert_eq!(longer.restore(queue.snapshot(), Duration::ZERO).unwrap().unchanged, 1);
