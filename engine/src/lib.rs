@@ -67,14 +67,14 @@
 //! | choice | when |
 //! |---|---|
 //! | [`capacity`](LimiterBuilder::capacity) | other than about a million keys are live at once: 20 bytes each |
-//! | [`overflow`](LimiterBuilder::overflow) | with more live keys than fit, newcomers are to be denied, or admitted uncharged, instead of the key forgotten that owes least |
+//! | [`overflow_policy`](LimiterBuilder::overflow_policy) | with more live keys than fit, newcomers are to be denied, or admitted uncharged, instead of the key forgotten that owes least |
 //! | [`clock`](LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`], which says how late it is; in tests a [`ManualClock`] |
-//! | [`initial`](SingleBuilder::initial) | a `Single` with a `Quota` is not to start with the whole burst |
+//! | [`initial`](SingleBuilder::initial) | a `Single` is not to start with all there is; also of a [`Queue`](Queue::initial) |
 //! | [`warm_up`](SingleBuilder::warm_up) | the rate of a `Single` with a `Quota` is to grow to the whole at first, to spare what is cold behind it |
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | who keeps hammering is to stay banned; for limiters with a `Quota` or `LiveQuota` |
 //! | [`lease_units`](LimiterBuilder::lease_units) | several cores use up one key: what is allowed on it then scales with them; for limiters with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more may wait in `acquire` at once; for limiters with a `Quota` or `LiveQuota` |
-//! | [`observer`](LimiterBuilder::observer) | to hear of each decision: an [`Observer`] of yours, or [`Counts`] |
+//! | [`observer`](LimiterBuilder::observer) | to hear of each decision of a `Limiter` or a `Single`: an [`Observer`] of yours, or [`Counts`] |
 //!
 //! What must be settled later is a value: it is settled once, and dropping it settles it too. `refund` and `charge` keep
 //! no receipts; where the cost is settled after the fact, `reserve` is the one that can not be got wrong.

@@ -2,14 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;
-use std::time::Duration;
 
-use axum::Router;
-use axum::routing::get;
-use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
-use tidegate_engine::{Decision, IpKey, LimitSet, Limiter, Quota, Single};
+use tidegate_engine::{Decision, Limiter, Quota, Single};
 
-type Result<T = ()> = std::result::Result<T, Box<dyn std::error::Error>>;
+type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Result<T, E>;
 
 fn limiter(quota: Quota) -> Result<Arc<Limiter>> {
     Ok(Arc::new(Limiter::builder(quota).capacity(1_000).build()?))
@@ -38,7 +34,7 @@ fn a_first_limiter() -> Result {
     use tidegate_engine::{Limiter, Quota};
 
     let limiter = Limiter::new(Quota::per_second(100).burst(20))?;
-    let decision = limiter.check("user:42");       // also bytes, integers, a KeyHash
+    let decision = limiter.check("user:42");       // also bytes, integers, an IpKey, a KeyHash
     if !decision.is_allowed() {
         println!("retry after {:?}, {} left", decision.retry_after(), decision.remaining());
     }
@@ -55,9 +51,12 @@ async fn reserve_and_wait() -> Result {
 }
 
 #[rustfmt::skip]
-async fn reserve_then_acquire(budget: &Limiter, limiter: &Limiter) -> std::result::Result<(Decision, Decision), Decision> {
+#[expect(clippy::items_after_statements, reason = "the README names what it uses first")]
+async fn reserve_then_acquire(budget: &Limiter, limiter: &Limiter) -> Result<(Decision, Decision), Decision> {
     let ask_model = |prompt, most: u64| (prompt, most - 1_000);
     let prompt = "answer";
+
+    use std::time::Duration;
 
     let reserved = budget.reserve("user:42", 4_000)?;         // Err is the denial
     let (answer, used) = ask_model(prompt, 4_000);
@@ -77,6 +76,8 @@ fn several_limits() -> Result {
     let (user, peer, cost) = ("user:42", IpAddr::from(Ipv4Addr::LOCALHOST), 10);
     let mut denied_by = Vec::new();
     for _ in 0..2 {
+        use tidegate_engine::{IpKey, LimitSet};
+
         let decision = LimitSet::new([
             per_user.ask(user, 1).named("per-user"),
             per_address.ask(IpKey::from(peer), 1).named("per-address"),   // an IPv6 /64 is one client
@@ -94,17 +95,23 @@ fn several_limits() -> Result {
 #[test]
 #[rustfmt::skip]
 fn in_front_of_a_server() -> Result {
-    async fn hello() {}
-    let (per_key, per_address) = (limiter(Quota::per_hour(1))?, limiter(Quota::per_hour(1))?);
-    let in_all = limiter(Quota::per_hour(1))?;
+    use axum::{Router, routing::get};
+    use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+    use tidegate_engine::{Limiter, Quota, Single};
 
-    let layer = RateLimitLayer::all([
-        RequestLimit::new("per-key", per_key, keys::api_key()),   // X-Api-Key; without it 400, unless .missing_key(…)
-        // Behind exactly one proxy; else keys::peer_address(…).
-        RequestLimit::new("per-address", per_address, keys::forwarded_for(1)?),
-        RequestLimit::shared("in-all", in_all),                   // all requests together
-    ]);
-    let router = Router::new().route("/", get(hello)).layer(layer);
-    let _: Router = router;
+    fn router() -> Result<Router, Box<dyn std::error::Error>> {
+        let per_key = Limiter::new(Quota::per_minute(600).burst(100))?;
+        let per_address = Limiter::new(Quota::per_second(50))?;
+        let in_all = Single::new(Quota::per_second(10_000))?;
+        let layer = RateLimitLayer::all([
+            RequestLimit::new("per-key", per_key, keys::api_key()),   // X-Api-Key; without it 400, unless .missing_key(…)
+            // Behind exactly one proxy; else keys::peer_address(…), or keys::address(…) for X-Real-IP and its kind.
+            RequestLimit::new("per-address", per_address, keys::forwarded_for(1)?),
+            RequestLimit::shared("in-all", in_all),                   // all requests together
+        ]);
+        Ok(Router::new().route("/", get(async || "hello")).layer(layer))
+    }
+
+    let _: Router = router()?;
     Ok(())
 }
