@@ -32,7 +32,7 @@ struct Options {
     peers: bool,
     /// Run everything but the usual quota for many keys instead, each beside the peers that have it; needs
     /// a build with `--features peers`
-    #[arg(long, conflicts_with_all = ["peers", "variant", "quick"])]
+    #[arg(long, conflicts_with_all = ["peers", "variant"])]
     algorithms: bool,
     /// Run this workload only
     #[arg(long, value_name = "WORKLOAD")]
