@@ -23,11 +23,11 @@ fn counters_are_as_large_as_documented() {
         let row = 16 * (sub_windows as usize + 1);
         let counter =
             SubWindowCounter::with_sub_windows(1_000, MINUTE, sub_windows, TscClock::new());
-        assert_eq!(counter.unwrap().memory_bytes(), row + 512);
+        assert_eq!(counter.unwrap().memory_bytes(), row + 640);
         for shards in [1, 4] {
             let builder = ShardedCounter::builder(1_000, MINUTE).sub_windows(sub_windows);
             let counter = builder.shards(shards).build().unwrap();
-            assert_eq!(counter.memory_bytes(), row + 128 * shards + 640);
+            assert_eq!(counter.memory_bytes(), row + 128 * shards + 768);
         }
     }
 }
