@@ -178,7 +178,7 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> LimiterBuilder<R, C, O> 
     /// denial itself was charged. A cost above the burst never fits and is not charged.
     ///
     /// The price: a denial writes to the word of its key, so denied traffic on one key no longer scales
-    /// with cores. `leases` beside it is an error. Checks under a quota given with the call are
+    /// with cores. [`LimiterBuilder::lease_units`] beside it is an error. Checks under a quota given with the call are
     /// charged alike, by the bursts of that quota.
     ///
     /// A reservation that is denied is charged alike. So is what is denied to a [`LimitSet`](crate::LimitSet), and by a layer
@@ -261,7 +261,7 @@ pub enum BuildError {
     Counter(CounterError),
     /// The capacity is 0 or above [`MAX_CAPACITY`].
     Capacity,
-    /// Both `leases` and [`charge_denied`](LimiterBuilder::charge_denied) are asked for; a limiter does one of them.
+    /// Both `lease_units` and [`charge_denied`](LimiterBuilder::charge_denied) are asked for; a limiter does one of them.
     LeasesBesideChargeDenied,
     /// The table's memory could not be allocated.
     OutOfMemory,

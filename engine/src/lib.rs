@@ -111,7 +111,7 @@
 //! on the built-in timer does when the operating system has no thread for it.
 //!
 //! A value out of range is an error where something else would be enforced than what was asked for: rules, windows, capacities,
-//! shards, trusted proxies. Where the end of the range is as good or stricter it is taken for that end, and the method says so:
+//! shards, trusted proxies. Where the end of the range does as well it is taken for that end, and the method says so:
 //! more permits than [`MAX_CONCURRENCY`], a longer prefix than [`MAX_IPV6_PREFIX`], more than the burst to begin with, more than
 //! 100 percent, a warm-up of more than [`MAX_WARM_UP`] (4.5 years), more leases than [`MAX_LEASE_UNITS`], a recent clock that is
 //! kept up too rarely.

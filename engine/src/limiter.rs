@@ -202,8 +202,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// as of a look. O(1).
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.hash(key);
-        self.heard(key, 0, self.look_under(self.algorithm(), key, cost, self.clock.now()))
+        self.peek_under(self.algorithm(), self.hash(key), cost)
     }
 
     /// Charges `cost` units at the clock's present reading, whether or not they fit: for a cost that is known

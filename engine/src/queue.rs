@@ -43,8 +43,8 @@ use crate::table::Update;
 ///
 /// # When to use it
 /// To keep within the limit of a service that is called, by calling later instead of not at all; calls that can not wait
-/// are denied by [`Queue::check`] in the same line. Where none waits take [`Single`](crate::Single), for a line for each key [`Limiter::enqueue`](crate::Limiter::enqueue), to bound
-/// what is under way at once `Concurrency`.
+/// are denied by [`Queue::check`] in the same line. Where none waits take [`Single`](crate::Single), for a line for each key
+/// [`Limiter::enqueue`](crate::Limiter::enqueue), to bound what is under way at once `Concurrency`.
 ///
 /// # Its error
 /// None beyond that unit of time, in which starts are rounded up.
@@ -103,14 +103,16 @@ impl<C: Clock> Queue<C> {
         Self { waiters: Waiters::new(count), ..self }
     }
 
-    /// The queue as if all of its burst but `units` had been used just now; more than the burst is the burst. For a process that may
-    /// restart before what it used last has drained elsewhere.
+    /// The queue as if all of its burst but `units` had been used just now, if less of it was; more than the burst is the
+    /// burst. For a process that may restart before what it used last has drained elsewhere.
     #[must_use]
     pub fn initial(self, units: u64) -> Self {
         let used = self.quota.burst_size().saturating_sub(units);
         let now = self.gcra.instant(self.clock.now());
-        let charged = self.gcra.charge(0, now, used).unwrap_or(0);
-        Self { tat: CachePadded::new(AtomicU64::new(charged)), ..self }
+        if let Some(charged) = self.gcra.charge(0, now, used) {
+            self.tat.fetch_max(charged, Ordering::Relaxed); // Q1
+        }
+        self
     }
 
     /// Takes a place in line for `cost`, or is denied at once. A cost of 0 takes no place: it is a [`Queue::peek`]. O(1),

@@ -84,8 +84,8 @@ impl Quota {
 
     /// At most `limit` units in *every* interval as long as `window`, wherever it begins, both its ends
     /// included: `burst` units at once and `limit - burst` each window. The burst has to be below the
-    /// limit; a limit of 1 has no room for a rate beside its burst (one unit in every window is `Quota::new(1, window)` with a nanosecond
-    /// added to the window), and one of 0 is [`Quota::blocked`].
+    /// limit; a limit of 1 has no room for a rate beside its burst (one unit in every window is
+    /// `Quota::new(1, window)` with a nanosecond added to the window), and one of 0 is [`Quota::blocked`].
     ///
     /// A quota of `count` units a period with a burst of `burst` admits up to `burst + count` units in an
     /// unlucky interval of that length, because the burst comes on top of the rate. Here both together

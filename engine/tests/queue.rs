@@ -272,6 +272,10 @@ fn a_queue_begins_with_as_much_as_it_is_told() {
         let queue = queue.initial(units);
         assert_eq!(queue.peek().remaining(), units.min(2));
     }
+    // What was used before is not given back.
+    let (used, _) = queue(Quota::per_second(1).burst(2));
+    let _ = used.enqueue(2, Duration::ZERO).unwrap().keep();
+    assert_eq!(used.initial(1).peek().remaining(), 0);
     let (unlimited, _) = queue(Quota::unlimited());
     assert!(unlimited.initial(0).check_n(u64::MAX).is_allowed());
     let (blocked, _) = queue(Quota::blocked());

@@ -6,8 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_engine::{
     CalendarWindow, Counts, Fingerprint, FixedWindow, Inheritance, KeyHash, KeyHasher, Limiter,
-    LiveQuota, ManualClock, OverflowPolicy, Quota, RestoreError, Rule, SNAPSHOT_VERSION, SavedKey,
-    SavedState, Single, SlidingWindow, Snapshot, SnapshotError, SnapshotKind, Timestamp,
+    LiveQuota, ManualClock, OverflowPolicy, Queue, Quota, RestoreError, Rule, SNAPSHOT_VERSION,
+    SavedKey, SavedState, Single, SlidingWindow, Snapshot, SnapshotError, SnapshotKind, Timestamp,
 };
 
 mod exact;
@@ -497,4 +497,26 @@ fn a_live_quota_saves_what_a_quota_does() {
     assert_eq!(live.restore(saved, Duration::from_millis(200)).unwrap().unchanged, 1);
     let left = live.peek("key").reset_after();
     assert!(left.abs_diff(Duration::from_secs(1)) <= Duration::from_nanos(3), "{left:?}");
+}
+
+/// What was held before a restore is a part of what is restored, and so is what of it comes back later.
+#[test]
+fn what_was_reserved_before_a_restore_is_taken_out_of_it_when_given_back() {
+    let quota = Quota::per_hour(10);
+    let (before, _) = limiter(quota, 0);
+    let _ = before.charge("key", 8);
+    let (after, _) = limiter(quota, 0);
+    let reserved = after.reserve("key", 5).unwrap();
+    assert_eq!(after.restore(before.snapshot(), Duration::ZERO).unwrap().raised, 1);
+    assert_eq!(after.peek("key").remaining(), 2);
+    reserved.cancel();
+    assert_eq!(after.peek("key").remaining(), 7);
+
+    let queue = || Queue::with_clock(quota, ManualClock::new()).unwrap();
+    let (saved, line) = (queue(), queue());
+    assert!(saved.check_n(3).is_allowed());
+    let turn = line.enqueue(4, Duration::ZERO).unwrap();
+    assert_eq!(line.restore(saved.snapshot(), Duration::ZERO).unwrap().unchanged, 1);
+    assert!(turn.cancel());
+    assert_eq!(line.peek().remaining(), 10);
 }

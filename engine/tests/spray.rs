@@ -155,6 +155,7 @@ fn a_look_or_an_impossible_cost_protects_no_key() {
         clock.advance(Duration::from_micros(1));
         let _ = limiter.check_n(1_000 + sprayed, 10);
         assert!(limiter.peek(looked_at).is_allowed());
+        let _ = limiter.peek_n(looked_at, 10);
         assert!(!limiter.check_n(asked_too_much, 11).is_allowed());
         assert!(!limiter.check_n(denied, 10).is_allowed());
         if sprayed == 2 * CAPACITY as u64 {

@@ -518,3 +518,32 @@ fn a_view_kept_across_a_change_denies_what_can_not_be_enforced_after_it() {
     assert!(!denied.is_allowed() && denied.retry_after().is_none());
     assert_eq!(limiter.with_quota(&plan).err(), Some(QuotaError::BurstTooLong));
 }
+
+/// The limiter's own quota, one given with the call, and one that is in force after a change.
+#[test]
+fn a_look_at_a_cost_says_what_a_check_of_it_would() {
+    let plan = Quota::per_hour(20).burst(6);
+    let build = || {
+        let builder = Limiter::builder(LiveQuota::new(Quota::per_hour(5)));
+        let limiter = builder.capacity(1).clock(ManualClock::new()).build().unwrap();
+        limiter.set_quota(Quota::per_hour(10), Inheritance::Keep).unwrap();
+        assert!(limiter.check_n("key", 3).is_allowed());
+        limiter
+    };
+    let limiter = build();
+    for cost in [0, 1, 3, 6, 7, 8, 11, u64::MAX] {
+        let twin = build();
+        let looks = [
+            (limiter.peek_n("key", cost), twin.check_n("key", cost)),
+            (limiter.with_quota(&plan).unwrap().peek_n("key", cost), {
+                build().with_quota(&plan).unwrap().check_n("key", cost)
+            }),
+        ];
+        for (look, check) in looks {
+            assert_eq!(look.is_allowed(), check.is_allowed(), "{cost}");
+            assert_eq!(look.retry_after(), check.retry_after(), "{cost}");
+            let taken = if check.is_allowed() { cost } else { 0 };
+            assert_eq!(look.remaining(), check.remaining() + taken, "{cost}");
+        }
+    }
+}

@@ -27,7 +27,7 @@ fn trap_over_long_key_silently_unlimited() {
     }
 }
 
-/// envoyproxy/ratelimit #275: a sample for each key.
+/// envoyproxy/ratelimit: a sample for each key.
 #[test]
 fn trap_metric_cardinality_grows_with_keys() {
     let service = service();

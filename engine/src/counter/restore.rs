@@ -37,7 +37,7 @@ impl<C: Clock> SubWindowCounter<C> {
     /// it may be admitted what is not restored yet. Lock-free; O(n log n) for a snapshot of n states and O(n) of memory, and
     /// O(N) for each of its sub-windows.
     ///
-    /// [`Restored`] counts the counter as one key.
+    /// [`Restored`] counts the counter as one key; `dropped` are states of another kind.
     ///
     /// ```
     /// use core::time::Duration;
@@ -55,7 +55,8 @@ impl<C: Clock> SubWindowCounter<C> {
     /// ```
     ///
     /// # Errors
-    /// When the snapshot is of another window, or another number of sub-windows, or of another kind; nothing is changed.
+    /// When the snapshot is one of keys, of another window or another number of sub-windows, or of another kind; nothing is
+    /// changed.
     pub fn restore<I: IntoIterator<Item = SavedKey>>(
         &self,
         snapshot: Snapshot<I>,
@@ -106,10 +107,10 @@ impl<C: Clock> SlidingLog<C> {
     /// there. Not atomic: a check beside it may be admitted what is not restored yet. Lock-free; O(n log n) for a snapshot of
     /// n states, O(n + limit) of memory.
     ///
-    /// [`Restored`] counts the log as one key.
+    /// [`Restored`] counts the log as one key; `dropped` are states of another kind.
     ///
     /// # Errors
-    /// When the snapshot is of another window, or of another kind; nothing is changed.
+    /// When the snapshot is one of keys, of another window, or of another kind; nothing is changed.
     pub fn restore<I: IntoIterator<Item = SavedKey>>(
         &self,
         snapshot: Snapshot<I>,
@@ -204,6 +205,13 @@ impl Told {
 /// The units that `here` lacks, in order: together with them it has of the units since any time on as many as were told.
 fn lacking(mut told: Vec<Charged>, mut here: Vec<Charged>, most: u64) -> Vec<Charged> {
     told.sort_unstable_by_key(|charged| charged.at);
+    told.dedup_by(|next, charged| {
+        let is_same = next.at == charged.at;
+        if is_same {
+            charged.units = charged.units.saturating_add(next.units);
+        }
+        is_same
+    });
     here.sort_unstable_by_key(|charged| charged.at);
     // Since `at`: units that were told, that are here, and that were found lacking.
     let (mut of_told, mut of_here, mut added) = (0_u64, 0_u64, 0);

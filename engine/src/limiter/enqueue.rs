@@ -47,8 +47,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// First come, first served on each key: starts have the order in which places were taken (only
     /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait, but one
-    /// of units that were leased before, or under a longer burst given with the call. The cost of what starts in `[s, t]`, checks among it, is at most `burst + rate * (t - s)`.
-    /// The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
+    /// of units that were leased before, or under a longer burst given with the call. The cost of what starts in `[s, t]`, checks among it, is at
+    /// most `burst + rate * (t - s)`. The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
     /// wakes once, at its own start. Dropping the future gives up the place, see [`Turn`].
     ///
     /// Who waits keeps the start that was told when the quota changes

@@ -106,21 +106,42 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         R::given(&self.algorithm, whom.quota?)
     }
 
-    pub(super) fn look_under<A: Algorithm<State = State<R>>>(
+    /// A denial is a denial also to the table, for whom `key` is then limited.
+    fn look_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
         cost: u64,
         now: Timestamp,
     ) -> Decision {
+        let (update, cost) = self.found_for(algorithm, key, cost, now);
+        answer(&self.table, algorithm, key, update, cost)
+    }
+
+    /// The same for who asks for nothing: the table does not hear of it.
+    pub(super) fn peek_under<A: Algorithm<State = State<R>>>(
+        &self,
+        algorithm: &A,
+        key: KeyHash,
+        cost: u64,
+    ) -> Decision {
+        let (update, cost) = self.found_for(algorithm, key, cost, self.clock.now());
+        self.heard(key, 0, algorithm.answer(update, cost))
+    }
+
+    /// What stands in the key's word, and the cost with which to answer: none where it fits.
+    fn found_for<A: Algorithm<State = State<R>>>(
+        &self,
+        algorithm: &A,
+        key: KeyHash,
+        cost: u64,
+        now: Timestamp,
+    ) -> (Update, u64) {
         let (home, now) = (self.table.home(key), self.instant(now));
         let update = home.update(now, || now, |_, _| None);
         let fits = |value, now| cost == 0 || algorithm.admit(value, now, cost).is_some();
-        let cost = match update {
-            Update::Unchanged { found, now } if fits(found, now) => 0,
-            _ => cost,
-        };
-        answer(&self.table, algorithm, key, update, cost)
+        let fits = matches!(update, Update::Unchanged { found, now } if fits(found, now));
+        (update, if fits { 0 } else { cost })
     }
 
     /// `deny` is the value after a denial, `None` where it stays.

@@ -181,7 +181,7 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     }
 
     /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into `decisions` in the order of
-    /// the keys, instead of what was there; see [`Limiter::check_many`].
+    /// the keys, instead of what was there; see [`Limiter::check_many`]. O(keys); allocates only if `decisions` lacks room.
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
@@ -198,6 +198,12 @@ impl<'l, R: Rule<Algorithm: Plans>, C: Clock, O: Observer> WithQuota<'l, '_, R, 
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn peek(&self, key: impl Key) -> Decision {
         self.check_n(key, 0)
+    }
+
+    /// What a check of `cost` would find, without charging anything; see [`Limiter::peek_n`].
+    #[must_use = "a decision that is not looked at limits nothing"]
+    pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
+        self.limiter.peek_under(&self.given(), self.limiter.hash(key), cost)
     }
 
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].

@@ -24,8 +24,9 @@ impl<C: Clock> Queue<C> {
 
     /// Makes the line as long as a snapshot says, `downtime` after it was taken, if it is shorter; see
     /// [`Limiter::restore`](crate::Limiter::restore) and [`Snapshot`]. Starts are then those of a queue that never stopped, to
-    /// within one unit of time (2 ns). Places that were taken here before keep their starts; those that are given up lapse if
-    /// the line has become longer. O(1).
+    /// within one unit of time (2 ns). Restore before anybody lines up: places that were taken here before keep their starts and
+    /// count as part of the line that is restored, and where that was no longer than they had made it, those that are given
+    /// up from the end are taken out of it. O(states of the snapshot), of which it has one.
     ///
     /// # Errors
     /// When the snapshot is one of keys, or of another kind than debts; nothing is changed.

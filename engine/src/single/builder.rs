@@ -64,7 +64,8 @@ impl<C: Clock, O: Observer> SingleBuilder<Quota, C, O> {
 
 impl<R: Rule, C: Clock, O: Observer> SingleBuilder<R, C, O> {
     /// How many units fit when the limiter is made: from 0, and all of the burst, or of the window's limit, unless set. More
-    /// than all is all.
+    /// than all is all. The rest comes as if it had been used when the limiter was made: at the rate of a quota, and with the end
+    /// of the window under other rules, which may be near.
     pub fn initial(self, units: u64) -> Self {
         Self { initial: units, ..self }
     }

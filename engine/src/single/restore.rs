@@ -22,7 +22,8 @@ impl<R: Rule, C: Clock, O: Observer> Single<R, C, O> {
     }
 
     /// Holds what a snapshot says against the limiter, `downtime` after it was taken, as
-    /// [`Limiter::restore`](crate::Limiter::restore) does against a key: never less than before, and twice is once. O(1).
+    /// [`Limiter::restore`](crate::Limiter::restore) does against a key: never less than before, and twice is once. O(states of
+    /// the snapshot), of which it has one.
     ///
     /// # Errors
     /// When the snapshot is one of keys, or of another kind than the rule's states; nothing is changed.

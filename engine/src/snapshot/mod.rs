@@ -174,7 +174,9 @@ pub enum SnapshotKind {
 ///
 /// Where a running limiter holds something against a key already, both are held until the later of the
 /// two windows is over, and of each count the larger. Counters and logs take as many units as they lack, so that at no time
-/// fewer count than in either; these count from their newest unit on where they would have begun earlier.
+/// fewer count than in either; these count from their newest unit on where they would have begun earlier. What the limiter held
+/// before stands for a part of what is restored, so what of it is given back later, by a reservation or a turn that was
+/// taken before, is taken out of what was restored: restore before anything is reserved.
 ///
 /// # Edge cases
 /// Across a downtime of at least `d`, what a rule that counts in windows guarantees holds for every key; across a shorter one

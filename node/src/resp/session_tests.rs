@@ -108,7 +108,7 @@ fn trap_one_dialect_answered_in_the_other() {
     assert_eq!(answers, [[0, 2, 1, -1, 43_200], [1, 2, 1, 43_200, 0]]);
 }
 
-/// x/time/rate #80698: who asks for more than ever fits waits for ever.
+/// x/time/rate: who asks for more than ever fits waits for ever.
 #[test]
 fn trap_cost_above_the_burst_is_told_a_time_to_retry() {
     let answers = integers(["CL.THROTTLE large 1 2 86400 3", "THROTTLE large 2 2 86400 3"]);

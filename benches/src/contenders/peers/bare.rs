@@ -131,7 +131,8 @@ impl<S: Named> Contender for Bare<S> {
 /// Zeros for as long as the process lives: what borrows them needs no lifetime.
 fn zeroed(words: usize) -> std::io::Result<&'static [AtomicU64]> {
     let memory = Box::leak(Box::new(MmapMut::map_anon(words * size_of::<AtomicU64>())?));
+    // A refusal costs speed only.
     #[cfg(target_os = "linux")]
-    memory.advise(Advice::HugePage)?;
+    let _ = memory.advise(Advice::HugePage);
     Ok(<[AtomicU64]>::mut_from_bytes(memory).expect("pages are aligned and whole words"))
 }
