@@ -37,16 +37,34 @@ impl Cells {
 
     /// The counts of the sub-windows from `first` to before `end`.
     pub(super) fn sum(&self, first: u64, end: u64) -> Option<u64> {
-        let mut sum = 0;
-        for index in first..end {
-            sum += self.units_of(index)?;
-        }
-        Some(sum)
+        self.counts(first, end).map(|(_, units)| units).sum()
+    }
+
+    /// Each sub-window and its count, as `units_of` tells it. One division for all, and where nothing was charged since the first
+    /// of them one comparison.
+    #[inline]
+    pub(super) fn counts(
+        &self,
+        first: u64,
+        end: u64,
+    ) -> impl Iterator<Item = (u64, Option<u64>)> + '_ {
+        debug_assert!(end.saturating_sub(first) <= self.words.len() as u64, "a cell stands twice");
+        let (before, from) = self.words.split_at(self.place(first));
+        let least = self.span.pack(Word::open(first, 0));
+        (first..end).zip(from.iter().chain(before)).map(move |(index, word)| {
+            let bits = word.load(Ordering::Acquire); // R3
+            (index, if bits < least { Some(0) } else { self.units_in(bits, index) })
+        })
     }
 
     /// The count of a past sub-window; `None` when its cell has been taken by a later one.
     pub(super) fn units_of(&self, index: u64) -> Option<u64> {
-        let cell = self.span.unpack(self.word(index).load(Ordering::Acquire)); // R3
+        self.units_in(self.word(index).load(Ordering::Acquire), index) // R3
+    }
+
+    #[inline]
+    fn units_in(&self, bits: u64, index: u64) -> Option<u64> {
+        let cell = self.span.unpack(bits);
         match cell.index.cmp(&index) {
             // Nothing was charged in it.
             cmp::Ordering::Less => Some(0),
@@ -100,6 +118,10 @@ impl Cells {
     }
 
     fn word(&self, index: u64) -> &AtomicU64 {
-        &self.words[index as usize % self.words.len()]
+        &self.words[self.place(index)]
+    }
+
+    fn place(&self, index: u64) -> usize {
+        index as usize % self.words.len()
     }
 }

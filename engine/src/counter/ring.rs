@@ -42,6 +42,7 @@
 //! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange | `ring-head-relaxed` |
 //! | R5 latest return | relaxed | none: who misses it counts what was given back | - | - |
 //! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - | - |
+//! | R7 first used, all accesses | relaxed | none: what it says of past sub-windows holds for ever, and who has an older head leaves it | - | `first-used-is-passed` |
 //!
 //! R3 and R4 are in `cells.rs`.
 
@@ -76,6 +77,8 @@ struct Front {
     head: AtomicU64,
     /// The latest sub-window that has returns; 0 for none.
     latest_return: AtomicU64,
+    /// A past sub-window, or the head's, before which nothing counts but what was charged in it or later.
+    first_used: AtomicU64,
 }
 
 /// The units that count at an instant.
@@ -112,7 +115,11 @@ impl Ring {
     pub(super) fn new(span: Span, limit: u64) -> Result<Self, CounterError> {
         let spare = span.most_units() - limit;
         let head = AtomicU64::new(span.pack(Word::open(1, 0)));
-        let front = CachePadded::new(Front { head, latest_return: AtomicU64::new(0) });
+        let front = CachePadded::new(Front {
+            head,
+            latest_return: AtomicU64::new(0),
+            first_used: AtomicU64::new(0),
+        });
         Ok(Self { span, spare, front, cells: Cells::new(span)?, returns: Cells::new(span)? })
     }
 
@@ -300,17 +307,37 @@ impl Ring {
         fits: impl Fn(&Usage) -> bool,
     ) -> Option<u64> {
         let mut returned = self.returned(usage.index)?;
-        for index in self.span.oldest(usage.index)..head.index {
+        let oldest = self.span.oldest(usage.index);
+        let first = if returned > 0 { oldest } else { self.first_used(oldest, head) };
+        for (index, units) in self.cells.counts(first, head.index) {
+            let units = units?;
             if returned > 0 {
                 returned = returned.saturating_sub(self.returns.units_of(index)?);
             }
-            usage.charged = usage.charged.saturating_sub(self.cells.units_of(index)?);
+            usage.charged = usage.charged.saturating_sub(units);
             usage.units = self.less(usage.charged, returned);
             if fits(&usage) {
                 return Some(self.span.expires_after(index, now));
             }
         }
         Some(self.span.expires_after(head.index, now))
+    }
+
+    /// The first past sub-window from `oldest` on in which something was charged, or the head's.
+    ///
+    /// What is found is remembered: nothing is charged in a sub-window once it is past. So a denial passes each empty one once,
+    /// and writes only then.
+    fn first_used(&self, oldest: u64, head: Word) -> u64 {
+        let known = self.front.first_used.load(Ordering::Relaxed); // R7
+        // One that is known from a later head says nothing of this one.
+        let from = if known <= head.index { known.max(oldest) } else { oldest };
+        let is_used = |(_, units)| units != Some(0);
+        let found = self.cells.counts(from, head.index).find(|count| is_used(*count));
+        let first = found.map_or(head.index, |(index, _)| index);
+        if first > from {
+            self.front.first_used.fetch_max(first, Ordering::Relaxed); // R7
+        }
+        first
     }
 
     /// The units that count at `now`, by what is left of them as their sub-windows expire; `None` when the head has moved on.

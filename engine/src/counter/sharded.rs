@@ -56,7 +56,8 @@ pub const MAX_SHARDS: usize = 1024;
 /// # Cost
 /// 16 bytes for each of N + 1 sub-windows, 128 bytes a shard, and on x86-64 768 bytes with the default clock. A
 /// check is O(1) while its shard has units, and one in `block` is that of a `SubWindowCounter`, so O(N) while units lie in the
-/// window that were given back late; a denial is O(N + shards) and writes nothing.
+/// window that were given back late; a denial is O(N + shards) and writes what one of a
+/// `SubWindowCounter` does.
 ///
 /// ```
 /// use core::time::Duration;

@@ -28,7 +28,8 @@ use super::{CounterError, DEFAULT_SUB_WINDOWS, MAX_SUB_WINDOWS, window_nanos};
 /// * A [`Reservation`](crate::Reservation) and a [`LimitSet`](crate::LimitSet) give back exactly what they took, as long as it
 ///   counts, in whichever sub-window that was; what is given back is there for others from then on. Only after a reset can
 ///   it be taken from what others were charged since.
-/// * Lock-free: a thread that stops anywhere keeps nobody from deciding. A denial writes nothing.
+/// * Lock-free: a thread that stops anywhere keeps nobody from deciding. A denial writes nothing but,
+///   once a sub-window at most, from where on it has found units: so only the first of several looks past the empty ones.
 /// * A `now` that is earlier than that of another check mints nothing: what it is admitted counts in the
 ///   latest sub-window so far. Between callers whose `now`s differ by up to `d`, the guarantee holds
 ///   for intervals of `window - d` of their readings.
