@@ -278,6 +278,19 @@ fn trap_0_as_fresh_sentinel() {
     assert!(log.check_at(1, Timestamp::from_nanos(1_000)).is_allowed());
 }
 
+/// What one denial has passed as empty or over is not passed by another, for whom it still counts.
+#[test]
+fn a_denial_at_an_earlier_reading_is_told_when_its_own_units_expire() {
+    let counter = sub_windows(3, 1_000, 4);
+    let at = Timestamp::from_nanos;
+    assert!(counter.check_at(1, at(0)).is_allowed());
+    assert!(counter.check_at(2, at(750)).is_allowed());
+    let first = counter.check_at(1, at(760)).retry_after();
+    assert!(!counter.check_at(2, at(1_300)).is_allowed());
+    assert_eq!(counter.check_at(1, at(760)).retry_after(), first);
+    assert_eq!(first, Some(Duration::from_nanos(490)));
+}
+
 #[test]
 fn trap_clock_leaps_forward_584_years() {
     let (counter, log) = (sub_windows(2, 1_000, 4), log(2, 1_000));

@@ -42,7 +42,7 @@
 //! | R2 head, exchange | release | R1 | as R1. Cells are read only after an R1 that follows the last exchange | `ring-head-relaxed` |
 //! | R5 latest return | relaxed | none: who misses it counts what was given back | - | - |
 //! | R6 head, load by a reset | relaxed | none: an exchange of the head decides | - | - |
-//! | R7 first used, all accesses | relaxed | none: what it says of past sub-windows holds for ever, and who has an older head leaves it | - | `first-used-is-passed` |
+//! | R7 first used, load and raise | acquire, release | each other | who finds what a later head made known may take its own head for the latest, and tells too long a wait | - |
 //!
 //! R3 and R4 are in `cells.rs`.
 
@@ -77,7 +77,7 @@ struct Front {
     head: AtomicU64,
     /// The latest sub-window that has returns; 0 for none.
     latest_return: AtomicU64,
-    /// A past sub-window, or the head's, before which nothing counts but what was charged in it or later.
+    /// In past sub-windows before this one nothing was charged that counts for anybody with the present head.
     first_used: AtomicU64,
 }
 
@@ -308,7 +308,7 @@ impl Ring {
     ) -> Option<u64> {
         let mut returned = self.returned(usage.index)?;
         let oldest = self.span.oldest(usage.index);
-        let first = if returned > 0 { oldest } else { self.first_used(oldest, head) };
+        let first = if returned > 0 { oldest } else { self.first_used(head)?.max(oldest) };
         for (index, units) in self.cells.counts(first, head.index) {
             let units = units?;
             if returned > 0 {
@@ -323,21 +323,24 @@ impl Ring {
         Some(self.span.expires_after(head.index, now))
     }
 
-    /// The first past sub-window from `oldest` on in which something was charged, or the head's.
+    /// The first past sub-window that counts for anybody with this head and in which something was charged, or the head's; `None`
+    /// when the head has moved on.
     ///
     /// What is found is remembered: nothing is charged in a sub-window once it is past. So a denial passes each empty one once,
     /// and writes only then.
-    fn first_used(&self, oldest: u64, head: Word) -> u64 {
-        let known = self.front.first_used.load(Ordering::Relaxed); // R7
-        // One that is known from a later head says nothing of this one.
-        let from = if known <= head.index { known.max(oldest) } else { oldest };
-        let is_used = |(_, units)| units != Some(0);
-        let found = self.cells.counts(from, head.index).find(|count| is_used(*count));
-        let first = found.map_or(head.index, |(index, _)| index);
+    fn first_used(&self, head: Word) -> Option<u64> {
+        let known = self.front.first_used.load(Ordering::Acquire); // R7
+        let oldest = self.span.oldest(head.index);
+        let from = known.max(oldest);
+        let found = self.cells.counts(from, head.index).find(|(_, units)| *units != Some(0));
+        let first = found.map_or(head.index.max(from), |(index, _)| index);
         if first > from {
-            self.front.first_used.fetch_max(first, Ordering::Relaxed); // R7
+            self.front.first_used.fetch_max(first, Ordering::Release); // R7
         }
-        first
+        // What is known from a later head leaves out what counts for this one.
+        let is_latest =
+            || self.span.unpack(self.front.head.load(Ordering::Relaxed)).index == head.index;
+        (known <= oldest || is_latest()).then_some(first)
     }
 
     /// The units that count at `now`, by what is left of them as their sub-windows expire; `None` when the head has moved on.
