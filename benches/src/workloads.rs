@@ -127,6 +127,9 @@ impl Plan {
     /// engine takes.
     const MOST_DEBT: Duration = Duration::from_nanos(1 << 56);
 
+    /// Units that fit beside all checks, because threads that are about to end may hold some of them, unused, in leases.
+    const SPARE: u32 = 1_024;
+
     /// A plan under which `checks` checks, all on one key if it happens so, are allowed.
     ///
     /// # Errors
@@ -138,7 +141,8 @@ impl Plan {
         let warm_up = Self::LIVE_FOR.as_nanos().div_ceil(interval.as_nanos());
         let warm_up = u32::try_from(warm_up).ok().and_then(NonZeroU32::new);
         let warm_up = warm_up.ok_or_else(too_many)?;
-        let burst = warm_up.checked_add(checks).ok_or_else(too_many)?;
+        let burst = warm_up.checked_add(checks).and_then(|burst| burst.checked_add(Self::SPARE));
+        let burst = burst.ok_or_else(too_many)?;
         Ok(Self { keys, interval, burst, warm_up, allowed: true })
     }
 

@@ -27,14 +27,21 @@
 //!   burst does.
 //! * A lease takes as many admitted checks of the key, by the same stripe, as `heat.rs` asks for, so
 //!   that units that drain unused stay a small share of what is admitted.
+//! * A thread takes some units of a lease in hand at once, at most 1/[`HELD_SHARE`] of the largest one, and uses those
+//!   first: on its own, so that a check from a lease needs no atomic step.
 //! * Who is denied by the word looks through the leases of the key in all stripes, and uses a
-//!   unit it finds there.
+//!   unit it finds there. What other threads hold in hand it does not find.
 //!
-//! The rules of an entry and the orderings stand in `entry.rs`.
+//! The rules of an entry and the orderings stand in `entry.rs`, those of what is held in `hand.rs`.
 
 mod block;
 mod entry;
+mod hand;
+#[cfg(all(test, not(any(loom, interleave))))]
+mod hand_tests;
 mod heat;
+#[cfg(not(loom))]
+mod lender;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
@@ -43,7 +50,7 @@ mod seat;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
-use crossbeam_utils::CachePadded;
+use alloc::sync::Arc;
 
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
@@ -52,7 +59,8 @@ use crate::overflow::answer;
 use crate::table::{Table, Update};
 
 use block::Block;
-use entry::{Entry, Filling, Lease};
+use entry::{Entry, Filling, Lease, Sight};
+use hand::{HELD_SHARE, Held, MOST_HELD};
 pub(crate) use seat::Seat;
 
 /// The largest lease that can be asked for, in units.
@@ -66,7 +74,7 @@ const SHARE: u64 = 16;
 /// A smaller lease costs more than it saves.
 const LEAST: u64 = 4;
 
-/// Entries a stripe: 2 KiB, so that hot keys seldom meet and the stripe stays in the nearest cache.
+/// Entries a stripe: 4 KiB, so that hot keys seldom meet and the stripe stays in the nearest cache.
 const ENTRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// Each stripe is looked through by a denial.
@@ -76,14 +84,29 @@ const MAX_STRIPES: usize = 64;
 #[derive(Debug)]
 pub struct Leases {
     /// A power of two of them.
-    stripes: Box<[CachePadded<Stripe>]>,
+    stripes: Stripes,
     /// The largest lease, in units.
     most: u64,
+    /// The units of a lease that a thread holds in hand at most.
+    most_held: u64,
 }
 
+/// Shared, so that threads can put back what they hold without the limiter at hand.
+type Stripes = Arc<[Stripe]>;
+
+/// Begins a pair of cache lines, and fills such pairs.
 #[derive(Debug)]
+#[repr(align(128))]
 struct Stripe {
     entries: [Entry; ENTRIES],
+}
+
+/// Units of which a check has used some.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    /// As they were before.
+    block: Block,
+    left: u64,
 }
 
 /// A check that may use or take leases. `now` and `reread` are as in
@@ -98,22 +121,21 @@ pub(crate) struct Check<'l, R> {
 }
 
 impl Leases {
-    /// Leases of up to `units` for a quota with this `burst`, for as many threads as run at once;
-    /// `None` if they would be too small to pay.
-    pub(crate) fn new(units: u64, burst: u64) -> Option<Self> {
+    /// Leases of up to `units`, for as many threads as run at once; `None` if they would be too small to pay.
+    pub(crate) fn new(units: u64, gcra: &Gcra) -> Option<Self> {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        Self::striped(units, burst, threads.next_power_of_two().min(MAX_STRIPES))
+        Self::striped(units, gcra, threads.next_power_of_two().min(MAX_STRIPES))
     }
 
     /// As [`Leases::new`], with so many stripes: a power of two.
-    fn striped(units: u64, burst: u64, count: usize) -> Option<Self> {
-        let most = units.min(burst / SHARE / count as u64).min(MAX_LEASE_UNITS);
+    fn striped(units: u64, gcra: &Gcra, count: usize) -> Option<Self> {
+        let most = units.min(gcra.burst() / SHARE / count as u64).min(MAX_LEASE_UNITS);
         if most < LEAST {
             return None;
         }
-        let entries = || core::array::from_fn(|_| Entry::new());
-        let stripes = (0..count).map(|_| CachePadded::new(Stripe { entries: entries() })).collect();
-        Some(Self { stripes, most })
+        let entries = || core::array::from_fn(|_| Entry::new(gcra.interval()));
+        let stripes = (0..count).map(|_| Stripe { entries: entries() }).collect();
+        Some(Self { stripes, most, most_held: (most / HELD_SHARE).min(MOST_HELD) })
     }
 
     /// The largest lease, in units.
@@ -121,61 +143,86 @@ impl Leases {
         self.most
     }
 
-    /// Decides by the lease that the seat has for the key, else by the key's word.
+    /// Decides by what the thread holds of the key or by the lease that its seat has for it, else by the key's word.
     #[expect(
         clippy::inline_always,
         reason = "a call hands the decision over in memory, and stalls"
     )]
     #[inline(always)]
-    pub(crate) fn decide(&self, seat: Seat, check: Check<'_, impl Fn() -> u64>) -> Decision {
-        let Check { gcra, table, key, cost, now, .. } = check;
-        match self.use_own(seat, gcra, table, key, cost, now) {
-            Some((tat, left)) => gcra.leased(tat, now, left),
-            None => self.decide_by_word(seat, &Check { ..check }).in_registers(),
+    pub(crate) fn decide(
+        &self,
+        seat: impl FnOnce() -> Seat,
+        check: Check<'_, impl Fn() -> u64>,
+    ) -> Decision {
+        if let Some((entry, sight, block)) = self.held(check.key)
+            && let Some(left) = check.use_held(block)
+            && let Some(tat) = check.settle(entry, Used { block, left })
+        {
+            return check.gcra.leased(tat, check.now, left + sight.units());
         }
+        self.decide_by_entry(seat(), &Check { ..check }).in_registers()
     }
 
-    /// Looks at a key without charging it: its word, and the lease that the seat has for it.
+    /// What the calling thread holds of a key, and the entry that it is of.
+    #[inline]
+    fn held(&self, key: KeyHash) -> Option<(&Entry, Sight, Block)> {
+        let held = Held::of(key)?;
+        // What is of another limiter may be of a stripe that is not here.
+        let entry = self.stripes.get(held.stripe)?.entry(key);
+        let sight = entry.see();
+        (sight.epoch == held.epoch).then_some((entry, sight, held.block))
+    }
+
+    /// Looks at a key without charging it: its word, and what the thread has leased of it.
     #[inline(never)]
     pub(crate) fn peek(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {
-        let entry = self.entry(seat, check.key);
-        let lease = entry.lease_of(check.key);
-        let tat = look(check.table, check.key, check.now);
-        let decision = check.gcra.answer(Update::Unchanged { found: tat, now: check.now }, 0);
-        match lease {
-            Some(lease)
-                if decision.is_allowed() && lease.block.is_covered(tat) && entry.holds(lease) =>
-            {
-                let left = lease.block.undrained(check.gcra, check.now);
-                check.gcra.leased(tat, check.now, left)
-            }
-            _ => decision,
+        let Check { gcra, table, key, now, .. } = *check;
+        let tat = look(table, key, now);
+        let decision = gcra.answer(Update::Unchanged { found: tat, now }, 0);
+        if !decision.is_allowed() {
+            return decision;
+        }
+        match self.own_units(seat, check, tat, now) {
+            0 => decision,
+            left => gcra.leased(tat, now, left),
         }
     }
 
-    /// The units of a key, whose word is `tat`, that lie in leases and may be used at `now`.
+    /// The units of the check's key that the thread, at this seat, has leased and may use.
+    fn own_units<R>(&self, seat: Seat, check: &Check<'_, R>, tat: u64, now: u64) -> u64 {
+        let entry = self.entry(seat, check.key);
+        let lease = entry.lease_of(check.key).filter(|lease| entry.holds(*lease));
+        let held = self.held(check.key).map(|(_, _, block)| block);
+        let blocks = lease.map(|lease| lease.block).into_iter().chain(held);
+        blocks.map(|block| usable(block, check.gcra, tat, now)).sum()
+    }
+
+    /// The units of a key, whose word is `tat`, that lie in leases or are held by the calling thread, and may be used at
+    /// `now`.
     pub(crate) fn units(&self, gcra: &Gcra, key: KeyHash, tat: u64, now: u64) -> u64 {
         let leases = self.stripes.iter().filter_map(|stripe| stripe.entry(key).lease_of(key));
-        let blocks = leases.map(|lease| lease.block).filter(|block| block.is_covered(tat));
-        blocks.map(|block| block.undrained(gcra, now)).sum()
+        let held = self.held(key).map(|(_, _, block)| block);
+        let blocks = leases.map(|lease| lease.block).chain(held);
+        blocks.map(|block| usable(block, gcra, tat, now)).sum()
     }
 
     /// Takes from the leases of a key whose word has been lowered to `tat` what lies beyond it, because
     /// later charges get those intervals anew; what threads are just taking or returning, they lose.
     pub(crate) fn lowered(&self, gcra: &Gcra, key: KeyHash, tat: u64) {
-        for stripe in &self.stripes {
+        for stripe in self.stripes.iter() {
             let entry = stripe.entry(key);
             // Each turn but the last one follows a step of somebody else.
-            while !entry.trim(key, |block| block.up_to(gcra, tat)) {}
+            while !entry.trim(key, gcra, tat) {}
         }
     }
 
-    /// Gives the seat's leases back to their words, where nothing has been charged behind them. The
-    /// others stay where they are.
+    /// Gives the seat's leases back to their words, with what the thread holds of them, where nothing has been charged
+    /// behind them. The others stay where they are.
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<Tat>) {
+        let is_held = |key| Held::of(key).is_some_and(|held| held.block.units > 0);
         for entry in &self.stripe(seat).entries {
             if let Some(lease) = entry.lease()
-                && lease.block.units > 0
+                && (lease.block.units > 0 || is_held(lease.key()))
                 && let Some(filling) = entry.begin(lease)
             {
                 if give_back(lease, &filling, gcra, table) {
@@ -187,53 +234,51 @@ impl Leases {
         }
     }
 
-    /// Uses the lease that the seat has for the key. Returns the key's word and the units that are left
-    /// of the lease; `None` if there was none, or it could not be used.
-    #[expect(clippy::inline_always, reason = "a check that finds a lease makes no call")]
-    #[inline(always)]
-    fn use_own(
-        &self,
-        seat: Seat,
-        gcra: &Gcra,
-        table: &Table<Tat>,
-        key: KeyHash,
-        cost: u64,
-        now: u64,
-    ) -> Option<(u64, u64)> {
-        let entry = self.entry(seat, key);
-        let lease = entry.lease_of(key)?;
-        let left = lease.block.take(gcra, cost, now)?;
-        if !entry.leave(lease, left) {
+    /// Decides where the thread holds too little or nothing.
+    #[cold]
+    #[inline(never)]
+    fn decide_by_entry(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {
+        let entry = self.entry(seat, check.key);
+        if let Some((used, apart)) = self.use_lease(seat, entry, check)
+            && let Some(tat) = check.settle(entry, used)
+        {
+            return check.gcra.leased(tat, check.now, used.left + apart);
+        }
+        self.decide_by_word(seat, check)
+    }
+
+    /// Uses the lease of the seat's entry, with what the thread holds right before it, and takes some of what is left in
+    /// hand. Returns also the units that the thread holds apart from the lease.
+    #[inline]
+    fn use_lease<R>(&self, seat: Seat, entry: &Entry, check: &Check<'_, R>) -> Option<(Used, u64)> {
+        let Check { gcra, key, cost, now, .. } = *check;
+        let sight = entry.see();
+        let lease = entry.lease_seen(sight, key)?;
+        let held = Held::of(key).filter(|held| held.epoch == sight.epoch).map(|held| held.block);
+        let (before, apart) = match held {
+            Some(held) if held.end == lease.block.start(gcra) => (held.units, 0),
+            held => (0, held.map_or(0, |held| held.undrained(gcra, now))),
+        };
+        let block = Block { units: before + lease.block.units, ..lease.block };
+        let left = block.take(gcra, cost, now)?;
+        let is_free = Held::make_room(key, before, &self.stripes);
+        let taken = if is_free { left.min(self.most_held) } else { 0 };
+        if !entry.leave(lease, left - taken) {
             seat.move_on();
             return None;
         }
-        // After the use, so that looking for the word overlaps with what comes next: units that turn
-        // out to be void are as good as unused.
-        let tat = look(table, key, now);
-        if !lease.block.is_covered(tat) {
-            return None;
+        if taken + before > 0 {
+            let stripe = seat.among(self.stripes.len());
+            let block = block.first(gcra, left, taken);
+            Held { stripe, epoch: sight.epoch, block }.take(key);
         }
-        let drained = lease.block.units - left - cost;
-        if drained > 0 {
-            Self::note_drained(entry, key, drained);
-        }
-        Some((tat, left))
-    }
-
-    #[cold]
-    #[inline(never)]
-    fn note_drained(entry: &Entry, key: KeyHash, units: u64) {
-        entry.heat.drained(key, units);
+        Some((Used { block, left }, if is_free { 0 } else { apart }))
     }
 
     /// Decides where the seat has leased too little or nothing.
     #[inline(never)]
     fn decide_by_word(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {
-        let entry = self.entry(seat, check.key);
-        let backed = entry.heat.backed(check.key);
-        if backed >= LEAST
-            && let Some(decision) = Self::refill(entry, backed.min(self.most), check)
-        {
+        if let Some(decision) = self.refill(seat, check) {
             return decision;
         }
         let update = check.update(|tat, now| check.gcra.admit(tat, now, check.cost));
@@ -243,19 +288,24 @@ impl Leases {
             return decision;
         }
         if let Update::Written { before, now } = update {
+            let entry = self.entry(seat, check.key);
             entry.heat.admitted(check.key);
-            if let Some(Lease { block, .. }) = entry.lease_of(check.key)
-                && block.is_covered(before)
-            {
+            let left = self.own_units(seat, check, before, now);
+            if left > 0 {
                 let tat = gcra::charge(before, now, check.cost * check.gcra.interval());
-                return check.gcra.leased(tat, now, block.undrained(check.gcra, now));
+                return check.gcra.leased(tat, now, left);
             }
         }
         answer(check.table, check.gcra, check.key, update, check.cost)
     }
 
     /// Charges the check and a new lease at once. `None` if there is to be none.
-    fn refill(entry: &Entry, wanted: u64, check: &Check<'_, impl Fn() -> u64>) -> Option<Decision> {
+    fn refill(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Option<Decision> {
+        let entry = self.entry(seat, check.key);
+        let wanted = entry.heat.backed(check.key).min(self.most);
+        if wanted < LEAST {
+            return None;
+        }
         let old = entry.lease()?;
         let tat = look(check.table, check.key, check.now);
         let fitting = |tat, now| fitting(wanted, check.gcra, tat, now, check.cost);
@@ -286,7 +336,9 @@ impl Leases {
             return Some(check.gcra.leased(end, now, 0));
         }
         entry.heat.leased(check.key, units);
-        Some(check.gcra.leased(end, now, units))
+        let held = self.held(check.key);
+        let held = held.map_or(0, |(_, _, block)| usable(block, check.gcra, before, now));
+        Some(check.gcra.leased(end, now, units + held))
     }
 
     /// Uses units of any lease of the key, for a check that its word, found as `tat`, denies.
@@ -296,7 +348,7 @@ impl Leases {
         now: u64,
         check: &Check<'_, impl Fn() -> u64>,
     ) -> Option<Decision> {
-        for stripe in &self.stripes {
+        for stripe in self.stripes.iter() {
             let entry = stripe.entry(check.key);
             // Each turn but the last one follows a use by somebody else.
             while let Some(lease) = entry.lease_of(check.key)
@@ -338,8 +390,11 @@ impl Leases {
         reread: impl Fn() -> u64,
     ) -> Decision {
         let check = Check { gcra, table, key, cost, now, reread };
-        let seat = Seat::here();
-        if cost == 0 { self.peek(seat, &check).in_registers() } else { self.decide(seat, check) }
+        if cost == 0 {
+            self.peek(Seat::here(), &check).in_registers()
+        } else {
+            self.decide(Seat::here, check)
+        }
     }
 }
 
@@ -356,6 +411,29 @@ impl<R: Fn() -> u64> Check<'_, R> {
         self.table.home(self.key).update(self.now, &self.reread, decide)
     }
 
+    /// Uses what the thread holds. Returns the units that are left of it.
+    #[inline]
+    fn use_held(&self, block: Block) -> Option<u64> {
+        let left = block.take(self.gcra, self.cost, self.now)?;
+        Held::leave(self.key, left);
+        Some(left)
+    }
+
+    /// The key's word, if it counts as charged what has been used; else that is void, and as good as unused. It is read
+    /// after the use, so that looking for it overlaps with what comes next.
+    #[inline]
+    fn settle(&self, entry: &Entry, used: Used) -> Option<u64> {
+        let tat = look(self.table, self.key, self.now);
+        if !used.block.is_covered(tat) {
+            return None;
+        }
+        let drained = used.block.units - used.left - self.cost;
+        if drained > 0 {
+            note_drained(entry, self.key, drained);
+        }
+        Some(tat)
+    }
+
     /// What the check would leave of a lease of its key, whose word is `tat`; `None` if it may not
     /// use it.
     #[inline]
@@ -365,6 +443,12 @@ impl<R: Fn() -> u64> Check<'_, R> {
         }
         lease.block.take(self.gcra, self.cost, now)
     }
+}
+
+#[cold]
+#[inline(never)]
+fn note_drained(entry: &Entry, key: KeyHash, units: u64) {
+    entry.heat.drained(key, units);
 }
 
 /// The key's word, only looked at; 0 where there is none.
@@ -401,14 +485,26 @@ fn fitting(wanted: u64, gcra: &Gcra, tat: u64, now: u64, cost: u64) -> u64 {
     if units < LEAST { 0 } else { units }
 }
 
-/// Takes the charge of units that the caller alone holds back from their word, if it was the last.
+/// The units of a block that a check may use whose key has this word; none if the key has been forgotten since.
+#[inline]
+fn usable(block: Block, gcra: &Gcra, tat: u64, now: u64) -> u64 {
+    if block.is_covered(tat) { block.undrained(gcra, now) } else { 0 }
+}
+
+/// Takes the charge of units that the caller alone holds, in an entry and in the hand next to it, back from their word,
+/// if it was the last.
 ///
 /// Then nobody has an interval behind theirs, and later charges get theirs anew. A word that was
 /// lowered and has grown to the same value again is told by the entry, which was spoiled.
 fn give_back(lease: Lease, filling: &Filling<'_>, gcra: &Gcra, table: &Table<Tat>) -> bool {
-    let Block { end, .. } = lease.block;
-    let start = lease.block.start(gcra);
+    let (key, Block { end, units }) = (lease.key(), lease.block);
+    let held = Held::before(gcra, lease.block, key, filling.epoch());
+    let start = Block { end, units: units + held }.start(gcra);
     let lower = |tat, _| (tat == end && filling.is_whole()).then_some(start);
-    let update = table.home(lease.key()).update(start, || start, lower);
-    matches!(update, Update::Written { .. })
+    let update = table.home(key).update(start, || start, lower);
+    let is_back = matches!(update, Update::Written { .. });
+    if is_back && held > 0 {
+        Held::leave(key, 0);
+    }
+    is_back
 }

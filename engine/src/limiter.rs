@@ -53,7 +53,9 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
 ///   charged for, and nobody uses one that has begun to.
 /// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
-///   drained and lies idle, unless that thread is just taking them, or a refund is under way. A higher
+///   drained and lies idle, unless that thread is just taking them, or a refund is under way, or for what
+///   it holds in hand: up to 31 units, and no more than a quarter of the largest lease, that it took out of a lease at once to use
+///   them without an atomic step. It puts them back when it ends, if nobody has used later ones of the lease. A higher
 ///   cost is paid by the word or by one lease as a whole, so it can be denied while up to 1/16 of the
 ///   burst is leased in parts.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at

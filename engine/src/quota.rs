@@ -232,7 +232,7 @@ impl Rule for Quota {
 
     #[cfg(feature = "std")]
     fn leases(gcra: &Gcra, units: u64) -> Option<Beside> {
-        Leases::new(units, gcra.burst()).map(Beside::Leases)
+        Leases::new(units, gcra).map(Beside::Leases)
     }
 }
 

@@ -212,7 +212,7 @@ fn every_operation_agrees_with_a_limiter_without_leases() {
 fn a_cost_above_the_lease_asks_the_word() {
     let limiter = leasing(Quota::per_second(1).burst(BURST), 64);
     let mut used = admitted(&limiter, "key", 5_000);
-    while debt(&limiter) == used {
+    while debt(&limiter) - used < 40 {
         used += admitted(&limiter, "key", 1);
     }
     let leased = debt(&limiter) - used;

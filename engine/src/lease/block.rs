@@ -34,6 +34,12 @@ impl Block {
         self.end.saturating_sub(now) / gcra.interval()
     }
 
+    /// The first `units` of the last `left` ones.
+    #[inline]
+    pub(super) fn first(self, gcra: &Gcra, left: u64, units: u64) -> Self {
+        Self { end: self.end - (left - units) * gcra.interval(), units }
+    }
+
     /// Whether a word with this value counts the block as charged. If not, the word has been forgotten
     /// since, and the block is void.
     #[inline]

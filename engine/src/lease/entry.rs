@@ -14,6 +14,11 @@
 //! the step that makes an entry busy, so whoever lowers the word after a charge finds the lease it became,
 //! or the entry busy.
 //!
+//! What threads hold of a lease in hand (`hand.rs`) lies before what is left of it, and is theirs while the entry has
+//! the epoch that they read before they took it. To end that is to *recall* it. An entry is recalled before it
+//! passes to another key, so at any time it tells about one key only; and by who lowers that key's word to
+//! before what is left, or finds the entry busy.
+//!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
@@ -26,7 +31,11 @@
 //! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6, either of which is enough | U2 of who lowers the key's word | who lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`; of a claim no single weakening does, `lease-claimed-beyond-a-reset` leaves it unspoiled |
 //! | L8 state, spoil | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
 //! | L9 state, end of a spoiled one | release | L1 of who passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-spoiled-relaxed` |
+//! | L10 epoch, read | acquire; before L3 | recall (L11) | units that are taken while their key's word is lowered may be dated by the very recall that ends them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
+//! | L11 epoch, recall | release | L10 | as L10 | as L10 |
+//! | L12 recall before the key, fill | by L4, which releases | L2 of who lowers the word | who finds the entry passed on may not see that what threads hold is void, and they use it after a reset | `lease-recalled-after-the-key` |
 
+use crate::gcra::Gcra;
 use crate::key::KeyHash;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -41,14 +50,55 @@ const GENERATION: u64 = SPOILED << 1;
 
 const _: () = assert!(super::heat::MOST <= UNITS_MASK);
 
-/// At most one lease. Never straddles a cache line.
+/// At most one lease. Has a cache line of its own.
 #[derive(Debug)]
-#[repr(C, align(32))]
+#[repr(C, align(64))]
 pub(super) struct Entry {
     state: AtomicU64,
+    epoch: AtomicU64,
     key: AtomicU64,
     end: AtomicU64,
     pub(super) heat: Heat,
+    /// The emission interval.
+    interval: u64,
+}
+
+/// Until when units that were taken out of an entry are charged. Once it has held a lease, no two entries, and no entry
+/// twice, have the same one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Epoch(u64);
+
+impl Epoch {
+    fn fresh() -> Self {
+        /// Tells numbers apart and orders nothing, so no model needs to see it.
+        static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        Self(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
+    }
+
+    #[inline]
+    pub(super) const fn of(number: u64) -> Self {
+        Self(number)
+    }
+
+    #[inline]
+    pub(super) const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// An entry's state and its epoch, read in this order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sight {
+    state: State,
+    pub(super) epoch: Epoch,
+}
+
+impl Sight {
+    /// The units of the lease; of the key that the epoch's units are of, unless the epoch is over.
+    #[inline]
+    pub(super) const fn units(self) -> u64 {
+        self.state.units()
+    }
 }
 
 /// An entry's lease as it was read.
@@ -105,9 +155,31 @@ impl Lease {
 }
 
 impl Entry {
-    pub(super) fn new() -> Self {
-        let [state, key, end] = [0, 0, 0].map(AtomicU64::new);
-        Self { state, key, end, heat: Heat::new() }
+    /// Without a lease, for keys with this emission interval.
+    pub(super) fn new(interval: u64) -> Self {
+        let [state, epoch, key, end] = [0; 4].map(AtomicU64::new);
+        Self { state, epoch, key, end, heat: Heat::new(), interval }
+    }
+
+    #[inline]
+    fn state(&self) -> State {
+        State(self.state.load(Ordering::Acquire))
+    }
+
+    #[inline]
+    pub(super) fn epoch(&self) -> Epoch {
+        Epoch(self.epoch.load(Ordering::Acquire))
+    }
+
+    /// How the entry stands, for who uses its lease.
+    #[inline]
+    pub(super) fn see(&self) -> Sight {
+        Sight { state: self.state(), epoch: self.epoch() }
+    }
+
+    /// Voids what threads hold in hand of the entry.
+    fn recall(&self) {
+        self.epoch.store(Epoch::fresh().0, Ordering::Release);
     }
 
     /// The lease, with units or without; `None` while another thread is busy with the entry.
@@ -123,7 +195,16 @@ impl Entry {
     /// The lease of `key`, if it has units left.
     #[inline]
     pub(super) fn lease_of(&self, key: KeyHash) -> Option<Lease> {
-        let state = State(self.state.load(Ordering::Acquire));
+        self.lease_of_in(self.state(), key)
+    }
+
+    /// The same of an entry that has been looked at.
+    pub(super) fn lease_seen(&self, sight: Sight, key: KeyHash) -> Option<Lease> {
+        self.lease_of_in(sight.state, key)
+    }
+
+    #[inline]
+    fn lease_of_in(&self, state: State, key: KeyHash) -> Option<Lease> {
         // A busy state has none.
         if state.units() == 0 {
             return None;
@@ -154,12 +235,30 @@ impl Entry {
             .is_ok()
     }
 
-    /// Replaces the lease of `key` by what `keep` says of it, and spoils what another thread is busy with
-    /// here; `false` when somebody else was there first.
+    /// Puts units that are held of the entry since this epoch back into their lease, unless they are void, or others have
+    /// used units in between, or the entry is busy.
+    pub(super) fn put_back(&self, key: KeyHash, epoch: Epoch, held: Block) {
+        loop {
+            let sight = self.see();
+            let lease = self.lease_in(sight.state);
+            let start = lease.block.end.saturating_sub(lease.block.units * self.interval);
+            let follows = lease.is_of(key) && start == held.end && !sight.state.is_busy();
+            if sight.epoch != epoch || !follows {
+                return;
+            }
+            if self.leave(lease, lease.block.units + held.units) {
+                return;
+            }
+        }
+    }
+
+    /// Takes from the lease of `key`, and from what threads hold of it, what lies beyond `tat`, and spoils what another
+    /// thread is busy with here; `false` when somebody else was there first.
     #[must_use]
-    pub(super) fn trim(&self, key: KeyHash, keep: impl Fn(Block) -> Block) -> bool {
+    pub(super) fn trim(&self, key: KeyHash, gcra: &Gcra, tat: u64) -> bool {
         let state = State(self.state.load(Ordering::Acquire));
         if state.is_busy() {
+            self.recall();
             let (from, to) = (state.0, state.spoiled().0);
             return self
                 .state
@@ -169,10 +268,13 @@ impl Entry {
         // What is read here may be of two leases. Then the entry was passed on after the state was read, so the new
         // lease was charged after the word was lowered, and needs no trimming.
         let lease = self.lease_in(state);
-        let kept = keep(lease.block);
-        if lease.block.units == 0 || !lease.is_of(key) || kept == lease.block {
+        if !lease.is_of(key) || lease.block.is_covered(tat) {
             return true;
         }
+        if tat < lease.block.start(gcra) {
+            self.recall();
+        }
+        let kept = lease.block.up_to(gcra, tat);
         self.begin(lease).map(|filling| filling.publish(key, kept)).is_some()
     }
 
@@ -195,8 +297,16 @@ pub(super) struct Filling<'e> {
 }
 
 impl Filling<'_> {
+    /// The entry's.
+    pub(super) fn epoch(&self) -> Epoch {
+        self.entry.epoch()
+    }
+
     /// Puts a lease of `key` into the entry, unless it has been spoiled: `false`, and it is empty.
     pub(super) fn publish(self, key: KeyHash, block: Block) -> bool {
+        if self.entry.key.load(Ordering::Relaxed) != key.to_bits() {
+            self.entry.recall();
+        }
         self.entry.key.store(key.to_bits(), Ordering::Release);
         self.entry.end.store(block.end, Ordering::Release);
         self.finish(block.units)

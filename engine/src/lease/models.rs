@@ -17,6 +17,8 @@ use crate::table::{Table, Update};
 use super::block::Block;
 use super::{Check, LEAST, Leases, SHARE, Seat};
 
+mod hands;
+
 const NOW: u64 = 1_000;
 const STRIPES: usize = 2;
 /// The smallest burst of which something is leased.
@@ -38,10 +40,17 @@ struct World {
 
 impl World {
     fn new() -> Arc<Self> {
+        Self::holding(0)
+    }
+
+    /// Where a thread may hold so many units of a lease.
+    fn holding(most_held: u64) -> Arc<Self> {
+        let gcra = Gcra::exact(&Quota::new(1, Duration::from_nanos(1)).burst(BURST)).unwrap();
+        let leases = Leases::striped(LEAST, &gcra, STRIPES).unwrap();
         Arc::new(Self {
-            leases: Leases::striped(LEAST, BURST, STRIPES).unwrap(),
+            leases: Leases { most_held, ..leases },
             table: Table::with_lines(1, Tat).unwrap(),
-            gcra: Gcra::exact(&Quota::new(1, Duration::from_nanos(1)).burst(BURST)).unwrap(),
+            gcra,
         })
     }
 
@@ -78,16 +87,16 @@ impl World {
         lease.map_or(0, |lease| lease.block.units)
     }
 
-    /// Demands that no more is leased of the key than its word counts as charged.
+    /// Demands that no more is leased of the key, and held by the calling thread, than its word counts as charged.
     fn assert_charged(&self, key: KeyHash) {
         let charged = self.tat(key).saturating_sub(NOW);
-        assert!(self.units(0, key) <= charged, "{charged}");
+        assert!(self.units(0, key) + self.held(key) <= charged, "{charged}");
     }
 
     fn check_at(&self, stripe: usize, key: KeyHash, now: u64) -> bool {
         let (gcra, table) = (&self.gcra, &self.table);
         let check = Check { gcra, table, key, cost: 1, now, reread: || now };
-        self.leases.decide(Seat::at(stripe), check).is_allowed()
+        self.leases.decide(|| Seat::at(stripe), check).is_allowed()
     }
 
     fn check(&self, stripe: usize, key: KeyHash) -> bool {

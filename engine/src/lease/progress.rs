@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock as _, ManualClock};
 use crate::denied::Beside;
-use crate::gcra::Tat;
+use crate::gcra::{Gcra, Tat};
 use crate::key::KeyHash;
 use crate::limiter::Limiter;
 use crate::quota::Quota;
@@ -53,12 +53,12 @@ struct Scenario {
     name: &'static str,
     /// What the stopped thread did before, at the first stripe.
     before: &'static [Action],
-    /// The units that are leased of the first key then.
+    /// The units that are leased of the first key then, where nothing is held in hand.
     leased: u64,
     /// Where the thread is stopped.
     seat: usize,
     stopped: Action,
-    /// The units that are leased of both keys when nobody stopped it.
+    /// The units that are leased of both keys when nobody stopped it, where nothing is held in hand.
     after: [u64; 2],
 }
 
@@ -210,8 +210,11 @@ fn a_thread_that_stops_with_a_lease_outlives_a_reset() {
 fn stop_everywhere(others: &[Action]) {
     for scenario in SCENARIOS {
         let numbers = 1..=STEPS_BESIDE_OTHERS;
-        let stops = numbers.take_while(|number| play(scenario, *number, others)).count();
-        assert!(stops > 3, "{}: only {stops} stops", scenario.name);
+        for most_held in [0, 2] {
+            let stopped = |number: &u64| play(scenario, *number, most_held, others);
+            let stops = numbers.clone().take_while(stopped).count();
+            assert!(stops > 3, "{}: only {stops} stops", scenario.name);
+        }
     }
 }
 
@@ -231,15 +234,19 @@ struct Account {
 /// By the number of a key.
 type Ledger = [Account; 3];
 
-/// Stops a thread before its `number`th operation while others act; `false` if it got to its end before.
-fn play(scenario: &Scenario, number: u64, others: &[Action]) -> bool {
-    let name = format!("{}, stopped before operation {number}", scenario.name);
+/// Stops a thread before its `number`th operation while others act, all of which may hold so many units of a lease in
+/// hand; `false` if it got to its end before.
+fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> bool {
+    let name = format!("{}, holding {most_held}, stopped before operation {number}", scenario.name);
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
     let table = Table::with_lines(1, Tat).expect("there is memory");
-    let leases = Leases::striped(UNITS, BURST, STRIPES);
+    let leases = Leases::striped(UNITS, &Gcra::exact(&quota).unwrap(), STRIPES)
+        .map(|leases| Leases { most_held, ..leases });
     let limiter = &Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases));
     let mut ledger = act(limiter, 0, scenario.before, u64::MAX, &name);
-    assert_eq!(limiter.leased(key(1)), scenario.leased, "{name}");
+    if most_held == 0 {
+        assert_eq!(limiter.leased(key(1)), scenario.leased, "{name}");
+    }
 
     let stopped = || {
         Seat::sit(scenario.seat);
@@ -264,7 +271,7 @@ fn play(scenario: &Scenario, number: u64, others: &[Action]) -> bool {
     for account in theirs.iter().chain([&own]) {
         add(&mut ledger, account);
     }
-    if !was_stopped {
+    if !was_stopped && most_held == 0 {
         assert_eq!([1, 2].map(|number| limiter.leased(key(number))), scenario.after, "{name}");
     }
     audit(limiter, &ledger, &name);

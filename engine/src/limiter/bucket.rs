@@ -69,15 +69,17 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         self.beside_leases().map_or(0, Leases::most)
     }
 
-    /// How many units of a key all threads together have leased and not used, drained ones left out:
-    /// what others would still be admitted after `peek` says that nothing remains. O(threads).
+    /// How many units of a key all threads together have leased and not used, drained ones and what other threads
+    /// hold in hand left out: what this thread would still be admitted after `peek` says that nothing remains.
+    /// O(threads).
     ///
     /// Not a snapshot: each thread's share is read at its own moment.
     #[must_use]
     pub fn leased(&self, key: impl Key) -> u64 {
         let Some(leases) = self.beside_leases() else { return 0 };
         let (key, now) = (self.hash(key), self.instant_now());
-        leases.units(self.algorithm(), key, lease::look(&self.table, key, now), now)
+        let tat = lease::look(&self.table, key, now);
+        leases.units(self.algorithm(), key, tat, now)
     }
 
     /// Gives back what this thread, and those that share its part, have leased and not used, as far as nothing has been charged

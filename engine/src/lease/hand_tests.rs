@@ -1,0 +1,224 @@
+//! What threads hold in hand, with several threads played by one.
+
+use std::thread;
+use std::time::Duration;
+
+use crate::clock::{Clock as _, ManualClock};
+use crate::denied::Beside;
+use crate::gcra::{Gcra, Tat};
+use crate::key::KeyHash;
+use crate::limiter::Limiter;
+use crate::quota::Quota;
+use crate::table::Table;
+
+use super::hand::{HELD_SHARE, Hands, Held, MOST_HELD};
+use super::{ENTRIES, Leases, Seat};
+
+const BURST: u64 = 100_000;
+/// Units that are held of the largest lease.
+const MOST: u64 = MOST_HELD;
+const KEY: KeyHash = KeyHash::from_bits(1);
+/// Has an entry of its own, and the same hand.
+const OTHER: KeyHash = KeyHash::from_bits(1 + ENTRIES as u64 / 2);
+
+fn limiter() -> Limiter<Quota, ManualClock> {
+    let quota = Quota::per_second(1).burst(BURST);
+    let table = Table::new(2, Tat).unwrap();
+    let leases = Leases::striped(MOST * HELD_SHARE, &Gcra::exact(&quota).unwrap(), 2);
+    Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases))
+}
+
+fn held(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
+    limiter.leases().held(key).map_or(0, |(_, _, block)| block.units)
+}
+
+/// Checks until as many units as may be are held, and more are leased. Returns how many were admitted.
+fn hold(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
+    let mut admitted = 0;
+    while held(limiter, key) < MOST || limiter.leased(key) < 3 * MOST + 2 {
+        assert!(limiter.check(key).is_allowed());
+        admitted += 1;
+    }
+    admitted
+}
+
+/// Asks until nothing is admitted any more.
+fn exhaust(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
+    (0..2 * BURST).take_while(|_| limiter.check(key).is_allowed()).count() as u64
+}
+
+/// What the key's word says is owed, in units.
+fn debt(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
+    let (table, gcra) = limiter.parts();
+    super::look(table, key, gcra.scale().instant(limiter.clock().now())) / gcra.interval()
+}
+
+#[test]
+fn what_is_held_is_a_small_part_of_a_lease() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    assert_eq!(limiter.leases().most_held, MOST);
+    // Used up one by one, and then there are as many again.
+    for left in (0..MOST).rev() {
+        assert!(limiter.check(KEY).is_allowed());
+        assert_eq!(held(&limiter, KEY), left);
+    }
+    assert!(limiter.check(KEY).is_allowed());
+    assert_eq!(held(&limiter, KEY), MOST);
+}
+
+/// Others are denied beside what a thread holds, and nothing else; it is still the thread's then.
+#[test]
+fn others_do_not_find_what_is_held() {
+    Seat::sit(0);
+    let limiter = limiter();
+    let mut admitted = hold(&limiter, KEY);
+    let theirs = Hands::empty();
+    theirs.swap();
+    Seat::sit(1);
+    admitted += exhaust(&limiter, KEY);
+    assert_eq!(admitted, BURST - MOST);
+    assert_eq!(limiter.leased(KEY), 0, "what others hold is not told");
+    theirs.swap();
+    assert_eq!(limiter.leased(KEY), MOST);
+    assert_eq!(exhaust(&limiter, KEY), MOST);
+}
+
+/// A cost above what is held is paid by the lease with it, and only while nobody has used units in between.
+#[test]
+fn a_cost_is_paid_by_what_is_held_and_its_lease() {
+    for between in [false, true] {
+        Seat::sit(0);
+        let limiter = limiter();
+        hold(&limiter, KEY);
+        let mut owed = debt(&limiter, KEY);
+        let leased = limiter.leased(KEY);
+        if between {
+            let theirs = Hands::empty();
+            theirs.swap();
+            assert!(limiter.check(KEY).is_allowed());
+            theirs.swap();
+        }
+        let cost = leased - MOST;
+        assert!(limiter.check_n(KEY, cost).is_allowed());
+        owed += if between { cost } else { 0 };
+        assert_eq!(debt(&limiter, KEY), owed, "used in between: {between}");
+        assert_eq!(held(&limiter, KEY), MOST);
+    }
+}
+
+/// What is held of a key in one limiter is not used for the same key in another, and not lost to it.
+#[test]
+fn what_is_held_of_one_limiter_is_used_in_no_other() {
+    Seat::sit(0);
+    let (one, other) = (limiter(), limiter());
+    let first = hold(&one, KEY);
+    assert_eq!(held(&other, KEY), 0);
+    let second = hold(&other, KEY);
+    assert_eq!(held(&one, KEY), 0);
+    assert_eq!(second + exhaust(&other, KEY), BURST);
+    drop(other);
+    assert_eq!(first + exhaust(&one, KEY), BURST);
+}
+
+/// What a thread holds when it ends is where others find it, unless the limiter has gone before.
+#[test]
+fn what_is_held_is_put_back_when_its_thread_ends() {
+    let limiter = limiter();
+    let mut admitted = 0;
+    for seat in [0, 1, 0, 1] {
+        let ask = || {
+            Seat::sit(seat);
+            hold(&limiter, KEY)
+        };
+        admitted += thread::scope(|scope| scope.spawn(ask).join().unwrap());
+        assert_eq!(debt(&limiter, KEY) - limiter.leased(KEY), admitted);
+    }
+    assert_eq!(admitted + exhaust(&limiter, KEY), BURST);
+    thread::spawn(|| hold(&self::limiter(), KEY)).join().unwrap();
+}
+
+/// Units that others have used since lie between what is held and its lease: put back, they would be used again.
+#[test]
+fn what_is_held_apart_from_its_lease_is_not_put_back() {
+    for between in [false, true] {
+        Seat::sit(0);
+        let limiter = limiter();
+        hold(&limiter, KEY);
+        let held = Held::of(KEY).unwrap();
+        let theirs = Hands::empty();
+        theirs.swap();
+        if between {
+            Seat::sit(1);
+            let debt = debt(&limiter, KEY);
+            assert!(limiter.check_n(KEY, BURST - debt).is_allowed());
+            assert!(limiter.check(KEY).is_allowed());
+            assert_eq!(limiter.leases().held(KEY).map(|(_, _, block)| block.units), None);
+        }
+        let leased = limiter.leased(KEY);
+        limiter.leases().stripes[0].entry(KEY).put_back(KEY, held.epoch, held.block);
+        let back = if between { 0 } else { MOST };
+        assert_eq!(limiter.leased(KEY), leased + back, "used in between: {between}");
+    }
+}
+
+/// Keys that take turns lose nothing; one that is not asked for any more makes room in the end.
+#[test]
+fn what_is_held_stays_until_it_has_been_in_the_way_for_long() {
+    Seat::sit(0);
+    let limiter = limiter();
+    let mut admitted = [0; 2];
+    for _ in 0..2 * BURST {
+        for (key, admitted) in [KEY, OTHER].into_iter().zip(&mut admitted) {
+            *admitted += u64::from(limiter.check(key).is_allowed());
+        }
+    }
+    assert_eq!(admitted, [BURST; 2]);
+
+    let limiter = self::limiter();
+    hold(&limiter, OTHER);
+    let first = hold(&limiter, KEY);
+    assert_eq!(held(&limiter, OTHER), 0);
+    let mut passed = 0;
+    while held(&limiter, OTHER) == 0 {
+        assert!(limiter.check(OTHER).is_allowed());
+        passed += 1;
+    }
+    assert!(passed > 64, "{passed}");
+    assert_eq!(held(&limiter, KEY), 0);
+    assert_eq!(debt(&limiter, KEY) - limiter.leased(KEY), first);
+}
+
+/// What drains in hand counts as drained of its lease, so that a key that is asked for too seldom is not leased.
+#[test]
+fn what_drains_in_hand_is_backed_anew() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let entry = limiter.leases().stripes[0].entry(KEY);
+    let backed = entry.heat.backed(KEY);
+    let until_half = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
+    limiter.clock().advance(Duration::from_secs(until_half));
+    assert!(limiter.check(KEY).is_allowed());
+    assert_eq!(held(&limiter, KEY), MOST - 5);
+    assert!(entry.heat.backed(KEY) < backed);
+}
+
+#[test]
+fn what_is_held_is_returned_and_reset() {
+    for returns in [true, false] {
+        Seat::sit(0);
+        let limiter = limiter();
+        let used = hold(&limiter, KEY);
+        assert!(debt(&limiter, KEY) > used);
+        if returns {
+            limiter.return_leases();
+            assert_eq!(debt(&limiter, KEY), used);
+        } else {
+            limiter.reset(KEY);
+        }
+        assert_eq!((held(&limiter, KEY), limiter.leased(KEY)), (0, 0));
+        assert_eq!(exhaust(&limiter, KEY), if returns { BURST - used } else { BURST });
+    }
+}

@@ -1,0 +1,150 @@
+//! Units in hand: taken, used, returned and put back beside whoever lowers the key's word, uses the lease, or passes its entry on.
+
+use super::super::hand::Held;
+use super::{BURST, FULL, KEY, KeyHash, NOW, OTHER, World, explore, spawn};
+
+impl World {
+    /// What the calling thread holds of a key.
+    pub(super) fn held(&self, key: KeyHash) -> u64 {
+        self.leases.held(key).map_or(0, |(_, _, block)| block.units)
+    }
+
+    /// What a thread does that ends.
+    fn put_back(&self) {
+        let held = Held::of(KEY).unwrap();
+        self.leases.stripes[held.stripe].entry(KEY).put_back(KEY, held.epoch, held.block);
+        Held::leave(KEY, 0);
+    }
+}
+
+/// A thread uses a unit and takes two more in hand, while `lowered` units are given back of its key, whose word
+/// says that there is no room: what is left to it then was charged before, or since.
+#[test]
+fn units_in_hand_do_not_outlive_a_refund() {
+    for lowered in [2, 4, 5] {
+        explore(None, move || {
+            let world = World::holding(2);
+            world.set(KEY, FULL);
+            world.lease(0, KEY, FULL, 5);
+            let other = spawn(&world, move |world| world.lower(KEY, lowered));
+            // Denied if it finds no room in the word and then the lease being trimmed.
+            let _ = world.check(0, KEY);
+            other.join().unwrap();
+            assert!(world.held(KEY) == 0 || lowered == 2);
+            world.assert_charged(KEY);
+        });
+    }
+}
+
+/// A thread holds units of a key whose entry another thread passes to another key while a third one resets the key.
+#[test]
+fn units_in_hand_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
+    explore(None, || {
+        let world = World::holding(2);
+        world.set(KEY, FULL);
+        world.lease(0, KEY, FULL, 5);
+        assert!(world.check(0, KEY));
+        assert_eq!(world.held(KEY), 2);
+        // The one first that writes: loom does not move loads behind later writes of others.
+        let passer = spawn(&world, |world| world.try_lease(0, OTHER, FULL, 1));
+        let resetter = spawn(&world, |world| world.lower(KEY, BURST));
+        resetter.join().unwrap();
+        assert_eq!(world.held(KEY), 0);
+        passer.join().unwrap();
+    });
+}
+
+/// Two threads use a lease of four units of which both take one in hand, when the word has none: each unit is used once, or
+/// lies where it can be used.
+#[test]
+fn a_unit_in_hand_is_used_once() {
+    for seat in [0, 1] {
+        explore(None, move || {
+            let world = World::holding(1);
+            world.set(KEY, FULL);
+            world.lease(0, KEY, FULL, 4);
+            let use_two = |world: &World, seat| {
+                let admitted = (0..2).map(|_| u64::from(world.check(seat, KEY))).sum::<u64>();
+                admitted + world.held(KEY)
+            };
+            let other = spawn(&world, move |world| use_two(world, seat));
+            let ours = use_two(&world, 0);
+            assert_eq!(ours + other.join().unwrap() + world.units(0, KEY), 4);
+        });
+    }
+}
+
+/// A thread gives its lease and what it holds of it back while another one charges the word.
+#[test]
+fn units_in_hand_are_returned_with_their_lease() {
+    for units in [3, 5] {
+        explore(None, move || {
+            let world = World::holding(2);
+            world.set(KEY, NOW + 7);
+            world.lease(0, KEY, NOW + 7, units);
+            assert!(world.check(0, KEY));
+            let checker = spawn(&world, |world| world.check(1, KEY));
+            world.return_all(0);
+            assert!(checker.join().unwrap());
+            let kept = world.units(0, KEY) + world.held(KEY);
+            assert!(kept == 0 || kept == units - 1, "{kept}");
+            assert_eq!(world.tat(KEY) - NOW, 7 - units + 2 + kept);
+        });
+    }
+}
+
+/// The same while the key is reset.
+#[test]
+fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
+    for units in [3, 5] {
+        explore(None, move || {
+            let world = World::holding(2);
+            world.set(KEY, NOW + 7);
+            world.lease(0, KEY, NOW + 7, units);
+            assert!(world.check(0, KEY));
+            let other = spawn(&world, |world| world.lower(KEY, FULL));
+            world.return_all(0);
+            other.join().unwrap();
+            assert_eq!((world.tat(KEY), world.units(0, KEY), world.held(KEY)), (NOW, 0, 0));
+        });
+    }
+}
+
+/// A thread puts back what it holds while another one uses a unit of the lease: they are in the lease again, or lost
+/// because the unit behind them was used.
+#[test]
+fn units_that_are_put_back_are_used_once() {
+    for seat in [0, 1] {
+        explore(None, move || {
+            let world = World::holding(2);
+            world.set(KEY, FULL);
+            world.lease(0, KEY, FULL, 5);
+            assert!(world.check(0, KEY));
+            let other = spawn(&world, move |world| {
+                assert!(world.check(seat, KEY));
+                world.held(KEY)
+            });
+            world.put_back();
+            let left = other.join().unwrap() + world.units(0, KEY);
+            assert!(left == 3 || left == 1, "{left}");
+        });
+    }
+}
+
+/// The same while the key's word is lowered: what is in the lease then is charged.
+#[test]
+fn units_that_are_put_back_do_not_outlive_a_refund() {
+    for lowered in [2, 3, 5] {
+        explore(None, move || {
+            let world = World::holding(2);
+            world.set(KEY, NOW + 5);
+            world.lease(0, KEY, NOW + 5, 5);
+            assert!(world.check(0, KEY));
+            let other = spawn(&world, move |world| world.lower(KEY, lowered));
+            world.put_back();
+            other.join().unwrap();
+            world.assert_charged(KEY);
+            assert!(world.units(0, KEY) == 0 || lowered < 5);
+        });
+    }
+}
