@@ -71,8 +71,8 @@ impl<K: CallKey> Witness<K> {
         self.index
     }
 
-    /// Demands that the key owes what it was charged at first and `admitted` units since, less the
-    /// time since.
+    /// Demands that the key owes what it was charged at first and `admitted` units since, and what may have been charged in
+    /// vain, less the time since.
     ///
     /// # Errors
     /// When it owes anything else.
@@ -87,7 +87,9 @@ impl<K: CallKey> Witness<K> {
         let found = contender.debt(&self.key);
         let answered = contender.now();
         let low = charged.saturating_sub(answered.saturating_sub(self.not_before));
-        let high = charged.saturating_sub(asked.saturating_sub(self.not_after));
+        let in_vain = if contender.charges_in_vain() { admitted / Plan::IN_VAIN } else { 0 };
+        let most = charged + plan.interval * in_vain;
+        let high = most.saturating_sub(asked.saturating_sub(self.not_after));
         if (low..=high).contains(&found) {
             Ok(())
         } else {

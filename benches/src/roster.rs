@@ -23,6 +23,7 @@ pub fn ours() -> Vec<Entry> {
         Entry::ours::<Ours<Precise, u64>>(),
         Entry::ours::<Ours<Precise, String, Sip>>(),
         Entry::ours::<Ours<Recent, String, Sip>>(),
+        Entry::ours::<Ours<Leased, String, Sip>>(),
         Entry::ours::<Ours<Batch32, String, Sip>>(),
         Entry::ours::<Ours<Precise, u64, Sip>>(),
     ]

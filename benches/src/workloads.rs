@@ -127,8 +127,12 @@ impl Plan {
     /// engine takes.
     const MOST_DEBT: Duration = Duration::from_nanos(1 << 56);
 
-    /// Units that fit beside all checks, because threads that are about to end may hold some of them, unused, in leases.
+    /// Units that fit beside all checks, because threads may hold some of them, unused, in leases.
     const SPARE: u32 = 1_024;
+
+    /// The share of what is admitted, as a divisor, that may be charged in vain besides: where there are leases, for what
+    /// threads hold in hand when they end.
+    pub const IN_VAIN: u32 = 32;
 
     /// A plan under which `checks` checks, all on one key if it happens so, are allowed.
     ///
@@ -141,7 +145,8 @@ impl Plan {
         let warm_up = Self::LIVE_FOR.as_nanos().div_ceil(interval.as_nanos());
         let warm_up = u32::try_from(warm_up).ok().and_then(NonZeroU32::new);
         let warm_up = warm_up.ok_or_else(too_many)?;
-        let burst = warm_up.checked_add(checks).and_then(|burst| burst.checked_add(Self::SPARE));
+        let beside = [checks, checks / Self::IN_VAIN, Self::SPARE];
+        let burst = beside.into_iter().try_fold(warm_up, NonZeroU32::checked_add);
         let burst = burst.ok_or_else(too_many)?;
         Ok(Self { keys, interval, burst, warm_up, allowed: true })
     }

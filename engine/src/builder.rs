@@ -19,8 +19,8 @@ use crate::tsc::TscClock;
 /// Keys that fit at once unless [`LimiterBuilder::capacity`] says otherwise.
 pub const DEFAULT_CAPACITY: usize = 1 << 20;
 
-/// The largest capacity, in keys: 2^36, a table of 1.25 TiB.
-pub const MAX_CAPACITY: usize = 1 << 36;
+/// The largest capacity, in keys: 2^36, a table of 1.25 TiB; where pointers have 32 bits 2^26, one of 1.25 GiB.
+pub const MAX_CAPACITY: usize = 1 << if usize::BITS > 32 { 36 } else { 26 };
 
 /// What a limiter is to be made of; see [`Limiter::builder`].
 #[derive(Debug)]
@@ -224,8 +224,8 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// ([`LimitSet`](crate::LimitSet)), `acquire` and its kind, [`Limiter::with_quota`] and the layers of the feature `tower`
     /// never do: they ask the key's word, in which leased units count as taken.
     ///
-    /// All leases of a key together are at most 1/16 of its burst, and what a thread holds in hand beside them is at
-    /// most 1/4 of a lease. The share of one thread follows from that and from how many threads run at once, and where
+    /// All leases of a key together are at most 1/16 of its burst, and what each thread holds in hand beside them is at
+    /// most 1/4 of a lease and 31 units. The share of one thread follows from that and from how many threads run at once, and where
     /// it is below 4 units there are no leases: [`Limiter::lease_units`] tells what has come of it.
     ///
     /// Every other check then also looks into its thread's part of 4 KiB, which makes one of a cold

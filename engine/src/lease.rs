@@ -22,7 +22,7 @@
 //!
 //! # What may be leased
 //! * Each thread has a *stripe* of entries; a key has one entry in each, which holds at most one
-//!   lease. All leases of a key together are at most 1/[`SHARE`] of the burst.
+//!   lease. All leases of a key together are at most 1/[`SHARE`] of the burst, besides what threads hold in hand.
 //! * A lease is taken only while [`SHARE`] times as many units fit beside it, so leases end before the
 //!   burst does.
 //! * A lease takes as many admitted checks of the key, by the same stripe, as `heat.rs` asks for, so
@@ -40,8 +40,6 @@ mod hand;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod hand_tests;
 mod heat;
-#[cfg(not(loom))]
-mod lender;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
@@ -49,8 +47,6 @@ mod progress;
 mod seat;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
-
-use alloc::sync::Arc;
 
 use crate::decision::Decision;
 use crate::gcra::{self, Gcra, Tat};
@@ -60,7 +56,7 @@ use crate::table::{Table, Update};
 
 use block::Block;
 use entry::{Entry, Filling, Lease, Sight};
-use hand::{HELD_SHARE, Held, MOST_HELD};
+use hand::{BACKING, HELD_SHARE, Held, Lender, MOST_HELD};
 pub(crate) use seat::Seat;
 
 /// The largest lease that can be asked for, in units.
@@ -84,15 +80,14 @@ const MAX_STRIPES: usize = 64;
 #[derive(Debug)]
 pub struct Leases {
     /// A power of two of them.
-    stripes: Stripes,
+    stripes: Box<[Stripe]>,
     /// The largest lease, in units.
     most: u64,
     /// The units of a lease that a thread holds in hand at most.
     most_held: u64,
+    /// The units that a thread must have used for each one that it holds.
+    backing: u32,
 }
-
-/// Shared, so that threads can put back what they hold without the limiter at hand.
-type Stripes = Arc<[Stripe]>;
 
 /// Begins a pair of cache lines, and fills such pairs.
 #[derive(Debug)]
@@ -133,9 +128,10 @@ impl Leases {
         if most < LEAST {
             return None;
         }
-        let entries = || core::array::from_fn(|_| Entry::new(gcra.interval()));
+        let entries = || core::array::from_fn(|_| Entry::new());
         let stripes = (0..count).map(|_| Stripe { entries: entries() }).collect();
-        Some(Self { stripes, most, most_held: (most / HELD_SHARE).min(MOST_HELD) })
+        let most_held = (most / HELD_SHARE).min(MOST_HELD);
+        Some(Self { stripes, most, most_held, backing: BACKING })
     }
 
     /// The largest lease, in units.
@@ -158,7 +154,7 @@ impl Leases {
             && let Some(left) = check.use_held(block)
             && let Some(tat) = check.settle(entry, Used { block, left })
         {
-            return check.gcra.leased(tat, check.now, left + sight.units());
+            return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
         }
         self.decide_by_entry(seat(), &Check { ..check }).in_registers()
     }
@@ -209,15 +205,15 @@ impl Leases {
     /// Takes from the leases of a key whose word has been lowered to `tat` what lies beyond it, because
     /// later charges get those intervals anew; what threads are just taking or returning, they lose.
     pub(crate) fn lowered(&self, gcra: &Gcra, key: KeyHash, tat: u64) {
-        for stripe in self.stripes.iter() {
+        for stripe in &self.stripes {
             let entry = stripe.entry(key);
             // Each turn but the last one follows a step of somebody else.
             while !entry.trim(key, gcra, tat) {}
         }
     }
 
-    /// Gives the seat's leases back to their words, with what the thread holds of them, where nothing has been charged
-    /// behind them. The others stay where they are.
+    /// Gives the seat's leases back to their words, with what the thread holds right before them, where nothing has been
+    /// charged behind them. Elsewhere that is in the lease again.
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<Tat>) {
         let is_held = |key| Held::of(key).is_some_and(|held| held.block.units > 0);
         for entry in &self.stripe(seat).entries {
@@ -225,10 +221,11 @@ impl Leases {
                 && (lease.block.units > 0 || is_held(lease.key()))
                 && let Some(filling) = entry.begin(lease)
             {
-                if give_back(lease, &filling, gcra, table) {
+                let whole = with_held(lease, &filling, gcra);
+                if give_back(whole, &filling, gcra, table) {
                     filling.empty();
                 } else {
-                    filling.restore(lease);
+                    filling.restore(whole);
                 }
             }
         }
@@ -261,18 +258,21 @@ impl Leases {
         };
         let block = Block { units: before + lease.block.units, ..lease.block };
         let left = block.take(gcra, cost, now)?;
-        let is_free = Held::make_room(key, before, &self.stripes);
-        let taken = if is_free { left.min(self.most_held) } else { 0 };
+        let may_hold = match apart {
+            0 => Held::turn_to(key, Lender::at(&self.stripes), before, self.backing),
+            _ => None,
+        };
+        let taken = may_hold.map_or(0, |most| left.min(most).min(self.most_held));
         if !entry.leave(lease, left - taken) {
             seat.move_on();
             return None;
         }
-        if taken + before > 0 {
+        if may_hold.is_some() {
             let stripe = seat.among(self.stripes.len());
             let block = block.first(gcra, left, taken);
-            Held { stripe, epoch: sight.epoch, block }.take(key);
+            Held { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
-        Some((Used { block, left }, if is_free { 0 } else { apart }))
+        Some((Used { block, left }, apart))
     }
 
     /// Decides where the seat has leased too little or nothing.
@@ -320,8 +320,10 @@ impl Leases {
             entry.heat.drained(check.key, old.block.units);
         }
         let filling = entry.begin(old)?;
-        if old.block.units > 0 {
-            let _ = give_back(old, &filling, check.gcra, check.table);
+        let is_own = old.is_of(check.key);
+        let whole = if is_own { old } else { with_held(old, &filling, check.gcra) };
+        if whole.block.units > 0 && !give_back(whole, &filling, check.gcra, check.table) {
+            Held::lost(whole.key());
         }
         let charged =
             |tat, now| check.gcra.admit(tat, now, check.cost.saturating_add(fitting(tat, now)));
@@ -348,7 +350,7 @@ impl Leases {
         now: u64,
         check: &Check<'_, impl Fn() -> u64>,
     ) -> Option<Decision> {
-        for stripe in self.stripes.iter() {
+        for stripe in &self.stripes {
             let entry = stripe.entry(check.key);
             // Each turn but the last one follows a use by somebody else.
             while let Some(lease) = entry.lease_of(check.key)
@@ -449,6 +451,7 @@ impl<R: Fn() -> u64> Check<'_, R> {
 #[inline(never)]
 fn note_drained(entry: &Entry, key: KeyHash, units: u64) {
     entry.heat.drained(key, units);
+    Held::lost(key);
 }
 
 /// The key's word, only looked at; 0 where there is none.
@@ -491,20 +494,23 @@ fn usable(block: Block, gcra: &Gcra, tat: u64, now: u64) -> u64 {
     if block.is_covered(tat) { block.undrained(gcra, now) } else { 0 }
 }
 
-/// Takes the charge of units that the caller alone holds, in an entry and in the hand next to it, back from their word,
-/// if it was the last.
+/// A lease that the caller has ended, with what it holds right before it, and holds no longer.
+fn with_held(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
+    let held = Held::before(gcra, lease.block, lease.key(), filling.epoch());
+    if held > 0 {
+        Held::put_down(lease.key());
+    }
+    lease.with_units(lease.block.units + held)
+}
+
+/// Takes the charge of units that the caller alone has back from their word, if it was the last.
 ///
 /// Then nobody has an interval behind theirs, and later charges get theirs anew. A word that was
 /// lowered and has grown to the same value again is told by the entry, which was spoiled.
 fn give_back(lease: Lease, filling: &Filling<'_>, gcra: &Gcra, table: &Table<Tat>) -> bool {
-    let (key, Block { end, units }) = (lease.key(), lease.block);
-    let held = Held::before(gcra, lease.block, key, filling.epoch());
-    let start = Block { end, units: units + held }.start(gcra);
+    let end = lease.block.end;
+    let start = lease.block.start(gcra);
     let lower = |tat, _| (tat == end && filling.is_whole()).then_some(start);
-    let update = table.home(key).update(start, || start, lower);
-    let is_back = matches!(update, Update::Written { .. });
-    if is_back && held > 0 {
-        Held::leave(key, 0);
-    }
-    is_back
+    let update = table.home(lease.key()).update(start, || start, lower);
+    matches!(update, Update::Written { .. })
 }

@@ -50,17 +50,18 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// For limiters with a [`Quota`]. Two cores that write one word are slower than one. [`LimiterBuilder::lease_units`] lets threads charge
 /// several units of a hot key at once and use them one by one, so that what is allowed on one
 /// key scales with cores too. A key becomes hot by being admitted at least 64 times by one thread.
-/// * The first guarantee stays as it is, exactly. Leased units drain with the time they were
+/// * The first guarantee stays as it is, exactly, but for what the last two points say. Leased units drain with the time they were
 ///   charged for, and nobody uses one that has begun to.
 /// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
 ///   drained and lies idle, unless that thread is just taking them, or a refund is under way, or for what
 ///   it holds in hand: up to 31 units, and no more than a quarter of the largest lease, that it took out of a lease at once to use
-///   them without an atomic step. It puts them back when it ends, if nobody has used later ones of the lease. A higher
+///   them without an atomic step. They are lost when it ends. A higher
 ///   cost is paid by the word or by one lease as a whole, so it can be denied while up to 1/16 of the
-///   burst is leased in parts.
+///   burst is leased in parts, or units are held in hand.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
 ///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
-///   to drain, and of keys that are refunded as often as they are charged.
+///   to drain, and of keys that are refunded as often as they are charged. Of what a thread uses at most 1/32 is lost in
+///   hand besides, where it ends, idles, or is in the middle of it when a refund reaches below what it holds.
 /// * `remaining` counts what other threads have leased as taken, and `reset_after` counts leased
 ///   units as used. Both describe the key's word at a moment during the call. Where told debt has
 ///   taken the word beyond the burst, [`Limiter::peek`] says so and leaves this thread's lease out,
@@ -68,11 +69,13 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// * [`Limiter::with_quota`] and the charging of debt look at the word alone; so does
 ///   [`Limiter::live`], which counts leased units as debt. Debt that is charged does not take leased
 ///   units back.
-/// * When a key is forgotten, its leases are void until the word has grown past them; then what is used of
-///   them, at most 1/16 of the burst, comes on top of what the word admits.
+/// * All leases of a key together are at most 1/16 of the burst, besides what each thread holds in hand.
+/// * When a key is forgotten, what is leased of it is void until the word has grown past it; then what is used of
+///   that comes on top of what the word admits.
 /// * What is refunded, or given back by a reservation, comes out of leases first, and a reset empties them; what
-///   other threads are just taking or returning is lost to everybody. While such a call is
-///   under way, units that are leased then, at most 1/16 of the burst, can come on top of what the word admits.
+///   other threads are just taking or returning is lost to everybody. Until such a call has returned, however long its
+///   thread is stopped, units that were leased before it can come on top of what the word admits, as long as they have not
+///   drained.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};

@@ -35,7 +35,8 @@ use crate::rule::{Rule, sealed};
 ///
 /// # What it costs
 /// 20 bytes a key at the intended fill. A check is one multiplication and one compare-and-swap, and
-/// a denial writes nothing.
+/// a denial writes nothing, except that it is noted once keys have competed for places
+/// ([`OverflowPolicy`](crate::OverflowPolicy)).
 ///
 /// ```
 /// use tidegate_engine::Quota;

@@ -131,12 +131,15 @@ fn threads_keep_to_the_rate_while_time_passes() {
 }
 
 #[test]
-fn a_thread_that_ends_leaves_its_units_to_others() {
-    let limiter = leasing(Quota::per_second(1).burst(BURST), 64);
+fn a_thread_that_ends_leaves_its_leases_to_others() {
+    const LEASE: u64 = 64;
+    let limiter = leasing(Quota::per_second(1).burst(BURST), LEASE);
     let theirs =
         thread::scope(|scope| scope.spawn(|| admitted(&limiter, "key", 30_001)).join().unwrap());
     assert!(debt(&limiter) > theirs, "it had nothing leased");
-    assert_eq!(theirs + admitted(&limiter, "key", BURST), BURST);
+    // All but what it held in hand.
+    let admitted = theirs + admitted(&limiter, "key", BURST);
+    assert!((BURST - LEASE / 4..=BURST).contains(&admitted), "{admitted}");
 }
 
 #[test]

@@ -101,6 +101,11 @@ pub trait Audited: Contender {
     /// Live keys forgotten to make room, since the limiter was built.
     fn evicted(&self) -> u64;
 
+    /// Whether some of what is charged may be in vain, see [`Plan::IN_VAIN`](crate::workloads::Plan::IN_VAIN).
+    fn charges_in_vain(&self) -> bool {
+        false
+    }
+
     /// What has to be known beside the figures of this variant.
     fn remarks(&self) -> Remarks {
         Remarks::default()

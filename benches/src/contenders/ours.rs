@@ -258,6 +258,10 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Audited for Ours<S, K, H> {
         self.limiter.evicted()
     }
 
+    fn charges_in_vain(&self) -> bool {
+        self.limiter.lease_units() > 0
+    }
+
     fn remarks(&self) -> Remarks {
         S::remarks(&self.limiter)
     }

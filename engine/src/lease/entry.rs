@@ -34,6 +34,8 @@
 //! | L10 epoch, read | acquire; before L3 | recall (L11) | units that are taken while their key's word is lowered may be dated by the very recall that ends them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
 //! | L11 epoch, recall | release | L10 | as L10 | as L10 |
 //! | L12 recall before the key, fill | by L4, which releases | L2 of who lowers the word | who finds the entry passed on may not see that what threads hold is void, and they use it after a reset | `lease-recalled-after-the-key` |
+//! | L13 key, read by who publishes | relaxed | who wrote it: L1 of the lease that was ended to get here | - | - |
+//! | L14 epoch, read by who has ended the lease | as L10 | L11 of who then finds the entry busy, or the state changed | what is held of a lease is returned although its key's word is being lowered | `lease-held-and-returned` leaves it in hand |
 
 use crate::gcra::Gcra;
 use crate::key::KeyHash;
@@ -59,8 +61,6 @@ pub(super) struct Entry {
     key: AtomicU64,
     end: AtomicU64,
     pub(super) heat: Heat,
-    /// The emission interval.
-    interval: u64,
 }
 
 /// Until when units that were taken out of an entry are charged. Once it has held a lease, no two entries, and no entry
@@ -91,14 +91,6 @@ impl Epoch {
 pub(super) struct Sight {
     state: State,
     pub(super) epoch: Epoch,
-}
-
-impl Sight {
-    /// The units of the lease; of the key that the epoch's units are of, unless the epoch is over.
-    #[inline]
-    pub(super) const fn units(self) -> u64 {
-        self.state.units()
-    }
 }
 
 /// An entry's lease as it was read.
@@ -152,13 +144,18 @@ impl Lease {
     pub(super) fn key(self) -> KeyHash {
         KeyHash::from_bits(self.key)
     }
+
+    /// The same lease with so many units that end when its last one does.
+    pub(super) fn with_units(self, units: u64) -> Self {
+        Self { block: Block { units, ..self.block }, ..self }
+    }
 }
 
 impl Entry {
-    /// Without a lease, for keys with this emission interval.
-    pub(super) fn new(interval: u64) -> Self {
+    /// Without a lease.
+    pub(super) fn new() -> Self {
         let [state, epoch, key, end] = [0; 4].map(AtomicU64::new);
-        Self { state, epoch, key, end, heat: Heat::new(), interval }
+        Self { state, epoch, key, end, heat: Heat::new() }
     }
 
     #[inline]
@@ -175,6 +172,13 @@ impl Entry {
     #[inline]
     pub(super) fn see(&self) -> Sight {
         Sight { state: self.state(), epoch: self.epoch() }
+    }
+
+    /// The units of the lease that was seen, if a word that is `tat` counts them as charged. They are of the key whose
+    /// units the epoch is of, unless that is over.
+    #[inline]
+    pub(super) fn units_seen(&self, sight: Sight, tat: u64) -> u64 {
+        if self.end.load(Ordering::Relaxed) <= tat { sight.state.units() } else { 0 }
     }
 
     /// Voids what threads hold in hand of the entry.
@@ -233,23 +237,6 @@ impl Entry {
         self.state
             .compare_exchange(lease.state.0, left.0, Ordering::Relaxed, Ordering::Relaxed)
             .is_ok()
-    }
-
-    /// Puts units that are held of the entry since this epoch back into their lease, unless they are void, or others have
-    /// used units in between, or the entry is busy.
-    pub(super) fn put_back(&self, key: KeyHash, epoch: Epoch, held: Block) {
-        loop {
-            let sight = self.see();
-            let lease = self.lease_in(sight.state);
-            let start = lease.block.end.saturating_sub(lease.block.units * self.interval);
-            let follows = lease.is_of(key) && start == held.end && !sight.state.is_busy();
-            if sight.epoch != epoch || !follows {
-                return;
-            }
-            if self.leave(lease, lease.block.units + held.units) {
-                return;
-            }
-        }
     }
 
     /// Takes from the lease of `key`, and from what threads hold of it, what lies beyond `tat`, and spoils what another

@@ -6,18 +6,16 @@
 //! word to below these units gives the entry another one, as does who passes it on to another key (`entry.rs`). No two
 //! entries ever have the same epoch, so what was taken out of a limiter that is gone is used in no other.
 //!
-//! What a thread holds when it ends, or wants to hold of another key, is put back (`lender.rs`).
+//! What a thread holds when it ends, or is void, or has to make room for another key's, is lost to everybody. So a unit is
+//! held only for each [`BACKING`] that the thread has used of leases of the key since it last lost one.
 
 use core::cell::Cell;
 
 use crate::gcra::Gcra;
 use crate::key::KeyHash;
 
-use super::Stripes;
 use super::block::Block;
 use super::entry::Epoch;
-#[cfg(not(loom))]
-use super::lender;
 
 /// The most units that are held.
 pub(super) const MOST_HELD: u64 = 31;
@@ -25,23 +23,42 @@ pub(super) const MOST_HELD: u64 = 31;
 /// The share of the largest lease that is held at most, as a divisor.
 pub(super) const HELD_SHARE: u64 = 4;
 
-/// What has been in the way of another key so many times, and was not used up in between, is put back.
+/// Units that a thread must have used for each unit it may hold. At most this share of what it uses can be lost in hand.
+pub(super) const BACKING: u32 = 32;
+
+/// A hand is another key's once it has been in that one's way so many times in a row.
 const PATIENCE: u16 = 64;
 
 /// Keys of which a thread can hold units at once.
-pub(super) const HANDS: usize = 8;
+const HANDS: usize = 8;
 
-/// The units of at most one key.
+/// What is held of one key of one limiter.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Hand {
     /// 0 where nothing was held yet, which is no key's.
     key: Cell<u64>,
     epoch: Cell<u64>,
     end: Cell<u64>,
     stripe: Cell<u16>,
-    units: Cell<u32>,
-    /// Times another key's units would have been taken.
+    /// Times in a row that the hand was in another key's way.
     passed: Cell<u16>,
+    units: Cell<u32>,
+    /// Units that were taken last.
+    taken: Cell<u32>,
+    /// Units of leases of the key that were used since one was lost, but those taken last.
+    used: Cell<u32>,
+    lender: Cell<Lender>,
+}
+
+/// The limiter of which units are held: where its stripes lie. Another one may lie there later; epochs tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Lender(usize);
+
+impl Lender {
+    pub(super) fn at<T>(stripes: &[T]) -> Self {
+        Self(stripes.as_ptr().addr())
+    }
 }
 
 const _: () = assert!(MOST_HELD <= u32::MAX as u64 && super::MAX_STRIPES <= u16::MAX as usize);
@@ -85,57 +102,57 @@ impl Held {
         Hand::with(key, |hand| hand.units.set(units as u32));
     }
 
-    /// Whether units of `key` may be taken out of these stripes, from a lease of which `held` units are held before.
-    ///
-    /// What else is held stays until it has been in the way for long, so that keys that take turns do not put it back each
-    /// time.
-    #[inline]
-    pub(super) fn make_room(key: KeyHash, held: u64, stripes: &Stripes) -> bool {
-        let is_free = Hand::with(key, |hand| {
-            if u64::from(hand.units.get()) == held {
-                return true;
-            }
-            hand.passed.set(hand.passed.get().saturating_add(1));
-            hand.passed.get() > PATIENCE
-        });
-        is_free && Self::turn_to(key, held, stripes)
-    }
-
-    #[cfg(not(loom))]
-    fn turn_to(key: KeyHash, held: u64, stripes: &Stripes) -> bool {
-        let place = Hand::place(key);
-        lender::note(place, stripes, held == 0)
-    }
-
-    /// Loom's threads put nothing back by themselves.
-    #[cfg(loom)]
-    fn turn_to(_: KeyHash, _: u64, _: &Stripes) -> bool {
-        true
-    }
-
-    /// What is held at a place, and of which key; nothing is held there from here on.
-    #[cfg(not(loom))]
-    pub(super) fn let_go(place: usize) -> Option<(KeyHash, Self)> {
-        let let_go = |hands: &[Hand; HANDS]| {
-            let hand = &hands[place];
-            let held = hand.held();
-            hand.units.set(0);
-            (held.block.units > 0).then(|| (KeyHash::from_bits(hand.key.get()), held))
-        };
-        // The thread may be ending.
-        HANDS_HERE.try_with(let_go).ok().flatten()
-    }
-
-    /// Holds this, in place of what was held.
-    #[inline]
-    pub(super) fn take(self, key: KeyHash) {
+    /// How many units of `key` the thread may hold from here on, if `before` of those that it holds are all that is left of
+    /// them. `None` if it is to hold what it does: the hand is another key's, or another limiter's.
+    pub(super) fn turn_to(key: KeyHash, lender: Lender, before: u64, backing: u32) -> Option<u64> {
         Hand::with(key, |hand| {
-            hand.key.set(key.to_bits());
+            if hand.key.get() != key.to_bits() || hand.lender.get() != lender {
+                if !hand.may_pass() {
+                    return None;
+                }
+                hand.key.set(key.to_bits());
+                hand.lender.set(lender);
+                hand.lose();
+            } else if u64::from(hand.units.get()) == before {
+                hand.count(hand.taken.get() - hand.units.get());
+            } else {
+                hand.lose();
+            }
+            hand.taken.set(hand.units.get());
+            Some(hand.used.get().checked_div(backing).map_or(u64::MAX, u64::from))
+        })
+    }
+
+    /// Holds nothing of `key` any more, and has not lost it.
+    pub(super) fn put_down(key: KeyHash) {
+        Hand::with(key, |hand| {
+            hand.count(hand.taken.get() - hand.units.get());
+            hand.units.set(0);
+            hand.taken.set(0);
+        });
+    }
+
+    /// Notes that units of `key` that the thread had leased are lost.
+    pub(super) fn lost(key: KeyHash) {
+        Hand::with(key, |hand| {
+            if hand.key.get() == key.to_bits() {
+                hand.used.set(0);
+            }
+        });
+    }
+
+    /// Holds this, in place of what was held, after `cost` units have been used. The hand is the key's: see
+    /// [`Held::turn_to`].
+    pub(super) fn take(self, key: KeyHash, cost: u64) {
+        Hand::with(key, |hand| {
+            let units = self.block.units as u32;
             hand.epoch.set(self.epoch.get());
             hand.end.set(self.block.end);
             hand.stripe.set(self.stripe as u16);
-            hand.units.set(self.block.units as u32);
+            hand.units.set(units);
+            hand.taken.set(units);
             hand.passed.set(0);
+            hand.count(u32::try_from(cost).unwrap_or(u32::MAX));
         });
     }
 }
@@ -147,9 +164,31 @@ impl Hand {
             epoch: Cell::new(0),
             end: Cell::new(0),
             stripe: Cell::new(0),
-            units: Cell::new(0),
             passed: Cell::new(0),
+            units: Cell::new(0),
+            taken: Cell::new(0),
+            used: Cell::new(0),
+            lender: Cell::new(Lender(0)),
         }
+    }
+
+    /// Counts that the hand is in the way of another key, and whether it has been for long: keys that take turns do not lose
+    /// each other's units.
+    fn may_pass(&self) -> bool {
+        let passed = self.passed.get() + 1;
+        let may_pass = self.key.get() == 0 || passed > PATIENCE;
+        self.passed.set(if may_pass { 0 } else { passed });
+        may_pass
+    }
+
+    fn count(&self, units: u32) {
+        self.used.set(self.used.get().saturating_add(units));
+    }
+
+    /// Holds nothing, and that after a loss.
+    fn lose(&self) {
+        self.units.set(0);
+        self.used.set(0);
     }
 
     #[inline]
@@ -192,8 +231,11 @@ impl Hands {
                 one.epoch.swap(&other.epoch);
                 one.end.swap(&other.end);
                 one.stripe.swap(&other.stripe);
-                one.units.swap(&other.units);
                 one.passed.swap(&other.passed);
+                one.units.swap(&other.units);
+                one.taken.swap(&other.taken);
+                one.used.swap(&other.used);
+                one.lender.swap(&other.lender);
             }
         });
     }

@@ -48,7 +48,7 @@ impl World {
         let gcra = Gcra::exact(&Quota::new(1, Duration::from_nanos(1)).burst(BURST)).unwrap();
         let leases = Leases::striped(LEAST, &gcra, STRIPES).unwrap();
         Arc::new(Self {
-            leases: Leases { most_held, ..leases },
+            leases: Leases { most_held, backing: 0, ..leases },
             table: Table::with_lines(1, Tat).unwrap(),
             gcra,
         })

@@ -241,7 +241,7 @@ fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> 
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
     let table = Table::with_lines(1, Tat).expect("there is memory");
     let leases = Leases::striped(UNITS, &Gcra::exact(&quota).unwrap(), STRIPES)
-        .map(|leases| Leases { most_held, ..leases });
+        .map(|leases| Leases { most_held, backing: 0, ..leases });
     let limiter = &Limiter::for_tests(quota, ManualClock::new(), table, leases.map(Beside::Leases));
     let mut ledger = act(limiter, 0, scenario.before, u64::MAX, &name);
     if most_held == 0 {

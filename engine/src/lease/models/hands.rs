@@ -1,19 +1,11 @@
-//! Units in hand: taken, used, returned and put back beside whoever lowers the key's word, uses the lease, or passes its entry on.
+//! Units in hand: taken, used and returned beside whoever lowers the key's word, uses the lease, or passes its entry on.
 
-use super::super::hand::Held;
-use super::{BURST, FULL, KEY, KeyHash, NOW, OTHER, World, explore, spawn};
+use super::{BURST, FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
 
 impl World {
     /// What the calling thread holds of a key.
     pub(super) fn held(&self, key: KeyHash) -> u64 {
         self.leases.held(key).map_or(0, |(_, _, block)| block.units)
-    }
-
-    /// What a thread does that ends.
-    fn put_back(&self) {
-        let held = Held::of(KEY).unwrap();
-        self.leases.stripes[held.stripe].entry(KEY).put_back(KEY, held.epoch, held.block);
-        Held::leave(KEY, 0);
     }
 }
 
@@ -110,41 +102,22 @@ fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
     }
 }
 
-/// A thread puts back what it holds while another one uses a unit of the lease: they are in the lease again, or lost
-/// because the unit behind them was used.
+/// What a thread holds is in its lease again, because it can not be returned, and taken anew while the key's word is lowered.
 #[test]
-fn units_that_are_put_back_are_used_once() {
-    for seat in [0, 1] {
-        explore(None, move || {
-            let world = World::holding(2);
-            world.set(KEY, FULL);
-            world.lease(0, KEY, FULL, 5);
-            assert!(world.check(0, KEY));
-            let other = spawn(&world, move |world| {
-                assert!(world.check(seat, KEY));
-                world.held(KEY)
-            });
-            world.put_back();
-            let left = other.join().unwrap() + world.units(0, KEY);
-            assert!(left == 3 || left == 1, "{left}");
-        });
-    }
-}
-
-/// The same while the key's word is lowered: what is in the lease then is charged.
-#[test]
-fn units_that_are_put_back_do_not_outlive_a_refund() {
-    for lowered in [2, 3, 5] {
-        explore(None, move || {
-            let world = World::holding(2);
+fn units_in_hand_that_can_not_be_returned_do_not_outlive_a_refund() {
+    for lowered in [2, 4, 5] {
+        explore(Some(TRIO), move || {
+            let world = World::holding(3);
+            // Charged behind the lease.
             world.set(KEY, NOW + 5);
-            world.lease(0, KEY, NOW + 5, 5);
+            world.lease(0, KEY, NOW + 4, 4);
             assert!(world.check(0, KEY));
+            assert_eq!(world.held(KEY), 3);
             let other = spawn(&world, move |world| world.lower(KEY, lowered));
-            world.put_back();
+            world.return_all(0);
+            let _ = world.check(0, KEY);
             other.join().unwrap();
             world.assert_charged(KEY);
-            assert!(world.units(0, KEY) == 0 || lowered < 5);
         });
     }
 }

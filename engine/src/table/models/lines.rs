@@ -32,6 +32,24 @@ fn first_checks_in_any_line_admit_one_burst() {
     }
 }
 
+/// Two slots are vacant, and two new keys want the one that both meet first.
+#[test]
+fn first_checks_of_two_keys_in_any_line_both_find_a_place() {
+    for (lines, first, second) in [(2, 0, 1), (2, 1, 1), (4, 2, 3), (4, 3, 3), (6, 3, 5), (6, 4, 5)]
+    {
+        let (left, right) = (key(1), key(2));
+        let model = filled(lines, left, &[(first, 0), (second, 1)]);
+        let model = model.checks(left, 1).checks(right, 1);
+        let model = model.always(move |at| {
+            assert_eq!(at.charged(left) + at.charged(right), at.admitted());
+        });
+        model.explore(PAIR, move |end| {
+            assert_eq!((end.admitted(), end.evicted()), (2, 0));
+            assert_eq!((end.charged(left), end.charged(right)), (1, 1));
+        });
+    }
+}
+
 /// Two slots are vacant, in different lines; a third key takes one of them meanwhile, so the
 /// claimers may have chosen different lines.
 #[test]

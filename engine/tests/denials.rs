@@ -1,0 +1,127 @@
+//! A denial writes nothing: the memory of a limiter that denies can be read-only.
+#![cfg(target_os = "linux")]
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+use std::ptr::without_provenance_mut;
+
+use tidegate_engine::{FixedWindow, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow};
+
+const PAGE_BYTES: usize = 4_096;
+/// Large enough to be told from everything else, and whole pages of it belong to the table alone.
+const CAPACITY: usize = 200_000;
+
+thread_local! {
+    /// Where this thread's last allocation of zeros for a table lies.
+    static TABLE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
+}
+
+/// The system's allocator, noting where tables lie.
+struct Noting;
+
+// SAFETY: every call goes to the system's allocator unchanged; noting allocates nothing, since the thread-local is a
+// constant without a destructor.
+unsafe impl GlobalAlloc for Noting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        let memory = unsafe { System.alloc_zeroed(layout) };
+        if layout.size() >= CAPACITY * size_of::<u64>() {
+            TABLE.set((memory.addr(), layout.size()));
+        }
+        memory
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        // SAFETY: the caller keeps the contract of `dealloc`.
+        unsafe { System.dealloc(memory, layout) }
+    }
+}
+
+#[global_allocator]
+static NOTING: Noting = Noting;
+
+/// Begins a page, and fills whole ones.
+#[repr(align(4096))]
+struct Paged<T>(T);
+
+/// Whole pages that nobody can write to while this lives: who tries ends the process.
+struct ReadOnly {
+    first: usize,
+    bytes: usize,
+}
+
+impl ReadOnly {
+    /// The whole pages in `bytes` bytes from `first`.
+    fn within(first: usize, bytes: usize) -> Self {
+        let end = (first + bytes) / PAGE_BYTES * PAGE_BYTES;
+        let first = first.next_multiple_of(PAGE_BYTES);
+        assert!(first < end, "no whole page");
+        let pages = Self { first, bytes: end - first };
+        pages.protect(libc::PROT_READ);
+        pages
+    }
+
+    fn protect(&self, protection: i32) {
+        // SAFETY: the pages are mapped and the test's own, and what is forbidden is not done meanwhile.
+        let result =
+            unsafe { libc::mprotect(without_provenance_mut(self.first), self.bytes, protection) };
+        assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    }
+}
+
+impl Drop for ReadOnly {
+    fn drop(&mut self) {
+        self.protect(libc::PROT_READ | libc::PROT_WRITE);
+    }
+}
+
+/// Uses a limit up, and is denied where nothing can be written.
+fn is_denied_read_only<R: Rule>(rule: R) {
+    const KEYS: u64 = 1_000;
+    let limiter = Limiter::builder(rule).capacity(CAPACITY).clock(ManualClock::new()).build();
+    let limiter = Box::new(Paged(limiter.expect("a valid rule")));
+    let (first, bytes) = TABLE.take();
+    let keys: Vec<u64> = (0..KEYS).collect();
+    for key in &keys {
+        while limiter.0.check(key).is_allowed() {}
+    }
+
+    let table = ReadOnly::within(first, bytes);
+    let beside = ReadOnly::within((&raw const *limiter).addr(), size_of_val(&*limiter));
+    let mut denied = 0;
+    for _ in 0..300 {
+        for key in &keys {
+            denied += u64::from(!limiter.0.check(key).is_allowed());
+            assert_eq!(limiter.0.peek(key).remaining(), 0);
+        }
+    }
+    let mut decisions = Vec::new();
+    limiter.0.check_many(&keys, &mut decisions);
+    denied += decisions.iter().filter(|decision| !decision.is_allowed()).count() as u64;
+    drop((table, beside));
+    assert_eq!(denied, 301 * KEYS);
+}
+
+#[test]
+fn a_denied_check_writes_nothing() {
+    is_denied_read_only(Quota::per_hour(3));
+    is_denied_read_only(Quota::per_hour(100).burst(2));
+    is_denied_read_only(FixedWindow::per_hour(3));
+    is_denied_read_only(SlidingWindow::per_hour(3));
+}
+
+#[test]
+fn a_denied_check_of_one_limit_writes_nothing() {
+    let single = Single::builder(Quota::per_hour(3)).clock(ManualClock::new()).build();
+    let single = Box::new(Paged(single.expect("a valid quota")));
+    while single.0.check().is_allowed() {}
+    let pages = ReadOnly::within((&raw const *single).addr(), size_of_val(&*single));
+    let denied = (0..1_000).filter(|_| !single.0.check().is_allowed()).count();
+    drop(pages);
+    assert_eq!(denied, 1_000);
+}
