@@ -236,24 +236,32 @@ fn looking_and_refusing_take_no_place() {
     assert_eq!(table.entries().count(), 0);
 }
 
-/// Threads hand the slots of a tiny table on as fast as they can while a ledger adds up what was
-/// written to each key. Time moves on its own, one unit a turn, so words expire all the while.
+/// Threads hand the slots of a tiny table on while a ledger adds up what was written to each key. Time moves on its own,
+/// one unit in so many turns. Two halves of the keys are asked for in turn, each more often than is admitted, with a pause
+/// in which all debt drains: their slots change hands, and what a key is admitted shows what its words have lost.
 #[test]
 fn slots_that_change_hands_lose_and_invent_nothing() {
     const THREADS: u64 = 4;
     const TURNS: u64 = 250_000;
+    const TURNS_A_UNIT: u64 = 32;
     const KEYS: u64 = 12;
     const BURST: u64 = 3;
+    /// How long one half of the keys is asked for, and how much of that is a pause.
+    const WINDOW: u64 = 16;
+    const PAUSE: u64 = BURST + 1;
     use std::sync::atomic::{AtomicU64, Ordering};
 
+    let half = |now: u64| now / WINDOW % 2;
     let table = Table::with_lines(2, Tat).unwrap();
     let time = AtomicU64::new(1);
+    let strays = AtomicU64::new(0);
     let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
     let all: Vec<_> = keys(KEYS).collect();
     let start = Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (table, time, admitted, all, start) = (&table, &time, &admitted, &all, &start);
+            let (table, time, admitted, all) = (&table, &time, &admitted, &all);
+            let (start, strays) = (&start, &strays);
             scope.spawn(move || {
                 start.wait();
                 let mut random = thread + 1;
@@ -261,29 +269,47 @@ fn slots_that_change_hands_lose_and_invent_nothing() {
                     random ^= random << 13;
                     random ^= random >> 7;
                     random ^= random << 17;
-                    let key = (random % KEYS) as usize;
-                    let clock = || time.load(Ordering::SeqCst);
-                    if random.is_multiple_of(32) {
+                    if random.is_multiple_of(TURNS_A_UNIT) {
                         time.fetch_add(1, Ordering::SeqCst);
                     }
-                    let update = table.home(all[key]).update(clock(), clock, |value, now| {
+                    let clock = || time.load(Ordering::SeqCst);
+                    let asked = clock();
+                    if asked % WINDOW < PAUSE {
+                        continue;
+                    }
+                    let key = (half(asked) * KEYS / 2 + (random >> 8) % (KEYS / 2)) as usize;
+                    let update = table.home(all[key]).update(asked, clock, |value, now| {
                         let charged = value.max(now) + 1;
                         (charged - now <= BURST).then_some(charged)
                     });
-                    if matches!(update, Update::Written { .. }) {
+                    if !matches!(update, Update::Written { .. }) {
+                        continue;
+                    }
+                    // Of a thread that was stopped until the pause or the other half's turn.
+                    if clock() / WINDOW == asked / WINDOW {
                         admitted[key].fetch_add(1, Ordering::Relaxed);
+                    } else {
+                        strays.fetch_add(1, Ordering::Relaxed);
                     }
                 }
             });
         }
     });
     let elapsed = time.into_inner();
-    // Keys that live ones never compete with can not be evicted, so only then is the bound exact.
-    let forgotten = table.evicted() * BURST;
+    let windows = elapsed.div_ceil(2 * WINDOW);
+    // Keys of one half all fit, so only strays evict, or are evicted.
+    let (strays, evicted) = (strays.into_inner(), table.evicted());
+    let most = windows * (WINDOW - PAUSE + BURST) + BURST * evicted;
     for (key, admitted) in admitted.iter().enumerate() {
         let admitted = admitted.load(Ordering::Relaxed);
-        assert!(admitted <= BURST + elapsed + forgotten, "key {key}: {admitted} in {elapsed}");
+        assert!(admitted <= most, "key {key}: {admitted} of {most}, {evicted} evicted");
+        let least = (windows - 1) * (WINDOW - PAUSE) / 2;
+        assert!(
+            admitted + strays >= least,
+            "key {key}: {admitted} of at least {least}, {strays} strays"
+        );
     }
+    assert!(elapsed / 2 / WINDOW > 100, "slots hardly changed hands");
     let live = table.entries().filter(|(_, value)| *value > elapsed);
     let mut seen = HashSet::new();
     for (key, value) in live {

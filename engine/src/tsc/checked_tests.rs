@@ -284,6 +284,40 @@ fn a_processor_slightly_behind_raises_no_alarm() {
     assert!(!clock.is_fallback());
 }
 
+/// Two processors read in turn, one of which is behind by more than is tolerated: found out, and until then no reading is
+/// before another one by more than is stated.
+#[test]
+fn processors_that_differ_are_found_out() {
+    const MOST: u64 = INTERVAL_NANOS + STEP_NANOS.unsigned_abs();
+    for apart in [2, 10, 50, 100, 130] {
+        let apart = apart * 1_000_000;
+        let machine = Machine::new(2_600_000_000, 0);
+        let clock = machine.clock();
+        // Short of the next comparison.
+        machine.pass(INTERVAL_NANOS - 3_000_000);
+        let (mut latest, mut back, mut turns) = (clock.now(), 0, 0);
+        let mut read = || {
+            turns += 1;
+            machine.pass(100_000);
+            machine.step(if turns % 2 == 1 { -apart } else { apart });
+            let now = clock.now();
+            back = back.max(latest - now.min(latest));
+            latest = latest.max(now);
+            now
+        };
+        while !clock.is_fallback() {
+            assert!(read() < SECOND, "not found out");
+        }
+        let mut before = read();
+        for _ in 0..10_000 {
+            let now = read();
+            assert!(now >= before, "{now} after {before}");
+            before = now;
+        }
+        assert!(back > 0 && back <= MOST, "back by {back}, apart by {apart}");
+    }
+}
+
 #[test]
 fn interruptions_raise_no_alarm() {
     let machine = Machine::new(2_600_000_000, 0);
