@@ -239,30 +239,42 @@ impl Leases {
         if let Some((used, apart)) = self.use_lease(seat, entry, check)
             && let Some(tat) = check.settle(entry, used)
         {
+            let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
             return check.gcra.leased(tat, check.now, used.left + apart);
         }
         self.decide_by_word(seat, check)
     }
 
     /// Uses the lease of the seat's entry, with what the thread holds right before it, and takes some of what is left in
-    /// hand. Returns also the units that the thread holds apart from the lease.
+    /// hand. Returns also what the thread holds apart from the lease.
     #[inline]
-    fn use_lease<R>(&self, seat: Seat, entry: &Entry, check: &Check<'_, R>) -> Option<(Used, u64)> {
+    fn use_lease<R>(
+        &self,
+        seat: Seat,
+        entry: &Entry,
+        check: &Check<'_, R>,
+    ) -> Option<(Used, Option<Block>)> {
         let Check { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
         let held = Held::of(key).filter(|held| held.epoch == sight.epoch).map(|held| held.block);
         let (before, apart) = match held {
-            Some(held) if held.end == lease.block.start(gcra) => (held.units, 0),
-            held => (0, held.map_or(0, |held| held.undrained(gcra, now))),
+            Some(held) if held.end == lease.block.start(gcra) => (held.units, None),
+            held => (0, held.filter(|held| held.undrained(gcra, now) > 0)),
         };
         let block = Block { units: before + lease.block.units, ..lease.block };
         let left = block.take(gcra, cost, now)?;
+        if left + cost < block.units {
+            Held::lost(key);
+        }
         let may_hold = match apart {
-            0 => Held::turn_to(key, Lender::at(&self.stripes), before, self.backing),
-            _ => None,
+            None => self.turn_to(key, before, sight),
+            Some(_) => None,
         };
-        let taken = may_hold.map_or(0, |most| left.min(most).min(self.most_held));
+        // What the thread holds already never goes back: within its generation a lease only becomes less.
+        let most =
+            may_hold.unwrap_or(0).min(self.most_held).max(left.saturating_sub(lease.block.units));
+        let taken = left.min(most);
         if !entry.leave(lease, left - taken) {
             seat.move_on();
             return None;
@@ -273,6 +285,11 @@ impl Leases {
             Held { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
         Some((Used { block, left }, apart))
+    }
+
+    /// See [`Held::turn_to`].
+    fn turn_to(&self, key: KeyHash, before: u64, sight: Sight) -> Option<u64> {
+        Held::turn_to(key, Lender::at(&self.stripes), sight.epoch, before, self.backing)
     }
 
     /// Decides where the seat has leased too little or nothing.

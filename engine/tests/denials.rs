@@ -7,7 +7,6 @@ use std::ptr::without_provenance_mut;
 
 use tidegate_engine::{FixedWindow, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow};
 
-const PAGE_BYTES: usize = 4_096;
 /// Large enough to be told from everything else, and whole pages of it belong to the table alone.
 const CAPACITY: usize = 200_000;
 
@@ -45,9 +44,14 @@ unsafe impl GlobalAlloc for Noting {
 #[global_allocator]
 static NOTING: Noting = Noting;
 
-/// Begins a page, and fills whole ones.
-#[repr(align(4096))]
+/// Begins a page of any size that Linux has, and fills whole ones.
+#[repr(align(65536))]
 struct Paged<T>(T);
+
+fn page_bytes() -> usize {
+    // SAFETY: asks for a number.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
+}
 
 /// Whole pages that nobody can write to while this lives: who tries ends the process.
 struct ReadOnly {
@@ -58,8 +62,9 @@ struct ReadOnly {
 impl ReadOnly {
     /// The whole pages in `bytes` bytes from `first`.
     fn within(first: usize, bytes: usize) -> Self {
-        let end = (first + bytes) / PAGE_BYTES * PAGE_BYTES;
-        let first = first.next_multiple_of(PAGE_BYTES);
+        let page = page_bytes();
+        let end = (first + bytes) / page * page;
+        let first = first.next_multiple_of(page);
         assert!(first < end, "no whole page");
         let pages = Self { first, bytes: end - first };
         pages.protect(libc::PROT_READ);

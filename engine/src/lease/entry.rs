@@ -233,6 +233,7 @@ impl Entry {
     #[inline]
     #[must_use]
     pub(super) fn leave(&self, lease: Lease, left: u64) -> bool {
+        debug_assert!(left <= lease.block.units, "a lease becomes more in its generation");
         let left = lease.state.with_units(left);
         self.state
             .compare_exchange(lease.state.0, left.0, Ordering::Relaxed, Ordering::Relaxed)

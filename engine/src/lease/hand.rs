@@ -2,11 +2,11 @@
 //! an atomic step.
 //!
 //! What is held are the first units of their lease, and the thread's alone. Others do not find them there, so it is a
-//! small part of a lease. It may be used while the lease's entry has the *epoch* that it had before: who lowers the key's
+//! small part of the largest lease. It may be used while the lease's entry has the *epoch* that it had before: who lowers the key's
 //! word to below these units gives the entry another one, as does who passes it on to another key (`entry.rs`). No two
 //! entries ever have the same epoch, so what was taken out of a limiter that is gone is used in no other.
 //!
-//! What a thread holds when it ends, or is void, or has to make room for another key's, is lost to everybody. So a unit is
+//! What a thread holds when it ends, or is void, or has to make room for another key's or another stripe's, is lost to everybody. So a unit is
 //! held only for each [`BACKING`] that the thread has used of leases of the key since it last lost one.
 
 use core::cell::Cell;
@@ -26,7 +26,7 @@ pub(super) const HELD_SHARE: u64 = 4;
 /// Units that a thread must have used for each unit it may hold. At most this share of what it uses can be lost in hand.
 pub(super) const BACKING: u32 = 32;
 
-/// A hand is another key's once it has been in that one's way so many times in a row.
+/// A hand is given to another key once it has been in the way of others so many times since units were last taken.
 const PATIENCE: u16 = 64;
 
 /// Keys of which a thread can hold units at once.
@@ -41,7 +41,7 @@ struct Hand {
     epoch: Cell<u64>,
     end: Cell<u64>,
     stripe: Cell<u16>,
-    /// Times in a row that the hand was in another key's way.
+    /// Times that the hand was in another key's way since units were last taken.
     passed: Cell<u16>,
     units: Cell<u32>,
     /// Units that were taken last.
@@ -102,9 +102,16 @@ impl Held {
         Hand::with(key, |hand| hand.units.set(units as u32));
     }
 
-    /// How many units of `key` the thread may hold from here on, if `before` of those that it holds are all that is left of
-    /// them. `None` if it is to hold what it does: the hand is another key's, or another limiter's.
-    pub(super) fn turn_to(key: KeyHash, lender: Lender, before: u64, backing: u32) -> Option<u64> {
+    /// How many units of `key` the thread may hold from here on, out of an entry with this epoch, if `before` of those that it
+    /// holds are all that is left of them. `None` if it is to hold what it does: the hand is another key's, or another
+    /// limiter's.
+    pub(super) fn turn_to(
+        key: KeyHash,
+        lender: Lender,
+        epoch: Epoch,
+        before: u64,
+        backing: u32,
+    ) -> Option<u64> {
         Hand::with(key, |hand| {
             if hand.key.get() != key.to_bits() || hand.lender.get() != lender {
                 if !hand.may_pass() {
@@ -113,7 +120,7 @@ impl Held {
                 hand.key.set(key.to_bits());
                 hand.lender.set(lender);
                 hand.lose();
-            } else if u64::from(hand.units.get()) == before {
+            } else if hand.epoch.get() == epoch.get() && u64::from(hand.units.get()) == before {
                 hand.count(hand.taken.get() - hand.units.get());
             } else {
                 hand.lose();
@@ -137,6 +144,7 @@ impl Held {
         Hand::with(key, |hand| {
             if hand.key.get() == key.to_bits() {
                 hand.used.set(0);
+                hand.taken.set(hand.units.get());
             }
         });
     }
@@ -172,8 +180,8 @@ impl Hand {
         }
     }
 
-    /// Counts that the hand is in the way of another key, and whether it has been for long: keys that take turns do not lose
-    /// each other's units.
+    /// Counts that the hand is in the way of another key, and whether it has been for long: keys that are asked for about as
+    /// often do not lose each other's units.
     fn may_pass(&self) -> bool {
         let passed = self.passed.get() + 1;
         let may_pass = self.key.get() == 0 || passed > PATIENCE;

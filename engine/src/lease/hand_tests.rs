@@ -11,8 +11,9 @@ use crate::limiter::Limiter;
 use crate::quota::Quota;
 use crate::table::Table;
 
-use super::hand::{BACKING, HELD_SHARE, Hands, Held, MOST_HELD};
-use super::{ENTRIES, Leases, Seat};
+use super::entry::Epoch;
+use super::hand::{BACKING, HELD_SHARE, Hands, Held, Lender, MOST_HELD};
+use super::{Check, ENTRIES, Leases, Seat};
 
 const BURST: u64 = 100_000;
 /// Units that are held of the largest lease.
@@ -222,15 +223,30 @@ fn what_remains_beside_what_is_held_is_what_may_be_used() {
     assert_eq!(decision.remaining(), BURST - debt(&limiter, KEY) + MOST - 1);
 }
 
+/// The same for what is held and void beside a lease that is not.
+#[test]
+fn what_is_held_and_void_does_not_remain() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let (table, gcra) = limiter.parts();
+    table.home(KEY).update(0, || 0, |_, _| Some(gcra.interval()));
+    for _ in 0..3 * MOST {
+        let decision = limiter.check(KEY);
+        assert_eq!(decision.remaining(), BURST - debt(&limiter, KEY) + limiter.leased(KEY));
+    }
+}
+
 /// Keys that take turns lose nothing; one that is not asked for any more makes room in the end.
 #[test]
 fn what_is_held_stays_until_it_has_been_in_the_way_for_long() {
     Seat::sit(0);
     let limiter = limiter();
     let mut admitted = [0; 2];
-    for _ in 0..2 * BURST {
+    // Turns of which one is too short to make room, and two are not.
+    for _ in 0..2 * BURST / 40 {
         for (key, admitted) in [KEY, OTHER].into_iter().zip(&mut admitted) {
-            *admitted += u64::from(limiter.check(key).is_allowed());
+            *admitted += (0..40).filter(|_| limiter.check(key).is_allowed()).count() as u64;
         }
     }
     assert_eq!(admitted, [BURST; 2]);
@@ -247,6 +263,52 @@ fn what_is_held_stays_until_it_has_been_in_the_way_for_long() {
     assert!(passed > 64, "{passed}");
     assert_eq!(held(&limiter, KEY), 0);
     assert_eq!(debt(&limiter, KEY) - limiter.leased(KEY), first + MOST);
+}
+
+/// A thread that may not hold what it does any more puts nothing of that back into the lease.
+#[test]
+fn a_lease_never_becomes_more() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    Held::lost(KEY);
+    let ((table, gcra), leases) = (limiter.parts(), limiter.leases());
+    let entry = leases.stripes[0].entry(KEY);
+    let units = || entry.lease_of(KEY).unwrap().block.units;
+    let before = units();
+    let check = Check { gcra, table, key: KEY, cost: 1, now: 0, reread: || 0 };
+    assert!(leases.use_lease(Seat::here(), entry, &check).is_some());
+    assert_eq!((units(), held(&limiter, KEY)), (before, MOST - 1));
+}
+
+/// What a thread holds drains while it is idle: it may hold nothing anew before it has used more.
+#[test]
+fn what_has_drained_in_hand_backs_nothing() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let until_drained = debt(&limiter, KEY) - limiter.leased(KEY) + MOST;
+    limiter.clock().advance(Duration::from_secs(until_drained));
+    for _ in 0..BACKING {
+        assert!(limiter.check(KEY).is_allowed());
+        assert_eq!(held(&limiter, KEY), 0);
+    }
+}
+
+/// A hand of a limiter that has gone is not taken for that of another one that lies where it did.
+#[test]
+fn what_was_used_of_another_entry_backs_nothing() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let backed = |epoch| {
+        Held::leave(KEY, 0);
+        let lender = Lender::at(&limiter.leases().stripes);
+        Held::turn_to(KEY, lender, epoch, 0, BACKING)
+    };
+    let epoch = Held::of(KEY).unwrap().epoch;
+    assert!(backed(epoch) >= Some(MOST));
+    assert_eq!(backed(Epoch::of(epoch.get() + 1)), Some(0));
 }
 
 /// What drains in hand counts as drained of its lease, so that a key that is asked for too seldom is not leased.
