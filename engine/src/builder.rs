@@ -225,8 +225,9 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// never do: they ask the key's word, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst, and what each thread holds in hand beside them is at
-    /// most 1/4 of the largest lease and 31 units. The share of one thread follows from that and from how many threads run at once, and where
-    /// it is below 4 units there are no leases: [`Limiter::lease_units`] tells what has come of it.
+    /// most 1/4 of the largest lease and 31 units. The share of one thread follows from that and from how many threads
+    /// run at once, and where it is below 4 units there are no leases: [`Limiter::lease_units`] tells what has come of
+    /// it.
     ///
     /// Every other check then also looks into its thread's part of 4 KiB, which makes one of a cold
     /// key, or of a key that is denied, slower by roughly a fifth. For limits with keys that

@@ -50,14 +50,13 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// For limiters with a [`Quota`]. Two cores that write one word are slower than one. [`LimiterBuilder::lease_units`] lets threads charge
 /// several units of a hot key at once and use them one by one, so that what is allowed on one
 /// key scales with cores too. A key becomes hot by being admitted at least 64 times by one thread.
-/// * The first guarantee stays as it is, exactly, but for what the last two points say. Leased units drain with the time they were
-///   charged for, and nobody uses one that has begun to.
-/// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not
-///   drained and lies idle, unless that thread is just taking them, or a refund is under way, or for what
-///   it holds in hand: up to 31 units, and no more than a quarter of the largest lease, that it took out of a lease at once to use
-///   them without an atomic step. They are lost when it ends. A higher
-///   cost is paid by the word or by one lease as a whole, so it can be denied while up to 1/16 of the
-///   burst is leased in parts, or units are held in hand.
+/// * The first guarantee stays as it is, exactly, but for what the last two points say. Leased units drain with the
+///   time they were charged for, and nobody uses one that has begun to.
+/// * Nobody is denied a cost of 1 while another thread has leased units of the key that have not drained and lies idle,
+///   unless that thread is just taking them, or a refund is under way, or for what it holds in hand: up to 31 units,
+///   and no more than a quarter of the largest lease, that it took out of a lease at once to use them without an atomic
+///   step. They are lost when it ends. A higher cost is paid by the word or by one lease as a whole, so it can be
+///   denied while up to 1/16 of the burst is leased in parts, or units are held in hand.
 /// * Units that drain in a lease unused are lost to everybody: about 1/16 of what is admitted, at
 ///   the worst 1/8, of keys whose threads keep changing or fall idle for as long as a lease takes
 ///   to drain, and of keys that are refunded as often as they are charged. Of what a thread uses at most 1/32 is lost in

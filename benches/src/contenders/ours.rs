@@ -83,7 +83,7 @@ impl Style for Precise {
 pub struct Recent;
 
 impl Recent {
-    /// Leaves room for late wake-ups below a staleness of a millisecond.
+    /// Leaves room for late wake-ups below a staleness of a millisecond, where the thread gets a processor at all.
     pub(super) const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
 }
 

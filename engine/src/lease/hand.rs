@@ -2,12 +2,14 @@
 //! an atomic step.
 //!
 //! What is held are the first units of their lease, and the thread's alone. Others do not find them there, so it is a
-//! small part of the largest lease. It may be used while the lease's entry has the *epoch* that it had before: who lowers the key's
-//! word to below these units gives the entry another one, as does who passes it on to another key (`entry.rs`). No two
-//! entries ever have the same epoch, so what was taken out of a limiter that is gone is used in no other.
+//! small part of the largest lease. It may be used while the lease's entry has the *epoch* that it had before: who
+//! lowers the key's word to below these units gives the entry another one, as does who passes it on to another key
+//! (`entry.rs`). No two entries ever have the same epoch, so what was taken out of a limiter that is gone is used in no
+//! other.
 //!
-//! What a thread holds when it ends, or is void, or has to make room for another key's or another stripe's, is lost to everybody. So a unit is
-//! held only for each [`BACKING`] that the thread has used of leases of the key since it last lost one.
+//! What a thread holds when it ends, or is void, or has to make room for another key's or another stripe's, is lost to
+//! everybody. So a unit is held only for each [`BACKING`] that the thread has used of leases of the key since it last
+//! lost one.
 
 use core::cell::Cell;
 
@@ -51,7 +53,8 @@ struct Hand {
     lender: Cell<Lender>,
 }
 
-/// The limiter of which units are held: where its stripes lie. Another one may lie there later; epochs tell them apart.
+/// The limiter of which units are held: where its stripes lie. Another one may lie there later; epochs tell their units
+/// apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Lender(usize);
 
@@ -102,9 +105,9 @@ impl Held {
         Hand::with(key, |hand| hand.units.set(units as u32));
     }
 
-    /// How many units of `key` the thread may hold from here on, out of an entry with this epoch, if `before` of those that it
-    /// holds are all that is left of them. `None` if it is to hold what it does: the hand is another key's, or another
-    /// limiter's.
+    /// How many units of `key` the thread may hold from here on, out of an entry with this epoch, if `before` of those
+    /// that it holds are all that is left of them. `None` if it is to hold what it does: the hand is another key's, or
+    /// another limiter's.
     pub(super) fn turn_to(
         key: KeyHash,
         lender: Lender,
@@ -180,8 +183,8 @@ impl Hand {
         }
     }
 
-    /// Counts that the hand is in the way of another key, and whether it has been for long: keys that are asked for about as
-    /// often do not lose each other's units.
+    /// Counts that the hand is in the way of another key, and whether it has been for long: keys that are asked for
+    /// about as often do not lose each other's units.
     fn may_pass(&self) -> bool {
         let passed = self.passed.get() + 1;
         let may_pass = self.key.get() == 0 || passed > PATIENCE;

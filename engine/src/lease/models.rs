@@ -25,8 +25,8 @@ const STRIPES: usize = 2;
 const BURST: u64 = LEAST * SHARE * STRIPES as u64;
 const FULL: u64 = NOW + BURST;
 
-/// Preemptions a run where a key's slot is claimed; with three threads that do not only use leases, and where what is held can
-/// not be returned.
+/// Preemptions a run where a key's slot is claimed; with three threads that do not only use leases, and where what is
+/// held can not be returned.
 const FIRST: usize = 3;
 const TRIO: usize = 3;
 

@@ -82,10 +82,10 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
         leases.units(self.algorithm(), key, tat, now)
     }
 
-    /// Gives back what this thread, and those that share its part, have leased and not used, as far as nothing has been charged
-    /// to the same key since; the rest can still be used by others until it has drained. Of what threads hold in hand, this takes
-    /// along what this thread holds right before a lease of its own part; other units stay where they are. For
-    /// a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
+    /// Gives back what this thread, and those that share its part, have leased and not used, as far as nothing has been
+    /// charged to the same key since; the rest can still be used by others until it has drained. Of what threads hold
+    /// in hand, this takes along what this thread holds right before a lease of its own part; other units stay where
+    /// they are. For a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
     pub fn return_leases(&self) {
         if let Some(leases) = self.beside_leases() {
             leases.give_back_all(Seat::here(), self.algorithm(), &self.table);
