@@ -7,6 +7,7 @@ use alloc::string::String;
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::fmt;
+use core::hint::cold_path;
 
 use rapidhash::v3::{RapidSecrets, rapidhash_v3_seeded};
 use siphasher::sip128::{Hasher128, SipHasher13};
@@ -39,7 +40,7 @@ impl KeyHash {
         let key = Self(bits << UNUSED_BITS);
         // A tag of 0 marks a slot that names no key.
         if key.high_tag() == 0 {
-            core::hint::cold_path();
+            cold_path();
             return Self(key.0 | 1 << UNUSED_BITS);
         }
         key
@@ -153,7 +154,11 @@ impl KeyHasher {
     pub(crate) fn hash64(&self, bytes: &[u8]) -> u64 {
         match &self.0 {
             Algorithm::Rapid(secrets) => rapid(bytes, secrets),
-            Algorithm::Sip(keyed) => sip(bytes, keyed),
+            Algorithm::Sip(keyed) => {
+                // The jump costs nothing beside the call, and the other way goes straight on.
+                cold_path();
+                sip(bytes, keyed)
+            }
         }
     }
 }
@@ -181,7 +186,10 @@ fn rapid(bytes: &[u8], secrets: &RapidSecrets) -> u64 {
                 u128::from(low ^ 0xaaaa_aaaa_aaaa_aaaa) * u128::from(high ^ secret ^ length);
             mixed as u64 ^ (mixed >> 64) as u64
         }
-        _ => rapid_any(bytes, secrets),
+        _ => {
+            cold_path();
+            rapid_any(bytes, secrets)
+        }
     }
 }
 

@@ -151,10 +151,12 @@ impl Leases {
         check: Check<'_, impl Fn() -> u64>,
     ) -> Decision {
         if let Some((entry, sight, block)) = self.held(check.key)
-            && let Some(left) = check.use_held(block)
-            && let Some(tat) = check.settle(entry, Used { block, left })
+            && let Some(left) = block.take_undrained(check.gcra, check.cost, check.now)
         {
-            return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
+            Held::leave(check.key, left);
+            if let Some(tat) = check.word_of(block) {
+                return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
+            }
         }
         self.decide_by_entry(seat(), &Check { ..check }).in_registers()
     }
@@ -235,6 +237,9 @@ impl Leases {
     #[cold]
     #[inline(never)]
     fn decide_by_entry(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {
+        if let Some(decision) = self.use_rest(check) {
+            return decision;
+        }
         let entry = self.entry(seat, check.key);
         if let Some((used, apart)) = self.use_lease(seat, entry, check)
             && let Some(tat) = check.settle(entry, used)
@@ -243,6 +248,16 @@ impl Leases {
             return check.gcra.leased(tat, check.now, used.left + apart);
         }
         self.decide_by_word(seat, check)
+    }
+
+    /// Uses what the thread holds, of which some has drained.
+    #[inline]
+    fn use_rest(&self, check: &Check<'_, impl Fn() -> u64>) -> Option<Decision> {
+        let (entry, sight, block) = self.held(check.key)?;
+        let left = block.take_rest(check.gcra, check.cost, check.now)?;
+        Held::leave(check.key, left);
+        let tat = check.settle(entry, Used { block, left })?;
+        Some(check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat)))
     }
 
     /// Uses the lease of the seat's entry, with what the thread holds right before it, and takes some of what is left in
@@ -430,22 +445,18 @@ impl<R: Fn() -> u64> Check<'_, R> {
         self.table.home(self.key).update(self.now, &self.reread, decide)
     }
 
-    /// Uses what the thread holds. Returns the units that are left of it.
-    #[inline]
-    fn use_held(&self, block: Block) -> Option<u64> {
-        let left = block.take(self.gcra, self.cost, self.now)?;
-        Held::leave(self.key, left);
-        Some(left)
-    }
-
     /// The key's word, if it counts as charged what has been used; else that is void, and as good as unused. It is read
     /// after the use, so that looking for it overlaps with what comes next.
     #[inline]
-    fn settle(&self, entry: &Entry, used: Used) -> Option<u64> {
+    fn word_of(&self, used: Block) -> Option<u64> {
         let tat = look(self.table, self.key, self.now);
-        if !used.block.is_covered(tat) {
-            return None;
-        }
+        used.is_covered(tat).then_some(tat)
+    }
+
+    /// The same of a lease, of which some may have drained.
+    #[inline]
+    fn settle(&self, entry: &Entry, used: Used) -> Option<u64> {
+        let tat = self.word_of(used.block)?;
         let drained = used.block.units - used.left - self.cost;
         if drained > 0 {
             note_drained(entry, self.key, drained);
@@ -474,9 +485,9 @@ fn note_drained(entry: &Entry, key: KeyHash, units: u64) {
 /// The key's word, only looked at; 0 where there is none.
 #[inline]
 pub(crate) fn look(table: &Table<Tat>, key: KeyHash, now: u64) -> u64 {
-    match table.home(key).try_at_home::<true>(now, |_, _| None) {
-        Ok(Update::Unchanged { found, .. }) => found,
-        _ => look_further(table, key, now),
+    match table.home(key).value() {
+        Some(tat) => tat,
+        None => look_further(table, key, now),
     }
 }
 

@@ -1,5 +1,7 @@
 //! How the time of a clock is told in the units of one quota.
 
+use core::hint::cold_path;
+
 use crate::clock::Timestamp;
 
 use super::NOW_MAX;
@@ -67,6 +69,7 @@ impl Scale {
         if self.is_nanosecond() {
             return nanos;
         }
+        cold_path();
         ((u128::from(nanos) * u128::from(self.units)) >> 63) as u64
     }
 
@@ -76,6 +79,7 @@ impl Scale {
         if self.is_nanosecond() {
             return units;
         }
+        cold_path();
         ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
     }
 }

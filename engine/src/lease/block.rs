@@ -61,13 +61,28 @@ impl Block {
     /// they do unless `now` is earlier than the time at which the block was charged.
     #[inline]
     pub(super) fn take(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
+        self.take_undrained(gcra, cost, now).or_else(|| self.take_rest(gcra, cost, now))
+    }
+
+    /// [`Block::take`], of a block of which nothing has drained.
+    #[inline]
+    pub(super) fn take_undrained(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
         let start = self.start(gcra);
         if start < now {
-            // Those left begin before `now + T` and follow each other, and a block is at most a sixteenth of tau: they end
-            // by `now + tau`.
-            return self.undrained_part(gcra, now).checked_sub(cost);
+            return None;
         }
         let left = self.units.checked_sub(cost)?;
         (start + cost * gcra.interval() - now <= gcra.tau()).then_some(left)
+    }
+
+    /// [`Block::take`], of a block of which some has drained.
+    #[inline]
+    pub(super) fn take_rest(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
+        if self.start(gcra) >= now {
+            return None;
+        }
+        // Those left begin before `now + T` and follow each other, and a block is at most a sixteenth of tau: they end
+        // by `now + tau`.
+        self.undrained_part(gcra, now).checked_sub(cost)
     }
 }

@@ -34,12 +34,15 @@ const PATIENCE: u16 = 64;
 /// Keys of which a thread can hold units at once.
 const HANDS: usize = 8;
 
+/// No key's hash: none has a tag of 0.
+const NOBODY: KeyHash = KeyHash::from_parts(0, 0);
+
 /// What is held of one key of one limiter.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Hand {
-    /// 0 where nothing was held yet, which is no key's.
-    key: Cell<u64>,
+    /// [`NOBODY`] where nothing was held yet.
+    key: Cell<KeyHash>,
     epoch: Cell<u64>,
     end: Cell<u64>,
     stripe: Cell<u16>,
@@ -88,7 +91,7 @@ pub(super) struct Held {
 impl Held {
     #[inline]
     pub(super) fn of(key: KeyHash) -> Option<Self> {
-        Hand::with(key, |hand| (hand.key.get() == key.to_bits()).then(|| hand.held()))
+        Hand::with(key, |hand| (hand.key.get() == key).then(|| hand.held()))
     }
 
     /// The units that are held of an entry's lease of `key` and lie right before what is left of it: all, unless others
@@ -116,11 +119,11 @@ impl Held {
         backing: u32,
     ) -> Option<u64> {
         Hand::with(key, |hand| {
-            if hand.key.get() != key.to_bits() || hand.lender.get() != lender {
+            if hand.key.get() != key || hand.lender.get() != lender {
                 if !hand.may_pass() {
                     return None;
                 }
-                hand.key.set(key.to_bits());
+                hand.key.set(key);
                 hand.lender.set(lender);
                 hand.lose();
             } else if hand.epoch.get() == epoch.get() && u64::from(hand.units.get()) == before {
@@ -145,7 +148,7 @@ impl Held {
     /// Notes that units of `key` that the thread had leased are lost.
     pub(super) fn lost(key: KeyHash) {
         Hand::with(key, |hand| {
-            if hand.key.get() == key.to_bits() {
+            if hand.key.get() == key {
                 hand.used.set(0);
                 hand.taken.set(hand.units.get());
             }
@@ -171,7 +174,7 @@ impl Held {
 impl Hand {
     const fn new() -> Self {
         Self {
-            key: Cell::new(0),
+            key: Cell::new(NOBODY),
             epoch: Cell::new(0),
             end: Cell::new(0),
             stripe: Cell::new(0),
@@ -187,7 +190,7 @@ impl Hand {
     /// about as often do not lose each other's units.
     fn may_pass(&self) -> bool {
         let passed = self.passed.get() + 1;
-        let may_pass = self.key.get() == 0 || passed > PATIENCE;
+        let may_pass = self.key.get() == NOBODY || passed > PATIENCE;
         self.passed.set(if may_pass { 0 } else { passed });
         may_pass
     }

@@ -327,6 +327,34 @@ fn what_drains_in_hand_is_backed_anew() {
 }
 
 #[test]
+fn a_unit_in_hand_that_has_begun_is_not_used() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let until_first = debt(&limiter, KEY) - limiter.leased(KEY);
+    limiter.clock().advance(Duration::from_secs(until_first) + Duration::from_nanos(1));
+    assert!(limiter.check(KEY).is_allowed());
+    assert_eq!(held(&limiter, KEY), MOST - 2);
+}
+
+/// Others have used up the word and the lease; of what is held, the part that has not drained is admitted.
+#[test]
+fn what_is_left_in_hand_is_used() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    let until_some = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
+    limiter.clock().advance(Duration::from_secs(until_some));
+    let theirs = Hands::empty();
+    theirs.swap();
+    Seat::sit(1);
+    exhaust(&limiter, KEY);
+    theirs.swap();
+    Seat::sit(0);
+    assert_eq!(exhaust(&limiter, KEY), MOST - 4);
+}
+
+#[test]
 fn what_is_held_is_returned_and_reset() {
     for (returns, alone) in [(true, false), (true, true), (false, false), (false, true)] {
         Seat::sit(0);

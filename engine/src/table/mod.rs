@@ -19,8 +19,8 @@
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the hand-over that wrote the tag | `tag-relaxed` |
 //! | U4 word, second look | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - | `denial-without-second-look` |
 //! | U5 word, charge | release | U2; as a read-modify-write it also continues the release sequence of C6 | a value that a changed quota made is read by the quota before it (`live`): a denial by neither; who lowers the word after a charge may miss that a lease entry was busy (`lease/entry.rs`, L7) | `live-charge-not-released`, `lease-charged-before-it-is-busy` |
-//! | U6 word, listing | acquire | C6 | as U2: a value with the label before it | `listing-word-relaxed` |
-//! | U7 tag, listing | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over | `listing-tag-relaxed` |
+//! | U6 word, listing and look | acquire | C6 | as U2: a value with the label before it | `listing-word-relaxed` |
+//! | U7 tag, listing and look | acquire | as U3 | the second look, relaxed as U4, may miss the hand-over | `listing-tag-relaxed` |
 
 mod bits;
 mod claim;
@@ -118,7 +118,7 @@ impl<S: State> Table<S> {
     pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyHash, u64)> + '_ {
         self.lines.all().iter().enumerate().flat_map(move |(index, line)| {
             line.slots.iter().filter_map(move |slot| {
-                let (tag, value) = slot.settled()?;
+                let (tag, value) = slot.settled(|tag| tag.key_tag() != 0)?;
                 let key = self.lines.key_at(index, tag.key_tag(), tag.candidate())?;
                 Some((key, value))
             })
@@ -206,6 +206,13 @@ impl<S: State> Home<'_, S> {
         let slot =
             if PREDICTED { self.line.find(self.key) } else { Some(self.line.look(self.key).0.0) };
         slot.ok_or(Missed::Elsewhere)?.try_update(self.key, now, &decide)
+    }
+
+    /// The key's value, if it is settled in its home line and nobody steps in between.
+    #[inline]
+    pub(crate) fn value(self) -> Option<u64> {
+        let mut slots = self.line.slots.iter();
+        slots.find_map(|slot| slot.settled(|tag| tag.names(self.key))).map(|(_, value)| value)
     }
 
     /// [`Home::update`] for a key that was missed in its home line.
@@ -305,12 +312,13 @@ impl Slot {
         }
     }
 
-    /// The tag and value of a slot that is settled and names a key.
-    fn settled(&self) -> Option<(Tag, u64)> {
+    /// The tag and value of a slot that is settled, if the tag is wanted.
+    #[inline]
+    fn settled(&self, is_wanted: impl Fn(Tag) -> bool) -> Option<(Tag, u64)> {
         let word = Word(self.word.load(Ordering::Acquire));
         let tag = Tag(self.tag.load(Ordering::Acquire));
         let whole =
-            !word.is_claimed() && tag.key_tag() != 0 && self.word.load(Ordering::Relaxed) == word.0;
+            !word.is_claimed() && is_wanted(tag) && self.word.load(Ordering::Relaxed) == word.0;
         whole.then(|| (tag, word.value()))
     }
 }

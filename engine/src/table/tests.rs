@@ -116,7 +116,8 @@ fn shares_near_home(table: &Table, keys: &[KeyHash]) -> [f64; 2] {
         let is_near = |key: &&KeyHash| {
             let place = table.lines.place(**key);
             let slots = (0..lines).flat_map(|line| &table.lines.line(place, line).slots);
-            slots.filter_map(Slot::settled).any(|(tag, value)| tag.names(**key) && value > NOW)
+            let is_own = |slot: &Slot| slot.settled(|tag| tag.names(**key));
+            slots.filter_map(is_own).any(|(_, value)| value > NOW)
         };
         keys.iter().filter(is_near).count() as f64 / keys.len() as f64
     })
