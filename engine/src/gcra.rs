@@ -15,7 +15,6 @@ mod scale;
 mod terms;
 mod view;
 
-use core::hint::cold_path;
 use core::time::Duration;
 
 use crate::clock::Timestamp;
@@ -289,7 +288,7 @@ impl Gcra {
         if self.scale.is_nanosecond() {
             return Decision::allowed_every(self.interval, self.burst, left, debt);
         }
-        cold_path();
+        core::hint::cold_path();
         Decision::allowed(self.burst, self.tokens(debt) + left, self.scale.to_nanos(debt))
     }
 

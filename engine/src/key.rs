@@ -155,7 +155,7 @@ impl KeyHasher {
         match &self.0 {
             Algorithm::Rapid(secrets) => rapid(bytes, secrets),
             Algorithm::Sip(keyed) => {
-                // The jump costs nothing beside the call, and the other way goes straight on.
+                // Beside the call its jump is little, and the other way goes straight on.
                 cold_path();
                 sip(bytes, keyed)
             }
@@ -186,6 +186,7 @@ fn rapid(bytes: &[u8], secrets: &RapidSecrets) -> u64 {
                 u128::from(low ^ 0xaaaa_aaaa_aaaa_aaaa) * u128::from(high ^ secret ^ length);
             mixed as u64 ^ (mixed >> 64) as u64
         }
+        // Shorter ones and longer ones: beside the call their jump is little.
         _ => {
             cold_path();
             rapid_any(bytes, secrets)

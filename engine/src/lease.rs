@@ -135,7 +135,7 @@ impl Leases {
         check: Check<'_, impl Fn() -> u64>,
     ) -> Decision {
         if let Some((entry, sight, block)) = self.held(check.key)
-            && let Some(left) = block.take_undrained(check.gcra, check.cost, check.now)
+            && let Some(left) = block.take_whole(check.gcra, check.cost, check.now)
         {
             Held::leave(check.key, left);
             if let Some(tat) = check.word_of(block) {
@@ -217,7 +217,7 @@ impl Leases {
         }
     }
 
-    /// Decides where the thread holds too little or nothing.
+    /// Decides where the thread holds nothing, or too little, or what is void or has drained in part.
     #[cold]
     #[inline(never)]
     fn decide_by_entry(&self, seat: Seat, check: &Check<'_, impl Fn() -> u64>) -> Decision {

@@ -50,7 +50,8 @@ impl Scale {
     }
 
     /// Whether a unit is a nanosecond, so that there is nothing to convert. A predicted branch is
-    /// off the path on which a decision waits; a product is on it.
+    /// off the path on which a decision waits; a product is on it. What converts is laid aside: beside the product its
+    /// jump is little, and where there is nothing to convert nothing is jumped over.
     #[inline]
     pub(super) const fn is_nanosecond(self) -> bool {
         self.units == Self::NANOSECOND.units

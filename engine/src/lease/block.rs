@@ -61,12 +61,12 @@ impl Block {
     /// they do unless `now` is earlier than the time at which the block was charged.
     #[inline]
     pub(super) fn take(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
-        self.take_undrained(gcra, cost, now).or_else(|| self.take_rest(gcra, cost, now))
+        self.take_whole(gcra, cost, now).or_else(|| self.take_rest(gcra, cost, now))
     }
 
-    /// [`Block::take`], of a block of which nothing has drained.
+    /// [`Block::take`] of a block of which nothing has drained; `None` of any other.
     #[inline]
-    pub(super) fn take_undrained(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
+    pub(super) fn take_whole(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
         let start = self.start(gcra);
         if start < now {
             return None;
@@ -75,7 +75,7 @@ impl Block {
         (start + cost * gcra.interval() - now <= gcra.tau()).then_some(left)
     }
 
-    /// [`Block::take`], of a block of which some has drained.
+    /// [`Block::take`] of a block of which some has drained; `None` of any other.
     #[inline]
     pub(super) fn take_rest(self, gcra: &Gcra, cost: u64, now: u64) -> Option<u64> {
         if self.start(gcra) >= now {

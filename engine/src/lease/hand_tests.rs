@@ -51,7 +51,8 @@ fn exhaust(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
 /// What the key's word says is owed, in units.
 fn debt(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     let (table, gcra) = limiter.parts();
-    super::look(table, key, gcra.scale().instant(limiter.clock().now())) / gcra.interval()
+    let now = gcra.scale().instant(limiter.clock().now());
+    super::look(table, key, now).saturating_sub(now) / gcra.interval()
 }
 
 /// Charges the key's word with one unit.
@@ -321,9 +322,36 @@ fn what_drains_in_hand_is_backed_anew() {
     let backed = entry.heat.backed(KEY);
     let until_half = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
     limiter.clock().advance(Duration::from_secs(until_half));
-    assert!(limiter.check(KEY).is_allowed());
+    let decision = limiter.check(KEY);
+    assert!(decision.is_allowed());
+    assert_eq!(decision.remaining(), BURST - debt(&limiter, KEY) + limiter.leased(KEY));
     assert_eq!(held(&limiter, KEY), MOST - 5);
     assert!(entry.heat.backed(KEY) < backed);
+}
+
+/// Of a cost that what has drained in hand can not pay, as [`a_cost_is_paid_by_what_is_held_and_its_lease`].
+#[test]
+fn a_cost_is_paid_by_what_is_left_in_hand_and_its_lease() {
+    for between in [false, true] {
+        Seat::sit(0);
+        let limiter = limiter();
+        hold(&limiter, KEY);
+        let until_some = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
+        limiter.clock().advance(Duration::from_secs(until_some));
+        let (mut owed, leased) = (debt(&limiter, KEY), limiter.leased(KEY));
+        if between {
+            let theirs = Hands::empty();
+            theirs.swap();
+            assert!(limiter.check(KEY).is_allowed());
+            theirs.swap();
+        }
+        // All that lay in the lease.
+        let cost = leased - (MOST - 4);
+        assert!(limiter.check_n(KEY, cost).is_allowed());
+        owed += if between { cost } else { 0 };
+        assert_eq!(debt(&limiter, KEY), owed, "used in between: {between}");
+        assert_eq!(limiter.leased(KEY), leased - if between { 1 } else { cost });
+    }
 }
 
 #[test]

@@ -209,6 +209,7 @@ impl<S: State> Home<'_, S> {
     }
 
     /// The key's value, if it is settled in its home line and nobody steps in between.
+    #[cfg(feature = "std")]
     #[inline]
     pub(crate) fn value(self) -> Option<u64> {
         let mut slots = self.line.slots.iter();

@@ -28,6 +28,22 @@ fn units_in_hand_do_not_outlive_a_refund() {
     }
 }
 
+/// The same for units that the thread holds, when it uses the rest of those of which some have drained.
+#[test]
+fn the_rest_in_hand_does_not_outlive_a_reset() {
+    explore(None, || {
+        let world = World::holding(3);
+        world.set(KEY, FULL);
+        world.lease(0, KEY, NOW + 5, 5);
+        assert!(world.check(0, KEY));
+        assert_eq!(world.held(KEY), 3);
+        let other = spawn(&world, |world| world.lower(KEY, BURST));
+        assert!(world.check_at(0, KEY, NOW + 2));
+        other.join().unwrap();
+        assert_eq!((world.held(KEY), world.units(0, KEY)), (0, 0));
+    });
+}
+
 /// A thread holds units of a key whose entry another thread passes to another key while a third one resets the key.
 #[test]
 fn units_in_hand_do_not_outlive_a_reset_of_a_key_that_was_displaced() {

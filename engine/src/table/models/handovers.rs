@@ -134,6 +134,21 @@ fn three_keys_that_take_turns_at_a_slot_charge_their_own() {
     model.large().explore(TRIO, |end| assert_eq!(end.admitted(), 3));
 }
 
+/// Who looks at each key while one gives way to another sees a value of its own, or none.
+#[test]
+fn a_look_beside_a_hand_over_mixes_no_keys() {
+    let (victim, live, coming) = (key(1), key(2), key(3));
+    let model = Model::of(1).given(victim, NOW + 5).given(live, NOW + 9);
+    let model = model.checks(coming, 1).thread(move |shared| {
+        for (key, own) in [(victim, NOW + 5), (live, NOW + 9), (coming, NOW + 1)] {
+            let value = shared.table.home(key).value();
+            assert!(value.is_none_or(|value| value == own), "{key:?} has {value:?}");
+        }
+        0
+    });
+    model.explore(PAIR, |end| assert_eq!(end.result(0), 1));
+}
+
 /// Who lists the keys while one gives way to another sees each with a value of its own, or not.
 #[test]
 fn a_listing_beside_a_hand_over_mixes_no_keys() {
