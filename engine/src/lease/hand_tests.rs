@@ -43,6 +43,19 @@ fn hold(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     admitted
 }
 
+/// Another thread at the same seat uses a unit of the lease.
+fn use_one_as_another(limiter: &Limiter<Quota, ManualClock>) {
+    let theirs = Hands::empty();
+    theirs.swap();
+    assert!(limiter.check(KEY).is_allowed());
+    theirs.swap();
+}
+
+/// Seconds until the first unit that is held has begun, at time 0.
+fn until_first(limiter: &Limiter<Quota, ManualClock>) -> u64 {
+    debt(limiter, KEY) - limiter.leased(KEY)
+}
+
 /// Asks until nothing is admitted any more.
 fn exhaust(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     (0..2 * BURST).take_while(|_| limiter.check(key).is_allowed()).count() as u64
@@ -103,10 +116,7 @@ fn a_cost_is_paid_by_what_is_held_and_its_lease() {
         let mut owed = debt(&limiter, KEY);
         let leased = limiter.leased(KEY);
         if between {
-            let theirs = Hands::empty();
-            theirs.swap();
-            assert!(limiter.check(KEY).is_allowed());
-            theirs.swap();
+            use_one_as_another(&limiter);
         }
         let cost = leased - MOST;
         assert!(limiter.check_n(KEY, cost).is_allowed());
@@ -320,8 +330,7 @@ fn what_drains_in_hand_is_backed_anew() {
     hold(&limiter, KEY);
     let entry = limiter.leases().stripes[0].entry(KEY);
     let backed = entry.heat.backed(KEY);
-    let until_half = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
-    limiter.clock().advance(Duration::from_secs(until_half));
+    limiter.clock().advance(Duration::from_secs(until_first(&limiter) + 4));
     let decision = limiter.check(KEY);
     assert!(decision.is_allowed());
     assert_eq!(decision.remaining(), BURST - debt(&limiter, KEY) + limiter.leased(KEY));
@@ -336,14 +345,10 @@ fn a_cost_is_paid_by_what_is_left_in_hand_and_its_lease() {
         Seat::sit(0);
         let limiter = limiter();
         hold(&limiter, KEY);
-        let until_some = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
-        limiter.clock().advance(Duration::from_secs(until_some));
+        limiter.clock().advance(Duration::from_secs(until_first(&limiter) + 4));
         let (mut owed, leased) = (debt(&limiter, KEY), limiter.leased(KEY));
         if between {
-            let theirs = Hands::empty();
-            theirs.swap();
-            assert!(limiter.check(KEY).is_allowed());
-            theirs.swap();
+            use_one_as_another(&limiter);
         }
         // All that lay in the lease.
         let cost = leased - (MOST - 4);
@@ -359,8 +364,7 @@ fn a_unit_in_hand_that_has_begun_is_not_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
-    let until_first = debt(&limiter, KEY) - limiter.leased(KEY);
-    limiter.clock().advance(Duration::from_secs(until_first) + Duration::from_nanos(1));
+    limiter.clock().advance(Duration::from_secs(until_first(&limiter)) + Duration::from_nanos(1));
     assert!(limiter.check(KEY).is_allowed());
     assert_eq!(held(&limiter, KEY), MOST - 2);
 }
@@ -371,8 +375,7 @@ fn what_is_left_in_hand_is_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
-    let until_some = debt(&limiter, KEY) - limiter.leased(KEY) + 4;
-    limiter.clock().advance(Duration::from_secs(until_some));
+    limiter.clock().advance(Duration::from_secs(until_first(&limiter) + 4));
     let theirs = Hands::empty();
     theirs.swap();
     Seat::sit(1);
