@@ -1,15 +1,15 @@
 //! Instruction counts of the hot paths, under callgrind.
 //!
 //! Each benchmark performs [`OPERATIONS`] operations on a limiter whose hasher, keys and time are
-//! fixed, so that every run executes the same instructions. What is counted includes the loop over
-//! the keys and a decision that is written out whole, ten to twenty instructions an operation.
-//! After each run an audit demands that what happened is what the benchmark is named after.
+//! fixed, so that every run executes the same instructions. Counts include the loop over the keys
+//! and storing the whole decision, ten to twenty instructions per operation. After each run an
+//! audit verifies the outcome that the benchmark is named after.
 //!
-//! Counts compare versions of this program built by one compiler for one architecture. They say
-//! nothing about time, least of all where memory is waited for. The program is optimized as a
-//! whole: another benchmark in it can change what the compiler inlines into the others.
+//! Counts compare versions of this program built by one compiler for one architecture. They do not
+//! predict time, least of all where it is bound by memory. The program is optimized as a whole:
+//! another benchmark in it can change what the compiler inlines into the others.
 //!
-//! `.ci/instructions` runs this and compares with what is recorded.
+//! `.ci/instructions` runs this and compares with the recorded counts.
 #![forbid(unsafe_code)]
 
 use std::hint::black_box;
@@ -18,31 +18,31 @@ use std::iter::repeat_n;
 use gungraun::prelude::*;
 use gungraun::{Callgrind, LibraryBenchmarkConfig};
 use tidegate_benches::draw::write_key;
+use tidegate_engine::clock::{MAX_UPKEEP_INTERVAL, Timestamp, TscClock};
 use tidegate_engine::{
-    Clock, Decision, KeyHash, KeyHasher, Limiter, MAX_UPKEEP_INTERVAL, ManualClock, Quota,
-    RecentClock, Timestamp, TscClock,
+    Clock, Decision, KeyHash, KeyHasher, Limiter, ManualClock, Quota, RecentClock,
 };
 
-/// Operations of each benchmark: a count with a point before its last three digits is that of one.
+/// Operations per benchmark: dividing a count by it turns the last three digits into decimals.
 const OPERATIONS: usize = 1_000;
-/// Different keys that are checked, in turn.
+/// Distinct keys, checked in sequence.
 const KEYS: usize = 1_024;
-/// Keys of one call of `check_many`.
+/// Keys per call of `check_many`.
 const BATCH: usize = 32;
-/// More than is ever checked: nothing is denied unless it is to be.
+/// More than is ever checked, so nothing is denied by accident.
 const BURST: u64 = 1 << 20;
-/// Units of a lease: few enough that they are the same for any number of processors.
+/// Units of a lease: few enough to be the same for any number of processors.
 const LEASE: u64 = 64;
 
-/// A limiter, what it is asked, and what happened. Boxed, so that handing it over costs nothing
-/// that depends on the system's libraries.
+/// A limiter, its requests, and their outcome. Boxed, so that moving it costs nothing that depends
+/// on the system's libraries.
 struct Scene {
     limiter: Limiter<Quota, ManualClock>,
     keys: Vec<String>,
     hashes: Vec<KeyHash>,
-    /// Room for the answers to a batch.
+    /// Room for the decisions of a batch.
     decisions: Vec<Decision>,
-    /// Live keys expected in the end.
+    /// Live keys expected at the end.
     live: usize,
     /// Decisions expected to be allowed.
     expected: usize,
@@ -65,12 +65,12 @@ impl Hash {
 }
 
 impl Scene {
-    /// A limiter in which nobody owes anything, on a clock that stands still.
+    /// A limiter without debt, on a stopped clock.
     fn new(hash: Hash, quota: Quota) -> Box<Self> {
         Self::leasing(hash, quota, 0)
     }
 
-    /// As [`Scene::new`], with leases of so many units.
+    /// As [`Scene::new`], with leases of `leases` units.
     fn leasing(hash: Hash, quota: Quota, leases: u64) -> Box<Self> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(1 << 40));
@@ -96,7 +96,7 @@ impl Scene {
         self
     }
 
-    /// Lets these be the keys that are asked for.
+    /// Sets the keys to check.
     fn ask(mut self: Box<Self>, keys: impl Iterator<Item = usize>) -> Box<Self> {
         self.keys = keys.map(key).collect();
         self.hashes = self.keys.iter().map(|key| self.limiter.hash(key)).collect();
@@ -104,7 +104,7 @@ impl Scene {
         self
     }
 
-    /// Performs `operation` with each key in turn.
+    /// Performs `operation` with each key.
     #[inline]
     fn each(
         mut self: Box<Self>,
@@ -132,7 +132,7 @@ fn hot(hash: Hash) -> Box<Scene> {
     Scene::new(hash, plenty()).fill(1).ask(repeat_n(0, KEYS))
 }
 
-/// As [`hot`], under a quota whose emission interval is no whole number of nanoseconds.
+/// As [`hot`], under a quota whose emission interval is not a whole number of nanoseconds.
 fn fractional(hash: Hash) -> Box<Scene> {
     Scene::new(hash, Quota::per_second(3).burst(BURST)).fill(1).ask(repeat_n(0, KEYS))
 }
@@ -145,27 +145,27 @@ fn exhausted(hash: Hash) -> Box<Scene> {
     scene
 }
 
-/// Few enough keys that nearly all lie in their home lines.
+/// Few enough keys that nearly all are in their home buckets.
 fn at_home(hash: Hash) -> Box<Scene> {
     Scene::new(hash, plenty()).fill(KEYS).ask(0..KEYS)
 }
 
-/// As many live keys as the table is meant for; about a quarter of them lie away from home, and so
-/// of the keys that are asked for, which were put in at even distances.
+/// As many live keys as the table's capacity; about a quarter of them are outside their home
+/// buckets, and so of the checked keys, which were inserted at even distances.
 fn filled(hash: Hash) -> Box<Scene> {
     let scene = Scene::new(hash, plenty());
     let live = scene.limiter.capacity();
     scene.fill(live).ask((0..KEYS).map(|index| index * live / KEYS))
 }
 
-/// Keys that are not in the table, which is empty.
+/// Keys that are not in the table, which starts empty.
 fn unseen(hash: Hash) -> Box<Scene> {
     let mut scene = Scene::new(hash, plenty()).ask(0..KEYS);
     scene.live = OPERATIONS;
     scene
 }
 
-/// Keys that are not in the table, which is as full as it is meant to be once they are.
+/// Keys that are not in the table, which they fill to its capacity.
 fn unseen_filled(hash: Hash) -> Box<Scene> {
     let scene = Scene::new(hash, plenty());
     let live = scene.limiter.capacity();
@@ -175,7 +175,7 @@ fn unseen_filled(hash: Hash) -> Box<Scene> {
     scene
 }
 
-/// As [`hot`], by leases, once the key is known to be hot.
+/// As [`hot`], by leases, once the key is recognised as hot.
 fn leased(hash: Hash) -> Box<Scene> {
     let scene = Scene::leasing(hash, plenty(), LEASE).fill(1);
     assert_eq!(scene.limiter.lease_units(), LEASE);
@@ -185,7 +185,7 @@ fn leased(hash: Hash) -> Box<Scene> {
     scene.ask(repeat_n(0, KEYS))
 }
 
-/// Keys that are not in the table, of which every slot is live: each takes another key's.
+/// Keys that are not in the table, of which every slot is live: each evicts another key.
 fn unseen_crowded(hash: Hash) -> Box<Scene> {
     let scene = Scene::new(hash, plenty());
     let checked = 4 * scene.limiter.capacity();
@@ -194,7 +194,7 @@ fn unseen_crowded(hash: Hash) -> Box<Scene> {
     scene
 }
 
-/// As [`exhausted`], in a table that has begun to run out of room and so counts denials.
+/// As [`exhausted`], in a table that has run out of room and so counts denials.
 fn exhausted_crowded(hash: Hash) -> Box<Scene> {
     let mut scene = unseen_crowded(hash).ask(repeat_n(0, KEYS));
     let spent = BURST - scene.limiter.peek(&scene.keys[0]).remaining();
@@ -209,7 +209,7 @@ fn batches(mut scene: Box<Scene>) -> Box<Scene> {
     scene
 }
 
-/// Demands that what happened is what the benchmark says.
+/// Verifies the outcome that the benchmark is named after.
 #[expect(clippy::needless_pass_by_value, reason = "what a benchmark returns is handed over")]
 fn audit(scene: Box<Scene>) {
     assert_eq!(scene.allowed, scene.expected, "allowed");
@@ -217,7 +217,7 @@ fn audit(scene: Box<Scene>) {
     assert_eq!(scene.limiter.evicted(), 0, "evicted keys");
 }
 
-/// As [`audit`], of a table that has run out of room.
+/// As [`audit`], for a table that has run out of room.
 #[expect(clippy::needless_pass_by_value, reason = "what a benchmark returns is handed over")]
 fn audit_crowded(scene: Box<Scene>) {
     assert_eq!(scene.allowed, scene.expected, "allowed");
@@ -225,7 +225,7 @@ fn audit_crowded(scene: Box<Scene>) {
     assert!(scene.limiter.evicted() > OPERATIONS as u64, "evicted keys");
 }
 
-/// As [`audit`], and nothing has been charged.
+/// As [`audit`], and that nothing was charged.
 fn audit_untouched(scene: Box<Scene>) {
     assert_eq!(scene.limiter.peek(&scene.keys[0]).remaining(), BURST - 1, "remaining");
     audit(scene);

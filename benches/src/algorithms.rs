@@ -1,4 +1,4 @@
-//! What algorithms other than GCRA are run with, ours and others' alike.
+//! Parameters of algorithms other than GCRA, the same for ours and peers.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -7,16 +7,16 @@ use crate::workloads::Plan;
 
 /// A window that does not end within a run.
 pub const WINDOW: Duration = Duration::from_hours(24 * 365);
-/// Sub-windows of a window, where it has some.
+/// Sub-windows per window, for algorithms that have them.
 pub const SUB_WINDOWS: u32 = 60;
-/// Entries of a log in which each check is allowed, because they expire as fast as any limiter can check:
-/// 6.5 * 10^8 a second.
+/// Entries of a log in which each check is allowed, because they expire faster than any limiter can
+/// check: 6.5 * 10^8 per second.
 pub const LOG_LIMIT: u32 = 1 << 16;
-/// How long an entry of such a log counts.
+/// The lifetime of an entry of such a log.
 pub const LOG_WINDOW: Duration = Duration::from_micros(100);
 
-/// The charges of a warm-up that a window needs: it stays live after one, and is used up by the two
-/// of a plan that denies.
+/// The charges of a warm-up for a window: one keeps it live, and the two of a denying plan use it
+/// up.
 #[must_use]
 pub fn charges(units: NonZeroU32) -> u32 {
     units.get().min(2)

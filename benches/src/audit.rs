@@ -1,9 +1,9 @@
-//! Proof that a figure measured what it is named after.
+//! Audits: proof that a figure measured what it is named after.
 //!
-//! A sampled key is never idle after its warm-up, so its debt is known exactly: the interval times
-//! all units it was admitted, less the time since the warm-up. Both ends of that time are bracketed
-//! by readings of the limiter's own clock; lost or misplaced charges show as a difference of whole
-//! intervals.
+//! A sampled key is never without debt after its warm-up, so its debt is known exactly: the
+//! interval times all units admitted, less the time since the warm-up. Both ends of that time are
+//! bracketed by readings of the limiter's clock; lost or misplaced charges show as a difference of
+//! whole intervals.
 
 use core::time::Duration;
 
@@ -13,11 +13,11 @@ use crate::failure::Failure;
 use crate::script::CallKey;
 use crate::workloads::Plan;
 
-/// How many keys are sampled, where there are as many.
+/// Maximum number of sampled keys.
 pub const SAMPLED_KEYS: usize = 1_000;
 
-/// Half of the sample are the first keys, which are the frequent ones where some are; the others
-/// are spread evenly over the rest. Ascending.
+/// Half of the sample are the first keys, which are the most frequent if the workload is skewed;
+/// the others are spread evenly over the rest. Ascending.
 #[must_use]
 pub fn sample(keys: usize) -> Vec<u32> {
     let wanted = SAMPLED_KEYS.min(keys);
@@ -27,7 +27,7 @@ pub fn sample(keys: usize) -> Vec<u32> {
     (0..first).chain(rest).map(|index| index as u32).collect()
 }
 
-/// A sampled key, what it was charged before anything was counted, and when.
+/// A sampled key, its initial charge, and the time of it.
 #[derive(Clone, Debug)]
 pub struct Witness<K> {
     index: u32,
@@ -38,7 +38,7 @@ pub struct Witness<K> {
 }
 
 impl<K: CallKey> Witness<K> {
-    /// Charges the key its warm-up.
+    /// Charges the warm-up to the key.
     ///
     /// # Errors
     /// When the key is denied.
@@ -58,8 +58,7 @@ impl<K: CallKey> Witness<K> {
         }
     }
 
-    /// A key that was checked for the first time, and once, between two readings of the limiter's
-    /// clock.
+    /// A key that was checked exactly once, between two readings of the limiter's clock.
     #[must_use]
     pub fn first_check(index: u32, not_before: Duration, not_after: Duration) -> Self {
         Self { index, key: K::of(index), units: 1, not_before, not_after }
@@ -71,11 +70,11 @@ impl<K: CallKey> Witness<K> {
         self.index
     }
 
-    /// Demands that the key owes what it was charged at first and `admitted` units since, and what may have been charged in
-    /// vain, less the time since.
+    /// Verifies that the key's debt is its initial charge, plus `admitted` units, plus units that
+    /// may have been charged but never used, less the time since.
     ///
     /// # Errors
-    /// When it owes anything else.
+    /// When the debt is anything else.
     pub fn testify<C: Audited<Key = K>>(
         &self,
         contender: &C,
@@ -98,10 +97,10 @@ impl<K: CallKey> Witness<K> {
     }
 }
 
-/// Demands that of `checks` timed checks exactly those the plan allows were allowed.
+/// Verifies that of `checks` timed checks exactly those of the plan were allowed.
 ///
 /// # Errors
-/// When other ones were.
+/// When the number differs.
 pub fn share<C: Contender>(plan: &Plan, allowed: u64, checks: u64) -> Result<(), Failure> {
     let expected = if plan.allowed { checks } else { 0 };
     if allowed == expected {
@@ -111,7 +110,7 @@ pub fn share<C: Contender>(plan: &Plan, allowed: u64, checks: u64) -> Result<(),
     }
 }
 
-/// Demands that all of the plan's keys are live, of a limiter that can tell.
+/// Verifies that exactly the plan's keys are live, if the limiter reports it.
 ///
 /// # Errors
 /// When there are fewer or more.
@@ -125,7 +124,7 @@ pub fn live_keys<C: Contender>(contender: &C, plan: &Plan) -> Result<(), Failure
     }
 }
 
-/// Demands that no live key was forgotten.
+/// Verifies that no live key was evicted.
 ///
 /// # Errors
 /// When one was.

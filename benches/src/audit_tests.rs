@@ -3,7 +3,7 @@ use std::cell::Cell;
 
 use super::*;
 
-/// A limiter for one key whose clock moves a second a reading, and which can be told to lie.
+/// A limiter for one key whose clock advances a second per reading, and which can report wrongly.
 struct Honest {
     reading: Cell<u32>,
     theoretical_arrival: Cell<Duration>,

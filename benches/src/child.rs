@@ -1,4 +1,4 @@
-//! Measuring in a process of its own.
+//! Measuring in a child process.
 
 use std::env;
 use std::process::{Command, Stdio};
@@ -6,7 +6,8 @@ use std::process::{Command, Stdio};
 use crate::entrant::Entry;
 use crate::failure::Failure;
 
-/// Runs this program once more with `arguments`, to measure `entry`; what it prints, trimmed.
+/// Runs this program with `arguments` in a child process, to measure `entry`; returns its output,
+/// trimmed.
 ///
 /// # Errors
 /// When the process fails; its reason is on standard error.

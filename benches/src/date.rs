@@ -1,4 +1,4 @@
-//! The day a recording was made.
+//! The date of a recording.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -42,8 +42,7 @@ impl Draw {
     /// When there are no keys, or more than 2^32 - 1, or [`MAX_THREADS`] threads are too few.
     pub fn new(workload: Workload, keys: usize, seed: u64, thread: usize) -> Result<Self, Failure> {
         let count = u32::try_from(keys).ok().filter(|count| *count > 0);
-        let count =
-            count.ok_or_else(|| Failure::SetUp(format!("can not draw from {keys} keys")))?;
+        let count = count.ok_or_else(|| Failure::SetUp(format!("cannot draw from {keys} keys")))?;
         let law = match workload {
             Workload::HotAllowed | Workload::HotDenied => Law::Only,
             Workload::Zipf1M => Law::Zipf(
@@ -89,8 +88,9 @@ pub fn shuffled(keys: usize, seed: u64) -> Vec<u32> {
     indexes
 }
 
-/// All indexes below `keys`, in the order in which a service meets them that is asked for keys by the workload's
-/// law: frequent keys early, more or less. What has not come up after two draws a key follows in any order.
+/// All indexes below `keys`, in the order in which a service meets them that is asked for keys by
+/// the workload's law: frequent keys early, more or less. What has not come up after two draws a
+/// key follows in any order.
 ///
 /// # Errors
 /// As [`Draw::new`].

@@ -1,5 +1,5 @@
-//! Contenders of different types, side by side: erased around a whole round, so that what is timed
-//! is still statically dispatched.
+//! Contenders with their types erased around a whole round, so that the timed code is statically
+//! dispatched.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,37 +12,37 @@ use crate::timed;
 use crate::warm_up::{warm_up, warm_up_audited};
 use crate::workloads::{Plan, Workload};
 
-/// A contender and what can be done with it.
+/// A contender and its operations.
 #[derive(Clone, Debug)]
 pub struct Entry {
     /// Its name and variant.
     pub label: Label,
-    /// The variant of ours to set beside it; none for ours.
+    /// The variant of ours to compare it with; none for ours.
     pub beside: Option<&'static str>,
-    /// Why it takes no part in a workload, if it does not.
+    /// Why it is excluded from a workload, if it is.
     pub absence: fn(Workload) -> Option<&'static str>,
-    /// Builds it and puts the keys in place, in this order.
+    /// Builds it and inserts the keys, in the given order.
     pub enter: Enter,
-    /// One round with a new one, which the scripts' keys are all new to.
+    /// One round with a new instance that has seen none of the scripts' keys.
     pub first_checks: fn(&Plan, &[Script]) -> Result<Round, Failure>,
-    /// Resident bytes that this many live keys take, in a process that has run nothing else.
+    /// Resident bytes of this many live keys, in a process that has run nothing else.
     pub footprint: fn(usize) -> Result<u64, Failure>,
 }
 
-/// Builds a contender and puts the keys of a plan in place, in an order given as indexes.
+/// Builds a contender and inserts the keys of a plan, in an order given as indexes.
 pub type Enter = fn(&Plan, &[u32]) -> Result<Box<dyn Entrant>, Failure>;
 
-/// What one round yields.
+/// The result of one round.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Round {
-    /// Millions of checks a second.
+    /// Millions of checks per second.
     pub mops: f64,
-    /// What to publish the figure with.
+    /// Remarks to publish with the figure.
     pub remarks: Remarks,
 }
 
 impl Entry {
-    /// A limiter of somebody else's.
+    /// A peer's limiter.
     #[must_use]
     pub fn peer<C: Contender>() -> Self {
         Self {
@@ -55,13 +55,13 @@ impl Entry {
         }
     }
 
-    /// The same, set beside another variant of ours.
+    /// The same, compared with another variant of ours.
     #[must_use]
     pub fn set_beside(self, variant: &'static str) -> Self {
         Self { beside: Some(variant), ..self }
     }
 
-    /// An algorithm of ours, of which no more is demanded than of a peer.
+    /// An algorithm of ours, audited like a peer.
     #[must_use]
     pub fn algorithm<C: Contender>() -> Self {
         Self { beside: None, ..Self::peer::<C>() }
@@ -81,22 +81,21 @@ impl Entry {
     }
 }
 
-/// A limiter that has its keys in place and runs round after round.
+/// A limiter with its keys inserted that runs round after round.
 pub trait Entrant {
-    /// Runs the scripts, each on a thread of its own; millions of checks a second.
+    /// Runs each script on its own thread; returns millions of checks per second.
     ///
     /// # Errors
-    /// When another share of the checks is allowed than the plan says.
+    /// When the share of allowed checks is not that of the plan.
     fn round(&self, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure>;
 
-    /// Demands that what happened so far is what was asked for; `tally` counts the checks of each
-    /// key's index.
+    /// Audits the outcome so far; `tally` holds the number of checks by key index.
     ///
     /// # Errors
-    /// When a claim does not hold.
+    /// When the audit fails.
     fn audit(&self, plan: &Plan, tally: &[u32]) -> Result<(), Failure>;
 
-    /// What to publish the figures with.
+    /// Remarks to publish with the figures.
     fn remarks(&self) -> Remarks;
 }
 

@@ -1,14 +1,13 @@
-//! Why a run has no figures to show.
+//! Why a run has no valid figures.
 
 use core::fmt;
 use core::time::Duration;
 
-/// A claim that did not hold, or a measurement that could not be made. Figures of a run that fails
-/// are void.
+/// A failed audit or measurement. Figures of a run that fails are void.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Failure {
-    /// Another share of the checks was allowed than the workload is named after.
+    /// The share of allowed checks is not the one that the workload is named after.
     Share {
         /// The limiter that decided.
         contender: String,
@@ -19,38 +18,38 @@ pub enum Failure {
         /// Checks in all.
         checks: u64,
     },
-    /// A key was denied while the keys were put in place, before anything was timed.
+    /// A key was denied while keys were inserted, before the timed part.
     WarmUp {
         /// The limiter that decided.
         contender: String,
         /// The key that was denied.
         key: String,
     },
-    /// Another number of keys is live than was put in place.
+    /// The number of live keys is not the number inserted.
     LiveKeys {
-        /// The limiter that was asked.
+        /// The limiter.
         contender: String,
-        /// Keys put in place.
+        /// Keys inserted.
         expected: usize,
         /// Keys found.
         found: usize,
     },
-    /// Live keys were forgotten to make room.
+    /// Live keys were evicted.
     Evicted {
-        /// The limiter that was asked.
+        /// The limiter.
         contender: String,
-        /// Keys forgotten.
+        /// Keys evicted.
         keys: u64,
     },
-    /// A sampled key owes another debt than its checks add up to.
+    /// The debt of a sampled key differs from the sum of its checks.
     Debt {
         /// The key.
         key: String,
-        /// The least it may owe.
+        /// The minimum debt.
         low: Duration,
-        /// The most it may owe.
+        /// The maximum debt.
         high: Duration,
-        /// What it owes.
+        /// The debt found.
         found: Duration,
     },
     /// A limiter or a helper could not be set up.

@@ -1,4 +1,4 @@
-//! The figure in the README, drawn from recorded lines: ratios to the reference as bars on a
+//! A figure drawn from recorded lines: ratios to the reference as bars on a
 //! logarithmic scale, a group for each workload, a panel for each number of threads.
 
 mod scale;

@@ -57,9 +57,14 @@ fn without_figures_there_is_nothing_to_draw() {
 
 /// After a new recording: `cargo run --release -p tidegate-benches --bin figure`.
 #[test]
-fn the_published_figure_is_drawn_from_what_is_recorded() {
+fn the_published_figures_are_drawn_from_what_is_recorded() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let lines = crate::record::read(&root.join(crate::published::RECORD)).expect("a recording");
-    let published = std::fs::read_to_string(root.join(crate::published::FIGURE));
-    assert!(draw(&lines).expect("figures") == published.expect("a figure"), "run `figure`");
+    let highlights = crate::highlights::of(&lines);
+    for (path, lines) in
+        [(crate::published::FIGURE, &highlights), (crate::published::FULL_FIGURE, &lines)]
+    {
+        let published = std::fs::read_to_string(root.join(path)).expect("a figure");
+        assert!(draw(lines).expect("figures") == published, "run `figure`");
+    }
 }

@@ -1,9 +1,9 @@
-//! The price of a key that the limiter has never seen.
+//! The cost of a key that the limiter has never seen.
 //!
-//! Every round of every limiter runs in a process of its own, with a new limiter, so that no round
-//! finds memory that another one has taken into use and freed. The limiter is told how many keys
-//! will come if it can be told, and is not timed until it is built: taking memory into use and
-//! growing are part of the price of a first check, reserving room in advance is not.
+//! Every round of every limiter runs in a separate process, with a new limiter, so that no round
+//! reuses memory that another one has touched and freed. The limiter gets the number of keys if it
+//! supports that, and is timed only once built: page faults and growing are part of the cost of a
+//! first check, reserving room in advance is not.
 
 use crate::child;
 use crate::entrant::{Entry, Round};
@@ -12,19 +12,19 @@ use crate::script::Script;
 use crate::workloads::{Plan, Workload};
 
 /// The flag under which this program measures one round of one limiter and prints it as JSON; its
-/// value is the limiter's label. Threads, checks and seed are given as everywhere.
+/// value is the limiter's label. Threads, checks and seed have their usual flags.
 pub const CHILD_FLAG: &str = "first-checks-of";
 
-/// How much is run in one round.
+/// The amount of work in one round.
 #[derive(Clone, Copy, Debug)]
 pub struct Amount {
     /// Threads, at least 1.
     pub threads: usize,
-    /// Keys that each thread checks, all different.
+    /// Keys per thread, all distinct.
     pub checks: u32,
 }
 
-/// One round of the entry in a process of its own, started with `arguments` for the same amount.
+/// One round of the entry in a child process, started with `arguments` for the same amount.
 ///
 /// # Errors
 /// When the process fails; its reason is on standard error.
@@ -32,13 +32,13 @@ pub fn in_child(entry: &Entry, mut arguments: Vec<String>) -> Result<Round, Fail
     arguments.push(format!("--{CHILD_FLAG}={}", entry.label));
     let text = child::ask(entry, &arguments)?;
     serde_json::from_str(&text)
-        .map_err(|_| Failure::SetUp(format!("a round of {}: can not read {text:?}", entry.label)))
+        .map_err(|_| Failure::SetUp(format!("a round of {}: cannot read {text:?}", entry.label)))
 }
 
 /// One round of the entry in this process.
 ///
 /// # Errors
-/// When a check is denied, or what happened is something else than first checks.
+/// When a check is denied, or the audit finds anything but first checks.
 pub fn measure(entry: &Entry, amount: Amount) -> Result<Round, Failure> {
     let Amount { threads, checks } = amount;
     let plan = Plan::allowing(threads * checks as usize, 1)?;

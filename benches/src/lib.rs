@@ -1,12 +1,13 @@
 //! Every published figure, and the side-by-side runs against other limiters.
 //!
-//! The `compare` binary runs the same keys through our limiter and its peers in one process, in
-//! turn, and checks that what a figure is named after is what happened. [`Workload`] says what is
-//! run, [`Contender`] what a limiter has to offer to take part, [`roster`] who does, [`runner`] how
-//! it is timed, and [`audit`] what is demanded of the outcome. [`record`] is how figures are kept;
-//! the `figure` binary makes of them what the README shows ([`figure`], [`markdown`]).
+//! The `compare` binary runs the same keys through our limiter and its peers alternately in one
+//! process, and verifies the outcome that a figure is named after. [`Workload`] defines what is
+//! run, [`Contender`] the interface of a limiter, [`roster`] the participants, [`runner`] the
+//! timing, and [`audit`] the checks of the outcome. [`record`] is the format of recorded figures,
+//! from which the `figure` binary makes what is published ([`figure`], [`markdown`]);
+//! [`highlights`] are the rows that the README shows.
 //!
-//! Peers beyond governor are built with the feature `peers` only.
+//! Peers other than governor need the feature `peers`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -20,6 +21,7 @@ pub mod entrant;
 pub mod failure;
 pub mod figure;
 pub mod first_checks;
+pub mod highlights;
 pub mod machine;
 pub mod markdown;
 pub mod marks;

@@ -1,13 +1,14 @@
-//! The machine a report was made on.
+//! The machine of a report.
 
 use core::hint::black_box;
 use std::time::Instant;
 use std::{fs, thread};
 
-use tidegate_engine::{Clock as _, TscClock};
+use tidegate_engine::Clock as _;
+use tidegate_engine::clock::TscClock;
 
-/// One line: cores that may be used, the processor's name where the system tells, and how long a reading of the
-/// time-stamp counter takes, which no check that reads it can be faster than. Takes some 50 ms.
+/// One line: available cores, the processor's name if known, and the time of a reading of the
+/// time-stamp counter, a lower bound for every check that reads it. Takes some 50 ms.
 #[must_use]
 pub fn describe() -> String {
     let cores = thread::available_parallelism().map_or(1, usize::from);
@@ -21,7 +22,7 @@ pub fn describe() -> String {
     format!("{cores} core{plural}, {model}, {arch}, {reading:.1} ns a reading of the counter")
 }
 
-/// The least of several rounds: whatever else runs only adds to it.
+/// The minimum of several rounds: other load only adds to it.
 fn nanos_a_reading() -> f64 {
     const READINGS: u32 = 1_000_000;
     let clock = TscClock::new();
@@ -35,8 +36,7 @@ fn nanos_a_reading() -> f64 {
     (0..5).map(round).fold(f64::INFINITY, f64::min)
 }
 
-/// How many threads were running or wanted to, averaged over the last minute, where the system
-/// tells.
+/// The average number of runnable threads over the last minute, if the system reports it.
 #[must_use]
 pub fn load() -> Option<f64> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().next()?.parse().ok()

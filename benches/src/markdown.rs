@@ -1,4 +1,4 @@
-//! The README's tables, made from recorded lines.
+//! The tables of the README and of docs/benchmarks.md, made from recorded lines.
 
 mod algorithms;
 
@@ -6,19 +6,48 @@ use core::fmt::Write as _;
 
 use crate::contenders::{Label, Remarks};
 use crate::failure::Failure;
+use crate::highlights;
 use crate::marks;
 use crate::record::{Line, Memory, Run, Speed};
 use crate::roster;
 use crate::verdict::{self, Loss};
 use crate::workloads::Workload;
 
-/// The document with its tables made anew from two recordings.
+/// docs/benchmarks.md with its tables made anew from two recordings.
 ///
 /// # Errors
 /// When the document does not have their marks, or nothing is recorded.
 pub fn renew(document: &str, lines: &[Line], algorithms: &[Line]) -> Result<String, Failure> {
     let document = marks::renew(document, "speeds", &section(lines)?)?;
     marks::renew(&document, "algorithms", &algorithms::section(algorithms)?)
+}
+
+/// The README with its table of the [highlights] of a recording made anew.
+///
+/// # Errors
+/// When the document does not have the marks, or nothing is recorded.
+pub fn renew_highlights(document: &str, lines: &[Line]) -> Result<String, Failure> {
+    marks::renew(document, "highlights", &highlights_section(lines)?)
+}
+
+/// The highlights' table, what belongs to it, and where we lose to one of them.
+fn highlights_section(lines: &[Line]) -> Result<String, Failure> {
+    let lines = highlights::of(lines);
+    let labels = labels(&lines);
+    if labels.is_empty() {
+        return Err(Failure::SetUp("there are no figures to show".to_owned()));
+    }
+    let mut text = String::new();
+    paragraph(&mut text, &table(&lines, &labels));
+    let mut notes: Vec<_> = labels.iter().filter_map(|label| remark(&lines, label)).collect();
+    for line in &lines {
+        if let Line::Run(Run { machine, date, runs, .. }) = line {
+            notes.push(note(&format!("{date}, {machine}, medians of {runs} rounds.")));
+        }
+    }
+    paragraph(&mut text, &notes.join("\n"));
+    paragraph(&mut text, &losses(&lines).join("\n"));
+    Ok(text)
 }
 
 /// How the figures came about, the table, what belongs to it, and where we lose.
@@ -45,7 +74,37 @@ fn section(lines: &[Line]) -> Result<String, Failure> {
 
 fn origin(Run { command, machine, load, date, runs, .. }: &Run) -> String {
     let load = load.map(|load| format!(", other load {load:.1} threads")).unwrap_or_default();
-    format!("Recorded on {date}, {machine}{load}, medians of {runs} rounds, by\n`{command}`:")
+    let text = format!("Recorded on {date}, {machine}{load}, medians of {runs} rounds, by");
+    let command = wrap(command, " \\\n  ");
+    format!("{}\n\n```sh\n{command}\n```", wrap(&text, "\n"))
+}
+
+/// The longest line of what is written, in characters; tables are as wide as they are.
+const COLUMNS: usize = 100;
+
+/// An entry of a list.
+fn note(text: &str) -> String {
+    wrap(&format!("* {text}"), "\n  ")
+}
+
+/// The words of a text in lines of at most [`COLUMNS`], parted by `next_line`.
+fn wrap(text: &str, next_line: &str) -> String {
+    let (end, start) = next_line.split_once('\n').unwrap_or(("", next_line));
+    let mut wrapped = String::with_capacity(text.len() + 16);
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let width = word.chars().count();
+        if column > 0 && column + 1 + width + end.len() > COLUMNS {
+            wrapped.push_str(next_line);
+            column = start.len();
+        } else if column > 0 {
+            wrapped.push(' ');
+            column += 1;
+        }
+        wrapped.push_str(word);
+        column += width;
+    }
+    wrapped
 }
 
 fn paragraph(text: &mut String, paragraph: &str) {
@@ -142,13 +201,13 @@ fn remark(lines: &[Line], label: &Label) -> Option<String> {
         .filter(|(_, remarks)| !remarks.is_empty())
         .map(|(workload, remarks)| format!("{}: {remarks}", workload.name()))
         .collect();
-    (!by_workload.is_empty()).then(|| format!("* {label}: {}.", by_workload.join(", ")))
+    (!by_workload.is_empty()).then(|| note(&format!("{label}: {}.", by_workload.join(", "))))
 }
 
 fn absences(lines: &[Line]) -> Vec<String> {
     verdict::absences(lines)
         .into_iter()
-        .map(|(label, reasons)| format!("* {label} takes no part in {reasons}."))
+        .map(|(label, reasons)| note(&format!("{label} takes no part in {reasons}.")))
         .collect()
 }
 
@@ -170,7 +229,7 @@ fn losses(lines: &[Line]) -> Vec<String> {
             .filter(|loss| loss.winner == *winner && loss.variant == *variant)
             .map(|loss| format!("{} {:.2}", loss.place(), loss.factor))
             .collect();
-        notes.push(format!("* to {winner}, beside {variant}: {}.", rows.join(", ")));
+        notes.push(note(&format!("{variant} to {winner}: {}.", rows.join(", "))));
     }
     notes
 }

@@ -28,16 +28,38 @@ fn notes_say_who_is_late_who_is_absent_and_where_we_lose() {
     for note in [
         "* ours recent: zipf-1m: clock up to 1.5 ms late.",
         "* sketch takes no part in new-key, memory (it has no keys).",
-        "* to sketch, beside precise: zipf-1m with 1 thread 1.50.",
+        "* precise to sketch: zipf-1m with 1 thread 1.50.",
     ] {
         assert!(text.lines().any(|line| line == note), "{note}\n{text}");
     }
 }
 
 #[test]
+fn the_highlights_have_their_rows_remarks_and_losses() {
+    let text = highlights_section(&samples::lines()).expect("figures");
+    assert!(text.contains("| **ours precise** | 4.00 / 3.00 | 2.00 | 20.0 B |"), "{text}");
+    assert!(text.contains("* 2026-11-21, 2 cores, <made up> & unreal, medians of 5 rounds."));
+    assert!(text.contains("We lose nowhere."), "{text}");
+    assert!(!text.contains("sketch") && !text.contains("recent"), "{text}");
+}
+
+#[test]
+fn long_lines_are_wrapped_between_words() {
+    let words = vec!["word"; 30].join(" ");
+    let text = note(&words);
+    assert_eq!(text.split_whitespace().collect::<Vec<_>>().join(" "), format!("* {words}"));
+    let widths: Vec<_> = text.lines().map(|line| line.chars().count()).collect();
+    assert_eq!(widths, [96, 56]);
+    let command = wrap(&words, " \\\n  ");
+    assert!(command.lines().all(|line| line.len() <= COLUMNS), "{command}");
+    assert_eq!(command.replace(" \\\n  ", " "), words);
+}
+
+#[test]
 fn without_figures_there_is_nothing_to_show() {
     assert!(section(&[samples::run()]).is_err());
     assert!(algorithms::section(&[samples::run()]).is_err());
+    assert!(highlights_section(&[samples::run()]).is_err());
 }
 
 #[test]
@@ -58,9 +80,11 @@ fn the_published_tables_are_made_from_what_is_recorded() {
     let read = |path| crate::record::read(&root.join(path)).expect("a recording");
     let lines = read(crate::published::RECORD);
     let algorithms = read(crate::published::ALGORITHMS_RECORD);
-    let readme = std::fs::read_to_string(root.join(crate::published::README)).expect("a README");
-    assert!(
-        renew(&readme, &lines, &algorithms).expect("figures and marks") == readme,
-        "run `figure`"
-    );
+    let text = |path| std::fs::read_to_string(root.join(path)).expect("a document");
+    let benchmarks = text(crate::published::BENCHMARKS);
+    let renewed = renew(&benchmarks, &lines, &algorithms).expect("figures and marks");
+    assert!(renewed == benchmarks, "run `figure`");
+    let readme = text(crate::published::README);
+    let renewed = renew_highlights(&readme, &lines).expect("figures and marks");
+    assert!(renewed == readme, "run `figure`");
 }

@@ -1,8 +1,8 @@
-//! Parts of a document that a program writes: what stands between two marks.
+//! Generated parts of a document, between two marks.
 
 use crate::failure::Failure;
 
-/// The document with what stands between the marks of this name replaced by `text`.
+/// The document with the text between the marks of this name replaced by `text`.
 ///
 /// # Errors
 /// When the document does not have both marks.

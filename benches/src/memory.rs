@@ -1,9 +1,9 @@
-//! The memory that live keys take.
+//! The memory of live keys.
 //!
-//! What is measured is the growth of the process's resident memory (`Rss` of
-//! `/proc/self/smaps_rollup`) from before a limiter is built until all keys are live: allocator
-//! overhead, room kept for growth, and only such pages of a table as were touched. Each limiter is
-//! measured in a fresh process, so that none inherits memory another one freed.
+//! Measured is the growth of the process's resident memory (`Rss` of `/proc/self/smaps_rollup`)
+//! from before a limiter is built until all keys are live: it includes allocator overhead and spare
+//! room, but only the touched pages of a table. Each limiter is measured in a fresh process, so
+//! that none reuses memory freed by another.
 
 use std::fs;
 
@@ -19,20 +19,20 @@ use crate::workloads::Plan;
 /// limiter's label.
 pub const CHILD_FLAG: &str = "memory-of";
 
-/// Resident bytes that the entry's live keys take, measured in a process of its own.
+/// Resident bytes of the entry's live keys, measured in a child process.
 ///
 /// # Errors
 /// When the process fails; its reason is on standard error.
 pub fn in_child(entry: &Entry) -> Result<u64, Failure> {
     let text = child::ask(entry, &[format!("--{CHILD_FLAG}={}", entry.label)])?;
     text.parse()
-        .map_err(|_| Failure::SetUp(format!("memory of {}: can not read {text:?}", entry.label)))
+        .map_err(|_| Failure::SetUp(format!("memory of {}: cannot read {text:?}", entry.label)))
 }
 
-/// How much resident memory grows while a limiter is built and `keys` keys go live.
+/// The growth of resident memory while a limiter is built and `keys` keys become live.
 ///
 /// # Errors
-/// When a key is denied or lost, or the system does not tell.
+/// When a key is denied or lost, or the system does not report its memory.
 pub fn growth<C: Contender>(keys: usize) -> Result<u64, Failure> {
     let plan = Plan::allowing(keys, 1)?;
     let order: Vec<u32> = (0..keys as u32).collect();

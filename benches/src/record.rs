@@ -15,31 +15,31 @@ use crate::workloads::Workload;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Line {
-    /// How the lines after it came about.
+    /// The conditions of the lines after it.
     Run(Run),
-    /// Checks a second.
+    /// Checks per second.
     Speed(Speed),
-    /// Bytes a key.
+    /// Bytes per key.
     Memory(Memory),
     /// No figure, and why.
     Absence(Absence),
 }
 
-/// How figures came about.
+/// The conditions of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Run {
-    /// What was typed.
+    /// The command line.
     pub command: String,
-    /// What it ran on.
+    /// The machine.
     pub machine: String,
-    /// How many threads wanted to run in the minute before, where the system tells: other load.
+    /// Average number of runnable threads in the minute before, if known: other load.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub load: Option<f64>,
     /// The day, as year-month-day.
     pub date: String,
-    /// What the drawn keys follow from.
+    /// Seed of the drawn keys.
     pub seed: u64,
-    /// Rounds of which the median is given.
+    /// Rounds, of which the median is recorded.
     pub runs: u32,
 }
 
@@ -48,28 +48,28 @@ pub struct Run {
 pub struct Speed {
     /// The workload's name.
     pub workload: String,
-    /// Threads that checked at the same time.
+    /// Concurrently checking threads.
     pub threads: usize,
     /// The limiter.
     #[serde(flatten)]
     pub label: Label,
-    /// Millions of checks a second by all threads together: the median.
+    /// Millions of checks per second of all threads together: the median.
     pub mops: f64,
     /// The slowest round.
     pub min: f64,
     /// The fastest round.
     pub max: f64,
-    /// How many times as fast as the reference: the median of what it was in each round.
+    /// How many times as fast as the reference: the median of the ratios by round.
     pub ratio: f64,
-    /// The variant of ours that is called in the same way, for a peer.
+    /// For a peer: the variant of ours that is called in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
-    /// What to publish with it.
+    /// Remarks to publish with it.
     #[serde(flatten)]
     pub remarks: Remarks,
 }
 
-/// Memory that one limiter takes.
+/// Memory of one limiter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Memory {
     /// The workload's name.
@@ -79,16 +79,16 @@ pub struct Memory {
     pub label: Label,
     /// Live keys.
     pub keys: usize,
-    /// Resident bytes for each.
+    /// Resident bytes per key.
     pub bytes_per_key: f64,
     /// `bytes_per_key` divided by the reference's in the same run.
     pub ratio: f64,
-    /// The variant of ours that is called in the same way, for a peer.
+    /// For a peer: the variant of ours that is called in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub beside: Option<String>,
 }
 
-/// A limiter that takes no part in a workload.
+/// A limiter that is excluded from a workload.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Absence {
     /// The workload's name.
@@ -96,7 +96,7 @@ pub struct Absence {
     /// The limiter.
     #[serde(flatten)]
     pub label: Label,
-    /// Why.
+    /// The reason.
     pub absent: String,
 }
 
@@ -145,7 +145,7 @@ pub fn to_json(line: &Line) -> Result<String, Failure> {
 /// Reads recorded lines.
 ///
 /// # Errors
-/// When the file can not be read, or a line is not what is recorded.
+/// When the file cannot be read, or a line is not a record.
 pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
     let shown = path.display();
     let text =
@@ -156,7 +156,7 @@ pub fn read(path: &Path) -> Result<Vec<Line>, Failure> {
 /// Parses recorded lines.
 ///
 /// # Errors
-/// When one is not what is recorded; the text names it.
+/// When a line is not a record; the text names it.
 pub fn parse(text: &str) -> Result<Vec<Line>, String> {
     let line = |(number, line): (usize, &str)| {
         serde_json::from_str(line).map_err(|error| format!("line {}: {error}", number + 1))

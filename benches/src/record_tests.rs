@@ -48,7 +48,10 @@ fn lines_have_the_published_shape() {
     assert_eq!(
         text,
         [
-            r#"{"command":"compare","machine":"2 cores","load":0.25,"date":"2026-11-21","seed":7,"runs":5}"#,
+            concat!(
+                r#"{"command":"compare","machine":"2 cores","load":0.25,"#,
+                r#""date":"2026-11-21","seed":7,"runs":5}"#
+            ),
             concat!(
                 r#"{"workload":"zipf-1m","threads":2,"contender":"ours","variant":"recent","#,
                 r#""mops":12.346,"min":11.0,"max":13.5,"ratio":3.086,"staleness_us":1500}"#

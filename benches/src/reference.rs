@@ -1,11 +1,11 @@
-//! What a figure is a multiple of.
+//! The reference of a ratio.
 
 use crate::contenders::Label;
 use crate::roster;
 use crate::runner::Measured;
 
-/// How many times as fast as its reference `one` is: as [`roster::reference`] where that took part; else as the
-/// best peer that is set beside the same variant of ours. Not a number where no peer took part.
+/// How many times as fast as its reference `one` is: [`roster::reference`] if it took part, else
+/// the best peer compared with the same variant of ours. NaN if no peer took part.
 #[must_use]
 pub fn ratio(one: &Measured, all: &[Measured]) -> f64 {
     let reference = roster::reference().label;
@@ -21,7 +21,7 @@ pub fn ratio(one: &Measured, all: &[Measured]) -> f64 {
     best.map_or(f64::NAN, |best| one.ratio_to(best))
 }
 
-/// Whether a peer that is set beside `beside` is to be compared with this variant of ours: with it, or with a form of
+/// Whether a peer compared with `beside` is compared with this variant of ours: it, or a form of
 /// it.
 #[must_use]
 pub fn is_beside(ours: &Label, beside: Option<&str>) -> bool {

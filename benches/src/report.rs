@@ -1,20 +1,20 @@
-//! Figures as they are made: for people, as a table, and for programs, as one JSON object a line.
+//! Output of figures: as a table for people, or as one JSON object per line for programs.
 
 use std::io::{self, Write};
 
 use crate::record::{self, Line, Memory, Speed};
 use crate::verdict;
 
-/// How figures are written.
+/// The output format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Lined-up columns with spreads, and where we lose.
+    /// Aligned columns with spreads, and the rows we lose.
     Table,
-    /// One JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 
-/// Writes figures as they are made, and keeps them.
+/// Writes figures as they arrive, and keeps them.
 #[derive(Debug)]
 pub struct Report<W> {
     out: W,
@@ -23,15 +23,15 @@ pub struct Report<W> {
 }
 
 impl<W: Write> Report<W> {
-    /// A report without figures yet.
+    /// An empty report.
     pub fn new(out: W, format: Format) -> Self {
         Self { out, format, lines: Vec::new() }
     }
 
-    /// Writes the heads of the columns, where there are columns.
+    /// Writes the column headings, if the format has any.
     ///
     /// # Errors
-    /// When the output can not be written.
+    /// When the output cannot be written.
     pub fn begin(&mut self) -> io::Result<()> {
         match self.format {
             Format::Json => Ok(()),
@@ -42,7 +42,7 @@ impl<W: Write> Report<W> {
     /// Writes one line.
     ///
     /// # Errors
-    /// When the output can not be written.
+    /// When the output cannot be written.
     pub fn line(&mut self, line: Line) -> io::Result<()> {
         match self.format {
             Format::Json => self.json(&line)?,
@@ -52,10 +52,10 @@ impl<W: Write> Report<W> {
         Ok(())
     }
 
-    /// Writes who took no part and where we lose, under a table; returns all lines.
+    /// Writes the excluded limiters and the rows we lose below a table; returns all lines.
     ///
     /// # Errors
-    /// When the output can not be written.
+    /// When the output cannot be written.
     pub fn finish(mut self) -> io::Result<Vec<Line>> {
         if self.format == Format::Table {
             self.notes()?;
@@ -107,12 +107,12 @@ impl<W: Write> Report<W> {
         writeln!(out)?;
         writeln!(
             out,
-            "Rates: million checks a second by all threads together, median (slowest-fastest)."
+            "Rates: million checks per second of all threads together, median (slowest-fastest)."
         )?;
         writeln!(
             out,
-            "Ratio: to governor-string, or the best peer of an algorithm, the median of what it was in each\n\
-             round; less is better for memory, more elsewhere."
+            "Ratio: to governor-string, or to the best peer of an algorithm; the median of its \
+             value\nin each round. Lower is better for memory, higher elsewhere."
         )?;
         for (label, reasons) in verdict::absences(&self.lines) {
             writeln!(out, "{label} takes no part in {reasons}.")?;

@@ -1,4 +1,4 @@
-//! Who can take part.
+//! The participants.
 
 use crate::contenders::{
     Batch32, GovernorString, Hashing as _, Leased, Ours, Precise, Recent, Sip,
@@ -6,7 +6,7 @@ use crate::contenders::{
 use crate::entrant::Entry;
 use crate::failure::Failure;
 
-/// Whether a variant of ours hashes by `SipHash`.
+/// Whether a variant of ours uses `SipHash`.
 #[must_use]
 pub fn is_sip(variant: &str) -> bool {
     variant.ends_with(Sip::SUFFIX)
@@ -29,13 +29,13 @@ pub fn ours() -> Vec<Entry> {
     ]
 }
 
-/// The limiter that ratios are taken to.
+/// The limiter that ratios refer to.
 #[must_use]
 pub fn reference() -> Entry {
     Entry::peer::<GovernorString>()
 }
 
-/// Everybody else.
+/// All peers.
 ///
 /// # Errors
 /// When this program is built without them.
@@ -67,7 +67,7 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     }
 }
 
-/// Everything but the usual quota for many keys, ours before the peers that have it.
+/// All algorithms except the usual quota for many keys, ours before the peers that have them.
 ///
 /// # Errors
 /// When this program is built without the peers.
@@ -81,16 +81,16 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
             ThrottleNetLog, TokioSemaphore, VolgaFixedWindow, VolgaSlidingWindow, Window as _,
             Windowed,
         };
+        use tidegate_engine::counter::{ShardedCounter, SlidingLog, SubWindowCounter};
         use tidegate_engine::{
-            CalendarWindow, Concurrency, FixedWindow, Queue, Quota, ShardedCounter, Single,
-            SlidingLog, SlidingWindow, SubWindowCounter,
+            CalendarWindow, Concurrency, DirectLimiter, FixedWindow, Queue, Quota, SlidingWindow,
         };
 
         Ok(vec![
             Entry::algorithm::<Windowed<Quota>>(),
             Entry::peer::<GovernorU64>().set_beside(Quota::NAME),
-            Entry::algorithm::<Alone<Single>>(),
-            Entry::peer::<GovernorDirect>().set_beside(<Single>::NAME),
+            Entry::algorithm::<Alone<DirectLimiter>>(),
+            Entry::peer::<GovernorDirect>().set_beside(<DirectLimiter>::NAME),
             Entry::algorithm::<Windowed<FixedWindow>>(),
             Entry::algorithm::<Windowed<CalendarWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),
@@ -109,7 +109,7 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
     }
 }
 
-/// Everybody this program is built with.
+/// All participants this program is built with.
 #[must_use]
 pub fn all() -> Vec<Entry> {
     let mut entries = ours();
@@ -118,8 +118,8 @@ pub fn all() -> Vec<Entry> {
     entries
 }
 
-/// The variants of ours named in `variants`; if there are none, all, or only those under the
-/// default hash.
+/// The variants of ours named in `variants`; if it is empty, all, or only those with the default
+/// hash.
 ///
 /// # Errors
 /// When there is no such variant.

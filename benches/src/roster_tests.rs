@@ -50,7 +50,7 @@ fn every_algorithm_stands_beside_a_peer_and_every_peer_beside_an_algorithm() {
     }
 }
 
-/// Every claim of every workload holds for everybody who takes part.
+/// Every claim of every workload holds for all participants.
 #[test]
 fn everybody_can_do_what_they_take_part_in() {
     let named = |workload| {

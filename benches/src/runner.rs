@@ -1,11 +1,11 @@
-//! One workload, any number of limiters, in turn.
+//! Runs one workload on any number of limiters, alternately.
 //!
-//! All limiters get the same keys in the same order, and every round draws new ones. Within a
-//! round each limiter has its turn before the next round begins, and another one is first each
-//! time, so that what the machine does meanwhile meets all of them alike.
+//! All limiters get the same keys in the same order, and every round draws new ones. Within a round
+//! each limiter runs once, and a different one is first each time, so that disturbances of the
+//! machine affect all alike.
 //!
-//! All limiters of a workload exist throughout; the upkeep threads that some of them have run beside
-//! the others' turns too.
+//! All limiters of a workload exist throughout; the upkeep threads of some also run during the
+//! rounds of the others.
 
 use crate::contenders::{Label, Remarks};
 use crate::draw::arrivals;
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::script::Script;
 use crate::workloads::Workload;
 
-/// How much is run.
+/// The amount of work.
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// Thread counts to run with, each at least 1.
@@ -25,7 +25,7 @@ pub struct Settings {
     pub checks: u32,
     /// Keys that are live throughout.
     pub keys: usize,
-    /// What the drawn keys follow from.
+    /// Seed of the drawn keys.
     pub seed: u64,
 }
 
@@ -34,17 +34,17 @@ pub struct Settings {
 pub struct Measured {
     /// The limiter.
     pub label: Label,
-    /// The variant of ours to set beside it; none for ours.
+    /// The variant of ours to compare it with; none for ours.
     pub beside: Option<&'static str>,
     /// Its throughput.
     pub rates: Rates,
-    /// The same in each round.
+    /// Its throughput in each round.
     pub rounds: Vec<f64>,
-    /// What to publish with it.
+    /// Remarks to publish with it.
     pub remarks: Remarks,
 }
 
-/// Throughput of one limiter: checks of all threads together, in millions a second.
+/// Throughput of one limiter: checks of all threads together, in millions per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
     /// The slowest round.
@@ -69,8 +69,8 @@ impl Rates {
 }
 
 impl Measured {
-    /// How many times as fast as `other`, which ran in turn with it: the median of what it was in each
-    /// round. What the machine did to a round it did to both.
+    /// How many times as fast as `other`, which ran in the same rounds: the median of the ratios by
+    /// round. A disturbance of a round affects both.
     #[must_use]
     pub fn ratio_to(&self, other: &Self) -> f64 {
         let ratios = self.rounds.iter().zip(&other.rounds).map(|(one, other)| one / other);
@@ -78,14 +78,14 @@ impl Measured {
     }
 }
 
-/// Runs a workload whose keys are in place before the first round, with every thread count, and
-/// hands the results to `report` as they are there: the number of threads, and what was measured of
-/// each entry, in the entries' order.
+/// Runs a workload whose keys are inserted before the first round, with every thread count, and
+/// passes each result to `report`: the number of threads, and the measurement of each entry, in the
+/// entries' order.
 ///
 /// The limiters are built and filled once; after each thread count, the outcome is audited.
 ///
 /// # Errors
-/// When what happened is not what the workload is named after.
+/// When the outcome is not the one that the workload is named after.
 pub fn run(
     workload: Workload,
     settings: &Settings,
@@ -97,7 +97,7 @@ pub fn run(
     let plan = workload.plan(settings.keys, checks)?;
     let mut scripts = scripts(workload, settings)?;
     let mut tally = vec![0; plan.keys];
-    // Where a key comes to lie may depend on who was first: who comes often, comes early.
+    // Placement may depend on the order of insertion: frequent keys are inserted early.
     let order = arrivals(workload, plan.keys, settings.seed)?;
     let mut entrants = Vec::with_capacity(entries.len());
     for entry in entries {
@@ -124,11 +124,11 @@ pub fn run(
     Ok(())
 }
 
-/// As [`run`], of keys that are new in each round: `turn` is one round of an entry with a number of
-/// threads.
+/// As [`run`], with keys that are new in each round: `turn` runs one round of an entry with a
+/// number of threads.
 ///
 /// # Errors
-/// When a turn fails.
+/// When a round fails.
 pub fn run_first_checks(
     settings: &Settings,
     entries: &[Entry],
@@ -160,7 +160,7 @@ impl Rounds {
         Self(vec![Vec::new(); entries.len()])
     }
 
-    /// Lets everybody have one turn, a different one first in each run.
+    /// Runs each entry once, starting with a different one in each run.
     fn take_turns(
         &mut self,
         run: u32,

@@ -43,7 +43,7 @@ fn every_workload_is_what_its_name_says() {
     }
 }
 
-/// Ours, but it takes every other check for done.
+/// Ours, but it skips every other check.
 struct Forgetful {
     ours: Ours<Precise>,
     checks: AtomicU32,
@@ -120,7 +120,7 @@ fn everybody_has_a_turn_in_each_round_and_another_one_is_first() {
         .flat_map(|threads| rounds.concat().into_iter().map(move |one| (threads, one.to_owned())))
         .collect();
     assert_eq!(turns, expected);
-    // Turns 1, 6 and 8 were ours, of those with one thread.
+    // Of the turns with one thread, 1, 6 and 8 were ours.
     assert_eq!(medians, [(1, vec![6.0, 4.0, 5.0]), (2, vec![15.0, 13.0, 14.0])]);
 }
 

@@ -3,7 +3,7 @@
 use crate::contenders::{Label, Remarks};
 use crate::record::{Absence, Line, Memory, Run, Speed};
 
-/// How the other samples came about.
+/// The conditions of the other samples.
 pub fn run() -> Line {
     Line::Run(Run {
         command: "compare --sample".to_owned(),
@@ -15,22 +15,22 @@ pub fn run() -> Line {
     })
 }
 
-/// The figure of one of our variants, where the reference does a million a second.
+/// The figure of one of our variants, for a reference of a million per second.
 pub fn ours(workload: &str, threads: usize, variant: &str, mops: f64) -> Line {
     speed(workload, threads, label("ours", Some(variant)), mops, None)
 }
 
-/// A peer's figure, to be set beside our `precise`.
+/// A peer's figure, compared with our `precise`.
 pub fn peer(workload: &str, threads: usize, name: &str, mops: f64) -> Line {
     peer_beside(workload, threads, name, mops, "precise")
 }
 
-/// A peer's figure, to be set beside a variant of ours.
+/// A peer's figure, compared with a variant of ours.
 pub fn peer_beside(workload: &str, threads: usize, name: &str, mops: f64, beside: &str) -> Line {
     speed(workload, threads, label(name, None), mops, Some(beside.to_owned()))
 }
 
-/// A row of memory, where the reference takes a hundred bytes.
+/// A row of memory, for a reference of a hundred bytes.
 pub fn memory(name: &str, variant: Option<&str>, bytes_per_key: f64) -> Line {
     let label = label(name, variant);
     let beside = variant.is_none().then(|| "precise".to_owned());
@@ -38,7 +38,7 @@ pub fn memory(name: &str, variant: Option<&str>, bytes_per_key: f64) -> Line {
     Line::Memory(Memory { workload, label, keys: 10, bytes_per_key, ratio, beside })
 }
 
-/// A peer that takes no part.
+/// An excluded peer.
 pub fn absence(workload: &str, name: &str, why: &str) -> Line {
     let (workload, absent) = (workload.to_owned(), why.to_owned());
     Line::Absence(Absence { workload, label: label(name, None), absent })
@@ -63,7 +63,7 @@ fn label(contender: &str, variant: Option<&str>) -> Label {
     Label { contender: contender.to_owned(), variant: variant.map(str::to_owned) }
 }
 
-/// Two workloads and memory; ours win one row and lose one.
+/// Two workloads and memory; ours wins one row and loses one.
 pub fn lines() -> Vec<Line> {
     vec![
         run(),

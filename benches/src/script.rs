@@ -1,4 +1,4 @@
-//! What each thread checks.
+//! The sequence of keys that each thread checks.
 
 use core::hint::black_box;
 
@@ -7,15 +7,15 @@ use crate::draw::{Draw, key_of, write_key};
 use crate::failure::Failure;
 use crate::workloads::Workload;
 
-/// A type that names who is limited, made from a key's index.
+/// A type of keys, made from a key's index.
 pub trait CallKey: Send + Sync + Sized + 'static {
-    /// What a variant's name holds for keys of this type.
+    /// The part of a variant's name for keys of this type.
     const SUFFIX: &'static str;
 
     /// The key of an index.
     fn of(index: u32) -> Self;
 
-    /// Makes this the key of another index.
+    /// Overwrites this with the key of another index.
     fn set(&mut self, index: u32);
 
     /// The script's keys of this type.
@@ -54,11 +54,11 @@ impl CallKey for u64 {
     }
 }
 
-/// The keys one thread checks in a round, in order, `laps` times over: as strings, and the same
+/// The keys one thread checks in a round, in order, repeated `laps` times: as strings, and the same
 /// ones as integers.
 ///
-/// They stand in memory in the order of their use, as a request's key is at hand when it is
-/// checked: what is timed is the limiter and no look-up of the key's text.
+/// They are in memory in the order of their use, as a request's key is in cache when it is checked:
+/// the limiter is timed, not the load of the key's text.
 #[derive(Debug)]
 pub struct Script {
     draw: Draw,
@@ -68,15 +68,15 @@ pub struct Script {
 }
 
 impl Script {
-    /// A single key is repeated this often, so that stepping through the list costs nothing and
-    /// the list stays in the first-level cache.
+    /// Repetitions of a single key, enough that iterating costs nothing and few enough for the
+    /// first-level cache.
     const HOT_KEYS: u32 = 64;
 
-    /// The script of thread number `thread`, from 0, for `checks` checks out of `keys` keys.
-    /// There are no keys in it before [`Script::redraw`].
+    /// The script of thread `thread`, counted from 0, for `checks` checks of `keys` keys. It is
+    /// empty before [`Script::redraw`].
     ///
     /// # Errors
-    /// When the keys can not be drawn.
+    /// When the keys cannot be drawn.
     pub fn new(
         workload: Workload,
         keys: usize,
@@ -91,7 +91,7 @@ impl Script {
         Ok(Self { draw, strings, numbers: vec![0; length as usize], laps })
     }
 
-    /// Draws new keys into the same places, and tells `tally` how often each index is checked.
+    /// Draws new keys in place, and reports to `tally` how often each index is checked.
     pub fn redraw(&mut self, mut tally: impl FnMut(u32, u32)) {
         for (string, number) in self.strings.iter_mut().zip(&mut self.numbers) {
             let index = self.draw.next_index();
@@ -113,7 +113,7 @@ impl Script {
         self.numbers.iter().map(|number| *number as u32)
     }
 
-    /// Checks every key and counts what was allowed.
+    /// Checks every key and counts the allowed ones.
     #[inline(never)]
     pub fn perform<C: Contender>(&self, contender: &C) -> u64 {
         let mut allowed = 0;

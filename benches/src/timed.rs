@@ -9,11 +9,11 @@ use crate::failure::Failure;
 use crate::script::Script;
 use crate::workloads::Plan;
 
-/// Runs every script on a thread of its own, at the same time; the throughput in millions a second,
-/// from the first thread's start to the last one's end.
+/// Runs all scripts concurrently, each on its own thread; returns the throughput in millions per
+/// second, from the first thread's start to the last one's end.
 ///
 /// # Errors
-/// When another share of the checks is allowed than the plan says.
+/// When the share of allowed checks is not that of the plan.
 pub fn round<C: Contender>(contender: &C, plan: &Plan, scripts: &[Script]) -> Result<f64, Failure> {
     let barrier = Barrier::new(scripts.len());
     let perform = |script: &Script| {

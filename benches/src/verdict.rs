@@ -1,28 +1,27 @@
-//! What recorded lines say about who took part and who won.
+//! Evaluates recorded lines: who took part and who won.
 
 use core::fmt;
 use std::collections::HashMap;
 
 use crate::record::{Absence, Line, Memory, Speed};
 
-/// A row in which somebody else does better than the variant of ours that is called in the same
-/// way.
+/// A row in which a peer does better than the variant of ours that is called in the same way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Loss {
     /// The workload's name.
     pub workload: String,
-    /// Threads; none for memory.
+    /// Threads; `None` for memory.
     pub threads: Option<usize>,
-    /// Who does better.
+    /// The peer.
     pub winner: String,
     /// Our variant.
     pub variant: String,
-    /// How many times better, above 1.
+    /// How many times better the peer is, above 1.
     pub factor: f64,
 }
 
 impl Loss {
-    /// The workload, and with how many threads.
+    /// The workload and the number of threads.
     #[must_use]
     pub fn place(&self) -> String {
         let workload = &self.workload;
@@ -41,7 +40,7 @@ impl fmt::Display for Loss {
     }
 }
 
-/// A lead that is one: a smaller one does not show in two decimal places.
+/// The minimum lead: a smaller one is invisible in two decimal places.
 const LEAD: f64 = 1.005;
 
 /// Every row we lose, in the order of the lines.
@@ -67,7 +66,7 @@ pub fn losses(lines: &[Line]) -> Vec<Loss> {
     lines.iter().filter_map(Row::of).filter_map(loss).collect()
 }
 
-/// Who took no part in which workloads, and why, in the order of the lines: a label, and text.
+/// Excluded limiters with workloads and reasons, in the order of the lines: a label, and text.
 #[must_use]
 pub fn absences(lines: &[Line]) -> Vec<(String, String)> {
     let mut found: Vec<(String, Vec<&str>, &str)> = Vec::new();
@@ -85,7 +84,7 @@ pub fn absences(lines: &[Line]) -> Vec<(String, String)> {
         .collect()
 }
 
-/// A figure of either kind; `goodness` grows with how good it is.
+/// A figure of either kind; a higher `goodness` is better.
 struct Row<'a> {
     workload: &'a str,
     threads: Option<usize>,

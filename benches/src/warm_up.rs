@@ -1,4 +1,4 @@
-//! Putting keys in place before anything is timed.
+//! Inserting keys before the timed part.
 
 use crate::audit::{self, Witness};
 use crate::contenders::{Audited, Contender};
@@ -7,7 +7,7 @@ use crate::failure::Failure;
 use crate::script::CallKey as _;
 use crate::workloads::Plan;
 
-/// Charges the keys of `order` their warm-up.
+/// Charges the warm-up to the keys of `order`.
 ///
 /// # Errors
 /// When one is denied.
@@ -23,7 +23,7 @@ pub fn warm_up<C: Contender>(contender: &C, plan: &Plan, order: &[u32]) -> Resul
     Ok(())
 }
 
-/// As [`warm_up`], with sampled keys under observation.
+/// As [`warm_up`], tracking sampled keys for the audit.
 ///
 /// # Errors
 /// When a key is denied.

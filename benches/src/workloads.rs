@@ -1,4 +1,4 @@
-//! What is run: which keys, and the quota under which a workload is what its name says.
+//! The workloads: their keys, and the quota that makes each what its name says.
 
 use core::num::NonZeroU32;
 use core::time::Duration;
@@ -48,7 +48,7 @@ impl Workload {
         }
     }
 
-    /// What is run, in a few words.
+    /// A short description.
     #[must_use]
     pub const fn description(self) -> &'static str {
         match self {
@@ -61,7 +61,7 @@ impl Workload {
         }
     }
 
-    /// Keys that are live throughout; of [`Workload::NewKey`], those that each thread brings.
+    /// Keys that are live throughout; for [`Workload::NewKey`], the keys of each thread.
     #[must_use]
     pub const fn keys(self) -> usize {
         match self {
@@ -71,26 +71,25 @@ impl Workload {
         }
     }
 
-    /// Whether there is a single key, so that a limiter without keys can take part.
+    /// Whether there is a single key, so that a limiter without keys can run it.
     #[must_use]
     pub const fn is_hot(self) -> bool {
         matches!(self, Self::HotAllowed | Self::HotDenied)
     }
 
-    /// Whether the same keys are checked again and again, after they have been put in place.
+    /// Whether the same keys are checked repeatedly after they have been inserted.
     #[must_use]
     pub const fn is_repeated(self) -> bool {
         !matches!(self, Self::NewKey | Self::Memory)
     }
 
-    /// Whether checks are spread over so many keys that most of them miss the cache: what batches
-    /// are for.
+    /// Whether there are so many keys that most checks miss the cache, the case for batches.
     #[must_use]
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::Zipf1M | Self::Uniform10M | Self::NewKey)
     }
 
-    /// A plan that makes the outcome of up to `checks` checks after the warm-up what the name says.
+    /// A plan under which up to `checks` checks after the warm-up have the outcome in the name.
     ///
     /// # Errors
     /// When there are more checks than a burst can hold.
@@ -107,34 +106,34 @@ impl Workload {
 pub struct Plan {
     /// Keys that are live throughout.
     pub keys: usize,
-    /// The emission interval: the time in which one unit is granted. A whole number of nanoseconds.
+    /// The emission interval: the time per unit. A whole number of nanoseconds.
     pub interval: Duration,
-    /// Units that fit at once.
+    /// The burst in units.
     pub burst: NonZeroU32,
-    /// Units each key is charged before anything is timed.
+    /// Units charged to each key before the timed part.
     pub warm_up: NonZeroU32,
-    /// Whether checks after the warm-up are to be allowed.
+    /// Whether checks after the warm-up should be allowed.
     pub allowed: bool,
 }
 
 impl Plan {
-    /// Every key stays live for at least this long without a check, so that none turns fresh while
-    /// others are measured, and its debt is exactly what it was charged less the time since.
+    /// Every key stays live for at least this long without a check, so that none becomes fresh
+    /// while others are measured, and its debt is exactly what it was charged less the time since.
     const LIVE_FOR: Duration = Duration::from_hours(1);
-    /// No interval is longer.
+    /// The longest interval.
     const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
-    /// The debt that all checks together may add to one key: 2^56 ns, 2.3 years, half of what the
-    /// engine takes.
+    /// The maximum debt that all checks together add to one key: 2^56 ns, 2.3 years, half of what
+    /// the engine supports.
     const MOST_DEBT: Duration = Duration::from_nanos(1 << 56);
 
-    /// Units that fit beside all checks, because threads may hold some of them, unused, in leases.
+    /// Units in addition to all checks, because threads may hold some unused in leases.
     const SPARE: u32 = 1_024;
 
-    /// The share of what is admitted, as a divisor, that may be charged in vain besides: where there are leases, for what
-    /// threads hold in hand when they end.
+    /// The share of the admitted units, as a divisor, that may be charged in addition but never
+    /// used: with leases, the units that threads hold when they end.
     pub const IN_VAIN: u32 = 32;
 
-    /// A plan under which `checks` checks, all on one key if it happens so, are allowed.
+    /// A plan under which `checks` checks are allowed, even if all are of one key.
     ///
     /// # Errors
     /// When there are more checks than a burst can hold.
@@ -145,13 +144,13 @@ impl Plan {
         let warm_up = Self::LIVE_FOR.as_nanos().div_ceil(interval.as_nanos());
         let warm_up = u32::try_from(warm_up).ok().and_then(NonZeroU32::new);
         let warm_up = warm_up.ok_or_else(too_many)?;
-        let beside = [checks, checks / Self::IN_VAIN, Self::SPARE];
-        let burst = beside.into_iter().try_fold(warm_up, NonZeroU32::checked_add);
+        let extra = [checks, checks / Self::IN_VAIN, Self::SPARE];
+        let burst = extra.into_iter().try_fold(warm_up, NonZeroU32::checked_add);
         let burst = burst.ok_or_else(too_many)?;
         Ok(Self { keys, interval, burst, warm_up, allowed: true })
     }
 
-    /// A plan under which the warm-up uses everything up, for a day.
+    /// A plan under which the warm-up uses up the burst, for a day.
     ///
     /// The burst is more than one unit because not every peer enforces a burst of one.
     #[must_use]

@@ -3,7 +3,7 @@ use clap::ValueEnum as _;
 use super::*;
 
 /// The longest burst both limiters take.
-const TOLERANCE: u128 = tidegate_engine::MAX_BURST_TOLERANCE.as_nanos();
+const TOLERANCE: u128 = tidegate_engine::rule::MAX_BURST_TOLERANCE.as_nanos();
 
 #[test]
 fn names_on_the_command_line_are_names_in_reports() {

@@ -1,4 +1,4 @@
-//! How a node is started, and why it is not.
+//! How a node is started, and why it does not start.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -11,28 +11,28 @@ use crate::secret::Secret;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The UDP address to bind, which is also where peers are told to reach this node; so it must
-    /// not be unspecified (`0.0.0.0`). Port 0 takes a free one.
+    /// The UDP address to bind, which is also the one that peers dial; so it must not be
+    /// unspecified (`0.0.0.0`). Port 0 takes a free one.
     pub bind: SocketAddr,
-    /// Nodes of the cluster to join; one that answers is enough. Empty founds a cluster. At most
-    /// [`MAX_PEERS`](crate::core::MAX_PEERS) (128) are used. That is also how many other nodes one
-    /// node tells what it admits, those it has joined by included; further ones it learns of are
+    /// Nodes of the cluster to join (seeds); one that answers is enough. Empty founds a cluster. At
+    /// most [`MAX_PEERS`](crate::protocol::MAX_PEERS) (128) are used. That is also the number of
+    /// other nodes to which one node sends what it admits, seeds included; further ones are
     /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// The cluster's secret.
     pub secret: Secret,
-    /// How long admissions are gathered before they are told; 10 ms unless set, sensibly 1 ms to
-    /// 1 s. It is most of what other nodes do not know yet: in that time a key may be admitted its
-    /// burst on each node. Shorter costs packets: at most one frame a peer and interval, and none
-    /// while nothing is admitted.
+    /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
+    /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
+    /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
+    /// is admitted.
     pub flush_interval: Duration,
-    /// How long [`Cluster::is_joining`](crate::Cluster::is_joining) stays true when none of `join`
-    /// answers; 5 s unless set. The attempt goes on in the background.
-    pub join_patience: Duration,
+    /// How long [`Cluster::is_joining`](crate::Cluster::is_joining) stays true when no seed
+    /// answers; 5 s by default. Joining continues in the background.
+    pub join_timeout: Duration,
 }
 
 impl Config {
-    /// A node on its own; add [`Config::join`] to make it join.
+    /// A node that founds a cluster; set [`Config::join`] to join one.
     #[must_use]
     pub fn new(bind: SocketAddr, secret: Secret) -> Self {
         Self {
@@ -40,27 +40,27 @@ impl Config {
             join: Vec::new(),
             secret,
             flush_interval: Duration::from_millis(10),
-            join_patience: Duration::from_secs(5),
+            join_timeout: Duration::from_secs(5),
         }
     }
 }
 
-/// Why a node did not start. Nothing is left behind.
+/// Why a node did not start. Nothing keeps running.
 ///
-/// The text is one line, complete by itself, and leaves out the address, which the caller knows and
-/// will want to begin with. [`source`](std::error::Error::source) is what lies behind what the text
-/// tells already, so a report of the whole chain repeats nothing.
+/// The text is one complete line without the address, which the caller knows and can put in front.
+/// [`source`](std::error::Error::source) is the cause behind the error that the text contains, so a
+/// report of the whole chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {
-    /// The address can not be bound.
+    /// The address cannot be bound.
     Bind {
         /// The address.
         addr: SocketAddr,
-        /// What the operating system says.
+        /// The operating system's error.
         source: io::Error,
     },
-    /// The address is unspecified, so it can not be told to peers.
+    /// The address is unspecified, so peers cannot dial it.
     Unspecified {
         /// The address.
         addr: SocketAddr,
@@ -71,21 +71,21 @@ pub enum StartError {
         /// The limit.
         limit: LimitId,
     },
-    /// The certificates could not be made: the system's randomness failed.
+    /// No certificate could be made: the system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
 }
 
 impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Bind { source, .. } => write!(f, "can not bind: {source}"),
+            Self::Bind { source, .. } => write!(f, "cannot bind: {source}"),
             Self::Unspecified { .. } => {
-                f.write_str("peers are told this address, so name one they can reach")
+                f.write_str("peers dial this address, so give one that they can reach")
             }
             Self::Hasher { limit } => {
                 write!(f, "the limiter of {limit:?} does not hash with the secret's key hasher")
             }
-            Self::Certificate(error) => write!(f, "can not make a certificate: {error}"),
+            Self::Certificate(error) => write!(f, "cannot make a certificate: {error}"),
         }
     }
 }

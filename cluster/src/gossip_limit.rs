@@ -1,4 +1,4 @@
-//! A limit that is global, in one call.
+//! A limit across the cluster, in one call.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use tidegate_engine::{Decision, Key, Limiter};
 use crate::cluster::Cluster;
 use crate::limits::LimitId;
 
-/// A limiter that tells the cluster what it admits. Cheap to clone.
+/// A limiter that records in the cluster what it admits. Cheap to clone.
 ///
 /// The limiter must be among the [`Limits`](crate::Limits) the cluster was started with, under the
-/// same id, or what other nodes admit does not count here.
+/// same id; otherwise what other nodes admit does not count here.
 #[derive(Clone, Debug)]
 pub struct GossipLimit {
     id: LimitId,
@@ -19,19 +19,19 @@ pub struct GossipLimit {
 }
 
 impl GossipLimit {
-    /// Binds a limiter to its id in the cluster.
+    /// Binds a limiter to its id in the cluster; see the type for the condition.
     #[must_use]
     pub fn new(id: LimitId, limiter: Arc<Limiter>, cluster: Cluster) -> Self {
         Self { id, limiter, cluster }
     }
 
-    /// Asks for one unit and records it when it is admitted.
+    /// Checks one unit and records it when it is admitted.
     pub fn check(&self, key: impl Key) -> Decision {
         self.check_n(key, 1)
     }
 
-    /// Asks for `cost` units and records them when they are admitted. No I/O; a denial costs what
-    /// it costs the limiter.
+    /// Checks `cost` units and records them when they are admitted. No I/O; a denial records
+    /// nothing.
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.limiter.hash(key);
         let decision = self.limiter.check_n(key, cost);

@@ -1,14 +1,14 @@
-//! Gossip between Tidegate nodes: the processes that embed this crate keep one limit true together,
+//! Gossip between Tidegate nodes: the processes that embed this crate enforce one limit together,
 //! without a central store.
 //!
-//! Every node decides alone, on its own [`Limiter`](tidegate_engine::Limiter), and tells the others
-//! what it admitted: as *debt*, a duration, every few milliseconds. Debt is kept beyond the burst,
-//! so what was admitted too much is paid back and the long-run rate is the limit. Nodes need no
+//! Every node decides locally, on its own [`Limiter`](tidegate_engine::Limiter), and every few
+//! milliseconds sends the other nodes what it admitted: as *debt*, a duration. Debt is kept beyond
+//! the burst, so over-admission is paid back and the long-run rate is the limit. Nodes need no
 //! synchronised clocks. All traffic is QUIC under TLS 1.3; both sides prove that they know the
 //! cluster's secret.
 //!
-//! Each node dials every other, at most 128 of them ([`core::MAX_PEERS`]), so a cluster has up to
-//! 129 nodes. Beyond that the limit no longer holds across all of them, which
+//! Each node dials every other one, at most 128 of them ([`protocol::MAX_PEERS`]), so a cluster has
+//! up to 129 nodes. Beyond that the limit does not hold across all of them, which
 //! [`Stats::peers_undialled`] shows.
 //!
 //! ```no_run
@@ -44,23 +44,23 @@
 //! # }
 //! ```
 //!
-//! [`core`] holds the protocol without sockets and clocks; `driver` connects it to both.
+//! [`protocol`] is the protocol without sockets and clocks; `driver` connects it to both.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
 mod cluster;
 mod config;
-pub mod core;
 mod driver;
 mod gossip_limit;
 mod limits;
 mod member;
+pub mod protocol;
 mod secret;
 
 pub use cluster::Cluster;
 pub use config::{Config, StartError};
-pub use core::Stats;
 pub use gossip_limit::GossipLimit;
 pub use limits::{LimitId, Limits};
 pub use member::{Member, MemberState};
+pub use protocol::Stats;
 pub use secret::{Secret, SecretError};

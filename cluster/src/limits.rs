@@ -1,4 +1,4 @@
-//! Which limiter a delta lands on.
+//! Limits by the id that all nodes share.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use ring::digest;
 use tidegate_engine::{KeyHasher, Limiter};
 
-/// Names a limit among all nodes.
+/// The id of a limit, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LimitId(u64);
 
 impl LimitId {
-    /// The namespace of limits whose parameters come with each request. No name leads here.
+    /// The id of limits whose parameters come with each request. No name has it.
     pub const INLINE: Self = Self(0);
 
-    /// The limit of this name: the first 64 bits of its SHA-256, the same on every node.
+    /// The id of the limit with this name: the first 64 bits of its SHA-256.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let hash = digest::digest(&digest::SHA256, name.as_bytes());
@@ -36,19 +36,19 @@ impl LimitId {
 pub struct Limits(BTreeMap<LimitId, Arc<Limiter>>);
 
 impl Limits {
-    /// None yet.
+    /// An empty set.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a limiter, which must hash with [`Secret::key_hasher`](crate::Secret::key_hasher). A
-    /// limiter added under the same id before is replaced.
+    /// Adds a limiter, which must hash with [`Secret::key_hasher`](crate::Secret::key_hasher):
+    /// [`Cluster::start`](crate::Cluster::start) checks it. Replaces a limiter of the same id.
     pub fn add(&mut self, id: LimitId, limiter: Arc<Limiter>) {
         self.0.insert(id, limiter);
     }
 
-    /// A limit whose limiter hashes in another way.
+    /// A limit whose limiter hashes with another hasher.
     pub(crate) fn with_other_hasher(&self, hasher: &KeyHasher) -> Option<LimitId> {
         let probe = "tidegate";
         let expected = hasher.hash_bytes(probe.as_bytes());

@@ -2,26 +2,26 @@
 
 use std::net::SocketAddr;
 
-/// A node as this one sees it.
+/// A node, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member {
-    /// Names one life of the node: its address and, behind a slash, its generation.
+    /// Identifies one run of the node: its address, a slash and its generation in hexadecimal.
     pub id: String,
-    /// Where its peers reach it.
+    /// The address that its peers dial.
     pub addr: SocketAddr,
-    /// Whether it is there.
+    /// Whether it is alive.
     pub state: MemberState,
 }
 
-/// Whether a member is there.
+/// Whether a member is alive, in terms of SWIM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemberState {
-    /// It answers.
+    /// It answers probes.
     Alive,
-    /// It has not answered lately; it has a few seconds to object.
+    /// It has not answered a probe; it is declared down unless it refutes that within seconds.
     Suspect,
-    /// It does not answer. Remembered for two hours, so that a healed partition is noticed.
+    /// It does not answer. Remembered for two hours, so that a healed partition is detected.
     Down,
-    /// It said goodbye.
+    /// It announced that it leaves.
     Left,
 }

@@ -1,4 +1,4 @@
-//! The secret that all nodes of a cluster share, and what is derived from it.
+//! The secret that all nodes of a cluster share, and the keys derived from it.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,18 +9,18 @@ use tidegate_engine::KeyHasher;
 
 /// The shortest secret, in bytes.
 const MIN_BYTES: usize = 16;
-/// The longest secret, in bytes: a file that is larger is hardly one.
+/// The longest secret, in bytes: a larger file is hardly one.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// What the nodes of one cluster know and nobody else.
+/// The secret that only the nodes of one cluster know.
 ///
-/// It should hold at least 128 bits of entropy, such as 32 bytes of `/dev/urandom`: everybody who
+/// It should hold at least 128 bits of entropy, such as 32 bytes of `/dev/urandom`: any host that
 /// can reach a node can test guesses.
 #[derive(Clone)]
 pub struct Secret(hkdf::Prk);
 
 impl Secret {
-    /// Takes a secret of 16 to 65 536 bytes; one newline at its end does not count.
+    /// Takes a secret of 16 to 65 536 bytes; one newline at its end is ignored.
     ///
     /// # Errors
     /// When it is too short or too long.
@@ -40,18 +40,18 @@ impl Secret {
     /// Reads a secret from a file, as [`Secret::from_bytes`] takes it.
     ///
     /// # Errors
-    /// When the file can not be read, or does not hold a secret.
+    /// When the file cannot be read, or does not hold a secret.
     pub fn from_file(path: &Path) -> Result<Self, SecretError> {
         let unreadable = SecretError::Unreadable;
         let file = std::fs::File::open(path).map_err(unreadable)?;
         let mut bytes = Vec::new();
-        // Two more than the most: one newline, and one to tell that it is too long.
+        // Two more than the maximum: a newline, and a byte that shows it is too long.
         file.take(MAX_BYTES as u64 + 2).read_to_end(&mut bytes).map_err(unreadable)?;
         Self::from_bytes(&bytes)
     }
 
     /// The hasher that every limiter of the cluster must use: SipHash-1-3-128 under a key derived
-    /// from the secret, so all nodes agree and nobody else can aim for collisions.
+    /// from the secret, so all nodes agree and a client cannot aim for collisions.
     #[must_use]
     pub fn key_hasher(&self) -> KeyHasher {
         KeyHasher::siphash(self.derive(b"key hasher"))
@@ -91,7 +91,7 @@ pub enum SecretError {
     TooShort,
     /// More than 65 536 bytes.
     TooLong,
-    /// The file can not be read.
+    /// The file cannot be read.
     Unreadable(io::Error),
 }
 
@@ -100,7 +100,7 @@ impl fmt::Display for SecretError {
         match self {
             Self::TooShort => write!(f, "the secret must have at least {MIN_BYTES} bytes"),
             Self::TooLong => write!(f, "the secret must have at most {MAX_BYTES} bytes"),
-            Self::Unreadable(error) => write!(f, "the secret can not be read: {error}"),
+            Self::Unreadable(error) => write!(f, "the secret cannot be read: {error}"),
         }
     }
 }

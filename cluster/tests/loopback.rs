@@ -1,5 +1,6 @@
 //! Real nodes on loopback.
 
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,8 +10,11 @@ use tidegate_cluster::{
 use tidegate_engine::{Limiter, Quota};
 
 const SECRET: &[u8] = b"a secret of the loopback tests";
-/// Waiting is for a condition; this only ends a test that has failed.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// Tests wait for conditions; this only ends a test that has failed.
+const TIMEOUT: Duration = Duration::from_mins(2);
+
+/// Between two looks at a condition.
+const PAUSE: Duration = Duration::from_millis(5);
 
 struct Node {
     cluster: Cluster,
@@ -18,14 +22,19 @@ struct Node {
 }
 
 impl Node {
-    /// A node with one limit of 100 an hour.
+    /// A node with one limit of 100 a day: nothing refills while a test runs.
     async fn start(secret: &[u8], join: &[&Node]) -> Self {
         Self::start_at("127.0.0.1:0", secret, join).await
     }
 
     async fn start_at(bind: &str, secret: &[u8], join: &[&Node]) -> Self {
+        let join = join.iter().map(|node| node.cluster.local_addr()).collect();
+        Self::start_joining(bind, secret, join).await
+    }
+
+    async fn start_joining(bind: &str, secret: &[u8], join: Vec<SocketAddr>) -> Self {
         let secret = Secret::from_bytes(secret).unwrap();
-        let limiter = Limiter::builder(Quota::per_hour(100))
+        let limiter = Limiter::builder(Quota::per_day(100))
             .capacity(100_000)
             .hasher(secret.key_hasher())
             .build()
@@ -35,8 +44,8 @@ impl Node {
         let mut limits = Limits::new();
         limits.add(id, Arc::clone(&limiter));
         let mut config = Config::new(bind.parse().unwrap(), secret);
-        config.join = join.iter().map(|node| node.cluster.local_addr()).collect();
-        let cluster = Cluster::start(config, limits).await.unwrap();
+        config.join = join;
+        let cluster = start_once_free(&config, &limits).await;
         let limit = GossipLimit::new(id, limiter, cluster.clone());
         Self { cluster, limit }
     }
@@ -45,7 +54,7 @@ impl Node {
         self.limit.limiter().peek(key).remaining()
     }
 
-    fn state_of(&self, other: std::net::SocketAddr) -> Option<MemberState> {
+    fn state_of(&self, other: SocketAddr) -> Option<MemberState> {
         let members = self.cluster.members();
         members.iter().find(|member| member.addr == other).map(|member| member.state)
     }
@@ -55,10 +64,24 @@ impl Node {
     }
 }
 
+/// Starts a node; a port may still be held for a moment by a node that has just ended.
+async fn start_once_free(config: &Config, limits: &Limits) -> Cluster {
+    let starting = async {
+        loop {
+            match Cluster::start(config.clone(), limits.clone()).await {
+                Ok(cluster) => return cluster,
+                Err(StartError::Bind { .. }) => tokio::time::sleep(PAUSE).await,
+                Err(error) => panic!("{error}"),
+            }
+        }
+    };
+    tokio::time::timeout(TIMEOUT, starting).await.expect("the port is free again")
+}
+
 #[tokio::test]
-async fn a_seed_that_nobody_answers_at_is_counted() {
-    // Bound, so that nobody else answers there, and never read.
-    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+async fn a_seed_that_does_not_answer_is_counted() {
+    // Bound, so that no other socket answers there, and never read.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut config =
         Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     config.join = vec![silent.local_addr().unwrap()];
@@ -71,14 +94,14 @@ async fn a_seed_that_nobody_answers_at_is_counted() {
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     };
-    assert!(tokio::time::timeout(PATIENCE, waiting).await.is_ok(), "never: {what}");
+    assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "never: {what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_node_admits_the_others_know() {
+async fn the_others_learn_what_one_node_admits() {
     let a = Node::start(SECRET, &[]).await;
     assert!(!a.cluster.is_joining() && a.cluster.has_joined());
     let b = Node::start(SECRET, &[&a]).await;
@@ -88,7 +111,7 @@ async fn what_one_node_admits_the_others_know() {
         nodes.iter().all(|one| nodes.iter().all(|other| one.sees(other, MemberState::Alive)))
     })
     .await;
-    eventually("all joined", || !b.cluster.is_joining() && !c.cluster.is_joining()).await;
+    eventually("all joined", || b.cluster.has_joined() && c.cluster.has_joined()).await;
 
     assert_eq!(a.limit.check_n("key", 30).remaining(), 70);
     eventually("b and c know", || b.remaining("key") == 70 && c.remaining("key") == 70).await;
@@ -126,11 +149,11 @@ async fn a_late_joiner_takes_over_many_keys() {
         assert!(a.limit.check_n(key, 1 + key % 50).is_allowed());
     }
     let b = Node::start(SECRET, &[&a]).await;
-    eventually("b joined", || !b.cluster.is_joining()).await;
+    eventually("b joined", || b.cluster.has_joined()).await;
     let limiter = b.limit.limiter();
     let known = (0..KEYS).filter(|key| limiter.peek(*key).remaining() == 99 - key % 50).count();
     assert_eq!(known as u64, KEYS - a.limit.limiter().evicted() - limiter.evicted());
-    // A founder that nobody told anything has nothing to tell twice.
+    // A founder whose state is taken over announces no gap.
     assert_eq!(b.cluster.stats().gaps + a.cluster.stats().gaps, 0);
 }
 
@@ -166,7 +189,7 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
     .await;
 
     assert!(b.limit.check_n("last words", 40).is_allowed());
-    b.cluster.leave(Duration::from_secs(10)).await;
+    b.cluster.leave(TIMEOUT).await;
     eventually("b has left", || a.sees(&b, MemberState::Left) && c.sees(&b, MemberState::Left))
         .await;
     assert_eq!((a.remaining("last words"), c.remaining("last words")), (60, 60));
@@ -176,26 +199,46 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
     eventually("c is down", || a.state_of(addr) == Some(MemberState::Down)).await;
     assert!(a.limit.check_n("meanwhile", 25).is_allowed());
 
-    // A new life at the same address wins over the old one, and learns what it missed. Its port may
-    // be taken for a moment by the one that is ending.
+    // A new generation at the same address replaces the old one, and learns what it missed.
     let again = Node::start_at(&addr.to_string(), SECRET, &[&a]).await;
     eventually("c is back", || a.state_of(addr) == Some(MemberState::Alive)).await;
-    eventually("c has joined", || !again.cluster.is_joining()).await;
+    eventually("c has joined", || again.cluster.has_joined()).await;
     assert_eq!((again.remaining("last words"), again.remaining("meanwhile")), (60, 75));
     assert!(again.limit.check_n("meanwhile", 25).is_allowed());
-    eventually("a hears the new life", || a.remaining("meanwhile") == 50).await;
+    eventually("a learns from the new generation", || a.remaining("meanwhile") == 50).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_leave_is_announced_in_time_though_a_peer_never_acknowledges() {
+    // Its first dial takes longer than the leave.
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let a = Node::start(SECRET, &[]).await;
+    let b = Node::start_joining(
+        "127.0.0.1:0",
+        SECRET,
+        vec![a.cluster.local_addr(), silent.local_addr().unwrap()],
+    )
+    .await;
+    eventually("a and b see each other", || {
+        a.sees(&b, MemberState::Alive) && b.sees(&a, MemberState::Alive) && b.cluster.has_joined()
+    })
+    .await;
+    assert!(b.limit.check_n("last", 40).is_allowed());
+    b.cluster.leave(Duration::from_secs(1)).await;
+    eventually("b has left", || a.sees(&b, MemberState::Left)).await;
+    assert_eq!(a.remaining("last"), 60);
 }
 
 #[tokio::test]
-async fn what_can_not_work_is_named_at_the_start() {
+async fn what_cannot_work_is_an_error_at_the_start() {
     let a = Node::start(SECRET, &[]).await;
     let taken = a.cluster.local_addr();
     let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config, Limits::new()).await.unwrap_err();
     assert!(matches!(error, StartError::Bind { addr, .. } if addr == taken));
     let text = error.to_string();
-    assert!(text.starts_with("can not bind: ") && !text.contains(&taken.to_string()), "{text}");
-    // A report of the chain says nothing twice.
+    assert!(text.starts_with("cannot bind: ") && !text.contains(&taken.to_string()), "{text}");
+    // A report of the chain repeats nothing.
     let sources = std::iter::successors(std::error::Error::source(&error), |error| error.source());
     assert!(sources.map(ToString::to_string).all(|source| !text.contains(&source)), "{text}");
 

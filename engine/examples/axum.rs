@@ -6,8 +6,8 @@
 //! curl -i -H 'X-Api-Key: mine' http://127.0.0.1:3000/
 //! ```
 //!
-//! The fourth of four at once is a 429; after 20 s one more is let through. It serves until Ctrl-C, and elsewhere than
-//! at port 3000 if an address is given as its argument.
+//! Of four requests at once the fourth gets a 429; after 20 s one more is admitted. It serves until
+//! Ctrl-C, on port 3000 or the address given as its argument.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let per_address = Limiter::builder(Quota::per_second(50)).build()?;
     let per_key = Limiter::builder(Quota::per_minute(3)).build()?;
 
-    // A request is let through if both admit it, and charged to neither otherwise.
+    // A request is admitted if both limits admit it, and charged to neither otherwise.
     let layer = RateLimitLayer::all([
         RequestLimit::new("per-address", per_address, address),
         RequestLimit::new("per-key", per_key, keys::api_key()),
@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The default status, and a body that says why.
+/// The default status, with the reason as JSON body.
 fn in_json(denial: &Denial<'_>) -> axum::response::Response {
     let body = match denial.retry_after() {
         Some(wait) => {

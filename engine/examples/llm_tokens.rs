@@ -1,22 +1,22 @@
-//! Token budgets of a language model: what a call costs is known only when it has been answered.
+//! Token budgets of a language model: the cost of a call is known only after its answer.
 //!
-//! The most it can cost is reserved before the call, so that many calls at once stay within the budget; what was
-//! not used is given back when the call is committed, and what was used beyond is charged as debt. Run it with `cargo run -p
-//! tidegate-engine --example llm_tokens`; it ends by itself.
+//! The maximum cost is reserved before the call, so that concurrent calls stay within the budget;
+//! on commit the unused part is given back, and any excess is charged as debt. Run it with `cargo
+//! run -p tidegate-engine --example llm_tokens`; it ends by itself.
 
 use tidegate_engine::{BuildError, Decision, Limiter, Quota};
 
-/// The longest answer that is asked for, in tokens.
+/// The longest answer requested, in tokens.
 const MOST_ANSWERED: u64 = 1_500;
 
-/// What a model says, and the tokens that the call has used.
+/// A model's answer, and the tokens used by the call.
 struct Answer {
     text: String,
     used: u64,
 }
 
 fn main() -> Result<(), BuildError> {
-    // 10 000 tokens an hour for each user, of which 5 000 may be used at once.
+    // 10 000 tokens per hour and user, of which 5 000 may be used at once.
     let budget =
         Limiter::builder(Quota::per_hour(10_000).burst(5_000)).capacity(100_000).build()?;
     for prompt in ["Why is the sky blue?", "And at dusk?", "Write a long poem.", "And another."] {
@@ -31,7 +31,7 @@ fn main() -> Result<(), BuildError> {
     Ok(())
 }
 
-/// Asks the model if the user's budget has room for the longest answer.
+/// Calls the model if the user's budget has room for the longest answer.
 fn complete(budget: &Limiter, user: &str, prompt: &str) -> Result<String, Decision> {
     let reserved = budget.reserve(user, tokens(prompt) + MOST_ANSWERED)?;
     // An error or a panic here would give everything back.
@@ -41,12 +41,12 @@ fn complete(budget: &Limiter, user: &str, prompt: &str) -> Result<String, Decisi
     Ok(answer.text)
 }
 
-/// About as many tokens as a prompt has.
+/// A rough number of tokens of a prompt.
 fn tokens(prompt: &str) -> u64 {
     (prompt.len() as u64).div_ceil(4)
 }
 
-/// Stands for a model that takes its time and does not always keep to the length it was asked for.
+/// Stands in for a model, which does not always keep to the requested length.
 fn ask_model(prompt: &str) -> Answer {
     let (text, answered) = match prompt {
         "Why is the sky blue?" => ("Air scatters blue light most.", 900),

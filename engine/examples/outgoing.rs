@@ -1,7 +1,9 @@
-//! Shaping outgoing calls: a partner's API takes 20 calls a second, and several workers share that. A [`Queue`] tells each
-//! call its turn when it asks, first come first served: threads block until then, and tasks await it.
+//! Shaping outgoing calls: a partner's API takes 20 calls per second, shared by several workers. A
+//! [`Queue`] gives each call a start time, first come, first served: threads block until then, and
+//! tasks await it.
 //!
-//! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about a second.
+//! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about a
+//! second.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -11,7 +13,7 @@ use tidegate_engine::{Decision, Queue, Quota, QuotaError};
 const WORKERS: usize = 3;
 const CALLS_EACH: usize = 4;
 
-/// How long a call may wait for its turn before it is given up.
+/// How long a call may wait for its turn.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 fn main() -> Result<(), QuotaError> {
@@ -37,7 +39,7 @@ fn by_threads(partner: &Queue) {
     });
 }
 
-/// On tokio here; on any other runtime, or none, it is the same.
+/// On tokio here; any other runtime, or none, works the same.
 #[tokio::main(flavor = "current_thread")]
 async fn by_tasks(partner: &Queue) {
     let start = Instant::now();
@@ -50,7 +52,7 @@ async fn by_tasks(partner: &Queue) {
     tokio::join!(work(0), work(1), work(2));
 }
 
-/// Stands for the call, if its turn has come.
+/// Stands in for the call, made if its turn has come.
 fn make_call(turn: Decision, worker: usize, call: usize, start: Instant) {
     if turn.is_allowed() {
         println!("{:>4} ms: worker {worker}, call {call}", start.elapsed().as_millis());

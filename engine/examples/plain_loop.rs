@@ -1,12 +1,12 @@
 //! A limiter in a plain loop: no runtime, no server.
 //!
-//! A log shipper reads lines and passes on at most a few a second of each service, so that one that has
-//! gone wild does not drown the others. Run it with `cargo run -p tidegate-engine --example plain_loop`; it ends by
-//! itself.
+//! A log shipper reads lines and forwards at most a few per second of each service, so that a noisy
+//! one does not drown the others. Run it with `cargo run -p tidegate-engine --example plain_loop`;
+//! it ends by itself.
 
 use tidegate_engine::{BuildError, Limiter, Quota};
 
-/// What comes in: a service that talks too much, and one that does not.
+/// The input: a noisy service, and a quiet one.
 const LINES: [(&str, &str); 8] = [
     ("billing", "connection refused"),
     ("billing", "connection refused"),
@@ -19,8 +19,7 @@ const LINES: [(&str, &str); 8] = [
 ];
 
 fn main() -> Result<(), BuildError> {
-    // One line a second of each service, three at once. The limiter is shared by reference: more threads
-    // would need no more than `&limiter`.
+    // One line per second and service, three at once. Threads can share the limiter by reference.
     let limiter = Limiter::builder(Quota::per_second(1).burst(3)).capacity(10_000).build()?;
     let mut dropped = 0;
     for (service, line) in LINES {

@@ -1,7 +1,7 @@
 //! A tonic server behind a limit, and a client that runs into it.
 //!
-//! Run it with `cargo run -p tidegate-tests --example tonic`; it ends by itself. The service is the standard
-//! health check, whose code comes ready-made, so no `protoc` is needed.
+//! Run it with `cargo run -p tidegate-tests --example tonic`; it ends by itself. The service is the
+//! standard health check, whose code is already generated, so no `protoc` is needed.
 
 use std::error::Error;
 

@@ -1,31 +1,43 @@
-//! loom: every interleaving of a model and every value a weak memory may show it, within a bound on preemptions.
+//! loom: every interleaving of a model and every value that weak memory may return, within a bound
+//! on preemptions.
 //!
-//! What loom can not see: it weakens sequentially consistent accesses, it does not model load buffering, and its loads
-//! never move behind later stores.
+//! What loom cannot see: it weakens sequentially consistent accesses, it does not model load
+//! buffering, and its loads never move behind later stores.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Explores deeper than the models say, for runs by hand: at least so many preemptions a run.
+/// `full` for the bounds that models state; otherwise they are lowered so far that all models take
+/// a minute or two ([`modest`]).
+const MODELS: &str = "TIDEGATE_MODELS";
+
+/// For runs by hand: at least this many preemptions a run, where models say less.
 const DEEPER: &str = "TIDEGATE_LOOM_PREEMPTIONS";
 
-/// No run makes more steps than this: one that never ended would.
+/// In modest runs, the preemptions of a model that states no bound.
+const MODEST_PREEMPTIONS: usize = 3;
+
+/// The most steps of a run; one that never ended would exceed it.
 const STEPS_MAX: usize = 10_000;
 
-/// Explores every interleaving of `model`, or those with so many preemptions a run, and prints how many runs that took.
+/// Explores every interleaving of `model`, or those within a bound on preemptions, and prints how
+/// many runs that took.
 pub(crate) fn explore(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) {
-    println!("{}", told(preemptions, model));
+    println!("{}", report(preemptions, model));
 }
 
-/// The same, but tells what [`explore`] prints. Nothing else ends it early, whatever loom's environment says: when it
-/// returns, it is complete.
-pub(crate) fn told(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 'static) -> String {
+/// As [`explore`], but returns what that prints. Nothing else ends it early, whatever loom's
+/// environment says: when it returns, it is complete.
+pub(crate) fn report(
+    preemptions: Option<usize>,
+    model: impl Fn() + Send + Sync + 'static,
+) -> String {
     let mut builder = loom::model::Builder::new();
     (builder.max_permutations, builder.max_duration) = (None, None);
     builder.max_branches = STEPS_MAX;
     let deeper = std::env::var(DEEPER).ok().map(|bound| bound.parse().expect(DEEPER));
-    builder.preemption_bound =
-        preemptions.map(|bound| deeper.map_or(bound, |deep| bound.max(deep)));
+    let stated = if is_full() { preemptions } else { Some(modest(preemptions)) };
+    builder.preemption_bound = stated.map(|bound| deeper.map_or(bound, |deep| bound.max(deep)));
     let bound = builder.preemption_bound;
     let runs = Arc::new(AtomicU64::new(0));
     let counted = Arc::clone(&runs);
@@ -36,4 +48,13 @@ pub(crate) fn told(preemptions: Option<usize>, model: impl Fn() + Send + Sync + 
     let bound = bound.map_or("any number of".to_owned(), |bound| bound.to_string());
     let runs = runs.load(Ordering::Relaxed);
     format!("{bound} preemptions: complete after {runs} runs")
+}
+
+fn is_full() -> bool {
+    std::env::var(MODELS).is_ok_and(|models| models == "full")
+}
+
+/// One preemption less than stated, at least one.
+fn modest(preemptions: Option<usize>) -> usize {
+    preemptions.map_or(MODEST_PREEMPTIONS, |bound| bound.saturating_sub(1).max(1))
 }

@@ -1,7 +1,7 @@
 //! Atomics whose accesses can be replayed, for the exhaustive search over interleavings
 //! (`--cfg interleave`). Memory is sequentially consistent here: orderings are loom's to judge.
 //!
-//! A thread that does nothing but access atomics is where the values it observed have led it. So
+//! The state of a thread that only accesses atomics is determined by the values it has observed. So
 //! running it again with the list of those values leads to its next access.
 
 #![cfg_attr(
@@ -26,7 +26,7 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    /// The value that is there afterwards.
+    /// The value after the access.
     pub(crate) fn apply(self, observed: u64) -> u64 {
         match self {
             Self::Load => observed,
@@ -43,19 +43,19 @@ impl Access {
     }
 }
 
-/// Where a thread stands.
+/// What a thread does next.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Next {
-    /// Before an access to the atomic at this address.
+    /// An access to the atomic at this address.
     Access(usize, Access),
     Done(u64),
 }
 
-/// What becomes of this thread's accesses.
+/// How this thread's accesses are executed.
 enum Mode {
-    /// They happen, at most so many.
+    /// For real, at most this many.
     Real(usize),
-    /// They observe what is listed, and the one after that stops the thread.
+    /// They observe the listed values, and the one after those stops the thread.
     Replayed(vec::IntoIter<u64>),
 }
 
@@ -80,7 +80,7 @@ pub(crate) fn resume(seen: Vec<u64>, thread: impl FnOnce() -> u64) -> Next {
     }
 }
 
-/// Runs `thread` for real; it panics when it needs more than `limit` accesses.
+/// Runs `thread` for real; panics if it needs more than `limit` accesses.
 pub(crate) fn run_within<T>(limit: usize, thread: impl FnOnce() -> T) -> T {
     MODE.set(Mode::Real(limit));
     let result = thread();
@@ -145,7 +145,8 @@ impl AtomicU64 {
     fn access(&self, access: Access) -> u64 {
         let observed = MODE.with_borrow_mut(|mode| match mode {
             Mode::Real(left) => {
-                *left = left.checked_sub(1).expect("a thread on its own needs too many accesses");
+                *left =
+                    left.checked_sub(1).expect("a thread that runs alone needs too many accesses");
                 let update = |seen| Some(access.apply(seen));
                 self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, update).ok()
             }
@@ -157,5 +158,5 @@ impl AtomicU64 {
     }
 }
 
-/// Nothing to order: accesses are sequentially consistent.
+/// Does nothing: accesses are sequentially consistent.
 pub(crate) fn fence(_: Ordering) {}

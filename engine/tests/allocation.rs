@@ -1,4 +1,4 @@
-//! A check allocates nothing, whatever becomes of it.
+//! A check allocates nothing, whatever its result.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -9,7 +9,7 @@ thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting what each thread asks for.
+/// The system's allocator, counting each thread's allocations.
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, since
@@ -38,9 +38,9 @@ fn a_check_with_leases_allocates_nothing() {
     assert!(limiter.lease_units() > 0);
     let before = ALLOCATIONS.get();
     let mut admitted = 0;
-    for turn in 0..300_000_u64 {
-        admitted += u64::from(limiter.check(turn % 2).is_allowed());
-        if turn.is_multiple_of(10_000) {
+    for round in 0..300_000_u64 {
+        admitted += u64::from(limiter.check(round % 2).is_allowed());
+        if round.is_multiple_of(10_000) {
             limiter.return_leases();
         }
     }

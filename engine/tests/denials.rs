@@ -5,21 +5,24 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 use std::ptr::without_provenance_mut;
 
-use tidegate_engine::{FixedWindow, Limiter, ManualClock, Quota, Rule, Single, SlidingWindow};
+use tidegate_engine::{
+    DirectLimiter, FixedWindow, Limiter, ManualClock, Quota, Rule, SlidingWindow,
+};
 
-/// Large enough to be told from everything else, and whole pages of it belong to the table alone.
+/// Large enough to distinguish it from other allocations, with whole pages that belong to the table
+/// alone.
 const CAPACITY: usize = 200_000;
 
 thread_local! {
-    /// Where this thread's last allocation of zeros for a table lies.
+    /// This thread's last zeroed allocation for a table.
     static TABLE: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
 }
 
-/// The system's allocator, noting where tables lie.
+/// The system's allocator, recording where tables are.
 struct Noting;
 
-// SAFETY: every call goes to the system's allocator unchanged; noting allocates nothing, since the thread-local is a
-// constant without a destructor.
+// SAFETY: every call goes to the system's allocator unchanged; recording allocates nothing, since
+// the thread-local is a constant without a destructor.
 unsafe impl GlobalAlloc for Noting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller keeps the contract of `alloc`.
@@ -44,16 +47,16 @@ unsafe impl GlobalAlloc for Noting {
 #[global_allocator]
 static NOTING: Noting = Noting;
 
-/// Begins a page of any size that Linux has, and fills whole ones.
+/// Begins at a page boundary for any page size of Linux, and occupies whole pages.
 #[repr(align(65536))]
 struct Paged<T>(T);
 
 fn page_bytes() -> usize {
-    // SAFETY: asks for a number.
+    // SAFETY: the call only returns a number.
     usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).expect("pages have a size")
 }
 
-/// Whole pages that nobody can write to while this lives: who tries ends the process.
+/// Whole pages that are read-only while this exists: a write to them ends the process.
 struct ReadOnly {
     first: usize,
     bytes: usize,
@@ -72,7 +75,8 @@ impl ReadOnly {
     }
 
     fn protect(&self, protection: i32) {
-        // SAFETY: the pages are mapped and the test's own, and what is forbidden is not done meanwhile.
+        // SAFETY: the pages are mapped and belong to the test, which does not write to them while
+        // they are read-only.
         let result =
             unsafe { libc::mprotect(without_provenance_mut(self.first), self.bytes, protection) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
@@ -85,7 +89,7 @@ impl Drop for ReadOnly {
     }
 }
 
-/// Uses a limit up, and is denied where nothing can be written.
+/// Exhausts a limit, and is denied while its memory is read-only.
 fn is_denied_read_only<R: Rule>(rule: R) {
     const KEYS: u64 = 1_000;
     let limiter = Limiter::builder(rule).capacity(CAPACITY).clock(ManualClock::new()).build();
@@ -122,7 +126,7 @@ fn a_denied_check_writes_nothing() {
 
 #[test]
 fn a_denied_check_of_one_limit_writes_nothing() {
-    let single = Single::builder(Quota::per_hour(3)).clock(ManualClock::new()).build();
+    let single = DirectLimiter::builder(Quota::per_hour(3)).clock(ManualClock::new()).build();
     let single = Box::new(Paged(single.expect("a valid quota")));
     while single.0.check().is_allowed() {}
     let pages = ReadOnly::within((&raw const *single).addr(), size_of_val(&*single));

@@ -1,8 +1,9 @@
 //! Runs the models, which need builds of their own: with loom's atomics
 //! (`--cfg loom`), and with those of the exhaustive search (`--cfg interleave`).
 //!
-//! Each model is a process of its own, as many side by side as there are processors. loom maps and unmaps the
-//! stacks of its threads in every run, and threads of one process would wait for each other there.
+//! Each model is a process of its own, with as many in parallel as there are processors. loom maps
+//! and unmaps the stacks of its threads in every run, and threads of one process would contend
+//! there.
 #![cfg(not(any(loom, interleave)))]
 
 use std::io::Write as _;
@@ -81,7 +82,7 @@ fn holds(binary: &Path, cfg: &str, model: &str) -> bool {
     let run = Command::new(binary).args([model, "--exact", "--nocapture"]).output();
     let run = run.expect("the model starts");
     let printed = String::from_utf8_lossy(&run.stdout);
-    // Each exploration says within which bound it came to its end.
+    // Each exploration reports the bound within which it ended.
     let bounds: Vec<_> = printed.lines().filter(|line| line.contains(" after ")).collect();
     let holds = run.status.success() && printed.contains("1 passed") && !bounds.is_empty();
     let verdict = if holds { "holds" } else { "FAILED" };
@@ -92,7 +93,7 @@ fn holds(binary: &Path, cfg: &str, model: &str) -> bool {
     if !holds {
         said.extend([&*printed, &*String::from_utf8_lossy(&run.stderr)]);
     }
-    // Past the test harness, which would keep it until the last model is through.
+    // Bypasses the test harness, which would hold it until the last model has finished.
     std::io::stdout().write_all(said.as_bytes()).expect("it can be printed");
     holds
 }

@@ -1,5 +1,6 @@
-//! Nodes that gossip under a schedule of the fuzzer's choice, and with damage: nothing panics, what a
-//! node does at once is bounded, and undamaged nodes never take each other for broken.
+//! Nodes that gossip under a schedule of the fuzzer's choice, and with corruption: nothing panics,
+//! the actions after one input are bounded, and without corruption no node reports a protocol
+//! violation.
 #![no_main]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -7,51 +8,51 @@ use std::net::SocketAddr;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
-use tidegate_cluster::core::{
+use tidegate_cluster::protocol::{
     Action, Channel, Core, Delta, Host, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES,
     Nanos, NodeId, Options,
 };
 
 const NODES: usize = 3;
-/// What is done in answer to one input, at most: all links that others opened may be closed at once.
+/// The most actions after one input: all links that others opened may be closed at once.
 const MAX_ACTIONS: usize = MAX_INBOUND + 128;
-/// How often a node wants to be woken without time passing, at most.
+/// The most wake-ups of a node while time stands still.
 const MAX_TICKS: usize = 64;
-/// Steps of one sequence, at most.
+/// The most steps of one sequence.
 const MAX_STEPS: usize = 400;
 const MILLISECOND: Nanos = 1_000_000;
 const TRANSIT: Nanos = MILLISECOND;
 
 #[derive(Arbitrary, Debug)]
 enum Step {
-    /// Something that is on its way arrives.
+    /// A message in flight arrives.
     Deliver {
         mail: u8,
     },
-    /// Much arrives in the order in which it was sent.
+    /// Many messages arrive in the order in which they were sent.
     DeliverAll {
         at_most: u8,
     },
-    /// A byte of something on its way changes.
+    /// A byte of a message in flight changes.
     Damage {
         mail: u8,
         at: u16,
         flip: u8,
     },
-    /// A datagram is lost, or a link with what is on it.
+    /// A datagram is lost, or a link with the messages in flight on it.
     Lose {
         mail: u8,
     },
     Wait {
         milliseconds: u16,
     },
-    /// A node admits something and tells it.
+    /// A node admits a cost and reports it.
     Record {
         node: u8,
         key: u8,
         debt: u64,
     },
-    /// A node is told anything, on one of its links or as a datagram.
+    /// A node receives arbitrary bytes, on one of its links or as a datagram.
     Say {
         node: u8,
         link: u8,
@@ -88,7 +89,7 @@ struct World {
     damaged: bool,
 }
 
-/// What is on its way to a node.
+/// Messages in flight to a node.
 #[derive(Debug)]
 struct Mail {
     to: usize,
@@ -160,7 +161,7 @@ impl World {
         }
     }
 
-    /// Gives a node one input and does what it asks for.
+    /// Gives a node one input and performs its actions.
     fn input(&mut self, place: usize, give: impl FnOnce(&mut Core<Words>, Nanos)) {
         self.nodes[place].host_mut().now = self.now;
         give(&mut self.nodes[place], self.now);
@@ -171,7 +172,7 @@ impl World {
         let mut dialled = Vec::new();
         for count in 0.. {
             let Some(action) = self.nodes[place].poll() else { break };
-            assert!(count < MAX_ACTIONS, "more and more to do: {action:?}");
+            assert!(count < MAX_ACTIONS, "too many actions: {action:?}");
             match action {
                 Action::Dial { link, addr } => dialled.push((link, addr)),
                 Action::Close { link } => self.cut(place, link),
@@ -209,7 +210,7 @@ impl World {
         }
     }
 
-    /// One end is gone; the other hears of it after what is on the way.
+    /// One end is gone; the other is notified after the messages in flight.
     fn cut(&mut self, place: usize, link: LinkId) {
         self.send(place, link, What::Closed);
         if let Some(end) = self.links.remove(&(place, link)) {
@@ -218,14 +219,14 @@ impl World {
         self.mail.retain(|mail| (mail.to, mail.link) != (place, link));
     }
 
-    /// The first of what travels on one stream: streams keep their order.
+    /// The first message of one stream: streams are ordered.
     fn pick(&self, mail: usize) -> Option<usize> {
         let picked = self.mail.get(mail.checked_rem(self.mail.len())?)?;
         let same = |other: &Mail| {
             (other.to, other.link) == (picked.to, picked.link)
                 && match (&other.what, &picked.what) {
                     (What::Message(one, _), What::Message(other, _)) => one == other,
-                    // Whatever was sent before a link was closed comes before that.
+                    // Messages sent before a link was closed arrive before the close.
                     (What::Datagram(_), What::Datagram(_)) | (_, What::Closed) => true,
                     _ => false,
                 }
@@ -309,7 +310,7 @@ fn address(place: usize) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, 1], 1_000 + place as u16))
 }
 
-/// A limiter without quota: words only.
+/// A limiter without a quota: words only.
 #[derive(Default)]
 struct Words {
     now: Nanos,

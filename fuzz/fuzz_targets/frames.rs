@@ -1,9 +1,9 @@
-//! Bytes from another node, by every decoder of the cluster's wire forms.
+//! Bytes from another node, through every decoder of the cluster's wire formats.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use tidegate_cluster::core::MAX_MESSAGE_BYTES;
-use tidegate_cluster::core::fuzzing::{Decoded, Form};
+use tidegate_cluster::protocol::MAX_MESSAGE_BYTES;
+use tidegate_cluster::protocol::fuzzing::{Decoded, Form};
 use tidegate_fuzz::memory;
 
 fuzz_target!(|bytes: &[u8]| {
@@ -13,7 +13,7 @@ fuzz_target!(|bytes: &[u8]| {
         let Ok(decoded) = decoded else { continue };
         let mut encoded = decoded.to_bytes().expect("what was decoded fits");
         assert_eq!(
-            Decoded::from_bytes(form, &encoded).expect("what was encoded is whole"),
+            Decoded::from_bytes(form, &encoded).expect("what was encoded can be decoded"),
             decoded
         );
         encoded.push(0);
@@ -21,9 +21,10 @@ fuzz_target!(|bytes: &[u8]| {
     }
 });
 
-/// What a decoder may ask for in all, in bytes of memory.
+/// The most memory that a decoder may allocate in total, in bytes.
 fn bound(form: Form, bytes: &[u8]) -> usize {
-    /// A member in memory over its shortest form on the wire, and twice that for vectors that grow.
+    /// The ratio of a member's size in memory to its shortest encoding, and twice that for vectors
+    /// that grow.
     const MEMBER_GROWTH: usize = 2 * 64 / 10;
     match form {
         Form::Message | Form::Deltas => MAX_MESSAGE_BYTES,

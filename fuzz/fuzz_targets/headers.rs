@@ -1,5 +1,5 @@
-//! Header fields as keys, against readings that are written apart: the list of proxies as one text, the token by
-//! its grammar.
+//! Header fields as keys, against independent parsers: the list of proxies as one text, the token
+//! by its grammar.
 #![no_main]
 
 use std::net::{IpAddr, SocketAddr};
@@ -10,7 +10,7 @@ use libfuzzer_sys::fuzz_target;
 use tidegate_engine::tower::{Head, KeyError, KeyExtractor, keys};
 use tidegate_engine::{IpKey, Key, KeyHash, KeyHasher};
 
-/// More than the bound, so that it is met.
+/// Above the bound, so that it is reached.
 const MAX_HOPS: usize = 20;
 const MAX_KEY_BYTES: usize = 16;
 

@@ -1,4 +1,4 @@
-//! The body of a check: a decision with its header fields, or one line that says what is wrong.
+//! The body of a check: a decision with its header fields, or an error of one line.
 #![no_main]
 
 use std::sync::OnceLock;

@@ -1,8 +1,9 @@
 //! Any sequence of operations on a limiter, with keys or without, against the exact model that the
-//! engine's own tests follow.
+//! engine's own tests use.
 #![no_main]
 
-#[path = "../../engine/tests/exact/mod.rs"]
+#[path = "../../engine/tests/it/exact/mod.rs"]
+#[expect(dead_code, reason = "the engine's tests use more of it")]
 mod exact;
 
 use std::collections::BTreeMap;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use exact::{Oracle, answer};
 use libfuzzer_sys::fuzz_target;
-use tidegate_engine::{Decision, Limiter, ManualClock, Quota, Single, Timestamp};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Decision, DirectLimiter, Limiter, ManualClock, Quota};
 
 #[derive(Arbitrary, Debug)]
 struct Input {
@@ -26,13 +28,13 @@ struct Input {
 enum QuotaOf {
     /// A whole number of nanoseconds between units: everything is exact.
     Whole { count: u8, period: u8 },
-    /// Any other: the clock is rounded to a unit of less than 2 ns.
+    /// Any other interval: the clock is rounded to a unit of less than 2 ns.
     Any { count: u32, seconds: u16 },
 }
 
 #[derive(Arbitrary, Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
-    /// Keys, and a time that never goes back.
+    /// Keys, and a monotonic time.
     Keys,
     /// One key, and a time that also goes back.
     OneKey,
@@ -42,7 +44,7 @@ enum Kind {
 
 #[derive(Arbitrary, Debug)]
 struct Step {
-    /// Thirds of an emission interval since the step before, and nanoseconds on top.
+    /// Thirds of an emission interval since the previous step, plus nanoseconds.
     thirds: i8,
     nanos: u8,
     key: u8,
@@ -60,7 +62,7 @@ enum Operation {
     Reset,
 }
 
-/// Steps of one sequence, at most: time stays within what words hold, 13.7 years.
+/// The most steps of one sequence: time stays within the range of words, 13.7 years.
 const MAX_STEPS: usize = 200;
 const KEYS: u8 = 4;
 /// A unit is below 2 ns; the scale's own rounding stays far below another nanosecond.
@@ -71,9 +73,9 @@ fuzz_target!(|input: Input| {
     let clock = ManualClock::new();
     let with_keys = || Limiter::builder(quota).capacity(64).clock(clock.clone()).build();
     let subject: Box<dyn Subject> = match input.kind {
-        Kind::Single => {
-            Box::new(Single::builder_with(quota, clock.clone()).build().expect("a sound quota"))
-        }
+        Kind::Single => Box::new(
+            DirectLimiter::builder_with(quota, clock.clone()).build().expect("a sound quota"),
+        ),
         _ => Box::new(with_keys().expect("a sound quota")),
     };
     let interval = i128::from(quota.period().as_nanos() as u64 / quota.count());
@@ -138,7 +140,7 @@ fn exactly(subject: &dyn Subject, oracle: &mut Oracle, now: u64, key: u8, operat
     assert_eq!(answer(&subject.check(key, 0)), expected(oracle, now, 0));
 }
 
-/// What the model answers.
+/// The model's decision.
 fn expected(oracle: &mut Oracle, now: u64, cost: u64) -> exact::Answer {
     let before = oracle.tat;
     let answer = oracle.check(now, cost);
@@ -148,7 +150,7 @@ fn expected(oracle: &mut Oracle, now: u64, cost: u64) -> exact::Answer {
     answer
 }
 
-/// The model takes what was admitted. A cost of 0 takes nothing, also at a time behind its TAT.
+/// Charges the model what was admitted. A cost of 0 charges nothing, also at a time before its TAT.
 fn admit(oracle: &mut Oracle, now: u64, cost: u64) {
     if cost > 0 {
         oracle.admit(now, cost);
@@ -156,7 +158,7 @@ fn admit(oracle: &mut Oracle, now: u64, cost: u64) {
 }
 
 /// Applies one operation to both; they may disagree by a unit of time. The model follows what was
-/// admitted, so that one disagreement is not held against later steps.
+/// admitted, so that one disagreement does not fail later steps.
 fn nearly(subject: &dyn Subject, oracle: &mut Oracle, now: u64, key: u8, operation: Operation) {
     let cost = operation.cost();
     match operation {
@@ -184,7 +186,7 @@ fn nearly(subject: &dyn Subject, oracle: &mut Oracle, now: u64, key: u8, operati
     }
 }
 
-/// A refund takes debt, at most all of it.
+/// A refund reduces debt, at most to zero.
 fn lower(oracle: &mut Oracle, now: u64, cost: u64) {
     let (at, given) =
         (oracle.at(i128::from(now)), oracle.missing(now, cost) - oracle.missing(now, 0));
@@ -226,7 +228,7 @@ impl Subject for Limiter<Quota, ManualClock> {
     }
 }
 
-impl Subject for Single<Quota, ManualClock> {
+impl Subject for DirectLimiter<Quota, ManualClock> {
     fn check(&self, _: u8, cost: u64) -> Decision {
         self.check_n(cost)
     }

@@ -1,5 +1,5 @@
-//! A client's bytes, in pieces of any size: the same commands however they arrive, and replies to all of
-//! them.
+//! A client's bytes, in chunks of any size: the same commands however they are split, and a reply
+//! to each.
 #![no_main]
 
 use std::sync::OnceLock;
@@ -11,8 +11,8 @@ use tidegate_fuzz::memory;
 
 #[derive(Arbitrary, Debug)]
 struct Input {
-    /// The lengths of the pieces, over and over.
-    pieces: [u8; 4],
+    /// The lengths of the chunks, repeated.
+    chunks: [u8; 4],
     stream: Vec<Part>,
 }
 
@@ -31,7 +31,7 @@ enum Word {
     Any(Vec<u8>),
 }
 
-/// What random bytes would take long to hit on.
+/// Inputs that random bytes would rarely reach.
 const WORDS: [&str; 16] = [
     "CL.THROTTLE",
     "throttle",
@@ -50,9 +50,9 @@ const WORDS: [&str; 16] = [
     "'a \\' b'",
     "\"\\x41\\n\"",
 ];
-/// The longest piece, in bytes.
-const MAX_PIECE: usize = 48;
-/// Memory that the parser may ask for in all, per byte of the stream and at first.
+/// The longest chunk, in bytes.
+const MAX_CHUNK: usize = 48;
+/// The memory that the parser may allocate in total: per byte of the stream, and initially.
 const PARSER_BYTES: (usize, usize) = (64, 16 * 1024);
 
 static NODE: OnceLock<Node> = OnceLock::new();
@@ -60,11 +60,11 @@ static NODE: OnceLock<Node> = OnceLock::new();
 fuzz_target!(|input: Input| {
     let stream: Vec<u8> = input.stream.iter().flat_map(bytes_of).collect();
     let whole = outcome(&stream, std::iter::once(stream.len()), |_| {});
-    let pieces = input.pieces.iter().map(|length| usize::from(*length) % MAX_PIECE + 1).cycle();
+    let chunks = input.chunks.iter().map(|length| usize::from(*length) % MAX_CHUNK + 1).cycle();
 
     let mut session = NODE.get_or_init(Node::alone).session();
     let mut replies = Vec::new();
-    let split = outcome(&stream, pieces, |command| session.run(command, &mut replies));
+    let split = outcome(&stream, chunks, |command| session.run(command, &mut replies));
     assert_eq!(split, whole);
     assert!(
         replies.is_empty() || matches!(replies[0], b'+' | b'-' | b':' | b'$' | b'*' | b'%' | b'_')
@@ -99,16 +99,16 @@ fn text_of(word: &Word) -> &[u8] {
 
 type Outcome = (Vec<Vec<Vec<u8>>>, Option<ProtocolError>);
 
-/// Feeds the stream piece by piece, as a connection does: what is not used yet is kept.
+/// Feeds the stream chunk by chunk, as a connection does: unconsumed bytes are kept.
 fn outcome(
     stream: &[u8],
-    pieces: impl Iterator<Item = usize>,
+    chunks: impl Iterator<Item = usize>,
     mut run: impl FnMut(&Command<'_>),
 ) -> Outcome {
     let (mut parser, mut commands) = (Parser::default(), Vec::new());
     let (mut used, mut arrived, mut taken) = (0, 0, 0);
-    for piece in pieces {
-        arrived = stream.len().min(arrived + piece);
+    for chunk in chunks {
+        arrived = stream.len().min(arrived + chunk);
         loop {
             let (next, asked) = memory::asked(|| parser.next(&stream[used..arrived]));
             taken += asked;

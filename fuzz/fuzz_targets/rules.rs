@@ -1,4 +1,5 @@
-//! The text of a configuration file: limits that can be enforced, or the line and key of the mistake.
+//! The text of a configuration file: limits that can be enforced, or the line and key of the
+//! mistake.
 #![no_main]
 
 use std::collections::BTreeSet;
@@ -7,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 use tidegate::fuzzing::{parse_rules, rules_text};
 use tidegate_engine::{Limiter, ManualClock};
 
-/// What a file can not have more of.
+/// The most limits that a file may have.
 const MAX_LIMITS: usize = 256;
 
 fuzz_target!(|bytes: &[u8]| {

@@ -1,30 +1,31 @@
-//! Bytes that call themselves a snapshot: refused, or exactly what would be written again; and restored
-//! under each rule without a debt that nobody saved.
+//! Bytes that claim to be a snapshot: refused, or exactly what would be written again; and restored
+//! under each rule without any debt that was not saved.
 #![no_main]
 
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
+use tidegate_engine::counter::{ShardedCounter, SlidingLog, SubWindowCounter};
+use tidegate_engine::snapshot::{RestoreError, Restored, SavedKey, SavedKeys, SavedState};
 use tidegate_engine::{
-    CalendarWindow, Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Queue, Quota,
-    RestoreError, Restored, Rule, SavedKey, SavedKeys, SavedState, ShardedCounter, SlidingLog,
-    SlidingWindow, Snapshot, SubWindowCounter,
+    CalendarWindow, Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Queue, Quota, Rule,
+    SlidingWindow, Snapshot,
 };
 use tidegate_fuzz::memory;
 
 #[derive(Arbitrary, Debug)]
 enum Input {
-    /// As they are.
+    /// The bytes as they are.
     Raw(Vec<u8>),
-    /// With the right checksum behind them.
+    /// With a correct checksum appended.
     Summed(Vec<u8>),
-    /// With a right beginning and a right end: whole entries, whatever they hold. Then a byte of it all is
-    /// changed, and the checksum is right again.
+    /// With a correct header and trailer: whole entries, with any content. Then one byte is
+    /// changed, and the checksum is made correct again.
     Entries { of: Of, words: Vec<u64>, nanos_down: u64, at: u16, flip: u8 },
 }
 
-/// Which rule's states the entries are.
+/// The rule whose states the entries hold.
 #[derive(Arbitrary, Clone, Copy, Debug)]
 enum Of {
     Quota,
@@ -52,7 +53,7 @@ impl Of {
         empty
     }
 
-    /// Words of 8 bytes in an entry.
+    /// 8-byte words in an entry.
     fn words(self) -> usize {
         match self {
             Self::Quota | Self::Queue => 2,
@@ -67,16 +68,16 @@ const FIXED: FixedWindow = FixedWindow::per_hour(3);
 const SLIDING: SlidingWindow = SlidingWindow::per_hour(3);
 const CALENDAR: CalendarWindow = CalendarWindow::per_month(3);
 
-/// Of the limits without keys.
+/// The window of the limits without keys.
 const WINDOW: Duration = Duration::from_hours(1);
 const PARTS: u32 = 6;
 
-/// Bytes behind the entries, and of the checksum among them.
+/// Bytes after the entries, and those of the checksum among them.
 const TRAILER: usize = 16;
 const CHECKSUM: usize = 8;
-/// No word holds a debt that is longer: 18.3 years.
+/// The longest debt that a word can hold: 18.3 years.
 const MAX_DEBT: Duration = Duration::from_hours(24 * 6_680);
-/// Two units of time, below 2 ns each.
+/// Two units of time, each below 2 ns.
 const ROUNDING: Duration = Duration::from_nanos(4);
 
 fuzz_target!(|input: Input| {
@@ -141,8 +142,8 @@ fuzz_target!(|input: Input| {
     }
 });
 
-/// Restores in a limit without keys, if the snapshot is of its kind. It is accounted for, and what was restored is saved
-/// again.
+/// Restores into a limit without keys, if the snapshot is of its kind. The result accounts for it,
+/// and what was restored is saved again.
 fn restored_in<S: IntoIterator<Item = SavedKey>>(
     snapshot: &Snapshot<SavedKeys<'_>>,
     restore: impl Fn(Snapshot<std::vec::IntoIter<SavedKey>>) -> Result<Restored, RestoreError>,
@@ -183,8 +184,8 @@ fn log() -> SlidingLog<ManualClock> {
     SlidingLog::with_clock(3, WINDOW, ManualClock::new()).expect("a sound limit")
 }
 
-/// A limiter into which the snapshot was restored, if it is of its kind. Every key is accounted for, and
-/// what was restored is saved again.
+/// A limiter into which the snapshot was restored, if it is of its kind. Every key is accounted
+/// for, and what was restored is saved again.
 fn restored<R: Rule>(
     rule: R,
     snapshot: &Snapshot<SavedKeys<'_>>,

@@ -1,4 +1,4 @@
-//! How much a call allocates: what bytes from outside can make a decoder take.
+//! How much a call allocates: the memory that untrusted bytes can make a decoder take.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,13 +6,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[global_allocator]
 static COUNTING: Counting = Counting;
 
-/// Bytes asked for since the process began; what was given back is not taken off.
+/// Bytes requested since the process began; freed bytes are not subtracted.
 static ASKED: AtomicUsize = AtomicUsize::new(0);
 
-/// What `call` returns, and the sum of the bytes it asked the allocator for, given back or not. A
-/// target runs on one thread, so that is all of it.
+/// What `call` returns, and the total bytes it requested from the allocator, freed or not. A target
+/// runs on one thread, so that is all of it.
 pub fn asked<T>(call: impl FnOnce() -> T) -> (T, usize) {
-    // Relaxed, here and below: the number guards nothing else.
+    // Relaxed, here and below: the number guards no other memory.
     let before = ASKED.load(Ordering::Relaxed);
     let value = call();
     (value, ASKED.load(Ordering::Relaxed) - before)
@@ -20,7 +20,7 @@ pub fn asked<T>(call: impl FnOnce() -> T) -> (T, usize) {
 
 struct Counting;
 
-// SAFETY: every call is handed to the system's allocator as it came.
+// SAFETY: every call goes to the system's allocator unchanged.
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ASKED.fetch_add(layout.size(), Ordering::Relaxed);

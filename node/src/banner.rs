@@ -1,4 +1,4 @@
-//! What a node says when it starts.
+//! The output of a node when it starts.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -16,10 +16,11 @@ pub fn text(bound: &Bound, limit: &str) -> String {
     let (host, port) = (resp.ip(), resp.port());
     let http = reachable(bound.http);
     let body = serde_json::json!({ "key": "user:42", "limit": limit });
-    // A quote can not stand inside single quotes; a shell joins what is written side by side.
+    // Single quotes cannot contain a quote; a shell joins adjacent strings.
     let body = body.to_string().replace('\'', r"'\''");
     format!(
-        "tidegate {version} is ready. Three commands to try in another terminal, the last one in the repository:\n\
+        "tidegate {version} is ready. Three commands to try in another terminal, \
+         the last one in the repository:\n\
          \n\
          \x20 redis-cli -h {host} -p {port} CL.THROTTLE user:42 19 100 60\n\
          \x20 curl -i http://{http}/v1/check -d '{body}'\n\
@@ -37,7 +38,7 @@ fn listening(bound: &Bound) -> String {
     format!("listening resp={} http={}{cluster}", bound.resp, bound.http)
 }
 
-/// Where a client on this machine reaches what is bound to `address`.
+/// The address at which a client on this machine reaches a listener bound to `address`.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),

@@ -7,26 +7,26 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::rate::Rate;
 
-/// A rate limiter for Redis clients and HTTP, kept true across a cluster.
+/// A rate limiter for Redis clients and HTTP, alone or as a cluster.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
 pub struct Cli {
     #[command(subcommand)]
-    pub command: Option<Command>,
+    pub command: Option<CliCommand>,
     #[command(flatten)]
     pub serve: ServeArgs,
 }
 
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub enum CliCommand {
     /// Run a node (the default).
     Serve(ServeArgs),
     /// Show what a limit by client address would have done to an access log.
     ///
-    /// Requests are decided in the order of their time. What is printed: lines read; lines parsed as
-    /// requests, and skipped; parsed lines reordered, which are those whose time is earlier than that
-    /// of a parsed line before them; different addresses (keys); requests allowed and denied; and the
-    /// ten most denied addresses.
+    /// Requests are decided in the order of their time. What is printed: lines read; lines parsed
+    /// as requests, and skipped; parsed lines reordered, which are those whose time is earlier than
+    /// that of a parsed line before them; different addresses (keys); requests allowed and denied;
+    /// and the ten most denied addresses.
     Replay(ReplayArgs),
 }
 
@@ -41,7 +41,7 @@ pub struct ServeArgs {
     /// Where to serve HTTP; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,
-    /// Where to meet other nodes; also what they are told.
+    /// Where to serve other nodes, which is also the address they dial.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster_secret_file")]
     pub cluster: Option<SocketAddr>,
     /// A node of the cluster to join; may be given several times.
@@ -57,10 +57,10 @@ pub struct ReplayArgs {
     /// An access log in the common or combined format; - reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// How much each address may do: COUNT/s, COUNT/m, COUNT/h or COUNT/d.
+    /// How many requests each address may make: COUNT/s, COUNT/m, COUNT/h or COUNT/d.
     #[arg(long)]
     pub rate: Rate,
-    /// How much of it at once.
+    /// How many requests at once.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub burst: u64,
     /// Print one JSON object.
@@ -70,7 +70,7 @@ pub struct ReplayArgs {
 
 /// What to do instead of running: a text to show, or a mistake in one line.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Stop {
+pub enum Exit {
     Show(String),
     Mistake(String),
 }
@@ -79,7 +79,7 @@ pub enum Stop {
 ///
 /// # Errors
 /// When there is nothing to run.
-pub fn parse<I, T>(args: I) -> Result<Cli, Stop>
+pub fn parse<I, T>(args: I) -> Result<Cli, Exit>
 where
     I: IntoIterator<Item = T>,
     T: Into<std::ffi::OsString> + Clone,
@@ -88,13 +88,13 @@ where
 
     Cli::try_parse_from(args).map_err(|error| match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
-            Stop::Show(error.render().to_string())
+            Exit::Show(error.render().to_string())
         }
-        _ => Stop::Mistake(one_line(&error.render().to_string())),
+        _ => Exit::Mistake(one_line(&error.render().to_string())),
     })
 }
 
-/// The first paragraph of a report in one line, without the word in front.
+/// The first paragraph of a report in one line, without its `error: `.
 fn one_line(report: &str) -> String {
     let paragraph = report.split("\n\n").next().unwrap_or(report);
     let words: Vec<&str> = paragraph.split_whitespace().collect();
@@ -110,7 +110,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     let expected = "expected ADDRESS:PORT, such as 127.0.0.1:7379";
     let (host, port) = text.rsplit_once(':').ok_or(expected)?;
     let port: u16 = port.parse().map_err(|_| expected)?;
-    // Colons are in no name, and an IPv6 address that needs no resolving stands in brackets.
+    // Names contain no colons, and a bare IPv6 address is in brackets.
     if host.is_empty() || host.contains([':', '[', ']']) {
         return Err(expected.to_owned());
     }

@@ -1,9 +1,9 @@
-use super::{Command, Stop, parse};
+use super::{CliCommand, Exit, parse};
 
 fn mistake(args: &[&str]) -> String {
     let args = [&["tidegate"], args].concat();
     match parse(&args) {
-        Err(Stop::Mistake(line)) => {
+        Err(Exit::Mistake(line)) => {
             assert!(!line.contains('\n'), "{line:?}");
             line
         }
@@ -20,7 +20,7 @@ fn serving_is_the_default() {
     let cli = parse(["tidegate", "--resp", "127.0.0.1:0"]).unwrap();
     assert_eq!(cli.serve.resp.port(), 0);
     let cli = parse(["tidegate", "serve", "--http", "[::1]:1"]).unwrap();
-    let Some(Command::Serve(serve)) = cli.command else { panic!("{cli:?}") };
+    let Some(CliCommand::Serve(serve)) = cli.command else { panic!("{cli:?}") };
     assert_eq!(serve.http.to_string(), "[::1]:1");
 }
 
@@ -50,7 +50,7 @@ fn a_mistake_names_its_flag() {
 #[test]
 fn help_and_version_are_shown() {
     for (flag, word) in [("--help", "replay"), ("--version", env!("CARGO_PKG_VERSION"))] {
-        let Err(Stop::Show(text)) = parse(["tidegate", flag]) else { panic!("{flag}") };
+        let Err(Exit::Show(text)) = parse(["tidegate", flag]) else { panic!("{flag}") };
         assert!(text.contains(word), "{text}");
     }
 }

@@ -8,7 +8,8 @@
 //! overflow = "deny"
 //! ```
 //!
-//! `overflow` may be left out: `evict-least-debt`, `deny` or `allow`, the engine's [`OverflowPolicy`].
+//! `overflow` may be left out: `evict-least-debt`, `deny` or `allow`, the engine's
+//! [`OverflowPolicy`].
 //!
 //! A file is read whole and refused whole: every error names the line and the key.
 
@@ -23,14 +24,15 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::rate::Rate;
-use crate::service::INLINE;
 
+/// The name of limits given with a call, in answers and metrics.
+pub const INLINE: &str = "inline";
 /// The largest configuration file, in bytes.
 const MAX_FILE_BYTES: u64 = 1024 * 1024;
 /// The most limits of one node.
 const MAX_LIMITS: usize = 256;
 /// The longest key that an error names, in bytes.
-const MAX_KEY_BYTES: usize = 64;
+const MAX_SHOWN_KEY_BYTES: usize = 64;
 /// The longest name of a limit, in bytes.
 const MAX_NAME_BYTES: usize = 128;
 
@@ -39,11 +41,11 @@ const MAX_NAME_BYTES: usize = 128;
 pub struct LimitConfig {
     pub name: String,
     pub quota: Quota,
-    /// What becomes of a key that finds no place.
+    /// What happens to a key that finds no slot.
     pub overflow: OverflowPolicy,
 }
 
-/// What the policies are called.
+/// The names of the policies.
 const POLICIES: [(&str, OverflowPolicy); 3] = [
     ("evict-least-debt", OverflowPolicy::EvictLeastDebt),
     ("deny", OverflowPolicy::Deny),
@@ -51,14 +53,14 @@ const POLICIES: [(&str, OverflowPolicy); 3] = [
 ];
 
 impl LimitConfig {
-    /// What a node enforces that was told nothing: 100 a second, 200 at once.
+    /// The limit of a node without a configuration: 100 a second, 200 at once.
     pub fn built_in() -> Self {
         let quota = Quota::per_second(100).burst(200);
         Self { name: "default".to_owned(), quota, overflow: OverflowPolicy::default() }
     }
 }
 
-/// Reads the limits of a file. They replace the built-in one, which stays where there are none.
+/// Reads the limits of a file. They replace the built-in one, which stays if there are none.
 ///
 /// # Errors
 /// One line that names the file, and the line and key in it.
@@ -79,7 +81,7 @@ pub fn read(path: &Path) -> Result<Vec<LimitConfig>, String> {
 /// The bytes of a file as text.
 ///
 /// # Errors
-/// The line of the first byte that is none.
+/// The line of the first byte that is not.
 pub fn text(bytes: &[u8]) -> Result<&str, ConfigError> {
     std::str::from_utf8(bytes).map_err(|error| {
         let (valid, _) = bytes.split_at(error.valid_up_to());
@@ -151,15 +153,15 @@ impl ConfigError {
     }
 }
 
-/// The key of the line in which `offset` lies, with the table before it. What is no TOML has no
-/// keys for certain: this is what its writer must have meant.
+/// The key of the line that contains `offset`, with the table before it: a guess, as text that is
+/// not TOML has no keys.
 fn key_at(text: &str, offset: usize) -> Option<String> {
     let before = text.get(..offset).unwrap_or(text);
     let start = before.rfind('\n').map_or(0, |found| found + 1);
     let line = text[start..].lines().next().unwrap_or_default();
     let key = line.split('=').next().unwrap_or_default().trim();
     let is_key = |c: char| c.is_ascii_alphanumeric() || "_-.\"'".contains(c);
-    if key.is_empty() || key.len() > MAX_KEY_BYTES || !key.chars().all(is_key) {
+    if key.is_empty() || key.len() > MAX_SHOWN_KEY_BYTES || !key.chars().all(is_key) {
         return None;
     }
     let table = text[..start].lines().rev().find(|line| line.trim_start().starts_with('['));
@@ -258,7 +260,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-/// Why a limit can not have this name. It has to stand in a header and in a metric's label.
+/// Why a limit cannot have this name, which goes into a header and a metric's label.
 fn name_problem(name: &str) -> Option<String> {
     if name.is_empty() {
         Some("must not be empty".to_owned())

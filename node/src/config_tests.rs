@@ -9,7 +9,8 @@ fn error(text: &str) -> String {
 #[test]
 fn limits_are_read_in_order() {
     let limits = parse(
-        "# comment\n[[limit]]\nname = \"b\"\nrate = \"10/m\"\nburst = 5\n\n[[limit]]\nname = 'a \"x\"'\nrate = '1/d'\nburst = 0x10\n",
+        "# comment\n[[limit]]\nname = \"b\"\nrate = \"10/m\"\nburst = 5\n\n\
+         [[limit]]\nname = 'a \"x\"'\nrate = '1/d'\nburst = 0x10\n",
     );
     let expected =
         [("b", Quota::per_minute(10).burst(5)), ("a \"x\"", Quota::per_day(1).burst(16))];
@@ -126,7 +127,9 @@ fn names_and_numbers_of_limits_are_bounded() {
 
 proptest! {
     #[test]
-    fn any_text_is_answered_in_one_line(text in "(\\[\\[limit\\]\\]\n)?([a-z]{1,5} = .{0,10}\n){0,4}") {
+    fn any_text_is_answered_in_one_line(
+        text in "(\\[\\[limit\\]\\]\n)?([a-z]{1,5} = .{0,10}\n){0,4}",
+    ) {
         if let Err(error) = parse(&text) {
             prop_assert!(!error.to_string().contains('\n'));
         }

@@ -1,11 +1,11 @@
-//! The two text formats in which Prometheus reads figures, and which of them a scraper wants.
+//! The two text formats of Prometheus, and content negotiation between them.
 
 use std::fmt::Write;
 
 /// A text format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// Prometheus' own, version 0.0.4, which everything reads.
+    /// Prometheus' own, version 0.0.4, which every scraper reads.
     Classic,
     /// `OpenMetrics` 1.0.
     OpenMetrics,
@@ -19,7 +19,7 @@ impl Format {
         if ranges.any(is_open_metrics) { Self::OpenMetrics } else { Self::Classic }
     }
 
-    /// What the format is called in `Content-Type`.
+    /// The format's media type, for `Content-Type`.
     pub const fn media_type(self) -> &'static str {
         match self {
             Self::Classic => "text/plain; version=0.0.4; charset=utf-8",
@@ -39,11 +39,11 @@ fn is_open_metrics(range: &str) -> bool {
 
 /// The classic form of a text in the other format, which has no exemplars.
 ///
-/// There, a family is called what its samples are called, `info` is unknown, and nothing marks
-/// units and the end.
+/// There, a family has the name of its samples, `info` does not exist, and units and the end are
+/// not marked.
 pub fn classic(open_metrics: &str) -> String {
     let mut text = String::with_capacity(open_metrics.len() + open_metrics.len() / 8);
-    // A family's help stands before its type, which decides what the family is called.
+    // A family's help comes before its type, which decides the family's name.
     let mut help = "";
     // Writing to a string does not fail.
     for line in open_metrics.lines() {
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn open_metrics_are_for_who_asks_for_them() {
+    fn open_metrics_are_only_sent_when_requested() {
         for (accept, expected) in [
             (&[][..], Format::Classic),
             (&["*/*"], Format::Classic),

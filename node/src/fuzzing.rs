@@ -1,24 +1,25 @@
-//! What reads bytes from outside, for fuzz targets: part of this crate under `--cfg fuzzing` alone.
+//! The parsers of bytes from outside, for fuzz targets: only under `--cfg fuzzing`.
 
 use std::sync::Arc;
 
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
+use crate::limiters::Limiters;
 use crate::resp::ServerInfo;
-use crate::service::{Limiters, Service};
+use crate::service::Service;
 
 pub use crate::config::{parse as parse_rules, text as rules_text};
 pub use crate::replay::{decide, log};
 pub use crate::resp::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError, Session};
 
-/// What stands behind the front-ends of a node that was told nothing.
+/// The service behind the front-ends of a node without arguments.
 pub struct Node {
     service: Arc<Service>,
     server: Arc<ServerInfo>,
 }
 
 impl Node {
-    /// A node that stands alone, with the built-in limit.
+    /// A node without a cluster, with the built-in limit.
     pub fn alone() -> Self {
         let hasher = tidegate_engine::KeyHasher::rapid(1);
         let limiters = Limiters::build(&[LimitConfig::built_in()], &hasher).expect("memory");
@@ -34,7 +35,7 @@ impl Node {
         Session::new(1, Arc::clone(&self.service), Arc::clone(&self.server))
     }
 
-    /// The status and header fields that the body of a check is answered with, or what is wrong with it.
+    /// The status and header fields of the answer to the body of a check, or what is wrong with it.
     pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
         let answer = crate::http::decide(&self.service, body)?;
         let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {

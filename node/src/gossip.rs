@@ -1,4 +1,4 @@
-//! The node's side of the cluster: what it tells, and what it asks.
+//! The node's handle on the cluster.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -10,32 +10,32 @@ use tidegate_cluster::{Cluster, Config, Limits, Secret};
 pub use tidegate_cluster::{LimitId, Member, MemberState, Stats};
 use tidegate_engine::KeyHash;
 
-use crate::service::Limiters;
+use crate::limiters::Limiters;
 
-/// How long a node that joins waits for what the cluster knows before it serves anybody.
-const JOIN_PATIENCE: Duration = Duration::from_secs(5);
+/// How long a joining node waits for the state of the cluster before it serves clients.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A handle on the cluster, or on nothing for a node that stands alone.
+/// A handle on the cluster; empty for a node without one.
 #[derive(Clone, Default)]
 pub struct Gossip(Option<Cluster>);
 
-/// What this node believes about the cluster.
+/// The cluster as this node sees it.
 #[derive(Debug)]
 pub struct View {
-    /// The id of this node, which is among the members.
+    /// The id of this node, which is one of the members.
     pub this: String,
     pub members: Vec<Member>,
-    /// Whether the state of the cluster is here.
+    /// Whether this node has joined.
     pub joined: bool,
 }
 
 impl Gossip {
-    /// A node that stands alone.
+    /// A node without a cluster.
     pub const fn alone() -> Self {
         Self(None)
     }
 
-    /// Meets other nodes at `address`, and joins it if there is somebody to join.
+    /// Serves other nodes at `address`, and joins those in `join`; without any, founds a cluster.
     ///
     /// # Errors
     /// One line that names the flag.
@@ -46,7 +46,7 @@ impl Gossip {
         limiters: &Limiters,
     ) -> Result<Self, String> {
         if address.ip().is_unspecified() {
-            return Err(format!("--cluster {address}: other nodes can not reach this address"));
+            return Err(format!("--cluster {address}: other nodes cannot reach this address"));
         }
         let mut limits = Limits::new();
         limits.add(LimitId::INLINE, Arc::clone(&limiters.inline));
@@ -55,19 +55,19 @@ impl Gossip {
         }
         let mut config = Config::new(address, secret);
         config.join = join.to_vec();
-        config.join_patience = JOIN_PATIENCE;
+        config.join_timeout = JOIN_TIMEOUT;
         let cluster = Cluster::start(config, limits).await;
         cluster
             .map(|cluster| Self(Some(cluster)))
             .map_err(|error| format!("--cluster {address}: {error}"))
     }
 
-    /// Where other nodes reach this one; `None` when it stands alone.
+    /// The address that other nodes dial; `None` without a cluster.
     pub fn address(&self) -> Option<SocketAddr> {
         self.0.as_ref().map(Cluster::local_addr)
     }
 
-    /// Tells the cluster about an admission. Never waits.
+    /// Records an admission, to be sent to the cluster. Never waits.
     #[inline]
     pub fn record(&self, limit: LimitId, key: KeyHash, debt: impl FnOnce() -> Duration) {
         if let Some(cluster) = &self.0 {
@@ -75,34 +75,34 @@ impl Gossip {
         }
     }
 
-    /// What this node believes about the cluster; `None` when it stands alone.
+    /// The cluster as this node sees it; `None` without one.
     pub fn view(&self) -> Option<View> {
         let cluster = self.0.as_ref()?;
         let members = cluster.members();
         Some(View {
-            // This node comes first.
+            // This node is the first.
             this: members.first().map(|member| member.id.clone()).unwrap_or_default(),
             joined: cluster.has_joined(),
             members,
         })
     }
 
-    /// What was told and heard; `None` when this node stands alone.
+    /// Counters and gauges of the cluster; `None` without one.
     pub fn stats(&self) -> Option<Stats> {
         self.0.as_ref().map(Cluster::stats)
     }
 
-    /// Whether the state of the cluster is here; so it is when there is no cluster to join.
+    /// Whether this node has joined; true without a cluster.
     pub fn has_joined(&self) -> bool {
         self.0.as_ref().is_none_or(Cluster::has_joined)
     }
 
-    /// Whether the state of the cluster is still waited for: at most for [`JOIN_PATIENCE`].
+    /// Whether this node waits for the state of the cluster: for at most [`JOIN_TIMEOUT`].
     pub fn is_joining(&self) -> bool {
         self.0.as_ref().is_some_and(Cluster::is_joining)
     }
 
-    /// Leaves the cluster in good order, if that takes no longer than `within`.
+    /// Leaves the cluster, within `within`: see [`Cluster::leave`].
     pub async fn leave(&self, within: Duration) {
         if let Some(cluster) = &self.0 {
             cluster.leave(within).await;
@@ -125,7 +125,7 @@ pub fn secret(path: &Path) -> Result<Secret, String> {
     secret.map_err(|error| format!("--cluster-secret-file {}: {error}", path.display()))
 }
 
-/// The states a member can be in, with the names they go by.
+/// The states of a member, with their names.
 pub const STATES: [(MemberState, &str); 4] = [
     (MemberState::Alive, "alive"),
     (MemberState::Suspect, "suspect"),

@@ -1,8 +1,8 @@
-//! What the binary `tidegate` is made of.
+//! The binary `tidegate`.
 //!
-//! A library only so that fuzz targets reach its parsers: it has no stable interface and is no way to embed
-//! a node. Whoever wants limits in a process of their own takes `tidegate-engine`, and
-//! `tidegate-cluster` to keep them true across processes.
+//! A library only for fuzz targets, which need its parsers: it has no stable interface and is not
+//! for embedding a node. To limit inside a process use `tidegate-engine`, and `tidegate-cluster` to
+//! enforce its limits across processes.
 #![forbid(unsafe_code)]
 
 mod banner;
@@ -13,6 +13,7 @@ mod exposition;
 pub mod fuzzing;
 mod gossip;
 mod http;
+mod limiters;
 mod metrics;
 mod net;
 mod rate;
@@ -26,27 +27,27 @@ use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use cli::{Command, Stop};
+use cli::{CliCommand, Exit};
 
-/// What was asked for can not be done: a mistake in flags, files or addresses.
+/// The exit code of a mistake in flags, files or addresses.
 const EXIT_MISTAKE: u8 = 2;
 
-/// Does what the command line asks for, which begins with the program's name, and says how the
-/// process is to end. Blocks for as long as that takes: a node runs until it is told to stop.
+/// Runs the command line, which begins with the program's name; the exit code of the process.
+/// Blocks until that is done: a node runs until SIGTERM or SIGINT.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match cli::parse(args) {
         Ok(cli) => cli,
-        Err(Stop::Show(text)) => {
-            // A reader that has gone away has seen enough.
+        Err(Exit::Show(text)) => {
+            // A closed standard output is no failure.
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
-        Err(Stop::Mistake(line)) => return fail(&line),
+        Err(Exit::Mistake(line)) => return fail(&line),
     };
     let done = match cli.command {
         None => serve::run(&cli.serve),
-        Some(Command::Serve(args)) => serve::run(&args),
-        Some(Command::Replay(args)) => replay::run(&args),
+        Some(CliCommand::Serve(args)) => serve::run(&args),
+        Some(CliCommand::Replay(args)) => replay::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

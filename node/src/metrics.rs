@@ -1,5 +1,5 @@
-//! What the node counts, and how Prometheus reads it. Labels are limits of the configuration,
-//! front-ends and outcomes, never keys: their number is bounded.
+//! The metrics of the node, for Prometheus. Labels are limits of the configuration, front-ends and
+//! outcomes, never keys: their number is bounded.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -18,7 +18,6 @@ use tidegate_engine::{Decision, Limiter};
 
 use crate::exposition::{self, Format};
 use crate::gossip::{Gossip, STATES, Stats, View};
-use crate::service::Tally;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEndName {
@@ -32,6 +31,28 @@ impl FrontEndName {
             Self::Resp => "resp",
             Self::Http => "http",
         }
+    }
+}
+
+/// Decisions that one connection has not yet added to the node's metrics.
+#[derive(Debug, Default)]
+pub struct Tally {
+    pub allowed: u64,
+    pub denied: u64,
+    pub peeked: u64,
+}
+
+impl Tally {
+    #[inline]
+    pub fn count(&mut self, decision: &Decision, cost: u64) {
+        let counter = if cost == 0 {
+            &mut self.peeked
+        } else if decision.is_allowed() {
+            &mut self.allowed
+        } else {
+            &mut self.denied
+        };
+        *counter += 1;
     }
 }
 
@@ -81,7 +102,7 @@ pub struct ConnectionMetrics {
 }
 
 impl ConnectionMetrics {
-    /// Counts a connection for as long as the guard lives.
+    /// Counts a connection as open until the guard is dropped.
     pub fn open(&self) -> OpenConnection {
         self.accepted.inc();
         self.open.inc();
@@ -98,7 +119,7 @@ impl Drop for OpenConnection {
     }
 }
 
-/// All figures of the node.
+/// All metrics of the node.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -109,7 +130,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// `limits` are the limits by name, the inline one among them.
+    /// `limits` are the limits by name, the inline one included.
     pub fn new(limits: Vec<(String, Arc<Limiter>)>, gossip: Gossip, inline: &str) -> Self {
         let mut registry = Registry::with_prefix("tidegate");
         registry.register(
@@ -141,7 +162,7 @@ impl Metrics {
         }
     }
 
-    /// The figures of one limit through one front-end.
+    /// The counters of one limit through one front-end.
     pub fn decisions(&self, limit: &str, front_end: FrontEndName) -> DecisionMetrics {
         DecisionMetrics::new(&self.decisions, limit, front_end)
     }
@@ -153,8 +174,8 @@ impl Metrics {
         }
     }
 
-    /// Adds what a connection of the Redis protocol decided under inline limits.
-    pub fn settle_resp(&self, tally: &Tally) {
+    /// Adds the decisions of a Redis connection under inline limits.
+    pub fn add_resp(&self, tally: &Tally) {
         self.resp_inline.add(tally);
     }
 
@@ -175,7 +196,7 @@ impl Metrics {
         self.resp.refused.get()
     }
 
-    /// All figures as text for Prometheus.
+    /// All metrics as text for Prometheus.
     pub fn render(&self, format: Format) -> String {
         let mut text = String::new();
         // Writing to a string does not fail.
@@ -199,7 +220,7 @@ struct FrontEndLabels {
     frontend: &'static str,
 }
 
-/// What is looked up when it is asked for.
+/// Metrics that are read from their sources at each scrape.
 #[derive(Debug)]
 struct Scrape {
     limits: Vec<(String, Arc<Limiter>)>,
@@ -218,7 +239,7 @@ impl Collector for Scrape {
     }
 }
 
-/// What became of keys for which a table had no room.
+/// The outcomes of checks of keys that found no slot.
 fn encode_overflow(
     encoder: &mut DescriptorEncoder,
     limits: &[(String, Arc<Limiter>)],
@@ -241,7 +262,7 @@ fn encode_overflow(
     Ok(())
 }
 
-/// Whether the time-stamp counter is still believed. All limits share one clock.
+/// Whether the clock has fallen back from the time-stamp counter. All limits share one clock.
 fn encode_clock(
     encoder: &mut DescriptorEncoder,
     limits: &[(String, Arc<Limiter>)],
@@ -270,33 +291,33 @@ fn encode_gossip(
     stats: &Stats,
 ) -> Result<(), std::fmt::Error> {
     for (name, help, value) in [
-        ("cluster_joining", "1 until the state of the cluster is here.", u64::from(!view.joined)),
+        ("cluster_joining", "1 until this node has joined.", u64::from(!view.joined)),
         ("cluster_links_out", "Open links this node dialled.", stats.links_out),
-        ("cluster_links_in", "Open links others dialled.", stats.links_in),
-        ("cluster_peers_undialled", "Members this node tells nothing.", stats.peers_undialled),
-        ("cluster_pending_keys", "Keys other nodes are still to hear of.", stats.pending_keys),
+        ("cluster_links_in", "Open links that other nodes dialled.", stats.links_in),
+        ("cluster_peers_undialled", "Members that are up but not dialled.", stats.peers_undialled),
+        ("cluster_pending_keys", "Keys with unsent deltas, summed over peers.", stats.pending_keys),
     ] {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
     }
     for (name, help, value) in [
-        ("cluster_deltas_sent", "Deltas told to others.", stats.deltas_recorded),
-        ("cluster_deltas_applied", "Deltas of others applied.", stats.deltas_applied),
+        ("cluster_deltas_sent", "Deltas sent to others.", stats.deltas_recorded),
+        ("cluster_deltas_applied", "Deltas of other nodes applied.", stats.deltas_applied),
         ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
-        ("cluster_deltas_dropped", "Deltas lost as too many waited.", stats.deltas_dropped),
+        ("cluster_deltas_dropped", "Deltas dropped as too many were unsent.", stats.deltas_dropped),
         (
             "cluster_records_dropped",
-            "Admissions not told as too many waited.",
+            "Admissions not sent as too many were unsent.",
             stats.records_dropped,
         ),
         ("cluster_frames_sent", "Frames sent.", stats.frames_sent),
         ("cluster_frames_received", "Frames applied.", stats.frames_received),
-        ("cluster_dials_failed", "Links dialled in vain.", stats.dials_failed),
+        ("cluster_dials_failed", "Dials that failed.", stats.dials_failed),
         (
             "cluster_handshakes_rejected",
-            "Handshakes of others that failed, as with another secret.",
+            "Incoming handshakes that failed, as with another secret.",
             stats.handshakes_rejected,
         ),
-        ("cluster_links_refused", "Links of others beyond the bound.", stats.links_refused),
+        ("cluster_links_refused", "Incoming links beyond the bound.", stats.links_refused),
         ("cluster_members_forgotten", "Members forgotten early.", stats.members_forgotten),
         ("cluster_members_refused", "Members beyond the bound.", stats.members_refused),
         ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),

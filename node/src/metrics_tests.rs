@@ -5,7 +5,7 @@ use tidegate_engine::{Limiter, OverflowPolicy, Quota};
 use super::{Format, Metrics};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
-use crate::service::Limiters;
+use crate::limiters::Limiters;
 
 /// More keys than the smallest table has slots, each fresh only after hours.
 const KEYS: u64 = 40_000;

@@ -1,4 +1,4 @@
-//! Listening: accepting connections up to a bound, and letting go of them.
+//! Listening: accepting connections up to a bound, and draining them.
 
 use std::future::Future;
 use std::io;
@@ -17,38 +17,38 @@ use crate::metrics::ConnectionMetrics;
 
 /// The most connections of one front-end at a time.
 pub const MAX_CONNECTIONS: usize = 10_000;
-/// The most connections that are being told that there are too many.
+/// The most connections that are being refused at a time.
 const MAX_REFUSALS: usize = 100;
-/// How long to wait when the system has no means for a connection, such as file descriptors.
+/// How long to wait when the system lacks resources for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// How long a connection may be silent before the client's system is asked whether it is there.
+/// How long a connection may be silent before TCP keep-alive probes it.
 const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
-/// How long it has to answer before it is asked again.
+/// The interval between keep-alive probes.
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// How many questions without an answer end the connection.
+/// How many unanswered probes end the connection.
 const KEEPALIVE_PROBES: u32 = 4;
-/// How long a client that is hung up on may take to read the last reply.
+/// How long a client may take to read the last reply on a connection that the node closes.
 const LINGER: Duration = Duration::from_secs(1);
-/// How much more it may send meanwhile, in bytes.
+/// How much more it may send in that time, in bytes.
 const LINGER_BYTES: usize = 1024 * 1024;
-/// How much of that is thrown away at a time, in bytes.
+/// How much of that is discarded at a time, in bytes.
 const LINGER_PIECE_BYTES: usize = 4 * 1024;
 
-/// A front-end, as far as listening is concerned.
+/// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
-    /// Serves one client; comes to an end soon after `drain` is cancelled.
+    /// Serves one client; ends soon after `drain` is cancelled.
     fn serve(
         &self,
         stream: TcpStream,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static;
 
-    /// Tells a client that there are too many.
+    /// Answers that there are too many clients, and closes.
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static;
 }
 
-/// Binds a listener and says where it ended up.
+/// Binds a listener; the address is the bound one.
 pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
     let listener = TcpListener::bind(address).await?;
     let bound = listener.local_addr()?;
@@ -63,7 +63,7 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Asks all connections to end, and waits until they have, at most for `within`.
+    /// Drains all connections: waits until they have ended, for at most `within`.
     pub async fn drain(&self, within: Duration) {
         self.drain.cancel();
         self.tasks.close();
@@ -91,7 +91,7 @@ pub async fn accept(
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
-        // A connection without these options serves as well, for as long as the client is there.
+        // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
             let connection = front_end.serve(stream, drain.child_token());
@@ -102,7 +102,7 @@ pub async fn accept(
             });
         } else {
             metrics.refused.inc();
-            // Beyond this bound the connection is closed without a word.
+            // Beyond this bound the connection is closed without an answer.
             if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
                 let refusal = front_end.refuse(stream);
                 tasks.spawn(async move {
@@ -114,8 +114,8 @@ pub async fn accept(
     }
 }
 
-/// Has replies sent at once, as they are written in one piece, and clients noticed that are gone
-/// without a word: each idle connection takes a place.
+/// Disables Nagle's algorithm, as replies are written in one piece, and enables keep-alive, as each
+/// connection of a vanished client counts towards the bound.
 fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     sockopt::set_socket_keepalive(stream, true)?;
@@ -124,8 +124,8 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
 }
 
-/// Closes a connection on which more may be under way: hanging up at once would make the client's
-/// system throw away the last reply.
+/// Closes a connection on which more input may be in flight: closing at once would reset it, and
+/// the client's system would discard the last reply.
 pub async fn linger(stream: &mut TcpStream) {
     if stream.shutdown().await.is_err() {
         return;
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
     use tokio::sync::mpsc;
 
-    /// Tells what it sees of its clients.
+    /// Reports the options of its connections.
     struct Seen(mpsc::Sender<bool>);
 
     impl FrontEnd for Seen {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn clients_that_are_gone_are_noticed() {
+    async fn vanished_clients_are_detected() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
         let metrics =

@@ -35,15 +35,14 @@ impl Rate {
         quota.burst(burst)
     }
 
-    /// As [`Rate::quota`], if it can be enforced. Takes the making of a small limiter: for what is
-    /// read once.
+    /// As [`Rate::quota`], if it can be enforced. Builds a small limiter: for what is read once.
     pub fn enforceable(self, burst: u64) -> Result<Quota, QuotaError> {
         let quota = self.quota(burst);
         enforceable(&quota).map(|()| quota)
     }
 }
 
-/// Whether the engine can enforce the quota, found by asking it.
+/// Whether the engine can enforce the quota.
 fn enforceable(quota: &Quota) -> Result<(), QuotaError> {
     use tidegate_engine::BuildError;
 
@@ -51,7 +50,7 @@ fn enforceable(quota: &Quota) -> Result<(), QuotaError> {
     match any.build() {
         Ok(limiter) => limiter.check_with("", 0, quota).map(|_| ()),
         Err(BuildError::Quota(error)) => Err(error),
-        // Nothing is known against the quota; whoever builds its limiter meets the same condition.
+        // Not an error of the quota: building its limiter reports it.
         Err(_) => Ok(()),
     }
 }
@@ -78,7 +77,7 @@ impl FromStr for Rate {
         if count.is_empty() || !count.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(RateError::Syntax);
         }
-        // Only digits, so the one way to fail is to be too large.
+        // Only digits, so the only failure is a number that is too large.
         let count = count.parse().map_err(|_| RateError::Count)?;
         if !(1..=MAX_COUNT).contains(&count) {
             return Err(RateError::Count);

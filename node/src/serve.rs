@@ -1,4 +1,4 @@
-//! Running a node: bind, join, say so, serve, drain, leave.
+//! Running a node: bind, join, announce the addresses, serve, drain, leave.
 
 use std::io::Write;
 use std::net::SocketAddr;
@@ -16,22 +16,23 @@ use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
 use crate::gossip::{self, Gossip};
 use crate::http::HttpFrontEnd;
+use crate::limiters::Limiters;
 use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
-use crate::service::{Limiters, Service};
+use crate::service::Service;
 
-/// How long stopping may take: work under way is finished, then the cluster is left.
+/// How long stopping may take: work in progress is finished, then the node leaves the cluster.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of that is kept for leaving the cluster, so that what was admitted last is told.
+/// How much of that is reserved for leaving the cluster, so that the last admissions are sent.
 const LEAVE_SHARE: Duration = Duration::from_secs(1);
-/// How often a node that joins looks whether the state of the cluster has come.
+/// How often a joining node checks whether it has joined.
 const JOIN_POLL: Duration = Duration::from_millis(10);
 
-/// Runs a node until it is told to stop.
+/// Runs a node until a signal stops it.
 ///
 /// # Errors
-/// One line that names the flag, or the file with line and key, when the node can not start.
+/// One line that names the flag, or the file with line and key, when the node cannot start.
 pub fn run(args: &ServeArgs) -> Result<(), String> {
     let limits = match &args.config {
         Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
@@ -39,12 +40,13 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
     };
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("threads can not be started: {error}"))?;
+    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
     runtime.block_on(serve(args, &limits))
 }
 
 async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
-    let mut stop = Stop::new().map_err(|error| format!("signals can not be handled: {error}"))?;
+    let mut stop =
+        StopSignals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
     let bind = async |flag, address| {
         let bound = net::bind(address).await;
         bound.map_err(|error| format!("{flag} {address}: {error}"))
@@ -53,8 +55,8 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let (http_listener, http) = bind("--http", args.http).await?;
     let (limiters, gossip) = start(args, limits).await?;
     let bound = Bound { resp, http, cluster: gossip.address() };
-    // Clients may connect meanwhile; whoever is served before the node knows what was consumed
-    // is given it again.
+    // Clients may connect already, but are not served: before the node has the state of the cluster
+    // it would admit again what other nodes have admitted.
     tokio::select! {
         () = joined(&gossip) => {}
         () = stop.wait() => {
@@ -89,39 +91,39 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     stop.wait().await;
     // Relaxed: the flag guards nothing else.
     draining.store(true, Ordering::Relaxed);
-    // Nobody connects any more by the time the first connection is closed.
+    // The listeners are closed before the first connection is.
     stop_accepting.cancel();
     let _ = tokio::join!(resp_clients, http_clients);
     let deadline = Instant::now() + STOP_TIMEOUT;
     let leave_share = if bound.cluster.is_some() { LEAVE_SHARE } else { Duration::ZERO };
-    // What is not done by then is cut off when the process ends.
+    // Connections that are still open then end with the process.
     connections.drain(STOP_TIMEOUT.saturating_sub(leave_share)).await;
     service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
     Ok(())
 }
 
-/// Waits until the state of the cluster is here, or was waited for in vain.
+/// Waits until the node has joined, or joining has timed out.
 async fn joined(gossip: &Gossip) {
     while gossip.is_joining() {
         tokio::time::sleep(JOIN_POLL).await;
     }
 }
 
-/// Says that nobody has let this node in.
+/// Warns that the node has not joined.
 fn warn_alone(join: &[SocketAddr]) {
     let flags: Vec<String> = join.iter().map(|address| format!("--join {address}")).collect();
-    // A node serves on when nobody listens to what it says.
+    // A closed standard error does not stop the node.
     let _ = writeln!(
         std::io::stderr(),
-        "tidegate: {}: nobody answered yet; deciding alone, still trying",
+        "tidegate: {}: no node has answered; deciding alone, still trying",
         flags.join(" ")
     );
 }
 
-/// The limiters, and the cluster that keeps them true if there is to be one.
+/// The limiters, and the cluster across which they are enforced if there is one.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
     let build = |hasher| {
-        Limiters::build(limits, hasher).map_err(|error| format!("limits can not be made: {error}"))
+        Limiters::build(limits, hasher).map_err(|error| format!("limits cannot be made: {error}"))
     };
     match (args.cluster, &args.cluster_secret_file) {
         (Some(address), Some(file)) => {
@@ -135,35 +137,35 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
     }
 }
 
-/// `SipHash` under a secret of this process: clients choose keys and can watch how they fare.
+/// `SipHash` under a secret of this process: clients choose keys and can observe decisions.
 fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
-    getrandom::fill(&mut secret).map_err(|error| format!("no randomness is to be had: {error}"))?;
+    getrandom::fill(&mut secret).map_err(|error| format!("no randomness available: {error}"))?;
     Ok(KeyHasher::siphash(secret))
 }
 
-/// Says where the node listens. Whoever waits for that line reads it as soon as it is written.
+/// Prints where the node listens, and flushes: scripts wait for that line.
 fn announce(bound: &Bound, limits: &[LimitConfig]) {
     let limit = limits.first().map_or("default", |limit| limit.name.as_str());
     let mut out = std::io::stdout().lock();
-    // A node serves on when nobody listens to its output.
+    // A closed standard output does not stop the node.
     let _ = out.write_all(banner::text(bound, limit).as_bytes()).and_then(|()| out.flush());
 }
 
 /// Connections need a file descriptor each, and the usual soft limit allows for about a thousand.
 fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
-    // Where that is refused, connections beyond the limit wait to be accepted.
+    // If that fails, connections beyond the limit wait to be accepted.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }
 
-/// What tells a node to stop.
-struct Stop {
+/// The signals that stop a node.
+struct StopSignals {
     terminate: Signal,
     interrupt: Signal,
 }
 
-impl Stop {
+impl StopSignals {
     fn new() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

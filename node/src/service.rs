@@ -1,56 +1,21 @@
-//! The one place that decides. Front-ends translate to and from it.
+//! The service, which decides. Front-ends translate between it and their protocols.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_engine::{
-    BuildError, Decision, KeyHash, KeyHasher, Limiter, OverflowPolicy, Quota, QuotaError, TscClock,
-};
+use tidegate_engine::{Decision, KeyHash, Limiter, Quota, QuotaError};
 
-use crate::config::LimitConfig;
+use crate::config::INLINE;
 use crate::gossip::{Gossip, LimitId};
+use crate::limiters::Limiters;
 use crate::metrics::{DecisionMetrics, FrontEndName, Metrics};
 
 /// The longest key, in bytes; the shortest is one byte.
 pub const MAX_KEY_BYTES: usize = 1024;
-/// Keys that fit at once in each limit. The memory of keys that never come is only reserved.
-pub const KEYS_PER_LIMIT: usize = 1 << 20;
-/// What limits given with a call are called, in answers and figures.
-pub const INLINE: &str = "inline";
-
-/// The limiters of a node, before anything is connected to them.
-#[derive(Debug)]
-pub struct Limiters {
-    pub named: Vec<(String, Arc<Limiter>)>,
-    /// Decides for all limits given with a call: their keys are one namespace, whatever the quota.
-    pub inline: Arc<Limiter>,
-}
-
-impl Limiters {
-    /// # Errors
-    /// When a quota can not be enforced or the memory is not to be had.
-    pub fn build(limits: &[LimitConfig], hasher: &KeyHasher) -> Result<Self, BuildError> {
-        let clock = TscClock::new();
-        let build = |quota, overflow| {
-            let limiter =
-                Limiter::builder(quota).capacity(KEYS_PER_LIMIT).overflow_policy(overflow);
-            limiter.hasher(hasher.clone()).clock(clock.clone()).build().map(Arc::new)
-        };
-        let named = limits
-            .iter()
-            .map(|limit| Ok((limit.name.clone(), build(limit.quota, limit.overflow)?)));
-        Ok(Self {
-            named: named.collect::<Result<_, BuildError>>()?,
-            // One unit a second makes the limiter count in whole nanoseconds.
-            inline: build(Quota::per_second(1), OverflowPolicy::default())?,
-        })
-    }
-}
-
-/// The service: names to limiters, decisions to figures and gossip.
+/// Maps names to limiters, and passes decisions to metrics and gossip.
 #[derive(Debug)]
 pub struct Service {
-    named: HashMap<String, Named>,
+    named: HashMap<String, NamedLimit>,
     inline: Arc<Limiter>,
     inline_http: DecisionMetrics,
     gossip: Gossip,
@@ -58,7 +23,7 @@ pub struct Service {
 }
 
 #[derive(Debug)]
-struct Named {
+struct NamedLimit {
     id: LimitId,
     limiter: Arc<Limiter>,
     http: DecisionMetrics,
@@ -72,7 +37,7 @@ impl Service {
         let named = limiters.named.into_iter().map(|(name, limiter)| {
             let http = metrics.decisions(&name, FrontEndName::Http);
             let id = LimitId::named(&name);
-            (name, Named { id, limiter, http })
+            (name, NamedLimit { id, limiter, http })
         });
         Self {
             named: named.collect(),
@@ -83,7 +48,7 @@ impl Service {
         }
     }
 
-    /// Decides under a quota given with the call. Counting is the caller's.
+    /// Decides under a quota given with the call. The caller counts the decision.
     ///
     /// # Errors
     /// When the key or the quota is out of range; nothing is charged.
@@ -96,7 +61,7 @@ impl Service {
     ) -> Result<Decision, CheckError> {
         let key = hashed(&self.inline, key)?;
         let decision = self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)?;
-        self.tell(LimitId::INLINE, key, quota, &decision, cost);
+        self.record(LimitId::INLINE, key, quota, &decision, cost);
         Ok(decision)
     }
 
@@ -115,7 +80,7 @@ impl Service {
         Ok(decision)
     }
 
-    /// Decides under the limit of this name and counts it for HTTP; the limit's quota with it.
+    /// Decides under the limit of this name and counts it for HTTP; also gives the limit's quota.
     ///
     /// # Errors
     /// When there is no such limit or the key is out of range; nothing is charged.
@@ -129,7 +94,7 @@ impl Service {
         let key = hashed(&limit.limiter, key)?;
         let decision = limit.limiter.check_n(key, cost);
         let quota = limit.limiter.quota();
-        self.tell(limit.id, key, &quota, &decision, cost);
+        self.record(limit.id, key, &quota, &decision, cost);
         limit.http.count(&decision, cost);
         Ok((decision, quota))
     }
@@ -143,14 +108,14 @@ impl Service {
     }
 
     #[inline]
-    fn tell(&self, limit: LimitId, key: KeyHash, quota: &Quota, decision: &Decision, cost: u64) {
+    fn record(&self, limit: LimitId, key: KeyHash, quota: &Quota, decision: &Decision, cost: u64) {
         if cost > 0 && decision.is_allowed() {
             self.gossip.record(limit, key, || quota.debt_of(cost));
         }
     }
 }
 
-/// Why there is no decision. Nothing was charged.
+/// Why there is no decision. Nothing is charged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CheckError {
     /// The key is empty or longer than [`MAX_KEY_BYTES`].
@@ -158,28 +123,6 @@ pub enum CheckError {
     /// No limit has this name.
     UnknownLimit,
     Quota(QuotaError),
-}
-
-/// Decisions that one connection has not yet added to the node's figures.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub allowed: u64,
-    pub denied: u64,
-    pub peeked: u64,
-}
-
-impl Tally {
-    #[inline]
-    pub fn count(&mut self, decision: &Decision, cost: u64) {
-        let counter = if cost == 0 {
-            &mut self.peeked
-        } else if decision.is_allowed() {
-            &mut self.allowed
-        } else {
-            &mut self.denied
-        };
-        *counter += 1;
-    }
 }
 
 #[inline]

@@ -1,6 +1,9 @@
 use std::ops::Range;
 
+use tidegate_engine::KeyHasher;
+
 use super::*;
+use crate::config::LimitConfig;
 use crate::exposition::Format;
 
 fn service() -> Service {

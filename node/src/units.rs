@@ -1,10 +1,8 @@
-//! Durations in whole units, rounded up so that who waits as told waits long enough.
+//! Durations in whole units, rounded up: a client that waits as long has waited long enough.
 
 use std::time::Duration;
 
-pub fn seconds_up(duration: Duration) -> u64 {
-    duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
-}
+pub use tidegate_engine::headers::seconds_up;
 
 pub fn millis_up(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)

@@ -133,7 +133,7 @@ impl Starting {
     /// Starts a node on free ports and waits for nothing.
     ///
     /// # Panics
-    /// When it can not be started.
+    /// When it cannot be started.
     #[must_use]
     pub fn start(args: &[&str]) -> Self {
         Self(spawn(args, Stdio::piped()))
@@ -187,7 +187,7 @@ pub struct Output {
 /// Runs the binary in the repository until it ends.
 ///
 /// # Panics
-/// When it can not be started.
+/// When it cannot be started.
 #[must_use]
 pub fn run(args: &[&str]) -> Output {
     let mut command = Command::new(binary());

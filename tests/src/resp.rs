@@ -8,7 +8,7 @@ use crate::{Node, PATIENCE};
 /// A connection of a Redis client library, in version 2 or 3 of the protocol.
 ///
 /// # Panics
-/// When it can not connect.
+/// When it cannot connect.
 #[must_use]
 pub fn redis(node: &Node, version: u8) -> redis::Connection {
     let url = format!("redis://{}/?protocol=resp{version}", node.resp);

@@ -18,26 +18,26 @@ use tidegate_benches::{
     Failure, Workload, child, date, draw, first_checks, machine, memory, reference, roster,
 };
 
-/// Runs our limiter and governor's keyed one side by side, in turn, in one process, and checks that
-/// what was measured is what its name says.
+/// Runs our limiter and governor's keyed one alternately in one process, and verifies that what was
+/// measured is what its name says.
 #[derive(Debug, Parser)]
 #[command(name = "compare")]
 #[expect(clippy::struct_excessive_bools, reason = "one for each flag")]
 struct Options {
-    /// Print one JSON object a line instead of a table
+    /// Print one JSON object per line instead of a table
     #[arg(long)]
     json: bool,
-    /// Let everybody take part, not governor alone; needs a build with `--features peers`
+    /// Include all peers, not only governor; needs a build with `--features peers`
     #[arg(long)]
     peers: bool,
-    /// Run everything but the usual quota for many keys instead, each beside the peers that have it; needs
-    /// a build with `--features peers`
+    /// Run all algorithms except the usual quota for many keys, each with the peers that have it;
+    /// needs a build with `--features peers`
     #[arg(long, conflicts_with_all = ["peers", "variant"])]
     algorithms: bool,
-    /// Run this workload only
+    /// Run only this workload
     #[arg(long, value_name = "WORKLOAD")]
     only: Option<Workload>,
-    /// Run this variant of ours only: a style (precise, recent, batch32) with -u64 or -sip; may be
+    /// Run only this variant of ours: a style (precise, recent, batch32) with -u64 or -sip; may be
     /// given several times
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<String>,
@@ -49,13 +49,13 @@ struct Options {
     #[arg(long, value_name = "N",
           value_parser = clap::value_parser!(u8).range(1..=i64::from(draw::MAX_THREADS)))]
     threads: Option<u8>,
-    /// What the drawn keys follow from
+    /// Seed of the drawn keys
     #[arg(long, value_name = "N", default_value_t = 20_261_121)]
     seed: u64,
     /// A twentieth of the checks, no `SipHash`: shows that everything works, not how fast it is
     #[arg(long)]
     quick: bool,
-    /// Write the figures to this file too, as JSON, below a line on how they came about
+    /// Also write the figures to this file, as JSON, below a line on their conditions
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     record: Option<PathBuf>,
     /// Measure the memory of one limiter in this process and print bytes
@@ -76,7 +76,7 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where standard error is gone too, the exit code has to do.
+            // If standard error is closed too, the exit code must suffice.
             let _ = writeln!(io::stderr(), "compare: {error}");
             ExitCode::FAILURE
         }
@@ -108,7 +108,7 @@ fn compare(options: &Options) -> Outcome {
     Ok(())
 }
 
-/// Ours, the reference, and the peers if they are wanted, in the order of a report.
+/// Ours, the reference, and the peers if requested, in the order of a report.
 fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
     if options.algorithms {
         return roster::algorithms();
@@ -121,7 +121,7 @@ fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
     Ok(entries)
 }
 
-/// To standard error, so that standard output holds figures only.
+/// To standard error, so that standard output holds only figures.
 fn describe_run(options: &Options, machine: &str) -> io::Result<()> {
     let mut out = io::stderr();
     writeln!(out, "{machine}")?;
@@ -222,7 +222,7 @@ fn settings(workload: Workload, options: &Options) -> Settings {
     }
 }
 
-/// The text of a recording: how it came about, then the figures.
+/// The text of a recording: its conditions, then the figures.
 fn recording(
     options: &Options,
     machine: String,

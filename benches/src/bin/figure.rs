@@ -1,4 +1,4 @@
-//! Makes what is published of the recorded figures: the figure and the README's tables.
+//! Makes what is published of the recorded figures: two drawings, and tables in two documents.
 #![forbid(unsafe_code)]
 
 use std::fs;
@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::Parser;
-use tidegate_benches::published::{ALGORITHMS_RECORD, FIGURE, README, RECORD};
-use tidegate_benches::{Failure, figure, markdown, record};
+use tidegate_benches::published::{
+    ALGORITHMS_RECORD, BENCHMARKS, FIGURE, FULL_FIGURE, README, RECORD,
+};
+use tidegate_benches::{Failure, figure, highlights, markdown, record};
 
-/// Draws docs/compare.svg and writes the tables in README.md, from what is recorded in
-/// benches/recorded.
+/// Draws docs/compare.svg and docs/compare-all.svg and writes the tables in README.md and
+/// docs/benchmarks.md, from what is recorded in benches/recorded.
 #[derive(Debug, Parser)]
 #[command(name = "figure")]
 struct Options {
@@ -36,9 +38,15 @@ fn publish(options: Options) -> Result<(), Failure> {
     let root = options.root.unwrap_or_else(built_in);
     let lines = record::read(&root.join(RECORD))?;
     let algorithms = record::read(&root.join(ALGORITHMS_RECORD))?;
-    let readme = root.join(README);
-    let renewed = markdown::renew(&read(&readme)?, &lines, &algorithms)?;
-    for (path, text) in [(root.join(FIGURE), figure::draw(&lines)?), (readme, renewed)] {
+    let [readme, benchmarks] = [README, BENCHMARKS].map(|path| root.join(path));
+    // All of it is made before any of it is written.
+    let published = [
+        (markdown::renew_highlights(&read(&readme)?, &lines)?, readme),
+        (markdown::renew(&read(&benchmarks)?, &lines, &algorithms)?, benchmarks),
+        (figure::draw(&highlights::of(&lines))?, root.join(FIGURE)),
+        (figure::draw(&lines)?, root.join(FULL_FIGURE)),
+    ];
+    for (text, path) in published {
         fs::write(&path, text).map_err(|error| failed(&path, &error))?;
     }
     Ok(())

@@ -10,29 +10,29 @@ use clap::{Parser, ValueEnum};
 use tidegate_benches::stress::keys::{neighbours, rivals};
 use tidegate_benches::stress::{Outcome, Settings, Violation, phases, timed};
 
-/// Has many threads check few keys that want the same slots, and holds what they were admitted
-/// against a ledger. Fails at the first promise that is not kept, and when slots seldom change hands.
+/// Runs many threads on few keys that compete for the same slots, and checks what they are admitted
+/// against a ledger. Fails at the first violated guarantee, and when slots are seldom reused.
 ///
-/// "still, room for all": time stands still in phases of 256 checks. Each key is admitted exactly
+/// "still, room for all": time is stopped in phases of 256 checks. Each key is admitted exactly
 /// what it has room for, and owes exactly that; none is evicted.
 ///
 /// "still, with evictions": the same with more live keys than slots. In each phase no key is
-/// admitted less than it has room for or owes more than it took, and what keys were admitted beyond
-/// it, and have forgotten, is what so many evictions can have forgotten as were counted: one to five
-/// units each. One charge may land on another key, and one more in each 100,000 evictions.
+/// admitted less than it has room for or owes more than it took; what keys were admitted beyond
+/// that, and the debt they lost, matches the number of counted evictions at one to five units each.
+/// One charge may land on another key, and one more per 100,000 evictions.
 ///
 /// "running": no interval admits a key more than burst + rate * (length + staleness of the clock),
-/// not a unit; none is evicted.
+/// to the unit; none is evicted.
 #[derive(Debug, Parser)]
 #[command(name = "stress")]
 struct Options {
-    /// Checks in all
+    /// Number of checks
     #[arg(long, value_name = "N", default_value_t = 100_000_000)]
     checks: u64,
-    /// Threads that check at once; twice the number of processors unless set
+    /// Checking threads; twice the number of processors unless set
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
     threads: Option<u16>,
-    /// What keys, order and pauses follow from
+    /// Seed of keys, order and pauses
     #[arg(long, value_name = "N", default_value_t = 20_261_121)]
     seed: u64,
     /// The clock while time runs
@@ -40,7 +40,7 @@ struct Options {
     clock: ClockName,
 }
 
-/// Keys that are leased: few enough that all of them are hot now and then.
+/// Number of leased keys: few enough that all of them are hot now and then.
 const LEASED_KEYS: usize = 48;
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     match run(&Options::parse()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where standard error is gone too, the exit code has to do.
+            // If standard error is closed too, the exit code must suffice.
             let _ = writeln!(io::stderr(), "stress: {error}");
             ExitCode::FAILURE
         }

@@ -1,6 +1,6 @@
-//! What a table does when it is full: evictions at the intended fill, and key sprays.
+//! The behaviour of a full table: evictions at the intended fill, and key sprays.
 //!
-//! Both run on a clock that moves by hand, so figures follow from the seed alone.
+//! Both run on a manual clock, so figures depend only on the seed.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
@@ -13,11 +13,11 @@ use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 use tidegate_engine::{KeyHash, KeyHasher, Limiter, ManualClock, Quota};
 
-/// Shows what a table does when it is full.
+/// Shows the behaviour of a full table.
 #[derive(Debug, Parser)]
 #[command(name = "table")]
 struct Options {
-    /// What all keys follow from
+    /// Seed of all keys
     #[arg(long, global = true, value_name = "N", default_value_t = 20_261_121)]
     seed: u64,
     #[command(subcommand)]
@@ -26,26 +26,26 @@ struct Options {
 
 #[derive(Clone, Copy, Debug, Subcommand)]
 enum Command {
-    /// Counts forced evictions while a table is filled to 80 % of its slots, then while keys
-    /// expire and others come at random, at the same fill
+    /// Counts forced evictions while a table is filled to 80 % of its slots, then while keys expire
+    /// and new ones arrive at random, at the same fill
     Fill {
-        /// Keys that are live at once
+        /// Number of live keys
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
         keys: usize,
         /// How often every key is replaced, on average
         #[arg(long, value_name = "N", default_value_t = 10)]
         turnovers: u32,
     },
-    /// Sprays keys worth ten times the capacity while 50 keys are being denied, and shows how many
-    /// of the checks that their quota denies are denied
+    /// Sprays ten times as many keys as the capacity while 50 keys are being denied, and shows how
+    /// many of the checks that their quota denies are denied
     Spray {
-        /// Keys the table has room for
+        /// Capacity of the table in keys
         #[arg(long, value_name = "N", default_value_t = 1_000_000)]
         keys: usize,
         /// How often each sprayed key is checked
         #[arg(long, value_name = "N", default_value_t = 1)]
         checks: u32,
-        /// How often a limited key is checked while the table is sprayed through once
+        /// How often a limited key is checked per turnover of the table
         #[arg(long, value_name = "N", default_value_t = 100)]
         visits: usize,
     },
@@ -62,16 +62,16 @@ fn main() -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Where standard error is gone too, the exit code has to do.
+            // If standard error is closed too, the exit code must suffice.
             let _ = writeln!(io::stderr(), "table: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Costs are lifetimes in nanoseconds: a unit is granted anew each nanosecond.
+/// Costs are lifetimes in nanoseconds: one unit refills per nanosecond.
 const LIFETIMES: Quota = Quota::per_second(1_000_000_000).burst(1 << 50);
-/// On average; long enough for the clock's step to be exact.
+/// The average; long enough for the clock's step to be exact.
 const MEAN_LIFETIME: u64 = 1 << 40;
 
 fn fill(keys: usize, turnovers: u32, seed: u64) -> Outcome {
@@ -99,7 +99,8 @@ fn fill(keys: usize, turnovers: u32, seed: u64) -> Outcome {
         let share = more as f64 / keys as f64;
         writeln!(
             out,
-            "{name} {turnover}: {live} live keys, {fill:.2} % of slots, {more} evictions in {keys} insertions: {share:.1e}"
+            "{name} {turnover}: {live} live keys, {fill:.2} % of slots, \
+             {more} evictions in {keys} insertions: {share:.1e}"
         )?;
     }
     let share = evicted as f64 / (keys * u64::from(turnovers + 1)) as f64;
@@ -113,14 +114,14 @@ fn lifetime(random: &mut Xoshiro256PlusPlus) -> u64 {
     (-uniform.ln() * MEAN_LIFETIME as f64) as u64 + 1
 }
 
-/// What all keys of the spray are checked under: T is 6 s.
+/// The quota of all keys of the spray: T is 6 s.
 const QUOTA: Quota = Quota::per_minute(10);
 const LIMITED: u64 = 50;
 
 fn sprays(keys: usize, checks: u32, visits: usize, seed: u64) -> Outcome {
     let mut out = io::stdout().lock();
     for cost in [1, QUOTA.burst_size()] {
-        // Of T, in which the table is sprayed through once.
+        // The share of T in which the table turns over once.
         for share in [0.02, 0.5, 4.0] {
             let turnover = QUOTA.debt_of(1).mul_f64(share);
             let Denials { due, leaked, worst, evicted } =
@@ -129,7 +130,9 @@ fn sprays(keys: usize, checks: u32, visits: usize, seed: u64) -> Outcome {
             let worst = 100.0 * (1.0 - worst);
             writeln!(
                 out,
-                "cost {cost:2}, {checks} checks a sprayed key, a table full of them in {turnover:?}: {evicted} evictions, {denied:.3} % of {due} denied, {worst:.3} % of the worst key's"
+                "cost {cost:2}, {checks} checks a sprayed key, \
+                 a table full of them in {turnover:?}: {evicted} evictions, \
+                 {denied:.3} % of {due} denied, {worst:.3} % of the worst key's"
             )?;
         }
     }
@@ -145,17 +148,17 @@ struct Spray {
     seed: u64,
 }
 
-/// Of the limited keys' checks.
+/// The outcome of the limited keys' checks.
 struct Denials {
-    /// What an ideal limiter denies, and what of that was admitted.
+    /// Checks that an ideal limiter denies, and those of them that were admitted.
     due: u64,
     leaked: u64,
-    /// The largest share that was admitted of what one key was due.
+    /// The maximum over keys of the share of such checks that was admitted.
     worst: f64,
     evicted: u64,
 }
 
-/// A key that is checked all along, and what an ideal limiter knows of it.
+/// A key that is checked throughout, and its state in an ideal limiter.
 struct Limited {
     key: KeyHash,
     tat: u64,

@@ -1,4 +1,4 @@
-//! Rules of ours for many keys beside the usual quota. No window ends within a run.
+//! Rules of ours for many keys other than the usual quota. No window ends within a run.
 
 use core::error::Error;
 use core::hint::black_box;
@@ -18,20 +18,20 @@ pub trait Window: Rule {
     /// The name in reports.
     const NAME: &'static str;
 
-    /// The rule that lets as many units through in a run as the plan.
+    /// The rule that admits as many units in a run as the plan.
     ///
     /// # Errors
     /// When there is no such rule.
     fn of(plan: &Plan) -> Result<Self, QuotaError>;
 
-    /// The charges of a warm-up that it needs.
+    /// The charges of the warm-up it needs.
     #[must_use]
     fn charges(units: NonZeroU32) -> u32 {
         charges(units)
     }
 }
 
-/// In a window as long as the emission interval one unit beside the burst: at the rate of the plan.
+/// One unit more than the burst in a window as long as the emission interval: the rate of the plan.
 impl Window for Quota {
     const NAME: &'static str = "strict-u64";
 

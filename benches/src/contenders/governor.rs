@@ -1,4 +1,4 @@
-//! governor's keyed limiter, to which all ratios are taken.
+//! governor's keyed limiter, the reference of all ratios.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
@@ -9,8 +9,8 @@ use super::Contender;
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
-/// `RateLimiter::keyed` as it comes, keyed by `String`: its default store (`DashMap`, std's hasher)
-/// and its default clock (the time-stamp counter).
+/// `RateLimiter::keyed` with its defaults, keyed by `String`: its default store (`DashMap`, std's
+/// hasher) and its default clock (the time-stamp counter).
 #[derive(Debug)]
 pub struct GovernorString(DefaultKeyedRateLimiter<String>);
 

@@ -1,4 +1,4 @@
-//! The limiters that take part, behind one statically dispatched trait.
+//! The participating limiters, behind one statically dispatched trait.
 
 #[cfg(feature = "peers")]
 mod algorithms;
@@ -32,25 +32,26 @@ use crate::failure::Failure;
 use crate::script::CallKey;
 use crate::workloads::{Plan, Workload};
 
-/// A limiter that can be measured. Implementations only translate, and hand every part of the
-/// limiter's answer to `black_box` so that none is optimised away; of permits, whether there was one.
+/// A limiter that can be measured. Implementations only translate, and pass every part of the
+/// limiter's decision to `black_box` so that none is optimised away; for permits, whether there was
+/// one.
 pub trait Contender: Sync + Sized + 'static {
     /// The name in reports.
     const NAME: &'static str;
 
-    /// Of our limiter's variants, the one that is called in the same way: it is set beside this one.
+    /// The variant of ours that is called in the same way and compared with this one.
     const BESIDE: &'static str = "precise";
 
-    /// What names who is limited.
+    /// The type of the keys.
     type Key: CallKey;
 
-    /// Which of several ways to call this limiter is measured, where there are several.
+    /// The measured way to call this limiter, if there are several.
     #[must_use]
     fn variant() -> Option<String> {
         None
     }
 
-    /// Why the limiter takes no part in a workload, if it does not.
+    /// Why the limiter is excluded from a workload, if it is.
     #[must_use]
     fn absence(_: Workload) -> Option<&'static str> {
         None
@@ -62,19 +63,19 @@ pub trait Contender: Sync + Sized + 'static {
     /// When the limiter refuses the plan.
     fn build(plan: &Plan) -> Result<Self, Failure>;
 
-    /// Asks for one unit, the way a user of the library does.
+    /// Takes one unit, the way a user of the library does.
     fn check(&self, key: &Self::Key) -> bool;
 
-    /// Asks for one unit of each key in turn; how many were allowed. This is what is timed.
+    /// Takes one unit of each key; returns how many were allowed. This is the timed part.
     #[inline]
     fn check_all(&self, keys: &[Self::Key]) -> u64 {
         keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
     }
 
-    /// Asks for several units, outside the timed part.
+    /// Takes several units, outside the timed part.
     fn admit(&self, key: &Self::Key, units: NonZeroU32) -> bool;
 
-    /// How many keys have state now, where the limiter can tell.
+    /// The number of keys with state, if the limiter reports it.
     fn live_keys(&self) -> Option<usize>;
 
     /// The name and the variant.
@@ -85,28 +86,29 @@ pub trait Contender: Sync + Sized + 'static {
 }
 
 #[cfg(feature = "peers")]
-/// Of a limiter for one thing: only a workload with a single key can be put to it.
+/// For a limiter without keys: only workloads with a single key fit it.
 fn without_keys(workload: Workload) -> Option<&'static str> {
     (!workload.is_hot()).then_some("it has no keys")
 }
 
-/// A contender that tells enough to prove what happened inside.
+/// A contender that exposes enough state for an audit.
 pub trait Audited: Contender {
     /// The time on the limiter's own clock, since any fixed origin.
     fn now(&self) -> Duration;
 
-    /// How much the key owes: the time until it is as good as new.
+    /// The debt of the key: the time until it is fresh.
     fn debt(&self, key: &Self::Key) -> Duration;
 
-    /// Live keys forgotten to make room, since the limiter was built.
+    /// Live keys evicted since the limiter was built.
     fn evicted(&self) -> u64;
 
-    /// Whether some of what is charged may be in vain, see [`Plan::IN_VAIN`](crate::workloads::Plan::IN_VAIN).
+    /// Whether some units may be charged but never used, see
+    /// [`Plan::IN_VAIN`](crate::workloads::Plan::IN_VAIN).
     fn charges_in_vain(&self) -> bool {
         false
     }
 
-    /// What has to be known beside the figures of this variant.
+    /// Remarks to publish with the figures of this variant.
     fn remarks(&self) -> Remarks {
         Remarks::default()
     }

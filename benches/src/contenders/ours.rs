@@ -1,4 +1,4 @@
-//! Tidegate's engine, in the styles it can be called in.
+//! Tidegate's engine, in several calling styles.
 //!
 //! A variant is a style, the type of the keys and a hash: `recent`, `precise-u64`, `batch32-sip`.
 
@@ -9,21 +9,22 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use std::hash::{BuildHasher as _, RandomState};
 
-use tidegate_engine::{Clock, Decision, Key, KeyHasher, Limiter, Quota, RecentClock, TscClock};
+use tidegate_engine::clock::TscClock;
+use tidegate_engine::{Clock, Decision, Key, KeyHasher, Limiter, Quota, RecentClock};
 
 use super::{Audited, Contender, Remarks};
 use crate::failure::Failure;
 use crate::script::CallKey;
 use crate::workloads::{Plan, Workload};
 
-/// The engine, called in one style with keys of one type under one hash.
+/// The engine, called in one style with one key type and one hash.
 #[derive(Debug)]
 pub struct Ours<S: Style, K = String, H = Rapid> {
     limiter: Limiter<Quota, S::Clock>,
     setup: PhantomData<fn(K, H)>,
 }
 
-/// A clock and a way to call.
+/// A clock and a calling style.
 pub trait Style: Sync + Sized + 'static {
     /// The limiter's clock.
     type Clock: Clock + Sync + Debug;
@@ -35,22 +36,22 @@ pub trait Style: Sync + Sized + 'static {
     /// A new clock.
     ///
     /// # Errors
-    /// When there is none to be had.
+    /// When it cannot be made.
     fn clock() -> Result<Self::Clock, Failure>;
 
-    /// Asks for one unit of each key in turn; how many were allowed.
+    /// Takes one unit of each key; returns how many were allowed.
     #[inline]
     fn check_all<K: Key>(limiter: &Limiter<Quota, Self::Clock>, keys: &[K]) -> u64 {
         keys.iter().map(|key| u64::from(check(limiter, black_box(key)))).sum()
     }
 
-    /// Why the style takes no part in a workload, if it does not.
+    /// Why the style is excluded from a workload, if it is.
     #[must_use]
     fn absence(_: Workload) -> Option<&'static str> {
         None
     }
 
-    /// What has to be known beside the style's figures.
+    /// Remarks to publish with the style's figures.
     #[must_use]
     fn remarks(_: &Limiter<Quota, Self::Clock>) -> Remarks {
         Remarks::default()
@@ -62,10 +63,10 @@ fn check<C: Clock, K: Key>(limiter: &Limiter<Quota, C>, key: &K) -> bool {
     black_box(limiter.check(key)).is_allowed()
 }
 
-/// Of a style that differs from `precise` only in how the limiter is called.
+/// For styles that differ from `precise` only in how the limiter is called.
 const SAME_TABLE: &str = "it has the same table as precise";
 
-/// The time-stamp counter read in each check.
+/// Each check reads the time-stamp counter.
 #[derive(Debug)]
 pub struct Precise;
 
@@ -83,7 +84,8 @@ impl Style for Precise {
 pub struct Recent;
 
 impl Recent {
-    /// Leaves room for late wake-ups below a staleness of a millisecond, where the thread gets a processor at all.
+    /// Leaves room for late wake-ups within a staleness of a millisecond, if the thread gets a
+    /// processor.
     pub(super) const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
 }
 
@@ -124,7 +126,7 @@ impl Style for Leased {
     }
 }
 
-/// Batches of 32 keys, with one reading of the time-stamp counter for each.
+/// Batches of 32 keys, with one reading of the time-stamp counter per batch.
 #[derive(Debug)]
 pub struct Batch32;
 
@@ -164,10 +166,10 @@ fn is_allowed(decision: &Decision) -> bool {
 
 /// How keys are hashed.
 pub trait Hashing: 'static {
-    /// What the variant's name ends in.
+    /// The suffix of the variant's name.
     const SUFFIX: &'static str;
 
-    /// The hasher of a limiter; the engine's own choice where there is none.
+    /// The hasher of a limiter; `None` for the engine's default.
     fn hasher() -> Option<KeyHasher>;
 }
 
@@ -183,7 +185,7 @@ impl Hashing for Rapid {
     }
 }
 
-/// SipHash-1-3-128 under a secret of the operating system's randomness.
+/// SipHash-1-3-128 under a secret from the operating system's randomness.
 #[derive(Debug)]
 pub struct Sip;
 
@@ -249,7 +251,7 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Audited for Ours<S, K, H> {
     }
 
     fn debt(&self, key: &K) -> Duration {
-        // What lies in leases is charged and not admitted.
+        // Leased units are charged but not admitted.
         let leased = self.limiter.quota().debt_of(self.limiter.leased(key));
         self.limiter.peek(key).reset_after().saturating_sub(leased)
     }

@@ -1,11 +1,12 @@
-//! Limiters of ours for one thing.
+//! Limiters of ours for a single key.
 
 use core::fmt::Debug;
 use core::hint::black_box;
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use tidegate_engine::{Concurrency, Queue, Quota, ShardedCounter, SlidingLog, SubWindowCounter};
+use tidegate_engine::counter::{ShardedCounter, SlidingLog, SubWindowCounter};
+use tidegate_engine::{Concurrency, Queue, Quota};
 
 use super::{Contender, without_keys};
 use crate::algorithms::{SUB_WINDOWS, WINDOW, charges, log_of};
@@ -17,19 +18,19 @@ pub trait Single: Debug + Sync + Sized + 'static {
     /// The name in reports.
     const NAME: &'static str;
 
-    /// Made from a plan; the error is its text.
+    /// Builds it from a plan; the error is text.
     ///
     /// # Errors
     /// When the limiter refuses the plan.
     fn of(plan: &Plan) -> Result<Self, String>;
 
-    /// Asks for one unit.
+    /// Takes one unit if it fits.
     fn check(&self) -> bool;
 
-    /// Asks for several and keeps them.
+    /// Takes several units and keeps them.
     fn admit(&self, units: NonZeroU32) -> bool;
 
-    /// Why it takes no part in a workload that has one key, if it does not.
+    /// Why it is excluded from a workload with one key, if it is.
     #[must_use]
     fn absence(_: Workload) -> Option<&'static str> {
         None
@@ -45,7 +46,7 @@ fn text(error: impl core::error::Error) -> String {
 }
 
 /// GCRA on one word.
-impl Single for tidegate_engine::Single {
+impl Single for tidegate_engine::DirectLimiter {
     const NAME: &'static str = "single";
 
     fn of(plan: &Plan) -> Result<Self, String> {
@@ -66,7 +67,7 @@ impl Single for SubWindowCounter {
     const NAME: &'static str = "sub-windows";
 
     fn of(plan: &Plan) -> Result<Self, String> {
-        let clock = tidegate_engine::TscClock::new();
+        let clock = tidegate_engine::clock::TscClock::new();
         let limit = plan.burst.get().into();
         Self::with_sub_windows(limit, WINDOW, SUB_WINDOWS.into(), clock).map_err(text)
     }
@@ -116,7 +117,8 @@ impl Single for SlidingLog {
     }
 }
 
-/// A check gives its permit back at once, and is asked what a semaphore can tell: whether there was one.
+/// A check returns its permit at once, and reports only what a semaphore can: whether there was
+/// one.
 impl Single for Concurrency {
     const NAME: &'static str = "concurrency";
 
@@ -134,7 +136,7 @@ impl Single for Concurrency {
     }
 }
 
-/// Asked for a turn at once, as nobody has to wait.
+/// Takes a turn that starts at once: no call has to wait.
 impl Single for Queue {
     const NAME: &'static str = "queue";
 
@@ -145,20 +147,20 @@ impl Single for Queue {
     #[inline]
     fn check(&self) -> bool {
         let turn = self.enqueue(1, Duration::ZERO);
-        black_box(turn).map(tidegate_engine::Turn::keep).is_ok()
+        black_box(turn).map(tidegate_engine::wait::Turn::keep).is_ok()
     }
 
     fn admit(&self, units: NonZeroU32) -> bool {
         let turn = self.enqueue(units.get().into(), Duration::ZERO);
-        turn.map(tidegate_engine::Turn::keep).is_ok()
+        turn.map(tidegate_engine::wait::Turn::keep).is_ok()
     }
 
     fn absence(workload: Workload) -> Option<&'static str> {
-        (workload == Workload::HotDenied).then_some("who does not fit waits")
+        (workload == Workload::HotDenied).then_some("a call that does not fit waits")
     }
 }
 
-/// A limiter of ours for one thing, beside what has as little.
+/// A limiter of ours for a single key, compared with peers of that kind.
 #[derive(Debug)]
 pub struct Alone<S>(S);
 

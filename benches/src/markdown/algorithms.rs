@@ -22,8 +22,11 @@ pub(super) fn section(lines: &[Line]) -> Result<String, Failure> {
         return Err(Failure::SetUp("there are no algorithms to show".to_owned()));
     }
     let names: Vec<_> = workloads().map(Workload::name).collect();
-    let head =
-        format!("| | {} | beside |\n|---|{}---|", names.join(" | "), "---|".repeat(names.len()));
+    let head = format!(
+        "| | {} | compared with |\n|---|{}---|",
+        names.join(" | "),
+        "---|".repeat(names.len())
+    );
     paragraph(&mut text, &format!("{head}\n{}", rows.join("\n")));
     for notes in [absences(lines), losses(lines)] {
         if !notes.is_empty() {
@@ -37,8 +40,8 @@ fn workloads() -> impl Iterator<Item = Workload> {
     Workload::ALL.into_iter().filter(|workload| workload.is_repeated())
 }
 
-/// The row of one of ours: millions a second and the multiple of the best peer, by rising numbers of
-/// threads.
+/// The row of one of ours: millions a second and the multiple of the best peer, by rising numbers
+/// of threads.
 fn row(lines: &[Line], ours: &Label) -> Option<String> {
     let variant = ours.variant.as_deref()?;
     let cell = |workload| {

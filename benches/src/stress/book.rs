@@ -1,41 +1,44 @@
-//! What each key owes while time stands still, told to the nanosecond.
+//! The debt of each key while time is stopped, exact to the nanosecond.
 //!
-//! A key's debt rises by what it is admitted, and falls only where the key is evicted. An eviction forgets more than
-//! nothing and at most a burst, so the debts that keys have forgotten tell how many evictions there can have been. One
-//! thing is left, as documented of the table: while a thread stands between two of its instructions and its slot changes
-//! hands as often as there are generations in a word, all at one reading, its charge can land on another key. Such
-//! charges are counted, and a run with more than a few of them fails.
+//! A key's debt rises by what it is admitted, and falls only when the key is evicted. An eviction
+//! loses more than nothing and at most a burst, so the debt lost by keys bounds the number of
+//! evictions. One exception, as documented of the table: while a thread is stalled between two of
+//! its instructions and its slot is reused as often as there are generations in a word, all at one
+//! reading, its charge can land on another key. Such charges are counted, and a run with more than
+//! a few of them fails.
 
 use core::time::Duration;
 use std::collections::HashSet;
 use std::sync::Mutex;
 
-use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota, Timestamp};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
 use super::phases::{INTERVAL_NANOS, TAU_NANOS, lock};
-use super::{Violation, handovers, tats};
+use super::{Outcome, Violation, handovers, tats};
 
-/// A charge can stray to another key at most once in so many evictions, the generations that a word tells apart.
+/// Evictions per charge that can land on another key: the number of generations in a word.
 const GENERATIONS: u64 = 16;
-/// More often than once in so many evictions fails a run: it takes a thread that stands still at the one instruction.
+/// A run with more than one such charge per this many evictions fails: each requires a thread
+/// stalled at one instruction.
 const EVICTIONS_A_STRAY: u64 = 100_000;
-/// Phases between two looks at the whole table.
+/// Phases between two scans of the whole table.
 const PHASES_A_SWEEP: u64 = 1_024;
 
-/// What one thread asked for and was given, of one key in one phase.
+/// The requested and admitted cost of one key by one thread in one phase.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) asked: u64,
     pub(super) admitted: u64,
 }
 
-/// What each key owes, and so has to owe after the next phase.
+/// The debt of each key, from which that after the next phase follows.
 pub(super) struct Book<'a, C> {
     limiter: &'a Limiter<Quota, C>,
     clock: &'a ManualClock,
     keys: &'a [KeyHash],
     evicts: bool,
-    /// Before all checks.
+    /// A time before all checks.
     origin: Timestamp,
     /// Theoretical arrival times in nanoseconds, 0 for keys without a slot.
     pub(super) tats: Vec<u64>,
@@ -68,7 +71,18 @@ impl<'a, C: Clock> Book<'a, C> {
         }
     }
 
-    /// Audits a phase and moves time.
+    pub(super) fn outcome(&self) -> Outcome {
+        Outcome {
+            checks: self.checks,
+            admitted: self.admitted,
+            evicted: self.evicted,
+            handovers: self.handovers,
+            strays: self.strays,
+            ..Outcome::default()
+        }
+    }
+
+    /// Audits a phase and advances time.
     pub(super) fn close(
         &mut self,
         phase: u64,
@@ -103,8 +117,8 @@ impl<'a, C: Clock> Book<'a, C> {
         Ok(())
     }
 
-    /// Holds what each key was admitted in a phase, and owes after it, against what it owed before and the number of
-    /// evictions.
+    /// Checks what each key was admitted in a phase, and owes after it, against what it owed before
+    /// and the number of evictions.
     fn audit(
         &mut self,
         phase: u64,
@@ -130,7 +144,8 @@ impl<'a, C: Clock> Book<'a, C> {
                 let [expected, found] = [owed, after].map(Duration::from_nanos);
                 return Err(Violation::Debt { key, expected, found });
             }
-            // An eviction forgets a burst at most; each of a key but the first, what was charged in between.
+            // An eviction loses at most a burst; each one of a key after the first, what was
+            // charged in between.
             least += forgotten.div_ceil(TAU_NANOS);
             most += forgotten.div_ceil(INTERVAL_NANOS);
             self.checks += asked;
@@ -143,12 +158,12 @@ impl<'a, C: Clock> Book<'a, C> {
         Ok(())
     }
 
-    /// What a key with this theoretical arrival time owes now.
+    /// The current debt of a key with this theoretical arrival time.
     fn debt(&self, tat: u64) -> u64 {
         tat.saturating_sub(self.clock.now().as_nanos())
     }
 
-    /// Looks through the whole table for keys that have two live words, or were never charged.
+    /// Scans the whole table for keys that have two live words, or were never charged.
     pub(super) fn sweep(&self) -> Result<(), Violation> {
         let mut seen = HashSet::new();
         for (hash, found) in self.limiter.live() {

@@ -1,4 +1,4 @@
-//! Keys that want the same slots.
+//! Keys that compete for the same slots.
 
 use std::collections::HashSet;
 
@@ -10,10 +10,10 @@ use super::Violation;
 
 /// Low bits of a key's hash that do not choose its home in the smallest table.
 const TAG_BITS: u32 = 47;
-/// Slots of the lines that a key may live in.
+/// Slots of the buckets that a key may live in.
 pub const PLACES: usize = 48;
 
-/// `count` keys with one home; each has further places of its own.
+/// `count` keys with the same home bucket but different further ones.
 #[must_use]
 pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
     tags(seed).map(KeyHash::from_bits).take(count).collect()
@@ -22,13 +22,13 @@ pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
 /// `count` keys, more than [`PLACES`], that may live in the same slots of a table of the smallest
 /// size, and nowhere else.
 ///
-/// How tags choose their lines is the engine's business. What is assumed of it here is tried out, so
-/// a change there makes this fail and does not make a run easier than it looks.
+/// The engine defines how tags choose their buckets. The assumptions made here are verified, so a
+/// change there makes this fail instead of silently weakening a run.
 ///
 /// # Errors
-/// When the keys do not want the same slots.
+/// When the keys do not compete for the same slots.
 pub fn rivals(count: usize, seed: u64) -> Result<Vec<KeyHash>, Violation> {
-    /// The multiplier that spreads the further lines of tags, and the number of distances.
+    /// The multiplier that spreads the further buckets of tags, and the number of distances.
     const STRIDE: u64 = 0xb504_f333_f9de_6485;
     const DISTANCES: u64 = 340;
     let nearest = |tag: &u64| tag.wrapping_mul(STRIDE) < u64::MAX / DISTANCES;
@@ -45,7 +45,7 @@ pub fn rivals(count: usize, seed: u64) -> Result<Vec<KeyHash>, Violation> {
     Ok(keys)
 }
 
-/// Different tags, none of them 0.
+/// Distinct tags, none of them 0.
 fn tags(seed: u64) -> impl Iterator<Item = u64> {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut drawn = HashSet::new();

@@ -1,4 +1,4 @@
-//! Every interval of a key's admissions against the bound.
+//! Checks every interval of a key's admissions against the bound.
 
 /// One admitted unit: it happened at some moment from `before` to `after`, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,10 +11,10 @@ pub struct Admission {
 
 /// The admissions of one key, a batch at a time.
 ///
-/// For an interval `[s, t]` only admissions count that began at `s` or later and ended by `t`: the
-/// others may have happened outside. With an emission interval T the bound says
-/// `count * T + s - t <= burst * T`, for all `s` and `t`; the ledger keeps the largest left side.
-/// O(log n) an admission in a batch of n.
+/// In an interval `[s, t]` only admissions count that began at `s` or later and ended by `t`:
+/// others may have happened outside. With an emission interval T the bound is `count * T + s - t <=
+/// burst * T`, for all `s` and `t`; the ledger keeps the maximum of the left side. O(log n) per
+/// admission in a batch of n.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     interval: i64,
@@ -37,7 +37,7 @@ impl Ledger {
         self.worst
     }
 
-    /// How many admissions were entered.
+    /// The number of admissions entered.
     #[must_use]
     pub fn admitted(&self) -> u64 {
         self.admitted
@@ -55,7 +55,7 @@ impl Ledger {
         let mut begun = 0;
         batch.sort_unstable_by_key(|admission| admission.after);
         for Admission { before, after } in &*batch {
-            // It lies in the intervals that begin at any start up to its own.
+            // It is in the intervals that begin at any start up to its own.
             let up_to = starts.partition_point(|start| start <= before);
             for (index, start) in starts.iter().enumerate().take(up_to).skip(begun) {
                 sums.set(index, start.cast_signed());
@@ -70,23 +70,23 @@ impl Ledger {
     }
 }
 
-/// Numbers of which the first ones are raised together and the largest is wanted: a tree of maxima.
+/// A tree of maxima over numbers, with addition to a prefix.
 struct Sums {
     leaves: usize,
-    /// The largest number below a node, without what was added above it.
+    /// The maximum below a node, without what was added above it.
     largest: Vec<i64>,
     /// What was added to all numbers below a node.
     added: Vec<i64>,
 }
 
 impl Sums {
-    /// Numbers that are smaller than any that is set.
+    /// Numbers smaller than any that can be set.
     fn new(count: usize) -> Self {
         let leaves = count.next_power_of_two();
         Self { leaves, largest: vec![i64::MIN / 2; 2 * leaves], added: vec![0; 2 * leaves] }
     }
 
-    /// Sets a number that nothing was added to yet.
+    /// Sets a number to which nothing was added yet.
     fn set(&mut self, index: usize, number: i64) {
         let leaf = self.leaves + index;
         self.largest[leaf] = number;
@@ -95,7 +95,7 @@ impl Sums {
 
     /// Adds to the first `count` numbers.
     fn add(&mut self, count: usize, amount: i64) {
-        // The canonical nodes of the range, from its right end upwards: all left children on the way.
+        // The canonical nodes of the range, from its right end up: all left children on the way.
         if count == self.leaves {
             self.raise(1, amount);
             return;

@@ -1,12 +1,12 @@
-//! Real threads against a ledger: more of them than cores, on keys that all want the same few
-//! slots.
+//! Real threads against a ledger: more of them than cores, on keys that all compete for the same
+//! few slots.
 //!
-//! [`phases`] holds time still while threads check, so what each key was admitted is known to a
-//! unit; [`timed`] lets it run and holds every interval against the bound. There are twice as many keys
-//! as slots ([`keys::rivals`]). A few of them are checked at once; when their debt has drained, others
-//! follow, most of which have no slot. So slots change hands for as long as a run lasts and no key is
-//! evicted; how often they do is counted, and a run in which they seldom do fails. Windows of checks have a
-//! number and no length of time, so it does not matter how fast a build or a machine is. With leases keys
+//! [`phases`] stops time while threads check, so what each key is admitted is known to a unit;
+//! [`timed`] lets time run and checks every interval against the bound. There are twice as many
+//! keys as slots ([`keys::rivals`]). A few of them are checked concurrently; when their debt has
+//! drained, others follow, most of which have no slot. So slots are reused throughout a run without
+//! evictions; reuses are counted, and a run with too few of them fails. Windows are measured in
+//! checks rather than time, so the speed of a build or machine does not matter. With leases keys
 //! keep their slots: few are hot for long.
 
 mod book;
@@ -21,47 +21,48 @@ use core::time::Duration;
 
 use rand::RngExt as _;
 use rand::rngs::Xoshiro256PlusPlus;
-use tidegate_engine::{Clock, KeyHash, Limiter, Quota, Timestamp};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Clock, KeyHash, Limiter, Quota};
 
-/// What to run.
+/// The parameters of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// Checks in all, about.
+    /// Approximate number of checks.
     pub checks: u64,
-    /// Threads that check at once, at least 1.
+    /// Checking threads, at least 1.
     pub threads: usize,
-    /// What keys, order and pauses follow from; not the order in which threads run, and so not who has a
-    /// slot and who is checked next.
+    /// Seed of keys, order and pauses. It does not determine the order in which threads run, hence
+    /// neither which keys have a slot nor which are checked next.
     pub seed: u64,
 }
 
-/// What happened in a part that kept its promise.
+/// The result of a part without violations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
     /// Checks made.
     pub checks: u64,
     /// Checks that were allowed.
     pub admitted: u64,
-    /// Live keys that were forgotten.
+    /// Live keys that were evicted.
     pub evicted: u64,
-    /// Slots that went from one key to another, as far as the first one was without a slot afterwards; not
-    /// counted with leases.
+    /// Slots reused by another key, counted if the previous key has no slot afterwards; not counted
+    /// with leases.
     pub handovers: u64,
-    /// Units that a key was denied or owes and did not take, in phases in which keys were evicted.
+    /// Units that a key was denied or owes without having taken them, in phases with evictions.
     pub strays: u64,
-    /// By how much the clock was late at most.
+    /// The maximum staleness of the clock.
     pub staleness: Duration,
-    /// Units of a key that were found leased by threads about to give theirs back, all times together.
+    /// Sum of the units of a key that threads found leased before returning theirs.
     pub leased: u64,
 }
 
 impl Outcome {
-    /// Of so many checks one finds its key without the slot that it had, at the least.
+    /// At least one check in this many finds that its key has lost its slot.
     const CHECKS_A_HANDOVER: u64 = 100;
-    /// Checks after which all slots have been used.
+    /// Number of checks after which all slots have been used.
     const WARM_UP: u64 = 20_000;
 
-    /// The outcome, if slots changed hands all the time.
+    /// The outcome, if slots were reused often enough.
     fn with_handovers(self) -> Result<Self, Violation> {
         let least = self.checks.saturating_sub(Self::WARM_UP) / Self::CHECKS_A_HANDOVER;
         match self.handovers {
@@ -71,70 +72,70 @@ impl Outcome {
     }
 }
 
-/// A promise that was not kept, or a part that could not be run.
+/// A violated guarantee, or a part that could not be run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Violation {
-    /// A key was admitted another cost than it had room for.
+    /// A key was not admitted exactly the cost it had room for.
     Admitted {
         /// The number of the phase.
         phase: u64,
-        /// The number of the key.
+        /// The index of the key.
         key: usize,
-        /// What it should have been admitted.
+        /// The expected cost.
         expected: u64,
-        /// What it was admitted.
+        /// The admitted cost.
         admitted: u64,
     },
-    /// The debt that keys forgot does not fit the number of evictions.
+    /// The debt lost by evictions does not match their number.
     Forgotten {
         /// The number of the phase.
         phase: u64,
-        /// The evictions that it takes to forget as much.
+        /// The minimum number of evictions that can lose as much debt.
         least: u64,
-        /// The evictions that can have forgotten so little.
+        /// The maximum number of evictions that can lose as little debt.
         most: u64,
         /// Evictions in the phase.
         evicted: u64,
     },
-    /// Charges landed on other keys, more of them than equal words can explain.
+    /// More charges landed on other keys than equal words can explain.
     Strayed {
-        /// Units that a key was denied or owes and did not take.
+        /// Units that a key was denied or owes without having taken them.
         charges: u64,
-        /// How many there may be.
+        /// The allowed number.
         most: u64,
     },
-    /// Slots stay with their keys, so that little was tried out.
+    /// Slots were seldom reused, so the coverage is too low.
     Settled {
-        /// How often a slot changed hands.
+        /// The number of reuses.
         handovers: u64,
-        /// How often it should have.
+        /// The required number.
         least: u64,
     },
-    /// A key owes another debt than it was charged.
+    /// The debt of a key differs from its charges.
     Debt {
-        /// The number of the key.
+        /// The index of the key.
         key: usize,
-        /// What it should owe.
+        /// The expected debt.
         expected: Duration,
-        /// What it owes.
+        /// The debt found.
         found: Duration,
     },
     /// A key has two live words.
     TwoWords {
-        /// The number of the key.
+        /// The index of the key.
         key: usize,
     },
-    /// Keys were evicted that all have room.
+    /// Keys were evicted although all have room.
     Evicted(u64),
     /// An interval admitted more than burst + rate * (length + staleness).
     Interval {
-        /// The number of the key.
+        /// The index of the key.
         key: usize,
-        /// How much too short the interval is for what it admitted.
+        /// By how much the interval is too short for what it admitted.
         missing: Duration,
     },
-    /// It could not be run.
+    /// The part could not be run.
     SetUp(String),
 }
 
@@ -168,8 +169,8 @@ impl fmt::Display for Violation {
 
 impl std::error::Error for Violation {}
 
-/// The theoretical arrival time of each key in nanoseconds, 0 for those without a slot: to a look at a time before
-/// all checks, no debt has drained.
+/// The theoretical arrival time of each key in nanoseconds, 0 for keys without a slot: read at a
+/// time before all checks, no debt has drained.
 fn tats<C: Clock>(limiter: &Limiter<Quota, C>, keys: &[KeyHash], origin: Timestamp) -> Vec<u64> {
     let debts = keys.iter().map(|key| limiter.check_at(*key, 0, origin).reset_after());
     debts
@@ -177,13 +178,12 @@ fn tats<C: Clock>(limiter: &Limiter<Quota, C>, keys: &[KeyHash], origin: Timesta
         .collect()
 }
 
-/// How many keys had a slot and have none.
+/// The number of keys that have lost their slot.
 fn handovers(before: &[u64], after: &[u64]) -> u64 {
     before.iter().zip(after).filter(|(before, after)| **before > 0 && **after == 0).count() as u64
 }
 
-/// Lets threads meet at other places each time: often not at all, sometimes for a moment, now and
-/// then the processor is given away.
+/// Varies where threads interleave: often no pause, sometimes a short spin, now and then a yield.
 fn jitter(rng: &mut Xoshiro256PlusPlus) {
     match rng.random_range(0..4_096_u32) {
         0 => std::thread::yield_now(),

@@ -1,6 +1,6 @@
-//! Time stands still while all threads check, and moves when all have stopped. So each key must be
-//! admitted exactly what it has room for: not a unit more, and not one less. Where keys are evicted, a key may
-//! be admitted more, by what it forgot, and there are as many of those as evictions.
+//! Time is stopped while threads check, and advances when all have finished. So each key must be
+//! admitted exactly what it has room for, to the unit. With evictions a key may be admitted more,
+//! by the debt it lost, as bounded by the number of evictions.
 
 use core::cell::Cell;
 use core::time::Duration;
@@ -10,7 +10,8 @@ use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota, Timestamp};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
 use super::book::{Book, Tally};
 use super::{Outcome, Settings, Violation, jitter, turn};
@@ -18,15 +19,15 @@ use super::{Outcome, Settings, Violation, jitter, turn};
 pub(super) const INTERVAL_NANOS: u64 = 999;
 const BURST: u64 = 5;
 pub(super) const TAU_NANOS: u64 = BURST * INTERVAL_NANOS;
-/// Checks of all threads in a phase, about.
+/// Approximate number of checks of all threads in a phase.
 const CHECKS_A_PHASE: u64 = 256;
 
-/// Runs phases on `keys`, of which `at_once` are checked in a phase. Others are next when time has moved by
-/// as much as a whole burst, so that no key is live that is not among them, and slots are taken from keys whose debt
-/// has drained; no key may ever be evicted. If `evicts` is set, they are others in each phase.
+/// Runs phases on `keys`, of which `at_once` are checked in a phase. They change when time has
+/// advanced by a whole burst, so that only they are live, and slots are reused after their keys'
+/// debt has drained; no key may ever be evicted. If `evicts` is set, they change in each phase.
 ///
 /// # Errors
-/// When a promise is not kept, or slots seldom change hands.
+/// When a guarantee is violated, or slots are seldom reused.
 pub fn run(
     settings: &Settings,
     keys: &[KeyHash],
@@ -34,7 +35,7 @@ pub fn run(
     evicts: bool,
 ) -> Result<Outcome, Violation> {
     let half = Settings { checks: settings.checks / 2, ..*settings };
-    // A limiter looks for a key's slot in one way or another, as its clock says.
+    // The clock determines how a limiter probes for a key's slot.
     let one = run_half::<true>(&half, keys, at_once, evicts)?;
     let other = run_half::<false>(&half, keys, at_once, evicts)?;
     let outcome = Outcome {
@@ -81,7 +82,7 @@ fn run_half<const STALLS: bool>(
                 let mut next = plan.fork();
                 for phase in 0..phases {
                     let pass = STEPS[plan.random_range(0..STEPS.len())];
-                    // Every other phase all threads ask for the same keys in the same order.
+                    // Every other phase all threads check the same keys in the same order.
                     let mut order = if phase % 2 == 0 { plan.clone() } else { rng.fork() };
                     {
                         let turn = turn.read().unwrap_or_else(PoisonError::into_inner);
@@ -111,18 +112,11 @@ fn run_half<const STALLS: bool>(
     verdict.into_inner().unwrap_or_else(PoisonError::into_inner)?;
     let book = book.into_inner().unwrap_or_else(PoisonError::into_inner);
     book.sweep()?;
-    Ok(Outcome {
-        checks: book.checks,
-        admitted: book.admitted,
-        evicted: book.evicted,
-        handovers: book.handovers,
-        strays: book.strays,
-        ..Outcome::default()
-    })
+    Ok(book.outcome())
 }
 
-/// Stands still but for `time`. Threads that read it are delayed now and then, also those that have
-/// claimed a slot and not settled in it yet: a claim ends with a reading.
+/// Stopped except for `time`. Threads that read it are delayed now and then, including those that
+/// have claimed a slot but not committed it yet: a claim ends with a reading.
 #[derive(Clone, Debug, Default)]
 struct Hesitant<const STALLS: bool> {
     time: ManualClock,
@@ -137,7 +131,7 @@ impl<const STALLS: bool> Clock for Hesitant<STALLS> {
         }
         let readings = READINGS.get().wrapping_add(1);
         READINGS.set(readings);
-        // Primes, so that all kinds of readings are hit.
+        // Primes, so that all kinds of readings are delayed.
         if readings.is_multiple_of(509) {
             thread::yield_now();
         } else if readings.is_multiple_of(23) {
@@ -149,7 +143,7 @@ impl<const STALLS: bool> Clock for Hesitant<STALLS> {
     }
 }
 
-/// By how much time moves after a phase: so that keys have some, all or more of their burst back.
+/// By how much time advances after a phase: keys regain some, all or more of their burst.
 const STEPS: [u64; 7] =
     [0, 1, INTERVAL_NANOS / 2, INTERVAL_NANOS, 2 * INTERVAL_NANOS, TAU_NANOS, 2 * TAU_NANOS];
 

@@ -46,7 +46,7 @@ fn at(before: u64, after: u64) -> Admission {
     Admission { before, after }
 }
 
-/// All intervals, one by one.
+/// Brute force over all intervals.
 fn worst_of(interval: i64, admissions: &[Admission]) -> i64 {
     let ends = admissions.iter().map(|admission| admission.after);
     let inside = |s, t| admissions.iter().filter(move |a| a.before >= s && a.after <= t).count();

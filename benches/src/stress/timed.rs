@@ -1,4 +1,4 @@
-//! Time runs, and every interval of every key is held against the bound.
+//! Time runs, and every interval of every key is checked against the bound.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -7,60 +7,61 @@ use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate_engine::{Clock, KeyHash, Limiter, Quota, RecentClock, Timestamp, TscClock};
+use tidegate_engine::clock::{Timestamp, TscClock};
+use tidegate_engine::{Clock, KeyHash, Limiter, Quota, RecentClock};
 
 use super::ledger::{Admission, Ledger};
 use super::{Outcome, Settings, Violation, handovers, jitter, tats, turn};
 
-/// What is enforced, and how keys are asked for.
+/// The enforced quota, and how keys are chosen.
 #[derive(Clone, Copy, Debug)]
 struct Load {
-    /// The emission interval in nanoseconds, the least one where it is paced.
+    /// The emission interval in nanoseconds; the minimum if it is paced.
     interval: u64,
     burst: u64,
-    /// The largest lease in units, 0 for none.
+    /// The maximum lease in units, 0 for none.
     lease: u64,
-    /// Keys that are checked at once.
+    /// Keys that are checked concurrently.
     keys_at_once: usize,
     windows: Windows,
 }
 
-/// When others are checked.
+/// When the keys change.
 #[derive(Clone, Copy, Debug)]
 enum Windows {
-    /// After so many checks of all threads together, which all check the same keys. These have drained
-    /// before others follow, so that no key is live that is not checked.
+    /// After this number of checks of all threads together, which all check the same keys. These
+    /// have drained before others follow, so that only checked keys are live.
     Shared(u64),
-    /// After so many checks of a thread, which has keys of its own.
+    /// After this number of checks of one thread, which has its own keys.
     Own(u64),
 }
 
-/// A key has a burst and half of one in a window, in which it is checked twice as often as it has a burst: the interval is
-/// [`paced`].
+/// In a window a key can be admitted one and a half bursts, and gets checks for two: the interval
+/// is [`paced`].
 const BRISK: Load =
     Load { interval: 1_000, burst: 4, lease: 0, keys_at_once: 32, windows: Windows::Shared(256) };
-/// Checks of all keys of a window in which one unit comes back to each.
+/// Checks of all keys of a window in which one unit of each refills.
 const CHECKS_AN_INTERVAL: u64 = 128;
-/// Checks that are timed at once, and how often.
+/// Checks per trial, and number of trials.
 const CHECKS_A_TRIAL: u64 = 1_024;
 const TRIALS: usize = 8;
-/// Few keys for as long as it takes to lease them, and a rest in which leases drain; the burst is for one
-/// stripe of leases, of which there is one for each processor.
+/// Few keys for as long as it takes to lease them, then a pause in which leases drain; the burst is
+/// per stripe of leases, of which there is one for each processor.
 const HOT: Load =
     Load { interval: 20_000, burst: 512, lease: 32, keys_at_once: 4, windows: Windows::Own(4_096) };
-/// The most stripes of leases.
+/// Maximum number of stripes of leases.
 const MAX_STRIPES: usize = 64;
-/// Checks of a thread, on the average, after which it gives its leases back.
+/// Average number of checks after which a thread returns its leases.
 const CHECKS_A_RETURN: u32 = 700;
-/// Checks of one thread between two audits, where windows do not say.
+/// Checks of one thread between two audits, unless windows determine it.
 const CHECKS_A_ROUND: u64 = 20_000;
-/// How often the recent clock is kept up.
+/// The upkeep interval of the recent clock.
 const UPKEEP_INTERVAL: Duration = Duration::from_micros(200);
 
-/// Runs with a counter read in each check.
+/// Runs with a clock that is read in each check.
 ///
 /// # Errors
-/// When a promise is not kept, or slots seldom change hands.
+/// When a guarantee is violated, or slots are seldom reused.
 pub fn run_precise(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Violation> {
     let load = paced(BRISK, settings, keys)?;
     run(settings, keys, load, TscClock::new(), |_| Duration::ZERO)?.with_handovers()
@@ -69,7 +70,7 @@ pub fn run_precise(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Vio
 /// Runs with a recent clock, whose staleness counts as part of each interval.
 ///
 /// # Errors
-/// When a promise is not kept, slots seldom change hands, or the upkeep thread is not to be had.
+/// When a guarantee is violated, slots are seldom reused, or the upkeep thread cannot be started.
 pub fn run_recent(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Violation> {
     let clock = RecentClock::start(UPKEEP_INTERVAL)
         .map_err(|error| Violation::SetUp(format!("upkeep thread: {error}")))?;
@@ -77,11 +78,11 @@ pub fn run_recent(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Viol
     run(settings, keys, load, clock, RecentClock::staleness)?.with_handovers()
 }
 
-/// Runs with a counter read in each check, and with threads that lease units of the keys, steal them from
-/// each other, push each other's leases out and give theirs back.
+/// Runs with a clock that is read in each check, and with threads that lease units of the keys,
+/// steal them from each other, evict each other's leases and return their own.
 ///
 /// # Errors
-/// When a promise is not kept, or nothing was leased.
+/// When a guarantee is violated, or nothing was leased.
 pub fn run_leased(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Violation> {
     let stripes = thread::available_parallelism().map_or(1, usize::from).next_power_of_two();
     let load = Load { burst: HOT.burst * stripes.min(MAX_STRIPES) as u64, ..HOT };
@@ -92,10 +93,11 @@ pub fn run_leased(settings: &Settings, keys: &[KeyHash]) -> Result<Outcome, Viol
     Ok(outcome)
 }
 
-/// The load with an interval in proportion to how fast this build checks on this machine, so that keys run out
-/// and recover in each. The fastest of several trials counts, because other programs only make them slower.
+/// The load with an interval proportional to the speed of this build on this machine, so that keys
+/// run out and recover in each window. The fastest of several trials counts, because other load
+/// only slows them down.
 ///
-/// What is promised holds at any interval; this one decides what is tried out.
+/// The guarantees hold at any interval; this one determines the coverage.
 fn paced(load: Load, settings: &Settings, keys: &[KeyHash]) -> Result<Load, Violation> {
     let (limiter, truth) = (limiter(load, TscClock::new())?, TscClock::new());
     let turn: Vec<_> = (0..load.keys_at_once).collect();
@@ -134,7 +136,7 @@ fn run<C: Clock + Sync>(
         Windows::Own(_) => CHECKS_A_ROUND,
     };
     let rounds = (settings.checks / (checks_a_round * threads)).max(1);
-    // The time that counts is that of a counter, whatever clock the limiter has.
+    // Time is measured by the counter, whatever clock the limiter has.
     let truth = TscClock::new();
 
     let logs: Vec<_> =
@@ -159,7 +161,7 @@ fn run<C: Clock + Sync>(
                         leased.fetch_add(found, Ordering::Relaxed);
                     }
                     barrier.wait();
-                    // Threads share the ledgers out among them.
+                    // The ledgers are divided among the threads.
                     for key in (number..keys.len()).step_by(logs.len()) {
                         let mut batch: Vec<_> = logs
                             .iter()
@@ -180,27 +182,37 @@ fn run<C: Clock + Sync>(
     let checks = rounds * checks_a_round * threads;
     let handovers = rests.into_inner().unwrap_or_else(PoisonError::into_inner).handovers;
     let leased = leased.into_inner();
-    let mut admitted = 0;
-    for (key, ledger) in ledgers.into_iter().enumerate() {
-        let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
-        admitted += ledger.admitted();
-        let most = (load.burst * load.interval + staleness.as_nanos() as u64).cast_signed();
-        if ledger.worst() > most {
-            let missing = Duration::from_nanos((ledger.worst() - most).cast_unsigned());
-            return Err(Violation::Interval { key, missing });
-        }
-    }
+    let admitted = admitted_within(ledgers, load, staleness)?;
     match limiter.evicted() {
         0 => Ok(Outcome { checks, admitted, handovers, staleness, leased, ..Outcome::default() }),
         evicted => Err(Violation::Evicted(evicted)),
     }
 }
 
-/// What is between windows that threads share.
+/// What all keys were admitted together, if none was admitted more than the bound in any interval.
+fn admitted_within(
+    ledgers: Vec<Mutex<Ledger>>,
+    load: Load,
+    staleness: Duration,
+) -> Result<u64, Violation> {
+    let most = (load.burst * load.interval + staleness.as_nanos() as u64).cast_signed();
+    let mut admitted = 0;
+    for (key, ledger) in ledgers.into_iter().enumerate() {
+        let ledger = ledger.into_inner().unwrap_or_else(PoisonError::into_inner);
+        admitted += ledger.admitted();
+        if ledger.worst() > most {
+            let missing = Duration::from_nanos((ledger.worst() - most).cast_unsigned());
+            return Err(Violation::Interval { key, missing });
+        }
+    }
+    Ok(admitted)
+}
+
+/// State shared by the threads between windows.
 struct Rests {
-    /// Before all checks.
+    /// A time before all checks.
     origin: Timestamp,
-    /// Of each key, after the last window.
+    /// The theoretical arrival time of each key after the last window.
     tats: Vec<u64>,
     handovers: u64,
     /// The keys of the next window.
@@ -215,7 +227,7 @@ impl Rests {
         Self { origin, tats, handovers: 0, turn, rng }
     }
 
-    /// Counts what has changed hands, and waits until all debt has drained.
+    /// Counts the slots that were reused, and waits until all debt has drained.
     fn rest<C: Clock>(&mut self, limiter: &Limiter<Quota, C>, keys: &[KeyHash], load: Load) {
         let tats = tats(limiter, keys, self.origin);
         self.handovers += handovers(&self.tats, &tats);
@@ -228,19 +240,19 @@ impl Rests {
     }
 }
 
-/// What a thread checks between two audits.
+/// The checks of a thread between two audits.
 struct Round<'r, C> {
     limiter: &'r Limiter<Quota, C>,
     keys: &'r [KeyHash],
     load: Load,
     truth: &'r TscClock,
-    /// The keys to check at first.
+    /// The first keys to check.
     turn: &'r [usize],
     checks: u64,
 }
 
 impl<C: Clock> Round<'_, C> {
-    /// Returns the units that were found leased.
+    /// Returns the number of units found leased.
     fn check_all(&self, rng: &mut Xoshiro256PlusPlus, log: &mut [Vec<Admission>]) -> u64 {
         let Self { limiter, keys, load, truth, .. } = self;
         let (mut turn, mut leased) = (self.turn.to_vec(), 0);

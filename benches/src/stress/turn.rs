@@ -1,12 +1,13 @@
-//! Which keys are checked next.
+//! Selection of the next keys to check.
 
 use rand::Rng;
 use rand::seq::SliceRandom as _;
 
-/// Draws `at_once` keys to be checked next, given the theoretical arrival time of each, 0 of those without a slot.
+/// Draws the next `at_once` keys to check, given the theoretical arrival time of each key, 0 for
+/// keys without a slot.
 ///
-/// Three in four have no slot, as far as there are so many, and have to take one from a key that is not drawn. So slots
-/// change hands at each draw, however fast checks are, and whatever time it was when they were made.
+/// Three in four have no slot, if there are enough such keys, and must reuse the slot of a key that
+/// is not drawn. So slots are reused at each draw, independent of the speed and time of checks.
 pub(super) fn draw(tats: &[u64], at_once: usize, rng: &mut impl Rng) -> Vec<usize> {
     let mut keys: Vec<_> = (0..tats.len()).collect();
     keys.shuffle(rng);

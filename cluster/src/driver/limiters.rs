@@ -1,4 +1,4 @@
-//! The engine's limiters, as the core sees them.
+//! The engine's limiters as the protocol's [`Host`].
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use tidegate_engine::{Clock, KeyHash, Limiter};
 
 use super::shared::Shared;
-use crate::core::{Delta, Host, Nanos};
 use crate::limits::{LimitId, Limits};
+use crate::protocol::{Delta, Host, Nanos, nanos};
 
 pub(super) struct Limiters {
     limits: Limits,
@@ -48,7 +48,7 @@ impl Host for Limiters {
             let delta = |(key, debt): (KeyHash, Duration)| Delta {
                 limit,
                 key: key.to_bits(),
-                debt: super::nanos(debt),
+                debt: nanos(debt),
             };
             limiter.live().map(delta).collect()
         };

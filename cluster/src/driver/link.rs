@@ -9,17 +9,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::tls::SERVER_NAME;
-use crate::core::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos};
+use crate::protocol::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos, nanos};
 
-/// Messages that wait to be written to one stream, at most. The protocol's windows keep far below.
+/// Messages queued for one stream, at most. The protocol's windows stay far below.
 const MAX_QUEUED: usize = 256;
 /// How long opening a link may take.
-const OPEN_WITHIN: Duration = Duration::from_secs(5);
-/// What begins the stream of each channel.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
+/// The first byte on the stream of each channel.
 const TAG_MAIN: u8 = 1;
 const TAG_STATE: u8 = 2;
 
-/// What links report to the driver.
+/// An event that a link reports to the driver.
 pub(super) enum Event {
     Dialled { link: LinkId, streams: Option<Streams> },
     Accepted { streams: Streams },
@@ -57,9 +57,8 @@ impl Link {
         let writer = tokio::spawn(write(main.0, queued));
         let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
         tokio::spawn(write(state.0, queued));
-        for stream in [main.1, state.1] {
-            tokio::spawn(read(link, connection.clone(), stream, events.clone()));
-        }
+        tokio::spawn(read_main(link, connection.clone(), main.1, events.clone()));
+        tokio::spawn(read_state(link, connection.clone(), state.1, events.clone()));
         tokio::spawn(read_datagrams(connection.clone(), events.clone()));
         Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
     }
@@ -70,17 +69,18 @@ impl Link {
             Channel::State => &self.state,
         };
         if queue.try_send(bytes).is_err() {
-            // The peer does not read, though the protocol bounds what it has to.
+            // The peer has stopped reading: the protocol bounds what may be in flight.
             self.connection.close(VarInt::from_u32(1), b"stuck");
         }
     }
 
     pub(super) fn send_datagram(&self, bytes: Bytes) {
-        // A datagram may get lost anywhere, also here.
+        // Datagrams are unreliable: a full buffer drops one.
         let _ = self.connection.send_datagram(bytes);
     }
 
-    /// Ends the main stream after what is queued; resolves when the peer has it all.
+    /// Finishes the main stream after the queued messages; resolves when the peer's QUIC has
+    /// acknowledged all of them.
     pub(super) fn finish(mut self) -> impl Future<Output = ()> {
         let writer = self.writer.take();
         let (closed, _) = mpsc::channel(1);
@@ -107,9 +107,9 @@ pub(super) async fn dial(
     addr: SocketAddr,
     events: mpsc::Sender<Event>,
 ) {
-    let opened = tokio::time::timeout(OPEN_WITHIN, open(&endpoint, addr)).await;
+    let opened = tokio::time::timeout(OPEN_TIMEOUT, open(&endpoint, addr)).await;
     let streams = opened.ok().flatten();
-    // The driver is gone: then so is the connection.
+    // Without a driver the connection is dropped.
     let _ = events.send(Event::Dialled { link, streams }).await;
 }
 
@@ -122,10 +122,10 @@ async fn open(endpoint: &Endpoint, addr: SocketAddr) -> Option<Streams> {
     Some(Streams { connection, main, state })
 }
 
-/// Completes a connection somebody else opened; `None` when they do not prove to know the secret,
-/// or do not open the streams in time.
+/// Completes an incoming connection; `None` when the dialler does not prove that it knows the
+/// secret, or does not open both streams in time.
 pub(super) async fn accept(incoming: quinn::Incoming) -> Option<Streams> {
-    tokio::time::timeout(OPEN_WITHIN, complete(incoming)).await.ok().flatten()
+    tokio::time::timeout(OPEN_TIMEOUT, complete(incoming)).await.ok().flatten()
 }
 
 async fn complete(incoming: quinn::Incoming) -> Option<Streams> {
@@ -155,23 +155,46 @@ async fn write(mut stream: SendStream, mut queued: mpsc::Receiver<Bytes>) {
     let _ = stream.stopped().await;
 }
 
-async fn read(
+/// Reads the main stream and then reports that the link is closed: after everything that arrived
+/// on it, a goodbye included.
+async fn read_main(
     link: LinkId,
     connection: Connection,
-    mut stream: RecvStream,
+    stream: RecvStream,
     events: mpsc::Sender<Event>,
 ) {
+    read(link, &connection, stream, &events).await;
+    let _ = events.send(Event::Closed { link }).await;
+}
+
+/// Reads the state stream. Its end ends the connection, which the main stream's reader reports.
+async fn read_state(
+    link: LinkId,
+    connection: Connection,
+    stream: RecvStream,
+    events: mpsc::Sender<Event>,
+) {
+    read(link, &connection, stream, &events).await;
+    connection.close(VarInt::from_u32(0), b"");
+}
+
+/// Reports each message until the stream ends or the driver has ended.
+async fn read(
+    link: LinkId,
+    connection: &Connection,
+    mut stream: RecvStream,
+    events: &mpsc::Sender<Event>,
+) {
     while let Some(bytes) = read_message(&mut stream).await {
-        let transit = u64::try_from(connection.rtt().as_nanos() / 2).unwrap_or(0);
+        let transit = nanos(connection.rtt() / 2);
         if events.send(Event::Message { link, transit, bytes }).await.is_err() {
             return;
         }
     }
-    let _ = events.send(Event::Closed { link }).await;
 }
 
-/// The next message; `None` when the stream ends or the length exceeds what a message may have,
-/// which is checked before memory is taken.
+/// The next message; `None` when the stream ends or the length exceeds [`MAX_MESSAGE_BYTES`],
+/// which is checked before memory is allocated.
 async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     stream.read_exact(&mut length).await.ok()?;
@@ -186,7 +209,7 @@ async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
 
 async fn read_datagrams(connection: Connection, events: mpsc::Sender<Event>) {
     while let Ok(bytes) = connection.read_datagram().await {
-        // A full inbox loses it, as the network might have.
+        // A full queue drops it, as the network might have.
         if let Err(mpsc::error::TrySendError::Closed(_)) =
             events.try_send(Event::Datagram { bytes })
         {

@@ -1,7 +1,7 @@
-//! Sockets, clocks and tasks: carries out what the core asks for.
+//! Sockets, clocks and tasks: performs the actions of the protocol.
 //!
-//! One task owns the core. Links have small tasks of their own that only move bytes between QUIC
-//! and bounded channels.
+//! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
+//! between QUIC and bounded channels.
 
 mod limiters;
 mod link;
@@ -22,26 +22,26 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::config::{Config, StartError};
-use crate::core::{Action, Core, LinkId, Nanos, NodeId, Options};
 use crate::limits::Limits;
+use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, nanos};
 use limiters::Limiters;
 use link::{Event, Link};
 pub(crate) use shared::Shared;
 
-/// Events of all links that wait for the core, at most; beyond that links are not read.
+/// Queued events of all links, at most; while the queue is full, links are not read.
 const MAX_EVENTS: usize = 256;
-/// Connections that are being set up for others, at most.
+/// Incoming connections whose handshake is under way, at most.
 const MAX_HANDSHAKES: usize = 64;
-/// Calls of handles that wait, at most.
+/// Queued calls of handles, at most.
 const MAX_COMMANDS: usize = 16;
-/// Events handled before time is looked at again, at most.
-const MAX_BURST: usize = 64;
-/// How old what handles see may be.
+/// Events handled between two checks of the deadlines, at most.
+const MAX_EVENTS_AT_ONCE: usize = 64;
+/// The age of what handles see, at most.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
-/// How long goodbyes may take, within what `leave` allows.
-const GOODBYE: Duration = Duration::from_millis(500);
+/// How long announcing a leave may take: kept of what `leave` allows, at most half of that.
+const LEAVING_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// What handles ask of the driver.
+/// A request of a handle to the driver.
 #[derive(Debug)]
 pub(crate) enum Command {
     Leave { within: Duration, done: oneshot::Sender<()> },
@@ -72,11 +72,11 @@ pub(crate) fn start(
     endpoint.set_default_client_config(client);
 
     let started = Instant::now();
-    let shared = Arc::new(Shared::new(addr, started, config.join_patience));
+    let shared = Arc::new(Shared::new(addr, started, config.join_timeout));
     let options = Options {
         seed: u64::from_le_bytes(seed),
         join: config.join,
-        join_patience: nanos(config.join_patience),
+        join_timeout: nanos(config.join_timeout),
         ..Options::default()
     };
     let host = Limiters::new(limits, Arc::clone(&shared));
@@ -97,41 +97,37 @@ pub(crate) fn start(
         publish_at: None,
         leave: None,
     };
-    // Handles see the node itself, and whether it joins, from the first moment.
+    // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
     driver.publish();
     tokio::spawn(driver.run(inbox, commanded));
     Ok((shared, commands))
 }
 
-/// Names this life: later lives at one address have larger numbers as long as the wall clock does
-/// not go back, and where it does a peer tells the rank to exceed.
+/// The generation of this run of the node: it grows from one run at an address to the next as long
+/// as the wall clock does not go back; where it does, a peer's `Welcome` has the rank to exceed.
 #[expect(
     clippy::disallowed_methods,
-    reason = "only lives are told apart, and order is made sure of"
+    reason = "distinguishes runs of a node; a rank floor covers a clock that goes back"
 )]
 fn generation() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
-}
-
-fn nanos(duration: Duration) -> Nanos {
-    u64::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
 }
 
 async fn accept_all(endpoint: Endpoint, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
     let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
     while let Some(incoming) = endpoint.accept().await {
         let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            shared.door.refuse();
+            shared.handshakes.count_refused();
             incoming.refuse();
             continue;
         };
         let (shared, events) = (Arc::clone(&shared), events.clone());
         tokio::spawn(async move {
             match link::accept(incoming).await {
-                // The driver is gone: then so is the connection.
+                // Without a driver the connection is dropped.
                 Some(streams) => drop(events.send(Event::Accepted { streams }).await),
-                None => shared.door.reject(),
+                None => shared.handshakes.count_rejected(),
             }
             drop(permit);
         });
@@ -149,7 +145,27 @@ struct Driver {
     flushed_at: Instant,
     flush_at: Option<Instant>,
     publish_at: Option<Instant>,
-    leave: Option<(Instant, oneshot::Sender<()>)>,
+    leave: Option<Leave>,
+}
+
+/// A leave under way.
+struct Leave {
+    /// When unacknowledged deltas are given up, with time left to announce the leave.
+    acknowledge_by: Instant,
+    deadline: Instant,
+    done: oneshot::Sender<()>,
+}
+
+impl Leave {
+    fn new(within: Duration, done: oneshot::Sender<()>) -> Self {
+        let now = Instant::now();
+        let announcing = LEAVING_TIMEOUT.min(within / 2);
+        Self {
+            acknowledge_by: now + within.saturating_sub(announcing),
+            deadline: now + within,
+            done,
+        }
+    }
 }
 
 impl Driver {
@@ -160,19 +176,18 @@ impl Driver {
     ) {
         loop {
             self.act();
-            if let Some((deadline, done)) = self.leave.take() {
-                if self.core.is_acknowledged() || Instant::now() >= deadline {
-                    self.say_goodbye(deadline).await;
-                    let _ = done.send(());
-                    return;
-                }
-                self.leave = Some((deadline, done));
+            let (core, now) = (&self.core, Instant::now());
+            let ready = |leave: &mut Leave| core.is_acknowledged() || now >= leave.acknowledge_by;
+            if let Some(leave) = self.leave.take_if(ready) {
+                self.finish_leaving(leave.deadline).await;
+                let _ = leave.done.send(());
+                return;
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
                 Some(event) = inbox.recv() => {
                     self.handle(event);
-                    for _ in 1..MAX_BURST {
+                    for _ in 1..MAX_EVENTS_AT_ONCE {
                         let Ok(event) = inbox.try_recv() else { break };
                         self.handle(event);
                     }
@@ -183,7 +198,7 @@ impl Driver {
                 command = commands.recv(), if self.leave.is_none() => match command {
                     Some(Command::Leave { within, done }) => {
                         self.flush();
-                        self.leave = Some((Instant::now() + within, done));
+                        self.leave = Some(Leave::new(within, done));
                     }
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
@@ -200,10 +215,10 @@ impl Driver {
         nanos(self.started.elapsed())
     }
 
-    /// When something is due; far away when nothing is.
+    /// The next deadline; an hour away when there is none.
     fn wake_at(&self) -> Instant {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
-        let leave = self.leave.as_ref().map(|(deadline, _)| *deadline);
+        let leave = self.leave.as_ref().map(|leave| leave.acknowledge_by);
         let due = [core, self.flush_at, self.publish_at, leave].into_iter().flatten().min();
         due.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))
     }
@@ -247,7 +262,7 @@ impl Driver {
                 if let Some(link) = self.core.accepted(now) {
                     self.links.insert(link, Link::new(link, streams, &self.events));
                 } else {
-                    self.shared.door.refuse();
+                    self.shared.handshakes.count_refused();
                     streams.refuse();
                 }
             }
@@ -258,7 +273,7 @@ impl Driver {
         }
     }
 
-    /// Carries out what the core asks for.
+    /// Performs the actions that the protocol has queued.
     fn act(&mut self) {
         while let Some(action) = self.core.poll() {
             match action {
@@ -286,11 +301,11 @@ impl Driver {
         }
     }
 
-    async fn say_goodbye(&mut self, deadline: Instant) {
+    async fn finish_leaving(&mut self, deadline: Instant) {
         self.core.leave(self.now());
         self.act();
         self.publish();
-        let deadline = deadline.min(Instant::now() + GOODBYE);
+        let deadline = deadline.min(Instant::now() + LEAVING_TIMEOUT);
         let links = std::mem::take(&mut self.links);
         let finishing: Vec<_> = links.into_values().map(Link::finish).collect();
         for finished in finishing {

@@ -1,4 +1,4 @@
-//! Where admissions wait for the next flush.
+//! Collects admissions until the next flush.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,21 +10,21 @@ use crossbeam_utils::CachePadded;
 use tidegate_engine::KeyHash;
 use tokio::sync::Notify;
 
-use crate::core::{Delta, Nanos};
 use crate::limits::LimitId;
+use crate::protocol::{Delta, Nanos, nanos};
 
-/// Locks the keys are spread over.
+/// Locks that the keys are spread over.
 const SHARDS: usize = 64;
-/// Keys that wait in one shard, at most; 2^20 in all.
+/// Unsent keys in one shard, at most; 2^20 in all.
 const MAX_SHARD_KEYS: usize = (1 << 20) / SHARDS;
 
 type Shard = HashMap<(u64, u64), Nanos>;
 
-/// Adds admissions up by key until they are taken.
+/// Sums admissions by key until the next flush takes them.
 #[derive(Debug)]
 pub(crate) struct Recorder {
     shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Something may wait.
+    /// Something may have been recorded since the last `take`.
     filled: CachePadded<AtomicBool>,
     wake: Notify,
     dropped: AtomicU64,
@@ -41,7 +41,7 @@ impl Recorder {
     }
 
     pub(crate) fn record(&self, limit: LimitId, key: KeyHash, debt: Duration) {
-        let debt = u64::try_from(debt.as_nanos()).unwrap_or(Nanos::MAX);
+        let debt = nanos(debt);
         if debt == 0 {
             return;
         }
@@ -73,7 +73,7 @@ impl Recorder {
         }
     }
 
-    /// Waits until something was recorded after the last `take`.
+    /// Waits until something has been recorded since the last `take`.
     pub(super) async fn filled(&self) {
         self.wake.notified().await;
     }

@@ -1,4 +1,4 @@
-//! What the driver's task and the handles both see.
+//! The state that the driver's task shares with the handles.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,48 +10,48 @@ use bytemuck::NoUninit;
 use tokio::time::Instant;
 
 use super::recorder::Recorder;
-use crate::core::Stats;
 use crate::member::Member;
+use crate::protocol::Stats;
 
-/// Where a node stands.
+/// Whether a node has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
 #[repr(u8)]
 enum Phase {
-    /// The state of the cluster is still to come.
+    /// The node has no other node's state yet.
     Joining,
-    /// The node founded the cluster, or has taken its state over. Final.
+    /// The node founded the cluster, or has taken over another node's state. Final.
     Joined,
 }
 
-/// What handles read without asking the driver.
+/// What handles read without a round trip to the driver.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) addr: SocketAddr,
     pub(crate) recorder: Recorder,
     started: Instant,
-    join_patience: Duration,
+    join_timeout: Duration,
     phase: Atomic<Phase>,
-    /// What becomes of connections before the core hears of them.
-    pub(super) door: Door,
+    /// Incoming connections that never reached the protocol.
+    pub(super) handshakes: HandshakeCounts,
     view: Mutex<View>,
 }
 
-/// Counts connections that others began in vain.
+/// Counts incoming connections that were not accepted.
 #[derive(Debug, Default)]
-pub(super) struct Door {
+pub(super) struct HandshakeCounts {
     rejected: AtomicU64,
     refused: AtomicU64,
 }
 
-impl Door {
-    /// The handshake did not succeed.
-    pub(super) fn reject(&self) {
+impl HandshakeCounts {
+    /// A handshake failed.
+    pub(super) fn count_rejected(&self) {
         // Relaxed here and below: a count that orders nothing.
         self.rejected.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// There were too many.
-    pub(super) fn refuse(&self) {
+    /// A connection exceeded the bound.
+    pub(super) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 }
@@ -63,14 +63,14 @@ struct View {
 }
 
 impl Shared {
-    pub(super) fn new(addr: SocketAddr, started: Instant, join_patience: Duration) -> Self {
+    pub(super) fn new(addr: SocketAddr, started: Instant, join_timeout: Duration) -> Self {
         Self {
             addr,
             recorder: Recorder::new(),
             started,
-            join_patience,
+            join_timeout,
             phase: Atomic::new(Phase::Joining),
-            door: Door::default(),
+            handshakes: HandshakeCounts::default(),
             view: Mutex::default(),
         }
     }
@@ -80,8 +80,8 @@ impl Shared {
     }
 
     pub(super) fn set_joined(&self) {
-        // Release: whoever sees `Joined` also sees the state that was taken over; pairs with
-        // `has_joined`.
+        // Release: pairs with `has_joined`. A thread that loads `Joined` also sees the state that
+        // was taken over.
         self.phase.store(Phase::Joined, Ordering::Release);
     }
 
@@ -91,17 +91,17 @@ impl Shared {
 
     pub(crate) fn stats(&self) -> Stats {
         let stats = self.view.lock().unwrap_or_else(PoisonError::into_inner).stats;
-        // What is counted outside the core changes without it having anything to publish.
+        // Counted outside the protocol, so not part of what it publishes.
         Stats {
             records_dropped: self.recorder.dropped(),
-            handshakes_rejected: self.door.rejected.load(Ordering::Relaxed),
-            links_refused: self.door.refused.load(Ordering::Relaxed),
+            handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
+            links_refused: self.handshakes.refused.load(Ordering::Relaxed),
             ..stats
         }
     }
 
     pub(crate) fn is_joining(&self) -> bool {
-        !self.has_joined() && self.started.elapsed() < self.join_patience
+        !self.has_joined() && self.started.elapsed() < self.join_timeout
     }
 
     pub(crate) fn has_joined(&self) -> bool {

@@ -1,12 +1,12 @@
-//! What the driver asks of QUIC and TLS.
+//! What the driver requires of QUIC and TLS.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use super::tls::{SERVER_NAME, configs, tests::impostor, transport};
-use crate::core::MAX_PACKET_BYTES;
+use super::tls::{SERVER_NAME, configs, impostor, transport};
+use crate::protocol::MAX_PACKET_BYTES;
 use crate::secret::Secret;
 
 fn secret(text: &str) -> Secret {
@@ -35,7 +35,7 @@ async fn connect(
 #[tokio::test]
 async fn a_fresh_path_takes_the_largest_membership_packet() {
     let (mut server, mut client) = configs(&secret("0123456789abcdef")).unwrap();
-    // No discovery: the path stays as it is at its first moment.
+    // Without MTU discovery the path stays as it is at its start.
     let mut transport = transport();
     transport.mtu_discovery_config(None);
     let transport = Arc::new(transport);
@@ -51,11 +51,11 @@ async fn a_fresh_path_takes_the_largest_membership_packet() {
 #[tokio::test]
 async fn each_side_refuses_the_other_secret() {
     let (ours, theirs) = (secret("0123456789abcdef"), secret("fedcba9876543210"));
-    // The dialler finds out that the node has another secret.
+    // The dialler detects that the node has another secret.
     let (server, _) = configs(&theirs).unwrap();
     let (_, client) = configs(&ours).unwrap();
     assert!(connect(server, client).await.0.is_none());
-    // The node finds out, though the dialler would go on.
+    // The node detects it, though the dialler would go on.
     let (server, _) = configs(&ours).unwrap();
     let (_, accepted) = connect(server, impostor(&ours, &theirs)).await;
     assert!(accepted.is_none());

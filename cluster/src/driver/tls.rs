@@ -1,8 +1,8 @@
 //! Mutual TLS 1.3 from one shared secret.
 //!
-//! The secret yields an Ed25519 key that acts as the cluster's certificate authority; so every
-//! node can issue its own certificate and verify the others'. Nobody is told apart by name: who
-//! has a certificate is a member.
+//! The secret yields an Ed25519 key that acts as the cluster's certificate authority; so every node
+//! can issue its own certificate and verify the others'. All certificates carry the same name: any
+//! node that holds one is a member.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -28,18 +28,18 @@ const ALPN: &[u8] = b"tidegate/1";
 /// RFC 8410: an Ed25519 private key in PKCS #8, up to the 32 bytes of the seed.
 const PKCS8_ED25519: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
-/// Bytes of a UDP datagram that every path for QUIC takes.
+/// Bytes of a UDP datagram that every QUIC path supports.
 const INITIAL_MTU: u16 = 1_200;
-/// A connection on which nothing arrives for so long is dead.
+/// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
-/// How often a silent connection says that it lives.
+/// How often a silent connection sends a keep-alive.
 const KEEP_ALIVE: Duration = Duration::from_secs(1);
 /// Memory for datagrams, each way.
 const DATAGRAM_BYTES: usize = 64 * 1024;
-/// Memory for what arrived on a stream and was not read.
+/// Memory for unread bytes of a stream.
 const STREAM_BYTES: u32 = 1 << 20;
 
-/// How to accept and how to dial.
+/// The configurations for accepting and for dialling.
 pub(super) fn configs(secret: &Secret) -> Result<(ServerConfig, ClientConfig), Failure> {
     let identity = issue(secret)?;
     Ok((server(&identity)?, client(&identity)?))
@@ -123,13 +123,9 @@ fn authority(secret: &Secret) -> Result<(Certificate, Issuer<'static, KeyPair>),
     Ok((root, Issuer::new(params, key)))
 }
 
+/// A dialler that trusts the nodes of one secret and holds a certificate of another.
 #[cfg(test)]
-pub(super) mod tests {
-    use super::*;
-
-    /// A dialler that trusts the nodes of one secret and holds a certificate of another.
-    pub(in super::super) fn impostor(trusted: &Secret, held: &Secret) -> ClientConfig {
-        let roots = issue(trusted).unwrap().roots;
-        client(&Identity { roots, ..issue(held).unwrap() }).unwrap()
-    }
+pub(super) fn impostor(trusted: &Secret, held: &Secret) -> ClientConfig {
+    let roots = issue(trusted).unwrap().roots;
+    client(&Identity { roots, ..issue(held).unwrap() }).unwrap()
 }

@@ -2,18 +2,20 @@
 
 use core::time::Duration;
 
-use crate::clock::{Clock, Timestamp};
+use crate::base::key::{Key, KeyHash};
 #[cfg(feature = "std")]
-use crate::denied::Beside;
-use crate::gcra::Bucket;
-use crate::key::{Key, KeyHash};
+use crate::base::stripe::Seat;
+use crate::contract::observer::Observer;
+use crate::rule::DebtRule;
+use crate::rule::gcra::Bucket;
 #[cfg(feature = "std")]
-use crate::lease::{self, Leases, Seat};
-use crate::observer::Observer;
-use crate::quota::Quota;
-use crate::rule::Rule;
+use crate::rule::gcra::Gcra;
+use crate::rule::quota::Quota;
+use crate::time::{Clock, Timestamp};
 
 use super::Limiter;
+#[cfg(feature = "std")]
+use super::lease::{self, Leases};
 
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     /// The quota that is enforced: [`Limiter::rule`].
@@ -23,29 +25,31 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 }
 
-impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: charges debt that was consumed elsewhere at time `at`, whether or not
-    /// it fits. Debt that has drained since `at` on a key that was idle is not charged again. Debt may exceed the
-    /// burst tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin.
+impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// For limiters with a [`Quota`] or a `LiveQuota`: charges remote debt, consumed elsewhere at
+    /// time `at`, whether or not it fits. Debt that has drained since `at` on a key that was idle
+    /// is not charged again. Debt may exceed the burst tolerance; then even a cost of 1 waits.
+    /// Saturates 18 years after the clock's origin.
     ///
     /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
     /// the quota changed counts as idle before it.
     ///
-    /// For a key without a place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
+    /// For a key that finds no place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
     pub fn charge_debt(&self, key: impl Key, debt: Duration, at: Timestamp) {
         let view = |value, now| self.algorithm().view(value, now);
         let _ = self.force(self.hash(key), |value, now| view(value, now).charge_debt(debt, at));
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as of now. Idempotent.
+    /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as
+    /// of now. Idempotent.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let at = self.clock.now();
         let view = |value, now| self.algorithm().view(value, now);
         let _ = self.force(self.hash(key), |value, now| view(value, now).raise_debt(debt, at));
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt, in no particular order.
-    /// O(capacity).
+    /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt,
+    /// in no particular order. O(capacity).
     ///
     /// Not a snapshot: each key is read at its own moment while others go on checking.
     pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
@@ -58,50 +62,53 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    fn beside_leases(&self) -> Option<&Leases> {
-        self.leases.as_ref().and_then(Beside::leases)
+    fn leases(&self) -> Option<(&Leases, &Gcra)> {
+        self.mode.leases::<Quota>(self.algorithm())
     }
 
     /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
     /// [`LimiterBuilder::lease_units`](crate::LimiterBuilder::lease_units).
     #[must_use]
     pub fn lease_units(&self) -> u64 {
-        self.beside_leases().map_or(0, Leases::most)
+        self.leases().map_or(0, |(leases, _)| leases.most())
     }
 
-    /// How many units of a key all threads together have leased and not used, drained ones and what other threads
-    /// hold in hand left out: what this thread would still be admitted after `peek` says that nothing remains.
-    /// O(threads).
+    /// How many units of a key all threads together have leased and not used, without expired ones
+    /// and those that other threads hold in hand: what this thread would still be admitted when the
+    /// key's word is exhausted. O(threads).
     ///
     /// Not a snapshot: each thread's share is read at its own moment.
     #[must_use]
     pub fn leased(&self, key: impl Key) -> u64 {
-        let Some(leases) = self.beside_leases() else { return 0 };
+        let Some((leases, gcra)) = self.leases() else { return 0 };
         let (key, now) = (self.hash(key), self.instant_now());
         let tat = lease::look(&self.table, key, now);
-        leases.units(self.algorithm(), key, tat, now)
+        leases.units(gcra, key, tat, now)
     }
 
-    /// Gives back what this thread, and those that share its part, have leased and not used, as far as nothing has been
-    /// charged to the same key since; the rest can still be used by others until it has drained. Of what threads hold
-    /// in hand, this takes along what this thread holds right before a lease of its own part; other units stay where
-    /// they are. For a thread that goes idle; never needed for correctness. O(1), at most 64 keys.
+    /// Gives back what this thread, and those that share its stripe, have leased and not used, as
+    /// far as nothing has been charged to the same key since; the rest can still be used by other
+    /// threads until it expires. Of units in hand, this includes those that this thread holds right
+    /// before a lease of its own stripe; others stay where they are. For a thread that goes idle;
+    /// never needed for correctness. O(1), at most 64 keys.
     pub fn return_leases(&self) {
-        if let Some(leases) = self.beside_leases() {
-            leases.give_back_all(Seat::here(), self.algorithm(), &self.table);
+        if let Some((leases, gcra)) = self.leases() {
+            leases.give_back_all(Seat::here(), gcra, &self.table);
         }
     }
 }
 
 #[cfg(all(test, not(any(loom, interleave))))]
 impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
-    pub(crate) fn parts(&self) -> (&crate::table::Table<crate::gcra::Tat>, &crate::gcra::Gcra) {
+    pub(crate) fn parts(
+        &self,
+    ) -> (&crate::table::Table<crate::rule::gcra::Tat>, &crate::rule::gcra::Gcra) {
         (&self.table, self.algorithm())
     }
 
     #[cfg(feature = "std")]
-    pub(crate) fn leases(&self) -> &Leases {
-        self.beside_leases().expect("leases are on")
+    pub(crate) fn leases_on(&self) -> &Leases {
+        self.leases().expect("leases are on").0
     }
 }
 
@@ -111,18 +118,20 @@ impl<C: Clock> Limiter<Quota, C> {
     pub(crate) fn for_tests(
         rule: Quota,
         clock: C,
-        table: crate::table::Table<crate::gcra::Tat>,
-        leases: Option<crate::denied::Beside>,
+        table: crate::table::Table<crate::rule::gcra::Tat>,
+        mode: super::Mode,
     ) -> Self {
         Self::from_parts(super::Parts {
-            algorithm: crate::gcra::Gcra::exact(&rule).expect("the quota can be enforced"),
+            algorithm: crate::rule::gcra::Gcra::exact(&rule).expect("the quota can be enforced"),
             rule,
-            hasher: crate::key::KeyHasher::rapid(1),
+            hasher: crate::base::key::KeyHasher::rapid(1),
             clock,
             table,
-            leases,
+            mode,
             observer: (),
-            waiters: crate::acquire::Waiters::new(crate::acquire::DEFAULT_MAX_WAITERS),
+            waiters: crate::contract::wait::Waiters::new(
+                crate::contract::wait::DEFAULT_MAX_WAITERS,
+            ),
         })
     }
 }

@@ -1,64 +1,130 @@
-//! Waiting for a key's turn: charges that start later.
+//! Waiting in a key's line: charges that start later.
 
 use alloc::sync::Arc;
 use core::cell::Cell;
 
-use crate::acquire::{Granted, Timer, Turn, Wait, Waiters, line};
-use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
-use crate::gcra::{Bucket, Terms as _, View, lowered};
-use crate::key::{Key, KeyHash};
-use crate::observer::Observer;
-use crate::overflow::answer;
-use crate::rule::{Algorithm as _, Rule};
-use crate::table::Update;
+use crate::base::decision::Decision;
+use crate::base::key::{Key, KeyHash};
+use crate::base::word::Update;
+use crate::contract::observer::Observer;
+use crate::contract::wait::{Granted, Timer, Turn, Wait, Waiters, line};
+use crate::rule::DebtRule;
+use crate::rule::gcra::{Bucket, Terms, View, lowered};
+use crate::table::answer::answer;
+use crate::time::{Clock, Timestamp};
 
 use super::{Limiter, State};
 
 /// What a turn has charged to a key.
 #[derive(Clone, Copy, Debug)]
-pub struct Charge {
+pub struct TurnCharge {
     key: KeyHash,
     /// The value it left.
     charged: u64,
-    /// The debt that it made, in units of the quota in force.
+    /// The debt it made, in units of the quota in force.
     units: u64,
 }
 
-/// What became of an attempt to charge.
+/// A request for a place in a key's line.
+#[derive(Clone, Copy)]
+struct PlaceRequest<'w> {
+    key: KeyHash,
+    cost: u64,
+    wait: &'w Wait,
+    /// The clock when the request was made; its wait counts from here.
+    reading: Timestamp,
+    /// Whether it may wait as long as `wait` says; if not, only a start at once will do.
+    may_wait: bool,
+}
+
+impl PlaceRequest<'_> {
+    /// The longest wait from the reading on, in the view's units.
+    fn longest(&self, view: &View<impl Terms>) -> u64 {
+        if self.may_wait { self.wait.longest_units(self.reading, view.gcra.scale()) } else { 0 }
+    }
+}
+
+/// A charge of a key's word, which starts once all but a burst of what it leaves has drained.
+#[derive(Clone, Copy)]
+struct Ticket<T> {
+    /// The word before the charge.
+    view: View<T>,
+    /// The TAT after it.
+    charged: u64,
+}
+
+impl<T: Terms> Ticket<T> {
+    /// The charge that serves a request; `None` if it would start too late, and for a cost of 0.
+    fn issue(view: View<T>, request: &PlaceRequest<'_>) -> Option<Self> {
+        if request.cost == 0 {
+            return None;
+        }
+        // A key without a slot is decided at a later reading, by which some of the wait is over.
+        let longest = request.longest(&view).saturating_sub(view.since(request.reading));
+        let charged = view.gcra.admit_by(view.tat, view.now, request.cost, longest)?;
+        Some(Self { view, charged })
+    }
+
+    /// The time from the view's `now` to the start, in units.
+    fn wait(&self) -> u64 {
+        self.view.gcra.wait(self.charged, self.view.now)
+    }
+
+    /// What the request is granted once the charge has been made.
+    fn grant(self, request: &PlaceRequest<'_>) -> Granted<TurnCharge> {
+        let Self { view: View { gcra, tat, now, .. }, charged } = self;
+        // From the reading on. A start at once is a start at the reading.
+        let from_reading = match self.wait() {
+            0 => 0,
+            wait => wait + self.view.since(request.reading),
+        };
+        let units = charged - tat.max(now);
+        Granted {
+            charge: Some(TurnCharge { key: request.key, charged, units }),
+            start: request.wait.start(request.reading, from_reading, gcra.scale()),
+            decision: gcra.answer(Update::Written { before: tat, now }, request.cost),
+        }
+    }
+}
+
+/// The result of a request for a place.
 enum Placed {
-    /// To start so many units of time after the reading.
-    At(u64, Granted<Charge>),
-    /// Not before the longest wait is over.
+    /// The start is this many units of time after the decision; 0 is at once.
+    In(u64, Granted<TurnCharge>),
+    /// Denied: the start would come after the longest wait.
     TooLate(Decision),
-    /// Waiting is of no use.
+    /// Denied, and no wait would help.
     Refused(Decision),
 }
 
-impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: waits until the key has room for `cost`, at most as long as
-    /// `wait` says. The answer is an allowed decision when the start has come, or a denied one at once. Sleeps on a
-    /// [`ThreadTimer`](crate::ThreadTimer).
+impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: waits until the key has room
+    /// for `cost`, at most as long as `wait` says. The result is an allowed decision when the start
+    /// has come, or a denied one at once. Sleeps on a [`ThreadTimer`](crate::wait::ThreadTimer).
     ///
-    /// Denied at once is who would have to wait longer (`retry_after` is then the time until the same call is
-    /// accepted), who would be one too many to wait (the time until the call could start without waiting; see
-    /// [`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)), and who asks for more than the burst, which
-    /// never fits (`None`).
+    /// A call is denied at once if it would have to wait longer (`retry_after` is then the time
+    /// until the same call is accepted), if there are as many waiters as there may be (the time
+    /// until the call could start without waiting; see
+    /// [`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)), and if `cost` exceeds
+    /// the burst and never fits (`None`).
     ///
     /// First come, first served on each key: starts have the order in which places were taken (only
-    /// [`Wait::jitter`] can swap those that are less than the jitter apart), and no check passes those who wait, but one
-    /// of units that were leased before, or under a longer burst given with the call. The cost of what starts in `[s, t]`, checks among it, is at
-    /// most `burst + rate * (t - s)`. The place is taken, by one charge of the key's word into the future, when the future is first polled. Each waiter
-    /// wakes once, at its own start. Dropping the future gives up the place, see [`Turn`].
+    /// [`Wait::jitter`] can swap those that are less than the jitter apart). No check passes
+    /// waiters, except one of units that were leased before, or under a longer burst given with the
+    /// call. The cost of what starts in `[s, t]`, checks included, is at most
+    /// `burst + rate * (t - s)`. The place is taken when the future is first polled, by one charge
+    /// of the key's word into the future. Each waiter wakes once, at its own start. Dropping the
+    /// future gives up the place, see [`Turn`].
     ///
-    /// Who waits keeps the start that was told when the quota changes
-    /// ([`LiveQuota`](crate::LiveQuota)), and a place given up after it lapses. Places are then taken
-    /// under the new quota, behind what is charged as it is carried over: where that is less than before,
-    /// newcomers start before or with those who wait.
+    /// A waiter keeps its start when the quota changes ([`LiveQuota`](crate::LiveQuota)), and a
+    /// place that is given up after the change lapses. Places are then taken under the new quota,
+    /// behind what is charged as it is carried over: where that is less than before, newcomers
+    /// start before or with those that wait.
     ///
-    /// A [`Limiter::refund`] or a [`Limiter::reset`] of a key on which others wait lets newcomers start before or
-    /// with them. Whoever wants none of this waits on a key of a limiter that is not refunded. What a
-    /// [`Reservation`](crate::Reservation) or a [`LimitSet`](crate::LimitSet) would give back then lapses instead.
+    /// A [`Limiter::refund`] or a [`Limiter::reset`] of a key that has waiters lets newcomers start
+    /// before or with them. To rule that out, wait on keys of a limiter that is not refunded. What
+    /// a [`Reservation`](crate::Reservation) or a [`LimitSet`](crate::LimitSet) would give back
+    /// lapses instead.
     ///
     /// ```
     /// use core::time::Duration;
@@ -78,15 +144,15 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// # Panics
     /// When it has to wait and the operating system has no thread to give for the timer, see
-    /// [`ThreadTimer`](crate::ThreadTimer).
+    /// [`ThreadTimer`](crate::wait::ThreadTimer).
     #[cfg(feature = "acquire")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
-        self.acquire_on(&crate::acquire::ThreadTimer, key, cost, wait).await
+        self.acquire_on(&crate::contract::wait::ThreadTimer, key, cost, wait).await
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], sleeping on a timer the caller
-    /// gives, that of its runtime.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`],
+    /// sleeping on the caller's timer, for example that of its runtime.
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         &self,
@@ -101,18 +167,20 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`], blocking the thread.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`],
+    /// blocking the thread.
     #[cfg(feature = "std")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(key, cost, wait).map_or_else(|denied| denied, Turn::block)
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: takes the place in which [`Limiter::acquire`] waits,
-    /// without waiting, for who schedules starts by other means. A cost of 0 takes no place: it is a [`Limiter::peek`].
-    /// O(1), neither locks nor allocates.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: takes the place in which
+    /// [`Limiter::acquire`] waits, without waiting, for callers that schedule starts by other
+    /// means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(1), neither locks nor
+    /// allocates.
     ///
-    /// Looks at the key's word alone: what threads have leased counts as used.
+    /// Reads the key's word alone: what threads have leased counts as used.
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
@@ -125,7 +193,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.enqueue_under(self.algorithm(), self.hash(key), cost, &wait.into())
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::enqueue`], for a turn that goes with a task: it keeps the limiter alive.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::enqueue`], for a
+    /// turn that moves into a task: it keeps the limiter alive.
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
@@ -142,14 +211,14 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         self.enqueue(key, cost, wait).map(|turn| turn.into_owned(self))
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: how many wait on this limiter, that is, hold a turn that
-    /// could not start at once, or are in `acquire`.
+    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: the number of waiters, that
+    /// is, of turns that could not start at once and of calls of `acquire`.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()
     }
 
-    /// [`Limiter::enqueue`] under this quota.
+    /// [`Limiter::enqueue`] under the given quota.
     pub(super) fn enqueue_under<B: Bucket<State = State<R>>>(
         &self,
         bucket: &B,
@@ -163,6 +232,8 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         turn
     }
 
+    /// Takes a place that starts at once, else one among the waiters, if there is room for one
+    /// more.
     fn line_up<B: Bucket<State = State<R>>>(
         &self,
         bucket: &B,
@@ -171,75 +242,72 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> Limiter<R, C, O> {
         wait: &Wait,
     ) -> Result<Turn<'_, Self>, Decision> {
         let reading = self.clock.now();
-        let denied = match self.place(bucket, key, cost, reading, wait, None) {
-            Placed::At(_, granted) => return Ok(Turn::new(self, granted, None)),
+        let at_once = PlaceRequest { key, cost, wait, reading, may_wait: false };
+        let denied = match self.place(bucket, &at_once) {
+            Placed::In(_, granted) => return Ok(Turn::new(self, granted, None)),
             Placed::Refused(denied) => return Err(denied),
             Placed::TooLate(denied) if wait.longest(reading).is_zero() => return Err(denied),
             Placed::TooLate(denied) => denied,
         };
-        let Some(seat) = self.waiters.enter() else { return Err(denied) };
-        match self.place(bucket, key, cost, reading, wait, Some(wait)) {
-            Placed::At(units, granted) => {
-                Ok(Turn::new(self, granted, Some(seat).filter(|_| units > 0)))
-            }
+        let Some(waiter) = self.waiters.enter() else { return Err(denied) };
+        match self.place(bucket, &PlaceRequest { may_wait: true, ..at_once }) {
+            // The key may have drained since: then the turn does not count as a waiter.
+            Placed::In(0, granted) => Ok(Turn::new(self, granted, None)),
+            Placed::In(_, granted) => Ok(Turn::new(self, granted, Some(waiter))),
             Placed::TooLate(denied) | Placed::Refused(denied) => Err(denied),
         }
     }
 
-    /// Charges `cost` for a start as far after the reading as `longest` says; `None` for one at once.
-    fn place<B: Bucket<State = State<R>>>(
-        &self,
-        bucket: &B,
-        key: KeyHash,
-        cost: u64,
-        reading: Timestamp,
-        wait: &Wait,
-        longest: Option<&Wait>,
-    ) -> Placed {
-        let home = self.table.home(key);
-        let longest = |view: &View<B::Terms>| {
-            longest.map_or(0, |it| it.longest_units(reading, view.gcra.scale()))
-        };
-        // By what the place was taken, and the TAT that it made; the last update counts.
-        let taken = Cell::new(None);
-        let admit = |value, now| {
-            let view = bucket.view(value, now);
-            // A key without a slot is decided at a later reading than the first one.
-            let left = longest(&view).saturating_sub(view.since(reading));
-            let charged = view.gcra.admit_by(view.tat, view.now, cost, left).filter(|_| cost > 0);
-            if charged.is_some_and(|charged| view.gcra.wait(charged, view.now) > 0) {
+    /// Charges the request's cost, if it can start as early as requested.
+    fn place<B: Bucket<State = State<R>>>(&self, bucket: &B, request: &PlaceRequest<'_>) -> Placed {
+        // Of the last call of `charge`, which is the one that counts.
+        let issued = Cell::new(None);
+        let charge = |value, now| {
+            let ticket = Ticket::issue(bucket.view(value, now), request);
+            if let Some(Ticket { view, .. }) = ticket.filter(|ticket| ticket.wait() > 0) {
+                // Before the charge: a thread that gives units back behind it knows of the wait.
                 self.waiters.waits_under(view.gcra.scale().to_nanos(view.gcra.tau()));
             }
-            taken.set(charged.map(|charged| (view, charged)));
-            charged
+            issued.set(ticket);
+            ticket.map(|ticket| ticket.charged)
         };
-        let update = home.update(self.instant(reading), || self.instant_now(), admit);
-        if let (Update::Written { .. }, Some((view, charged))) = (update, taken.get()) {
-            let View { gcra, tat, now, .. } = view;
-            let units = gcra.wait(charged, now);
-            let late = if units > 0 { view.since(reading) } else { 0 };
-            let start = wait.start(reading, units + late, gcra.scale());
-            let decision = gcra.answer(Update::Written { before: tat, now }, cost);
-            let charge = Some(Charge { key, charged, units: charged - tat.max(now) });
-            return Placed::At(units, Granted { charge, start, decision });
-        }
-        let decision = answer(&self.table, bucket, key, update, cost);
-        match update {
-            _ if decision.is_allowed() => {
-                Placed::At(0, Granted { charge: None, start: reading, decision })
+        let (home, now) = (self.table.home(request.key), self.instant(request.reading));
+        let update = home.update(now, || self.instant_now(), charge);
+        match (update, issued.get()) {
+            (Update::Written { .. }, Some(ticket)) => {
+                Placed::In(ticket.wait(), ticket.grant(request))
             }
+            _ => self.place_uncharged(bucket, request, update),
+        }
+    }
+
+    /// The result of a request that charged nothing: a peek, a denial, or a check of a key that
+    /// finds no slot.
+    fn place_uncharged<B: Bucket<State = State<R>>>(
+        &self,
+        bucket: &B,
+        request: &PlaceRequest<'_>,
+        update: Update,
+    ) -> Placed {
+        let &PlaceRequest { key, cost, reading, .. } = request;
+        let decision = answer(&self.table, bucket, key, update, cost);
+        if decision.is_allowed() {
+            return Placed::In(0, Granted { charge: None, start: reading, decision });
+        }
+        match update {
             Update::Unchanged { found, now } if cost > 0 && decision.retry_after().is_some() => {
                 let view = bucket.view(found, now);
                 let unchanged = Update::Unchanged { found: view.tat, now: view.now };
-                Placed::TooLate(view.gcra.answer_by(unchanged, cost, longest(&view)))
+                let longest = request.longest(&view);
+                Placed::TooLate(view.gcra.answer_by(unchanged, cost, longest))
             }
             _ => Placed::Refused(decision),
         }
     }
 }
 
-impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
-    type Charge = Charge;
+impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
+    type Charge = TurnCharge;
     type Clock = C;
 
     fn line_clock(&self) -> &C {
@@ -250,11 +318,12 @@ impl<R: Rule<Algorithm: Bucket>, C: Clock, O: Observer> line::Sealed for Limiter
         &self.waiters
     }
 
-    fn take_back(&self, Charge { key, charged, units }: Charge) -> bool {
-        // A word that is what this charge made has nobody behind it.
+    fn take_back(&self, TurnCharge { key, charged, units }: TurnCharge) -> bool {
+        // A word that still is what this charge made has no later charge.
         let last = |value, now| {
             let view = self.algorithm().view(value, now);
-            // After a change the value stands for another TAT, which others may share.
+            // After a change of the quota the value means another TAT, which may count later
+            // charges.
             let whole = value == charged && view.tat == charged;
             if whole { lowered(view.tat, view.now, units) } else { None }
         };

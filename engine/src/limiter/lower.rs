@@ -1,14 +1,15 @@
 //! Giving back: the operations that lower a key's value.
 //!
-//! They are charges with the sign turned: one compare-and-swap from the word that was read, in the
-//! same generation, of a key that has a live word. A key without one is fresh already, so they
+//! They are charges with the opposite sign: one compare-and-swap from the word that was read, in
+//! the same generation, of a key that has a live word. A key without one is fresh already, so they
 //! never claim a slot.
 
-use crate::clock::Clock;
-use crate::key::{Key, KeyHash};
-use crate::observer::Observer;
-use crate::rule::{Algorithm as _, Leasing as _, Rule};
-use crate::table::Update;
+use crate::base::key::{Key, KeyHash};
+use crate::base::word::Update;
+use crate::contract::observer::Observer;
+use crate::rule::Rule;
+use crate::rule::algorithm::Algorithm as _;
+use crate::time::Clock;
 
 use super::Limiter;
 
@@ -18,18 +19,20 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// (then, where it still weighs, in the one before), at most to none.
     ///
     /// A key without debt is left as it is: a refund never makes a key better than fresh, and debt
-    /// that has drained since it was charged can not be had back. `cost` may be of any size; what
-    /// exceeds the debt is void. Nothing is given back on a limiter whose own quota is blocked.
+    /// that has drained since it was charged cannot be given back. `cost` may be of any size; what
+    /// exceeds the debt lapses. Nothing is given back on a limiter whose own quota is blocked.
     ///
-    /// Nobody keeps receipts; to give back exactly what was charged take [`Limiter::reserve`]. A refund of what was never charged, or whose charge has drained while
-    /// others were made, is taken from the debt that is there, so it lets others in: together at
-    /// most the burst, or the window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
-    /// charged under a quota given with the call are given back by `WithQuota::refund`: here too much comes back where that
-    /// quota had a shorter emission interval, and too little where a longer one.
+    /// No receipts are kept; to give back exactly what was charged use [`Limiter::reserve`]. A
+    /// refund of what was never charged, or whose charge has drained while others were made, is
+    /// taken from the debt that is there, so it lets others in: together at most the burst, or the
+    /// window's limit, beyond what the [`Rule`] guarantees, each time it is done. Units that were
+    /// charged under a quota given with the call are given back by `WithQuota::refund`: here too
+    /// much comes back where that quota had a shorter emission interval, and too little where a
+    /// longer one.
     ///
-    /// Concurrent callers see the debt before or after, never between; of two refunds and any checks
-    /// at the same time none is lost. If the key is evicted first, nothing is left to give back.
-    /// O(1); with leases O(threads). Neither locks nor allocates.
+    /// Concurrent callers see the debt before or after, never between; of two refunds and any
+    /// checks at the same time none is lost. If the key is evicted first, nothing is left to give
+    /// back. O(1); with leases O(threads). Neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
         self.lower(key, |value, now| self.algorithm().refund(value, now, cost));
     }
@@ -37,18 +40,19 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Forgets the key's debt, as if it had never been seen; the next check finds the whole burst.
     ///
     /// The debt ends at the clock's present reading: a [`Limiter::check_at`] with an earlier time
-    /// still finds that of the time between, and under a rule that counts in windows is decided in the
-    /// window of the reset, of which nothing is used. A check at the same time is charged before, and
-    /// forgotten, or after; a key that nobody has seen is left so. O(1); with leases
+    /// still finds that of the time between, and under a rule that counts in windows is decided in
+    /// the window of the reset, of which nothing is used. A check at the same time is charged
+    /// before, and forgotten, or after; a key that was never seen stays so. O(1); with leases
     /// O(threads). Neither locks nor allocates.
     ///
-    /// What threads have leased of the key is forgotten too, also what they are just taking.
+    /// What threads have leased of the key is revoked too, also what they are just taking.
     ///
     /// # Edge cases
-    /// With leases, a thread may be stopped within [`Limiter::return_leases`], just before it gives a lease back. The key is
-    /// reset meanwhile, and charged again until its debt ends at the very nanosecond at which the lease ended. Then the
-    /// thread takes back as many of those charges as it had leased units: after a lease of 8 units, 8 units that others
-    /// have used are admitted once more.
+    /// With leases, a thread may stall within [`Limiter::return_leases`], just before it gives a
+    /// lease back. The key is reset meanwhile, and charged again until its debt ends at the very
+    /// nanosecond at which the lease ended. Then the thread takes back as many of those charges as
+    /// it had leased units: after a lease of 8 units, 8 units that were used are admitted once
+    /// more.
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
         self.lower(key, |value, now| self.algorithm().reset(value, now));
@@ -56,7 +60,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.lowered(key, 0);
     }
 
-    /// Replaces a live word by what `decide(value, now)` returns; the last call of it is the one that counts.
+    /// Replaces a live word by what `decide(value, now)` returns; its last call counts.
     pub(crate) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let (key, now) = (self.hash(key), || self.instant_now());
         if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
@@ -66,10 +70,16 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// Takes back what threads have leased of the key beyond the value to which it was lowered.
+    /// Revokes what threads have leased of the key beyond the value to which it was lowered.
+    #[cfg(feature = "std")]
     pub(super) fn lowered(&self, key: KeyHash, value: u64) {
-        if let Some(leases) = &self.leases {
-            leases.lowered(self.algorithm(), key, value);
+        if let Some((leases, gcra)) = self.mode().leases::<R>(self.algorithm()) {
+            leases.lowered(gcra, key, value);
         }
     }
+
+    /// Without threads there are no leases.
+    #[cfg(not(feature = "std"))]
+    #[expect(clippy::unused_self, reason = "as with leases")]
+    pub(super) fn lowered(&self, _: KeyHash, _: u64) {}
 }

@@ -1,40 +1,42 @@
-//! Checking many keys at one reading of the clock, under the limiter's own rule or a quota given with the call.
+//! Checks of many keys at one reading of the clock, under the limiter's own rule or a quota given
+//! with the call.
 
 use alloc::vec::Vec;
 
-use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
-use crate::key::{Key, KeyHash};
-use crate::observer::Observer;
-use crate::overflow::answer;
-use crate::rule::{Algorithm, Rule};
+use crate::base::decision::Decision;
+use crate::base::key::{Key, KeyHash};
+use crate::contract::observer::Observer;
+use crate::rule::Rule;
+use crate::rule::algorithm::Algorithm;
+use crate::table::answer::answer;
 use crate::table::{Home, Missed, Spot};
+use crate::time::{Clock, Timestamp};
 
 use super::{Limiter, State};
 
-/// How many keys are decided together: several times what a core fetches lines at a time, so that
-/// the waits for the first and the last of them are a small part.
+/// How many keys are decided together: several times the number of lines that a core fetches at
+/// once, so that the waits for the first and the last of them are a small part.
 const TOGETHER: usize = 32;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into
-    /// `decisions` in the order of the keys, instead of what was there.
+    /// `decisions` in the order of the keys, replacing its content.
     ///
-    /// Each decision is atomic, the batch is not: others may check in between, and a key that
-    /// stands twice is charged twice. Keys are looked up ahead, so that waiting for memory
-    /// overlaps; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
+    /// Each decision is atomic, the batch is not: other checks may come in between, and a key that
+    /// occurs twice is charged twice. Lines are prefetched for all keys, so that waits for memory
+    /// overlap; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
     /// O(keys).
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
-        if self.leases.is_some() {
+        if self.mode().is_by_word() {
+            self.check_many_by_words(Self::algorithm, keys, decisions);
+        } else {
             let reread = || self.clock.now();
             self.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
-        } else {
-            self.check_many_by_words(Self::algorithm, keys, decisions);
         }
     }
 
-    /// [`Limiter::check_many`] by the keys' words alone. The algorithm is named as a function of the limiter, so that its
-    /// own one, which lies in it, takes no register beside it.
+    /// [`Limiter::check_many`] by the keys' words alone. The algorithm is given as a function of
+    /// the limiter, so that the limiter's own one, a field of it, takes no second register.
     #[inline]
     pub(super) fn check_many_by_words<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
         &'a self,
@@ -55,8 +57,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// [`Limiter::check_many`] where each key is decided by `decide`, one at a time, once their lines are on their way. Out
-    /// of line, so that batches in passes carry none of its registers.
+    /// [`Limiter::check_many`] where `decide` decides each key, one at a time, after their lines
+    /// have been prefetched. Out of line, so that batches in passes carry none of its registers.
     #[inline(never)]
     pub(super) fn check_in_turn<K: Key>(
         &self,
@@ -78,8 +80,16 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// [`Limiter::check_many`] of at most `TOGETHER` keys, in passes: each asks memory for what the
-    /// next one needs, for all keys before the next begins, and branches on no single key's place.
+    /// [`Limiter::check_many`] of at most `TOGETHER` keys, in passes over all of them: each pass
+    /// prefetches what the next one reads, and none branches on where a single key is.
+    ///
+    /// 1. Hash, and prefetch home lines.
+    /// 2. Probe home lines, and prefetch the likely other lines of keys that are not found.
+    /// 3. Decide the keys that are at home, while those lines come.
+    /// 4. Probe the likely other lines, and prefetch all lines of keys that are not found.
+    /// 5. Decide the keys that are there, while those lines come.
+    /// 6. Decide the rest one by one: new keys, keys in the least likely lines, and keys whose slot
+    ///    was not theirs, or not settled, when it came to be updated.
     #[inline]
     fn check_together<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
         &'a self,
@@ -88,38 +98,49 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         now: u64,
         decisions: &mut [Decision],
     ) {
-        // Fills the places that no key of a short batch takes, which nobody looks at.
-        let nobody = self.table.home(KeyHash::from_bits(0));
-        let mut homes = [nobody; TOGETHER];
-        for (place, key) in homes.iter_mut().zip(keys) {
-            *place = self.table.home(self.hash(key));
-            place.prefetch();
+        // Of a short batch, the arrays' other elements are never read.
+        let filler = self.table.home(KeyHash::from_bits(0));
+
+        // 1.
+        let mut homes = [filler; TOGETHER];
+        for (home, key) in homes.iter_mut().zip(keys) {
+            *home = self.table.home(self.hash(key));
+            home.prefetch();
         }
 
-        let mut spots = [nobody.look().0; TOGETHER];
-        let mut here = Indexes::NONE;
+        // 2.
+        let mut spots = [filler.look().0; TOGETHER];
+        let mut at_home = Indexes::NONE;
         for index in 0..keys.len().min(TOGETHER) {
             let (spot, found) = homes[index].look();
             spots[index] = spot;
-            here.add_if(found, index);
+            at_home.add_if(found, index);
         }
-        let away = here.others(keys.len());
+        let away = at_home.others(keys.len());
         for index in away.all() {
             homes[index].prefetch_further();
         }
-        let mut left = self.decide_at(algorithm, &spots, here, &homes, now, decisions);
-        here = Indexes::NONE;
+
+        // 3.
+        let mut unfound = self.decide_at(algorithm, &spots, at_home, &homes, now, decisions);
+
+        // 4.
+        let mut further = Indexes::NONE;
         for index in away.all() {
             let (spot, found) = homes[index].look_further();
             spots[index] = spot;
-            here.add_if(found, index);
-            left.add_if(!found, index);
+            further.add_if(found, index);
+            unfound.add_if(!found, index);
         }
-        for index in left.all() {
+        for index in unfound.all() {
             homes[index].prefetch_all();
         }
-        let moved = self.decide_at(algorithm, &spots, here, &homes, now, decisions);
-        for index in left.all().chain(moved.all()) {
+
+        // 5.
+        let moved = self.decide_at(algorithm, &spots, further, &homes, now, decisions);
+
+        // 6.
+        for index in unfound.all().chain(moved.all()) {
             let (home, reread) = (homes[index], || self.instant_now());
             let update =
                 home.update_unfound(now, reread, |value, now| algorithm(self).admit(value, now, 1));
@@ -127,7 +148,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// Decides the keys with the indexes `found`, each in its spot; those that are not there are returned.
+    /// Decides the keys that were `found`, each in its spot. Returns those whose spot was not
+    /// theirs, or not settled: they are undecided.
     #[inline]
     fn decide_at<'t, A: Algorithm<State = State<R>> + 't>(
         &'t self,
@@ -138,7 +160,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         now: u64,
         decisions: &mut [Decision],
     ) -> Indexes {
-        let mut lost = Indexes::NONE;
+        let mut moved = Indexes::NONE;
         let admit = |value, now| algorithm(self).admit(value, now, 1);
         for index in found.all() {
             let home = homes[index];
@@ -148,15 +170,15 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                     self.decide_contended(algorithm(self), home.key(), now).in_registers()
                 }
                 Err(Missed::Elsewhere) => {
-                    lost.add_if(true, index);
+                    moved.add_if(true, index);
                     continue;
                 }
             }
         }
-        lost
+        moved
     }
 
-    /// Decides a key that was found, and that another thread has charged meanwhile.
+    /// Decides a key whose word another thread changed between being read and being updated.
     #[cold]
     #[inline(never)]
     fn decide_contended<A: Algorithm<State = State<R>>>(
@@ -170,7 +192,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 }
 
-/// Some of the keys that are decided together, a bit each.
+/// A set of keys that are decided together, by their indexes: a bit each.
 #[derive(Clone, Copy)]
 struct Indexes(u32);
 
@@ -183,12 +205,13 @@ impl Indexes {
         self.0 |= u32::from(belongs) << index;
     }
 
-    /// Those of the first `count`, which is at most `TOGETHER`, that are not among these.
+    /// The complement among the first `count` indexes, at most `TOGETHER`.
     #[inline]
     fn others(self, count: usize) -> Self {
         Self(!self.0 & u32::MAX.checked_shr((TOGETHER - count) as u32).unwrap_or(0))
     }
 
+    /// The indexes in ascending order.
     #[inline]
     fn all(mut self) -> impl Iterator<Item = usize> {
         core::iter::from_fn(move || {

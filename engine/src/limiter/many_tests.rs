@@ -1,11 +1,11 @@
 use core::time::Duration;
 
 use super::*;
-use crate::clock::ManualClock;
-use crate::key::KeyHasher;
-use crate::quota::Quota;
+use crate::base::key::KeyHasher;
+use crate::rule::quota::Quota;
+use crate::time::ManualClock;
 
-/// More than fit into home lines, so that keys lie in every line they may have.
+/// More than fit into home lines, so that keys are in every line they may have.
 const KEYS: u64 = 14_000;
 const BURST: u64 = 2;
 
@@ -17,7 +17,7 @@ fn limiter() -> Limiter<Quota, ManualClock> {
         .unwrap()
 }
 
-/// Counts the readings of a clock that stands still.
+/// Counts the readings of a clock that does not advance.
 #[derive(Default)]
 struct Counted(core::cell::Cell<u64>);
 
@@ -121,10 +121,11 @@ fn a_key_that_stands_several_times_in_a_batch_is_charged_each_time() {
 
 const THREADS: u64 = 4;
 const BATCHES: u64 = 10_000;
-/// Of a key that threads batch side by side: three quarters of what they ask for.
+/// The burst of a key that threads check in concurrent batches: three quarters of what they ask
+/// for.
 const MUCH: u64 = THREADS * BATCHES * TOGETHER as u64 * 3 / 4;
 
-/// What threads are admitted that take the key's word from each other in the middle of their batches.
+/// What threads are admitted that change the key's word in the middle of each other's batches.
 fn admitted_side_by_side(check_many: impl Fn(&[u64], &mut Vec<Decision>) + Sync) -> u64 {
     let start = std::sync::Barrier::new(THREADS as usize);
     std::thread::scope(|scope| {

@@ -1,23 +1,26 @@
-//! loom models of what a limiter does beside checks, on one line of the table. Those of two threads are complete:
-//! every order and every value a load may see. Those of three have the stated bound on preemptions a run.
+//! loom models of what a limiter does besides checks, on one line of the table. Those of two
+//! threads are complete: every order and every value a load may see. Those of three have the stated
+//! bound on preemptions a run.
 //!
-//! The steps are those of the table, which has models of its own; here the question is what a caller is told.
-//! Time stands still, and a unit is one nanosecond of debt.
+//! The steps are those of the table, which has models of its own; these are about the results of
+//! calls. Time does not pass, and a unit is one nanosecond of debt.
 
 use core::time::Duration;
 
 use loom::sync::Arc;
 use loom::thread;
 
-use crate::acquire::Waiters;
-use crate::clock::{Clock, Timestamp};
+use crate::base::key::KeyHasher;
+use crate::contract::snapshot::{SavedKey, Snapshot};
+use crate::contract::wait::Waiters;
 use crate::explore::explore;
-use crate::key::KeyHasher;
-use crate::quota::Quota;
-use crate::rule::{Algorithm as _, Rule};
-use crate::snapshot::{SavedKey, SavedState, Snapshot, SnapshotKind};
+use crate::rule::Rule;
+use crate::rule::algorithm::Algorithm as _;
+use crate::rule::quota::Quota;
+use crate::rule::saved::{SavedState, SnapshotKind};
+use crate::rule::window::SlidingWindow;
 use crate::table::Table;
-use crate::window::SlidingWindow;
+use crate::time::{Clock, Timestamp};
 
 use super::{Limiter, Parts};
 
@@ -29,7 +32,7 @@ const TRIO: Option<usize> = Some(2);
 const NOW: u64 = 100;
 const PATIENCE: Duration = Duration::from_nanos(10);
 
-/// Time stands still here.
+/// Does not advance.
 pub(crate) struct Still;
 
 impl Clock for Still {
@@ -47,7 +50,7 @@ fn limiter<R: Rule>(rule: R) -> Limiter<R, Still> {
         hasher: KeyHasher::rapid(1),
         clock: Still,
         table,
-        leases: None,
+        mode: crate::limiter::mode::Mode::Word,
         observer: (),
         waiters: Waiters::new(8),
     })
@@ -78,7 +81,7 @@ fn know(limiter: &Limiter<Quota, Still>) {
     limiter.reset("key");
 }
 
-/// The start of who takes a place on the key and keeps it.
+/// Takes a place on the key and keeps it; returns its start.
 fn join(limiter: &Limiter<Quota, Still>) -> u64 {
     let turn = limiter.enqueue("key", 1, PATIENCE).expect("there is room to wait");
     let start = turn.start().as_nanos();
@@ -86,7 +89,7 @@ fn join(limiter: &Limiter<Quota, Still>) -> u64 {
     start
 }
 
-/// Also of a key that is only being claimed.
+/// Also of a key whose slot is just being claimed.
 #[test]
 fn a_start_is_given_once() {
     explore(TRIO, || {
@@ -99,7 +102,7 @@ fn a_start_is_given_once() {
     });
 }
 
-/// A check takes what there is at once, or nothing: it does not pass who waits.
+/// A check takes what there is at once, or nothing: it does not pass waiters.
 #[test]
 fn a_check_does_not_pass_who_waits() {
     for known in [false, true] {
@@ -116,7 +119,7 @@ fn a_check_does_not_pass_who_waits() {
     }
 }
 
-/// A place that is given up is free again, or lapses when somebody stands behind it.
+/// A place that is given up is free again, or lapses if there is a later one.
 #[test]
 fn a_place_given_up_is_given_to_nobody_twice() {
     explore(COMPLETE, || {
@@ -135,8 +138,8 @@ fn a_place_given_up_is_given_to_nobody_twice() {
     });
 }
 
-/// A reservation that is given back beside somebody who takes a place behind it: whoever comes next starts later
-/// than what was told.
+/// A reservation is given back while another thread takes a place behind it: the place after that
+/// starts later.
 #[test]
 fn a_reservation_given_back_moves_no_start() {
     explore(COMPLETE, || {
@@ -144,13 +147,13 @@ fn a_reservation_given_back_moves_no_start() {
         let reserved = limiter.reserve("key", 1).expect("nothing is charged yet");
         let other = spawn(&limiter, join);
         reserved.cancel();
-        let told = other.join().unwrap();
-        assert!(join(&limiter) > told);
+        let start = other.join().unwrap();
+        assert!(join(&limiter) > start);
     });
 }
 
-/// A debt of two units held against a key, beside checks of it: nothing is lost, and what was admitted before
-/// the snapshot came is not counted beside it.
+/// A debt of two units is restored to a key during checks of it: nothing is lost, and what was
+/// admitted before the restore is not added to it.
 #[test]
 fn a_restore_beside_a_check_loses_neither() {
     explore(COMPLETE, || {
@@ -178,7 +181,7 @@ fn a_restore_beside_the_claim_of_another_key_loses_neither() {
     });
 }
 
-/// Two that restore the same, as a node that was told twice.
+/// Two threads restore the same, as a node that receives it twice.
 #[test]
 fn a_snapshot_that_is_applied_twice_counts_once() {
     explore(COMPLETE, || {
@@ -198,7 +201,7 @@ fn restore(limiter: &Limiter<Quota, Still>, key: &str, debt: u64) {
     assert_eq!(restored.evicted, 0);
 }
 
-/// Units of a sliding window are given back beside checks: as many are counted as are held.
+/// Units of a sliding window are given back during checks: as many are counted as are held.
 #[test]
 fn no_refund_of_a_sliding_window_is_lost() {
     explore(COMPLETE, || {

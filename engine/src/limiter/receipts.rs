@@ -1,19 +1,20 @@
-//! Charges with a receipt: what reservations and sets of limits are made of.
+//! Charges with a receipt, for reservations and sets of limits.
 //!
-//! All of it looks at the word alone; what is given back comes out of leases first.
+//! They use the word only; what is given back is taken from leases first.
 
 use core::time::Duration;
 
-use crate::clock::{Clock, Timestamp};
-use crate::decision::Decision;
-use crate::denied::Outcome;
-use crate::gcra::Bucket as _;
-use crate::key::{KeyHash, KeyHasher};
-use crate::limit::{Limit, Receipt, Subject, sealed::Sealed};
-use crate::observer::Observer;
-use crate::overflow::{Event, answer};
-use crate::rule::{Algorithm, Leasing as _, Rule};
-use crate::table::Update;
+use crate::base::decision::Decision;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::word::Update;
+use crate::contract::limit::{Limit, Receipt, Subject, sealed::Sealed};
+use crate::contract::observer::Observer;
+use crate::contract::outcome::Outcome;
+use crate::rule::Rule;
+use crate::rule::algorithm::Algorithm;
+use crate::table::answer::answer;
+use crate::table::overflow::Event;
+use crate::time::{Clock, Timestamp};
 
 use super::{Limiter, State};
 
@@ -49,28 +50,16 @@ where
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         match self.given(whom) {
-            None => {
-                let deny = |value, now| self.denied(cost, value, now);
-                self.take_under(&self.algorithm, deny, whom.key, cost, now)
-            }
-            Some(given) => {
-                let deny = |value, now| self.denied_under(&given, cost, value, now);
-                self.take_under(&given, deny, whom.key, cost, now)
-            }
+            None => self.take_under(&self.algorithm, whom.key, cost, now),
+            Some(given) => self.take_under(&given, whom.key, cost, now),
         }
     }
 
     fn deny(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
-        self.leases.as_ref().and_then(R::Leases::denied)?;
+        self.mode().charged_bursts()?;
         match self.given(whom) {
-            None => {
-                let deny = |value, now| self.denied(cost, value, now);
-                self.deny_under(&self.algorithm, deny, whom.key, cost, now)
-            }
-            Some(given) => {
-                let deny = |value, now| self.denied_under(&given, cost, value, now);
-                self.deny_under(&given, deny, whom.key, cost, now)
-            }
+            None => self.deny_under(&self.algorithm, whom.key, cost, now),
+            Some(given) => self.deny_under(&given, whom.key, cost, now),
         }
     }
 
@@ -106,7 +95,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         R::given(&self.algorithm, whom.quota?)
     }
 
-    /// A denial is a denial also to the table, for whom `key` is then limited.
+    /// A look, which notifies the table of a denial.
     fn look_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
@@ -118,7 +107,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         answer(&self.table, algorithm, key, update, cost)
     }
 
-    /// The same for who asks for nothing: the table does not hear of it.
+    /// The same for a peek: the table is not notified.
     pub(super) fn peek_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
@@ -129,7 +118,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.heard(key, 0, algorithm.answer(update, cost))
     }
 
-    /// What stands in the key's word, and the cost with which to answer: none where it fits.
+    /// The word of the key, and the cost to answer with: 0 if it fits.
     fn found_for<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
@@ -144,11 +133,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         (update, if fits { 0 } else { cost })
     }
 
-    /// `deny` is the value after a denial, `None` where it stays.
     fn take_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        deny: impl Fn(u64, u64) -> Option<u64>,
         key: KeyHash,
         cost: u64,
         now: Timestamp,
@@ -156,7 +143,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, outcome) = (self.table.home(key), Outcome::new());
         let admit_or_deny = |value, now| {
             let admitted = algorithm.admit(value, now, cost);
-            outcome.of(admitted, || deny(value, now))
+            outcome.of(admitted, || self.denied(algorithm, cost, value, now))
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
         let (update, charged) = outcome.told(update);
@@ -164,11 +151,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         (decision, Receipt::new(charged))
     }
 
-    /// `deny` is the value after a denial, `None` where it stays.
     fn deny_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        deny: impl Fn(u64, u64) -> Option<u64>,
         key: KeyHash,
         cost: u64,
         now: Timestamp,
@@ -176,7 +161,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let outcome = Outcome::new();
         let deny = |value, now| match algorithm.admit(value, now, cost) {
             Some(_) => None,
-            None => outcome.of(None, || deny(value, now)),
+            None => outcome.of(None, || self.denied(algorithm, cost, value, now)),
         };
         let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
         let charged = matches!(update, Update::Written { .. });
@@ -191,7 +176,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         charged: u64,
     ) -> Decision {
         self.correct(algorithm, key, |value, now| {
-            // Starts behind the charge have been told. Without it newcomers would start beside them.
+            // Starts after the charge are already assigned. Giving back would let newcomers start
+            // at the same time.
             let holds = algorithm.owes_beyond(value, now, self.waiters.least_tolerance());
             if holds { None } else { algorithm.give_back(value, now, cost, charged) }
         })
@@ -206,18 +192,20 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.correct(algorithm, key, |value, now| algorithm.charge(value, now, cost))
     }
 
-    /// The value after a denial, `None` where it stays: everywhere, unless denied checks are charged.
-    fn denied(&self, cost: u64, value: u64, now: u64) -> Option<u64> {
-        self.leases.as_ref()?.deny(&self.algorithm, cost, value, now)
+    /// The value after a denial; `None` when it does not change, which is always so unless denied
+    /// checks are charged.
+    fn denied<A: Algorithm<State = State<R>>>(
+        &self,
+        algorithm: &A,
+        cost: u64,
+        value: u64,
+        now: u64,
+    ) -> Option<u64> {
+        algorithm.charge_denied(value, now, cost, self.mode().charged_bursts()?)
     }
 
-    /// As [`Limiter::denied`], under a quota given with the call.
-    fn denied_under(&self, given: &R::Given<'_>, cost: u64, value: u64, now: u64) -> Option<u64> {
-        let denied = self.leases.as_ref().and_then(R::Leases::denied)?;
-        denied.charge(&given.view(value, now), cost)
-    }
-
-    /// Replaces the key's value by what `decide(value, now)` returns, and tells what is left then.
+    /// Replaces the value of the key by the result of `decide(value, now)`, and returns what
+    /// remains.
     fn correct<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,

@@ -1,21 +1,22 @@
-//! Taking what a limiter knows out of it, and putting it into another.
+//! Snapshots of a limiter, and restoring them.
 
 use core::time::Duration;
 
-use crate::clock::Clock;
-use crate::observer::Observer;
-use crate::rule::{Rule, Saves as _};
-use crate::snapshot::{RestoreError, Restored, SavedKey, Snapshot};
+use crate::contract::observer::Observer;
+use crate::contract::snapshot::{RestoreError, Restored, SavedKey, Snapshot};
+use crate::rule::Rule;
+use crate::rule::algorithm::Saves as _;
+use crate::time::Clock;
 
 use super::Limiter;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Every key that has used something, with what is held against it as of this call, however long the
-    /// snapshot is then read: keys that are charged meanwhile show what is not going to be over by then.
+    /// Every key with a charge, and its state as of this call, however long the snapshot is then
+    /// read: a key that is charged meanwhile shows what will not have expired by then.
     ///
-    /// Not one moment of the whole table: each key is read at its own, while others go on checking, so
-    /// of two keys that were charged one after the other the second may be missing or not. Leased units
-    /// are debt. O(capacity), allocates nothing.
+    /// Not one instant of the whole table: each key is read at its own moment, while others go on
+    /// checking, so of two keys that were charged one after the other the second may be missing or
+    /// not. Leased units are debt. O(capacity), allocates nothing.
     pub fn snapshot(&self) -> Snapshot<impl Iterator<Item = SavedKey> + '_> {
         let now = self.clock.now();
         let keys = self.table.entries().filter_map(move |(key, value)| {
@@ -25,19 +26,19 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         Snapshot::new(self.hasher.fingerprint(), self.algorithm().kind(), keys)
     }
 
-    /// Holds what a snapshot says against its keys, `downtime` after [`Limiter::snapshot`] was called;
-    /// [`Duration::ZERO`] if time is to have stood still meanwhile. What that comes to under each rule, and
-    /// what it guarantees across the downtime, is said at [`Snapshot`].
+    /// Raises the state of keys to that of a snapshot, `downtime` after [`Limiter::snapshot`] was
+    /// called; [`Duration::ZERO`] if no time is to count as passed. [`Snapshot`] states what that
+    /// means under each rule, and what it guarantees across the downtime.
     ///
-    /// May be applied to a limiter that is running, and twice: it never lowers what is held against a
-    /// key, nor adds to it, but raises it to the snapshot's as of this call. What was admitted here before
-    /// the snapshot came is therefore not counted beside it. Keys that find no place follow the
-    /// [`OverflowPolicy`](crate::OverflowPolicy). Lock-free, O(keys), allocates nothing; not atomic, others see the keys come one
-    /// by one.
+    /// May be applied to a running limiter, and repeatedly: it never lowers the state of a key, nor
+    /// adds to it, but joins (max) it with that of the snapshot as of this call. What was admitted
+    /// here before the snapshot arrived is therefore not counted in addition. Keys that find no
+    /// slot follow the [`OverflowPolicy`](crate::OverflowPolicy). Lock-free, O(keys), allocates
+    /// nothing; not atomic: others observe the keys one by one.
     ///
     /// # Errors
-    /// When the snapshot's keys were hashed by another hasher, or its states are of another kind than this
-    /// rule's; nothing is changed.
+    /// When the keys of the snapshot were hashed by another hasher, or its states are of another
+    /// kind than those of this rule; nothing is changed.
     pub fn restore<I: IntoIterator<Item = SavedKey>>(
         &self,
         snapshot: Snapshot<I>,

@@ -1,24 +1,23 @@
-//! What goes with a task under a quota that is given with the call.
+//! Values under a quota given with the call that move into a task.
 
 use alloc::sync::Arc;
 use core::fmt;
 
-use crate::acquire::{Turn, Wait};
-use crate::clock::{Clock, DefaultClock};
-use crate::decision::Decision;
-use crate::gcra::Plans;
-use crate::key::Key;
-use crate::limit::Limit;
-use crate::observer::Observer;
-use crate::quota::{Quota, QuotaError};
-use crate::reserve::Reservation;
-use crate::rule::Rule;
-use crate::set::Ask;
+use crate::base::decision::Decision;
+use crate::base::key::Key;
+use crate::contract::limit::Limit;
+use crate::contract::observer::Observer;
+use crate::contract::reserve::Reservation;
+use crate::contract::set::Ask;
+use crate::contract::wait::{Turn, Wait};
+use crate::rule::quota::{Quota, QuotaError};
+use crate::rule::{DebtRule, Rule};
+use crate::time::{Clock, DefaultClock};
 
 use super::{Limiter, WithQuota};
 
-/// As [`WithQuota`], for what goes with a task: each value that it hands out keeps the limiter alive; from
-/// [`Limiter::with_quota_owned`]. What is done within the call is asked of a [`WithQuota`].
+/// As [`WithQuota`], for values that move into a task: each of them keeps the limiter alive; from
+/// [`Limiter::with_quota_owned`]. For what ends within the call use a [`WithQuota`].
 ///
 /// ```
 /// use std::sync::Arc;
@@ -40,15 +39,16 @@ pub struct OwnedWithQuota<'l, 'q, R: Rule = Quota, C = DefaultClock, O = ()> {
 
 impl<R, C, O> Limiter<R, C, O>
 where
-    R: Rule<Algorithm: Plans>,
+    R: DebtRule,
     C: Clock + 'static,
     O: Observer + 'static,
 {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: as [`Limiter::with_quota`], for reservations, turns and asks that go
-    /// with a task. Borrows the `Arc`, which only what it hands out counts up. O(1).
+    /// For limiters with a [`Quota`] or a `LiveQuota`: as [`Limiter::with_quota`], for
+    /// reservations, turns and asks that move into a task. Borrows the `Arc`, which only those
+    /// values clone. O(1).
     ///
     /// # Errors
-    /// When the quota can not be enforced.
+    /// When the quota cannot be enforced.
     pub fn with_quota_owned<'l, 'q>(
         self: &'l Arc<Self>,
         quota: &'q Quota,
@@ -59,7 +59,7 @@ where
 
 impl<'q, R, C, O> OwnedWithQuota<'_, 'q, R, C, O>
 where
-    R: Rule<Algorithm: Plans>,
+    R: DebtRule,
     C: Clock + 'static,
     O: Observer + 'static,
 {
@@ -88,8 +88,8 @@ where
         Reservation::shared(self.limit(), self.view.subject(key), cost)
     }
 
-    /// As [`WithQuota::ask`], for a set whose reservation keeps the limiter alive. It borrows the quota, so it goes with a
-    /// task where that is `'static`.
+    /// As [`WithQuota::ask`], for a set whose reservation keeps the limiter alive. It borrows the
+    /// quota, so it can move into a task if that is `'static`.
     pub fn ask(&self, key: impl Key, cost: u64) -> Ask<'q>
     where
         C: Send + Sync,

@@ -1,4 +1,4 @@
-//! What the two integers of a slot say.
+//! The layout of a slot's two integers.
 //!
 //! ```text
 //! word, settled   value (59)            | generation, low 4 bits | 0
@@ -6,11 +6,12 @@
 //! tag             key tag (47) | candidate (4) | strikes (2) | generation (11)
 //! ```
 //!
-//! A *generation* counts how often the slot changed hands. A claimed word whose key tag is 0 names
-//! nobody: a claim was withdrawn and the slot is free. *Strikes* say how often the key was denied
+//! A *generation* counts how often the slot has been claimed. A claimed word whose key tag is 0
+//! names no key: its claim was withdrawn and the slot is free. *Strikes* count denials of the key
 //! since the slot got its label (`strikes.rs`).
 
-use crate::key::{KeyHash, TAG_BITS};
+use crate::base::key::{KeyHash, TAG_BITS};
+use crate::base::word::VALUE_BITS;
 
 use super::lines::CANDIDATES;
 
@@ -25,11 +26,7 @@ const STRIKE_SHIFT: u32 = GENERATION_BITS;
 const STRIKE_BITS: u32 = 2;
 const CANDIDATE_SHIFT: u32 = STRIKE_SHIFT + STRIKE_BITS;
 
-/// Bits of the value in a settled word.
-pub(crate) const VALUE_BITS: u32 = u64::BITS - VALUE_SHIFT;
-/// The largest value a settled word holds.
-pub(crate) const VALUE_MAX: u64 = u64::MAX >> VALUE_SHIFT;
-/// Which of a key's lines a slot lies in.
+/// Which of its key's lines a slot is in.
 const CANDIDATE_BITS: u32 = 4;
 const CANDIDATE_MASK: u64 = (1 << CANDIDATE_BITS) - 1;
 
@@ -38,9 +35,9 @@ pub(super) const STRIKES_MAX: u32 = (1 << STRIKE_BITS) - 1;
 
 const _: () = assert!(TAG_SHIFT == CANDIDATE_SHIFT + CANDIDATE_BITS);
 const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
-const _: () = assert!(crate::gcra::TAT_MAX <= VALUE_MAX);
+const _: () = assert!(VALUE_BITS == u64::BITS - VALUE_SHIFT);
 
-/// How often a slot has changed hands, modulo 2^11.
+/// How often a slot has been claimed, modulo 2^11.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Generation(u64);
 
@@ -55,7 +52,7 @@ impl Generation {
     }
 }
 
-/// A slot's word as it was read.
+/// A slot's word as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word(pub(super) u64);
 
@@ -87,7 +84,7 @@ impl Word {
         Self(self.0 & ((GENERATION_MASK << 1) | CLAIMED))
     }
 
-    /// A claimed word's claim come true.
+    /// A claimed word with its claim confirmed.
     pub(super) const fn settled(self, value: u64) -> Self {
         Self((value << VALUE_SHIFT) | (self.generation().low() << 1))
     }
@@ -107,19 +104,19 @@ impl Word {
     }
 }
 
-/// A slot's tag as it was read.
+/// A slot's tag as read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tag(pub(super) u64);
 
 impl Tag {
-    /// The tag of a slot that belongs to `key` and lies in the `candidate`-th of its lines.
+    /// The tag of a slot that belongs to `key` and is in the `candidate`-th of its lines.
     pub(super) const fn new(key: KeyHash, candidate: usize, generation: Generation) -> Self {
         Self(key.high_tag() | ((candidate as u64) << CANDIDATE_SHIFT) | generation.0)
     }
 
     #[inline]
     pub(super) const fn names(self, key: KeyHash) -> bool {
-        // What differs lies below the key's tag.
+        // Only bits below the key's tag may differ.
         self.0 ^ key.high_tag() < 1 << TAG_SHIFT
     }
 
@@ -136,7 +133,7 @@ impl Tag {
         ((self.0 >> CANDIDATE_SHIFT) & CANDIDATE_MASK) as usize
     }
 
-    /// How often the key was denied, as far as the slot counts; 0 in a new label.
+    /// The key's strikes; 0 in a new label.
     pub(super) const fn strikes(self) -> u32 {
         (self.0 >> STRIKE_SHIFT) as u32 & STRIKES_MAX
     }
@@ -146,8 +143,8 @@ impl Tag {
         Self(self.0 + (1 << STRIKE_SHIFT))
     }
 
-    /// The place of a live slot with this tag among those that may be evicted, the lowest first; `rank` is
-    /// its value's place among values.
+    /// The order of eviction of a live slot with this tag, the lowest first; `rank` is that of its
+    /// value.
     pub(super) const fn rank(self, rank: u64) -> u64 {
         ((self.strikes() as u64) << VALUE_BITS) | rank
     }

@@ -1,70 +1,75 @@
-//! How a slot changes hands, without a lock.
+//! Lock-free slot reuse.
 //!
-//! A key without a slot *claims* one: it replaces the word by an *intent* that names the key, looks
-//! through all places the key may live in for others doing the same (*resolve*), writes the tag
-//! (*label*), and replaces the intent by the value (*confirm*). Any thread that meets an intent
-//! of its own key carries it through, so nobody waits for anybody; an intent of another key is
-//! passed by, or taken over when no other place is left.
+//! A key without a slot *claims* one: it publishes a descriptor, the *intent*, which names the key
+//! in place of the word; scans all slots the key may have for other intents of it (*resolve*);
+//! writes the tag (*label*); and replaces the intent by the value (*confirm*, the commit). A claim
+//! is aborted by *withdrawing* its intent. A thread that meets an intent of its own key helps it to
+//! completion (*joins* it), so no thread waits for another; an intent of another key is passed by,
+//! or its slot is stolen (*taken over*) when no other slot is left.
 //!
-//! Of two intents of one key the one in the earlier place survives, in the key's own order of
-//! lines and slots. A loser's word becomes free in the same generation, never what it was
-//! before. Each claim begins a new generation, which is part of the intent, the label and
-//! (its low bits) the settled word, so a delayed step of an earlier claim finds nothing it
-//! expects. A tag that is newer than the word read before it does no harm: every step ends in a
-//! compare-and-swap or a second look at the word, and both fail.
+//! Of two intents of one key the one in the earlier slot survives, in the key's own order of lines
+//! and slots. The loser's word becomes free in the same generation, never what it was before. Each
+//! claim begins a new generation, which is part of the intent, the label and (its low bits) the
+//! settled word, so a delayed step of an earlier claim fails. A tag newer than the word read before
+//! it is harmless: every step ends in a compare-and-swap or a re-read of the word, and both fail.
 //!
 //! # Lock-freedom
-//! Suppose that threads take steps for ever, and from some time on no call ends. Then no word gets
-//! settled or charged, so claims of settled words come to an end, and so do the turns of a charge, which are repeated only
-//! after another's charge, of a label, whose slot counts a bounded number of strikes, and of a full table, which are
-//! repeated only until the clock has passed what was found live; so do takeovers, of which one call makes at most as
-//! many as its key has places. Withdrawals and claims of free slots are left. Who withdraws met its
-//! key settled, and will be decided by that, or met an earlier intent of its key. Take a key whose
-//! intents come up again and again, and the earliest place where they do, or where one stands for good:
-//! nothing ends the next intent there, all threads of the key join it, and one confirms it after all.
+//! Suppose that threads take steps for ever, and from some time on no call ends. Then no word is
+//! settled or charged, so claims of settled words end, and so do the retries of a charge, which
+//! only follow another's charge; of a label, whose slot counts a bounded number of strikes; and of
+//! a full table, which last until the clock has passed what was found live. Steals end too: one
+//! call makes at most as many as its key has slots.
 //!
-//! Each takeover of a call begins one place further. So where intents stand in all places, a call tries
-//! each once, and runs out only if it lost each to another call that came later. (Where live keys stand among them, a call
-//! that runs out evicts one of those, or finds the table full.) A call holds one
-//! place at a time: more calls are in the middle of a claim than there are places, and one of them
-//! has to go without. It counts as charged and evicted at once, by those that were faster; where
-//! live keys are not evicted, as one that found all places live.
+//! Withdrawals and claims of free slots are left. A thread that withdraws either met its key
+//! settled, and will be decided by that, or met an earlier intent of its key. Take a key whose
+//! intents come up again and again, and the earliest slot where they do, or where one stays for
+//! good: nothing ends the next intent there, all threads of the key join it, and one confirms it
+//! after all.
+//!
+//! Each steal of a call begins one slot further. So where intents occupy all slots, a call tries
+//! each once, and is outrun only if it lost each to another call that came later. (Where live keys
+//! are among them, a call that has used up its steals evicts one of those, or finds the table
+//! full.) A call holds one slot at a time: then more calls are in the middle of a claim than there
+//! are slots, and one of them gets none. It counts as charged and evicted at once, by those that
+//! were faster; where live keys are not evicted, as one that found all slots live.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | C1 word, any scan | acquire | confirm (C6) | a word is taken with an older tag: a key evicts or overlooks its own | `scan-word-relaxed` |
+//! | C1 word, any scan | acquire | confirm (C6) | a word is paired with an older tag: a key evicts or overlooks its own slot | `scan-word-relaxed` |
 //! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - | - |
-//! | C3 word, claim | release | C1 | who finds its key gone may read a clock that is a shared word older than the taker read it. No model tells: loom never moves a load behind a later store. The fence (C4) orders the claim before the look at the other places | none |
-//! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both look before either has published: two live words | `fence-acquire-release`, `no-fence` |
-//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim that was taken over labels the next owner's slot | `label-load-relaxed` |
+//! | C3 word, claim | release | C1 | a thread that finds its key gone may read an older value of a clock in a shared word than the claimer did. No model shows it: loom never moves a load behind a later store. The fence (C4) orders the claim before the scan of the other slots | none |
+//! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both scan before either has published: two live words | `fence-acquire-release`, `no-fence` |
+//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
+//! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-look` |
 
-use crate::backoff::Backoff;
-use crate::key::KeyHash;
-use crate::sync::{Ordering, fence};
+mod room;
 
+use crate::base::backoff::Backoff;
+use crate::base::key::KeyHash;
+use crate::base::sync::{Ordering, fence};
+
+use super::Table;
 use super::bits::{Generation, Tag, Word};
-use super::lines::{BLOCK, Line, Place, SLOTS, Slot};
-use super::{State, Table, Update};
-use crate::overflow::{Event, OverflowPolicy};
+use super::line::{CacheLine, SLOTS, Slot};
+use super::lines::{BLOCK, Place};
+use crate::base::word::{State, Update};
+use crate::table::overflow::{Event, OverflowPolicy};
+use room::{Room, Vacancy};
 
-/// A key goes into its home block while so many slots there are vacant. More would send keys away
-/// from home for nothing; with fewer, full blocks become so frequent that insertions find no room.
-const HOME_VACANCIES: usize = 3;
-
-/// A slot as a scan met it, in the `candidate`-th line of the key.
+/// A slot as a scan read it, in the `candidate`-th line of the key.
 #[derive(Clone, Copy)]
 pub(super) struct Met<'t> {
     slot: &'t Slot,
     candidate: usize,
     word: Word,
-    /// The generation of the next claim; of the present one where an intent is joined.
+    /// The generation of the next claim; of a joined intent its own.
     generation: Generation,
 }
 
-/// What a scan of all places of a key found.
+/// What a scan of all slots a key may have found.
 pub(super) enum Scan<'t> {
     /// The key's own settled slot.
     Found(&'t Slot),
@@ -74,80 +79,34 @@ pub(super) enum Scan<'t> {
 
 #[derive(Default)]
 pub(super) struct Absent<'t> {
-    /// The earliest intent of this very key.
+    /// The earliest intent of this key.
     joinable: Option<Met<'t>>,
-    /// An expired or free slot: in the home block unless that is nearly full, else in the emptiest
-    /// block.
+    /// An expired or free slot ([`room`]).
     vacant: Option<Met<'t>>,
     /// There is an intent of another key.
     is_contested: bool,
-    /// The live slot that gives way first: of those whose keys were denied least, the one with the
-    /// least value, which is nearest to fresh.
+    /// The live slot to evict: of those whose keys were denied least, the one with the least rank,
+    /// which is nearest to fresh.
     least: Option<Met<'t>>,
     /// No block has more than one vacancy.
     crowded: bool,
 }
 
-/// The vacancies that a scan has met so far.
-///
-/// Of a block's the first is taken that is unused, which is vacant since 0: it never had a key, or a claim of it was
-/// withdrawn, or what it holds counts as nothing. An expired slot is found again by its key, if that comes back
-/// before somebody else needs the slot. Where all are used, it is the one that has been vacant the longest in the
-/// first line with a vacancy.
-#[derive(Default)]
-struct Room<'t> {
-    /// The one to take in the block with the most.
-    best: Option<Met<'t>>,
-    /// In that block.
-    most: usize,
-    /// The one to take in the present block, and since when it has been vacant.
-    choice: Option<(u64, Met<'t>)>,
-    /// In the present block.
-    count: usize,
-    /// The home block has so many that no other is looked for.
-    is_enough: bool,
-}
-
-impl<'t> Room<'t> {
-    fn begin_block(&mut self, block: usize) {
-        self.is_enough |= block == 1 && self.most >= HOME_VACANCIES;
-        (self.choice, self.count) = (None, 0);
-    }
-
-    fn add(&mut self, met: Met<'t>, since: u64) {
-        if self.is_enough {
-            return;
-        }
-        self.count += 1;
-        let is_better = |(best_since, best): (u64, Met<'_>)| {
-            best_since > 0 && (since == 0 || since < best_since && met.candidate == best.candidate)
-        };
-        if self.choice.is_none_or(is_better) {
-            self.choice = Some((since, met));
-        }
-        if self.count > self.most {
-            (self.best, self.most) = (self.choice.map(|(_, met)| met), self.count);
-            let is_unused = matches!(self.choice, Some((0, _)));
-            self.is_enough = met.candidate < BLOCK && self.count >= HOME_VACANCIES && is_unused;
-        }
-    }
-}
-
-/// What became of an attempt to claim a place.
+/// The result of an attempt to claim a slot.
 pub(super) enum Claim<'t> {
-    /// An intent of the key stands.
+    /// There is an intent of the key.
     Intent(Met<'t>),
-    /// The place changed; look again.
+    /// The slot has changed; scan again.
     Lost,
-    /// All places are live and the policy is not to evict; the first expires then.
+    /// All slots are live and the policy is not to evict; the first expires at `fresh_from`.
     Full { fresh_from: u64 },
-    /// All places are being claimed for other keys, and others have been faster at each.
+    /// All slots are being claimed for other keys, and each steal failed.
     Outrun,
 }
 
 impl<S: State> Table<S> {
-    /// [`Home::update`](super::Home::update) for a key that a first look at so many of its likeliest
-    /// lines did not find.
+    /// [`Home::update`](super::Home::update) for a key that was not found in its `looked_at`
+    /// likeliest lines.
     #[inline(never)]
     pub(super) fn update_beyond(
         &self,
@@ -158,9 +117,9 @@ impl<S: State> Table<S> {
         decide: &impl Fn(u64, u64) -> Option<u64>,
     ) -> Update {
         let place = self.lines.place(key);
-        // A newcomer needs all lines, and waits for memory once.
+        // A new key needs all lines: this waits for memory once.
         self.lines.prefetch(place);
-        // A key that has its slot is spared the scan, unless a hint misleads.
+        // A key that has a slot needs no scan, unless the hint is wrong.
         if let Some(slot) = self.look_beyond(looked_at, place, key, now)
             && let Some(update) = slot.update(key, now, Backoff::new(), decide)
         {
@@ -175,7 +134,7 @@ impl<S: State> Table<S> {
                 },
                 Scan::Absent(absent) => absent,
             };
-            // Fresh and refused, or only looked at: no place is needed.
+            // Fresh and denied, or only read: no slot is needed.
             if decide(0, now).is_none() {
                 return Update::Unchanged { found: 0, now };
             }
@@ -187,7 +146,7 @@ impl<S: State> Table<S> {
                 }
                 Claim::Lost => {}
                 Claim::Full { fresh_from } => {
-                    // The thread may have been delayed, and the place be free by now.
+                    // The thread may have been delayed, and the slot have expired.
                     now = now.max(reread());
                     if fresh_from > now {
                         let admitted = self.policy == OverflowPolicy::Allow;
@@ -216,7 +175,7 @@ impl<S: State> Table<S> {
                     let next = word.generation().next();
                     let met = Met { slot, candidate, word, generation: next };
                     if word.is_free() {
-                        room.add(met, 0);
+                        room.add(Vacancy { met, since: 0 });
                     } else if word.is_intent_of(key) {
                         let joined = Met { generation: word.generation(), ..met };
                         absent.joinable = absent.joinable.or(Some(joined));
@@ -234,7 +193,7 @@ impl<S: State> Table<S> {
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
                 let fresh_from = self.state.fresh_from(word.value());
                 if fresh_from <= now {
-                    room.add(met, fresh_from);
+                    room.add(Vacancy { met, since: fresh_from });
                     continue;
                 }
                 let rank = tag.rank(self.state.rank(word.value()));
@@ -244,12 +203,13 @@ impl<S: State> Table<S> {
                 }
             }
         }
-        absent.crowded = room.most <= 1;
-        absent.vacant = room.best;
+        room.end_block();
+        absent.crowded = room.emptiest.count <= 1;
+        absent.vacant = room.emptiest.best.map(|best| best.met);
         Scan::Absent(absent)
     }
 
-    /// Publishes an intent in the best place, or joins the one that is there.
+    /// Publishes an intent in the best slot, or joins the one there is.
     pub(super) fn claim<'t>(
         &'t self,
         key: KeyHash,
@@ -264,8 +224,8 @@ impl<S: State> Table<S> {
         }
         let (met, is_live) = match absent.vacant {
             Some(vacant) => (vacant, false),
-            // A parked thread's intent must not cost a slot for ever, nor threads take turns at each
-            // other's for ever.
+            // A stalled thread's intent must not cost a slot for ever, nor may threads steal from
+            // each other for ever.
             None if absent.is_contested && *takeovers < self.lines.candidates() * SLOTS => {
                 *takeovers += 1;
                 match self.foreign_from(*takeovers - 1, key) {
@@ -283,10 +243,11 @@ impl<S: State> Table<S> {
         };
 
         let intent = Word::intent(key, met.generation);
+        // C3
         if met
             .slot
             .word
-            .compare_exchange(met.word.0, intent.0, Ordering::Release, Ordering::Relaxed)
+            .compare_exchange(met.word.0, intent.0, Ordering::Release, Ordering::Relaxed) // C3
             .is_err()
         {
             return Claim::Lost;
@@ -297,7 +258,8 @@ impl<S: State> Table<S> {
         Claim::Intent(Met { word: intent, ..met })
     }
 
-    /// The first intent of another key from the `first` of this one's places on, around the end.
+    /// The first intent of another key, in the order of this key's slots from number `first` on,
+    /// cyclically.
     #[cold]
     fn foreign_from(&self, first: usize, key: KeyHash) -> Option<Met<'_>> {
         let place = self.lines.place(key);
@@ -311,7 +273,7 @@ impl<S: State> Table<S> {
         })
     }
 
-    /// Decides for a key that is outrun by claims of others, which are to have its places.
+    /// Decides for a key that is outrun by claims of other keys, which get its slots.
     #[cold]
     fn give_way(&self, now: u64, decide: &impl Fn(u64, u64) -> Option<u64>) -> Update {
         if decide(0, now).is_none() {
@@ -321,13 +283,13 @@ impl<S: State> Table<S> {
             self.counters.count(Event::Evicted);
             return Update::Written { before: 0, now };
         }
-        // How long the claims take is not known; they may be over at once.
+        // How long the claims take is unknown; they may end at once.
         let admitted = self.policy == OverflowPolicy::Allow;
         Update::Full { fresh_from: now + 1, now, admitted }
     }
 
-    /// Carries an intent through: resolve, label, confirm. `None`: the claim was lost, or the key
-    /// has another place; look again.
+    /// Completes an intent: resolve, label, confirm. `None`: the claim was lost, or the key has
+    /// another slot; scan again.
     fn settle(
         &self,
         key: KeyHash,
@@ -349,23 +311,24 @@ impl<S: State> Table<S> {
             claim.slot.withdraw(claim.word);
             return Some(Update::Unchanged { found: 0, now });
         };
+        // C6
         claim
             .slot
             .word
             .compare_exchange(
                 claim.word.0,
                 claim.word.settled(value).0,
-                Ordering::Release,
+                Ordering::Release, // C6
                 Ordering::Relaxed,
             )
             .ok()
             .map(|_| Update::Written { before: 0, now })
     }
 
-    /// Whether the claim may go on: the key is settled nowhere else and no earlier intent of it
-    /// stands. Withdraws later ones.
+    /// Whether the claim may go on: the key is settled in no other slot and has no earlier intent.
+    /// Withdraws later ones.
     fn resolve(&self, key: KeyHash, place: Place, claim: Met<'_>) -> bool {
-        fence(Ordering::SeqCst);
+        fence(Ordering::SeqCst); // C4
         let mut earlier = true;
         for candidate in 0..self.lines.candidates() {
             let line = self.lines.line(place, candidate);
@@ -386,20 +349,20 @@ impl<S: State> Table<S> {
     }
 }
 
-/// What was read of a slot: the word, and the tag after it.
+/// A slot as read: the word, and after it the tag.
 #[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) word: Word,
     tag: Tag,
 }
 
-/// Whether none of these slots is claimed or names `key`, without a branch on any one.
+/// Whether none of these slots is claimed or names `key`, without a branch on any of them.
 #[inline]
 fn are_quiet(seen: &[Seen; SLOTS], key: KeyHash) -> bool {
     seen.iter().fold(true, |quiet, Seen { word, tag }| quiet & !word.is_claimed() & !tag.names(key))
 }
 
-impl Line {
+impl CacheLine {
     #[inline]
     pub(super) fn seen(&self) -> [Seen; SLOTS] {
         self.slots.each_ref().map(Slot::seen)
@@ -410,15 +373,15 @@ impl Slot {
     #[inline]
     fn seen(&self) -> Seen {
         let word = Word(self.word.load(Ordering::Acquire)); // C1
-        // Nobody uses a claimed slot's tag. Models leave it unread: fewer orders to explore.
+        // A claimed slot's tag is unused. Models leave it unread: fewer orders to explore.
         if cfg!(any(loom, interleave)) && word.is_claimed() {
             return Seen { word, tag: Tag(0) };
         }
         Seen { word, tag: Tag(self.tag.load(Ordering::Relaxed)) } // C2
     }
 
-    /// Whether this slot ends another claim of `key`: it is settled for the key, or holds an
-    /// intent of it that is earlier. A later intent is withdrawn.
+    /// Whether this slot defeats a claim of `key` elsewhere: it is settled for the key, or holds an
+    /// earlier intent of it. Withdraws a later intent.
     #[inline]
     fn rivals(&self, key: KeyHash, earlier: bool, mut seen: Seen) -> bool {
         loop {
@@ -442,22 +405,23 @@ impl Slot {
     /// Frees the slot if it still holds this intent.
     fn withdraw(&self, intent: Word) -> bool {
         let free = intent.withdrawn();
+        // C7
         self.word.compare_exchange(intent.0, free.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
     /// Writes the tag; `false` when the intent is gone.
     fn label(&self, intent: Word, label: Tag) -> bool {
         loop {
-            let seen = self.tag.load(Ordering::Acquire);
-            // The tag is read first: if the intent still stands after it, `seen` is not newer than
-            // the claim, and replacing it can not undo a later label.
+            let seen = self.tag.load(Ordering::Acquire); // C5
+            // C8. The tag is read first: if the intent is still there after that, `seen` is not
+            // newer than the claim, and replacing it cannot undo a later label.
             if self.word.load(Ordering::Relaxed) != intent.0 {
                 return false;
             }
             if seen == label.0
                 || self
                     .tag
-                    .compare_exchange(seen, label.0, Ordering::Relaxed, Ordering::Relaxed)
+                    .compare_exchange(seen, label.0, Ordering::Relaxed, Ordering::Relaxed) // C5
                     .is_ok()
             {
                 return true;

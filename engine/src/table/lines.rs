@@ -2,35 +2,20 @@
 
 use core::ops::Range;
 
-use crate::key::{HOME_BITS, KeyHash};
-use crate::sync::AtomicU64;
+use crate::base::key::{HOME_BITS, KeyHash};
 
-/// Slots a line: four pairs of integers fill 64 bytes. Two in models, so that every claim order
-/// over two lines stays within what they can explore.
-pub(super) const SLOTS: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
+use super::line::CacheLine;
+use super::memory::Memory;
 
-/// At least so many lines unless a test asks for fewer: with them a slot's position gives back
-/// the bits of its key that the tag does not hold.
+/// The fewest lines, unless a test asks for fewer: with them a slot's position gives back the bits
+/// of its key that the tag does not hold.
 pub(super) const MIN_LINES: usize = 1 << HOME_BITS;
 
-/// An odd multiplier (from the square root of 2) that makes a stride of a tag.
+/// An odd multiplier (from the square root of 2) that turns a tag into a stride.
 const STRIDE: u64 = 0xb504_f333_f9de_6485;
 
 /// Low bits of a 64-bit position below the home bits of a key.
 const POSITION_LOW: u32 = u64::BITS - HOME_BITS;
-
-#[derive(Debug)]
-#[repr(C)]
-pub(super) struct Slot {
-    pub(super) tag: AtomicU64,
-    pub(super) word: AtomicU64,
-}
-
-#[derive(Debug)]
-#[repr(C, align(64))]
-pub(super) struct Line {
-    pub(super) slots: [Slot; SLOTS],
-}
 
 /// Neighbouring lines that are filled as one. Two in models, so that few lines make several blocks.
 pub(super) const BLOCK: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
@@ -39,16 +24,17 @@ const BLOCKS: usize = 3;
 /// How many lines a key may live in, at most.
 pub(super) const CANDIDATES: usize = BLOCKS * BLOCK;
 
-/// The lines of a key, the likeliest first: keys go to the first unused slot of a block, in the order of
-/// their candidates.
+/// The lines of a key, the likeliest first: keys go to the first unused slot of a block, in the
+/// order of their candidates.
 pub(super) const LIKELIEST: [usize; CANDIDATES] = likeliest();
-/// So many of the likeliest lines hold all but a few keys of a table that was filled once: at 80 %
-/// fill 98 %, the home line among them 83 %.
+/// This many of the likeliest lines hold all but a few keys of a table that was filled once: at 80
+/// % fill 98 %; the home line alone holds 83 %.
 pub(super) const LIKELY: usize = 5;
 
 const fn likeliest() -> [usize; CANDIDATES] {
     let mut order = [0; CANDIDATES];
-    // The home line is the first; then, by turns, the next of the home block and of each further one.
+    // The home line is the first; then, alternately, the next of the home block and of each further
+    // block.
     let (mut count, mut turn) = (1, 0);
     while turn < BLOCK {
         let mut block = 0;
@@ -65,33 +51,33 @@ const fn likeliest() -> [usize; CANDIDATES] {
     order
 }
 
-/// The lines of one key: a block that its home is in, then blocks `stride` further each time,
+/// The lines of one key: the block of its home line, then blocks `stride` further each time,
 /// wrapping around.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     home: usize,
-    /// The first line of each block; of those beyond the key's candidates it may be any number.
+    /// The first line of each block; arbitrary for blocks beyond the key's candidates.
     blocks: [usize; BLOCKS],
 }
 
 #[derive(Debug)]
 pub(super) struct Lines {
-    memory: super::memory::Memory,
+    memory: Memory,
 }
 
 impl Lines {
-    /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` when there are none, or the
-    /// memory is not to be had.
+    /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` if `count` is 0
+    /// or the memory cannot be allocated.
     pub(super) fn new(count: usize) -> Option<Self> {
         debug_assert!(count < BLOCK && count.is_power_of_two() || count.is_multiple_of(BLOCK));
         if count == 0 {
             return None;
         }
-        Some(Self { memory: super::memory::Memory::zeroed(count)? })
+        Some(Self { memory: Memory::zeroed(count)? })
     }
 
     #[inline]
-    pub(super) fn all(&self) -> &[Line] {
+    pub(super) fn all(&self) -> &[CacheLine] {
         self.memory.lines()
     }
 
@@ -103,10 +89,10 @@ impl Lines {
 
     /// The key's first line, where it is in the common case.
     #[inline]
-    pub(super) fn home(&self, key: KeyHash) -> &Line {
+    pub(super) fn home(&self, key: KeyHash) -> &CacheLine {
         let index = self.home_index(key);
-        // SAFETY: `scale` returns less than what it scales to, here the number of lines, and no table is without
-        // any (`Lines::new`).
+        // SAFETY: `scale` returns less than its second argument, here the number of lines, which is
+        // never 0 (`Lines::new`).
         unsafe { self.all().get_unchecked(index) }
     }
 
@@ -114,8 +100,8 @@ impl Lines {
     pub(super) fn place(&self, key: KeyHash) -> Place {
         let home = self.home_index(key);
         let (blocks, stride) = (self.blocks(), stride(key.tag(), self.blocks()));
-        // Strides are less than a third of the blocks, where there are as many as a key has, so these differ and
-        // each sum wraps at most once.
+        // Where there are as many blocks as a key has, strides are less than a third of them, so
+        // the key's blocks differ and each sum wraps at most once.
         let block = |number| {
             let block = home / BLOCK + number * stride;
             BLOCK * if block >= blocks { block - blocks } else { block }
@@ -126,18 +112,18 @@ impl Lines {
     /// The `candidate`-th line of a key; the first is its home, and the first `BLOCK` are its home
     /// block.
     #[inline]
-    pub(super) fn line(&self, place: Place, candidate: usize) -> &Line {
+    pub(super) fn line(&self, place: Place, candidate: usize) -> &CacheLine {
         &self.all()[place.blocks[candidate / BLOCK] + (place.home ^ candidate) % BLOCK]
     }
 
-    /// The lines of a key with these places among the likeliest, as far as the table has them, each with its
-    /// place.
+    /// Those of a key's lines whose positions in [`LIKELIEST`] are in `range`, as far as the table
+    /// has them, each with its position.
     #[inline]
     pub(super) fn likeliest(
         &self,
         place: Place,
         range: Range<usize>,
-    ) -> impl Iterator<Item = (usize, &Line)> {
+    ) -> impl Iterator<Item = (usize, &CacheLine)> {
         let candidates = self.candidates();
         let order = range.map(|likely| (likely, LIKELIEST[likely]));
         order
@@ -145,11 +131,11 @@ impl Lines {
             .map(move |(likely, candidate)| (likely, self.line(place, candidate)))
     }
 
-    /// Brings all lines of a key nearer.
+    /// Prefetches all lines of a key.
     #[inline]
     pub(super) fn prefetch(&self, place: Place) {
         for first in place.blocks {
-            // Tables of tests may have less.
+            // Tables of tests may have fewer lines.
             if let Some(block) = self.all().get(first..first + BLOCK) {
                 block.iter().for_each(prefetch);
             }
@@ -158,7 +144,7 @@ impl Lines {
 
     /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
     ///
-    /// With fewer than `MIN_LINES` lines several keys fit; they share one place and so one state.
+    /// With fewer than `MIN_LINES` lines several keys fit; they share one slot and so one state.
     pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
         let (lines, blocks) = (self.all().len(), self.blocks());
         let before = candidate / BLOCK * stride(tag, blocks) % blocks;
@@ -176,27 +162,28 @@ impl Lines {
         scale(key.position(), self.all().len())
     }
 
-    /// Blocks of lines; a table of less than one counts as one.
+    /// Blocks of lines, at least 1.
     #[inline]
     fn blocks(&self) -> usize {
         self.all().len().div_ceil(BLOCK)
     }
 }
 
-/// Brings a line nearer while something else is done.
+/// Prefetches a line.
 #[inline]
-pub(super) fn prefetch(line: &Line) {
+pub(super) fn prefetch(line: &CacheLine) {
     #[cfg(target_arch = "x86_64")]
     {
         use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: every x86-64 has the instruction, and where it does nothing that is as good; a prefetch reads nothing that a program can see.
+        // SAFETY: every x86-64 has the instruction, and it reads nothing that a program can
+        // observe.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(core::ptr::from_ref(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = line;
 }
 
-/// How many blocks the next candidates of a key are apart.
+/// The distance between a key's blocks, in blocks.
 #[inline]
 const fn stride(tag: u64, blocks: usize) -> usize {
     if blocks < 2 * BLOCKS { 1 } else { 1 + scale(tag.wrapping_mul(STRIDE), blocks / BLOCKS - 1) }

@@ -1,17 +1,19 @@
-//! First looks, without a branch that depends on where a key lies.
+//! Lookups without a branch that depends on where a key is.
 //!
-//! Where a key lies can not be predicted, and a wrong guess is found out only when the line has come from
-//! memory. So a look finds a place by arithmetic, and who has many keys sorts them by what was found
-//! before it acts on any. A look proves nothing: [`Home::try_at`] does what
-//! [`Home::update`] does with a slot, and tells if the slot is not the key's.
+//! Where a key is cannot be predicted, and a misprediction shows only when the line has come from
+//! memory. So a look finds a slot by arithmetic, and a batch sorts its keys by what was found
+//! before it acts on any. The result is a hint and proves nothing: [`Home::try_at`] does what
+//! [`Home::update`] does with a slot, and fails if the slot is not the key's.
 
-use crate::key::KeyHash;
+use crate::base::key::KeyHash;
 
 use super::bits::Word;
-use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Line, Lines, Place, SLOTS, Slot};
-use super::{Home, Missed, State, Table, Update, lines};
+use super::line::{CacheLine, SLOTS, Slot};
+use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Lines, Place};
+use super::{Home, Missed, Table, lines};
+use crate::base::word::{State, Update};
 
-/// A slot that may be a key's.
+/// A slot that may belong to a key.
 #[derive(Clone, Copy)]
 pub(crate) struct Spot<'t>(pub(super) &'t Slot);
 
@@ -30,7 +32,8 @@ impl<'t, S: State> Home<'t, S> {
         (Spot(slot.unwrap_or(&self.line.slots[0])), slot.is_some())
     }
 
-    /// [`Home::update`] in one step, if the slot is settled and the key's and nobody steps in between.
+    /// One attempt at [`Home::update`] in a slot; it fails unless the slot is settled and the
+    /// key's.
     #[expect(clippy::inline_always, reason = "a call hands the result over in memory, and stalls")]
     #[inline(always)]
     pub(crate) fn try_at(
@@ -42,7 +45,7 @@ impl<'t, S: State> Home<'t, S> {
         spot.0.try_update(self.key, now, decide)
     }
 
-    /// [`Home::update`] for a key that looks did not find.
+    /// [`Home::update`] for a key that neither look found.
     pub(crate) fn update_unfound(
         self,
         now: u64,
@@ -52,13 +55,13 @@ impl<'t, S: State> Home<'t, S> {
         self.table.update_beyond(LIKELY, self.key, now, &reread, &decide)
     }
 
-    /// Brings the line of [`Home::look`] nearer.
+    /// Prefetches the line of [`Home::look`].
     #[inline]
     pub(crate) fn prefetch(self) {
         lines::prefetch(self.line);
     }
 
-    /// Brings the lines of [`Home::look_further`] nearer.
+    /// Prefetches the lines of [`Home::look_further`].
     #[inline]
     pub(crate) fn prefetch_further(self) {
         let lines = &self.table.lines;
@@ -67,7 +70,7 @@ impl<'t, S: State> Home<'t, S> {
             .for_each(|(_, line)| lines::prefetch(line));
     }
 
-    /// Brings all lines of the key nearer.
+    /// Prefetches all lines of the key.
     pub(crate) fn prefetch_all(self) {
         let lines = &self.table.lines;
         lines.prefetch(lines.place(self.key));
@@ -75,10 +78,12 @@ impl<'t, S: State> Home<'t, S> {
 }
 
 impl<S: State> Table<S> {
-    /// A slot that seems to name `key`, in lines beyond so many of the likeliest that have been looked at.
+    /// A slot that seems to name `key`, in lines beyond the `looked_at` likeliest, which have been
+    /// probed.
     ///
-    /// Not in the least likely ones where there is room at home: the key is new then, most likely, and a scan can start
-    /// while lines still come. Who has looked at the likely ones has them all.
+    /// The least likely lines are skipped if there is room at home: the key is new then, most
+    /// likely, and a scan can start while lines still come. If all likely lines have been probed,
+    /// the others are too.
     #[inline]
     pub(super) fn look_beyond(
         &self,
@@ -96,7 +101,7 @@ impl<S: State> Table<S> {
         self.lines.look::<LIKELY, CANDIDATES>(place, key)
     }
 
-    /// A hint, which models leave out: fewer orders to explore.
+    /// A hint; models leave it out: fewer orders to explore.
     #[inline]
     fn has_room_at_home(&self, key: KeyHash, now: u64) -> bool {
         let is_room = |word: Word| {
@@ -108,7 +113,7 @@ impl<S: State> Table<S> {
 }
 
 impl Lines {
-    /// A slot that seems to name `key`, in those of its lines that have the places from `FROM` up to `TO` among the likeliest.
+    /// A slot that seems to name `key`, in the lines `FROM..TO` of [`LIKELIEST`].
     #[inline]
     pub(super) fn look<const FROM: usize, const TO: usize>(
         &self,
@@ -124,12 +129,12 @@ impl Lines {
     }
 }
 
-impl Line {
-    /// A slot that seems to name `key`, else any; and whether there is one.
+impl CacheLine {
+    /// A slot that seems to name `key`, or else any slot; and whether one does.
     #[inline]
     pub(super) fn look(&self, key: KeyHash) -> (Spot<'_>, bool) {
         let named = self.named(key);
-        // The highest bit stands for the last slot anyway.
+        // Without a match, the last slot.
         let index = (named | 1 << (SLOTS - 1)).trailing_zeros() as usize;
         (Spot(&self.slots[index % SLOTS]), named != 0)
     }

@@ -1,16 +1,16 @@
-//! Which slots of a line name a key, at a first look.
+//! Which slots of a line name a key, as a hint.
 //!
-//! A core that waits for a line goes on with what does not depend on it, for as long as it has room to keep what
-//! does. Vector instructions are kept apart from all others, so a look by them takes no room from the
-//! rest of the check, and several lines are on their way at once.
+//! A core that waits for a line executes what does not depend on it, as far as its buffers hold.
+//! Vector instructions have buffers of their own, so a probe by them takes no room from the rest of
+//! the check, and several lines are loaded at once.
 
-use crate::key::KeyHash;
+use crate::base::key::KeyHash;
 
-use super::lines::Line;
+use super::line::CacheLine;
 
-impl Line {
-    /// The slots whose tags seem to name `key`, a bit each, the first one's the lowest; all that do name it are among
-    /// them. Proves nothing, like any first look at a tag (U1).
+impl CacheLine {
+    /// The slots whose tags seem to name `key`, one bit each, the lowest for the first slot; all
+    /// that do name it are among them. Proves nothing, like every probe of a tag (U1).
     #[inline]
     pub(super) fn named(&self, key: KeyHash) -> u32 {
         // Tests stop threads at each atomic operation, and models explore its order.
@@ -34,7 +34,7 @@ cfg_select! {
         mod vectors;
     }
     _ => {
-        impl Line {
+        impl CacheLine {
             #[inline]
             fn named_at_once(&self, key: KeyHash) -> u32 {
                 self.named_one_by_one(key)

@@ -1,7 +1,7 @@
-//! A thread is stopped before each of its atomic operations in turn, or ends there, and everybody
-//! else still decides within a bounded number of operations of their own.
+//! A thread is stopped, or ends, before each of its atomic operations, and all others still decide
+//! within a bounded number of operations of their own.
 //!
-//! Time stands still, so what each key was charged can be told exactly in the end.
+//! Time stands still, so each key's charges are known exactly in the end.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::thread;
 use std::time::Duration;
 
-use crate::clock::{Clock, ManualClock, Timestamp};
-use crate::gcra::{self, Gcra, Tat};
-use crate::key::KeyHash;
+use crate::base::key::KeyHash;
+use crate::base::sync::watched::{bounded, park_before, watch};
 use crate::limiter::Limiter;
-use crate::quota::Quota;
-use crate::sync::watched::{bounded, park_before, watch};
+use crate::rule::gcra::{self, Gcra, Tat};
+use crate::rule::quota::Quota;
+use crate::time::{Clock, ManualClock, Timestamp};
 
 use super::Table;
 
@@ -23,18 +23,17 @@ mod expiry;
 mod lowering;
 
 const BURST: u64 = 3;
-/// Operations on atomics that one call may take on a table of two lines while nobody else is
-/// running: a fixed number for each slot in each of the looks, of which there is one more after
-/// each intent that is met.
+/// Operations on atomics that one call may take on a table of two lines while no other thread runs:
+/// a fixed number for each slot in each scan, and one scan more after each intent that is met.
 const STEPS: u64 = 100;
-/// The same while others run, each of whose steps can make a look start over.
+/// The same while others run, each of whose steps can make a scan start over.
 const STEPS_BESIDE_OTHERS: u64 = 10 * STEPS;
 
-/// What a thread does to the limiter.
+/// An operation of a thread on the limiter.
 #[derive(Clone, Copy, Debug)]
 enum Action {
     Check(u64),
-    /// A check as part of a batch, which finds its slot another way.
+    /// A check in a batch, which finds its slot in another way.
     Batch(u64),
     Peek(u64),
     Charge(u64),
@@ -55,13 +54,13 @@ use Action::{Batch, Charge, Check, Expire, Live, Peek, Raise, Refund, Reset, Set
 struct Scenario {
     name: &'static str,
     lines: usize,
-    /// What was done before.
+    /// The operations before it.
     before: &'static [Action],
-    /// What a thread was doing when it ended, before any of its operations.
+    /// The operation in which a thread ended, before any one of its steps.
     died: Option<Action>,
-    /// What is stopped.
+    /// The operation that is stopped.
     stopped: Action,
-    /// Whether all debt has drained when others go on.
+    /// Whether all debt drains before the others go on.
     expires: bool,
 }
 
@@ -140,8 +139,8 @@ const FULL: &[Action] = &[Check(2), Check(2), Check(3), Check(4), Check(4), Chec
 const NEARLY_FULL: &[Action] = &[Check(2), Check(2), Check(3), Check(4)];
 const EXHAUSTED: &[Action] = &[Check(1), Check(1), Check(1), Check(2)];
 
-/// What everybody else does meanwhile: to the same key, to keys that lie in the same lines, and to
-/// new ones that want the same slots.
+/// What all others do meanwhile: to the same key, to keys in the same lines, and to new ones that
+/// need the same slots.
 const OTHERS: &[Action] = &[
     Check(1),
     Batch(1),
@@ -181,7 +180,7 @@ fn stop_everywhere(scenarios: &[Scenario]) {
                 }
                 stops += 1;
             }
-            // The thread that was to end got to its own end, or there was none.
+            // The thread completed instead, or there was none.
             if !more {
                 break;
             }
@@ -190,20 +189,20 @@ fn stop_everywhere(scenarios: &[Scenario]) {
     }
 }
 
-/// What was told and taken, for each key.
+/// What was charged and given back, by key.
 type Ledger = HashMap<u64, Account>;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     /// Checks that were allowed.
     admitted: u64,
-    /// Charged without asking.
+    /// Charged unconditionally.
     charged: u64,
     /// Raised to at least this; never after it was lowered, so that this counts once.
     raised: u64,
     /// Units of reservations, given back if they were still owed then.
     settled: u64,
-    /// Taken back by refunds and resets, as they were told.
+    /// Given back by refunds and resets, as they reported.
     lowered: u64,
     resets: u64,
 }
@@ -212,12 +211,12 @@ struct Run {
     limiter: Limiter<Quota, ManualClock>,
     ledger: Ledger,
     died: bool,
-    /// What the thread that ended may or may not have done.
+    /// The key that the thread that ended may or may not have charged.
     doubtful: Option<u64>,
 }
 
 impl Run {
-    /// A limiter after everything that precedes the stop.
+    /// A limiter after all operations that precede the stop.
     fn new(scenario: &Scenario, ended_before: u64) -> Self {
         let limiter = limiter(scenario.lines);
         let mut ledger = Ledger::new();
@@ -230,7 +229,7 @@ impl Run {
             let end = move || {
                 steps += 1;
                 if steps == ended_before {
-                    // Unwinds without a word.
+                    // Unwinds without a panic message.
                     resume_unwind(Box::new(()));
                 }
             };
@@ -243,8 +242,8 @@ impl Run {
         Self { limiter, ledger, died, doubtful }
     }
 
-    /// Stops a thread before its `stopped_before`th operation while others act; `false` if it got
-    /// to its end before.
+    /// Stops a thread before its `stopped_before`th operation while others act; `false` if it ended
+    /// before that.
     fn play(self, scenario: &Scenario, stopped_before: u64) -> bool {
         let name = format!("{}, stopped before operation {stopped_before}", scenario.name);
         let Self { limiter, mut ledger, died, mut doubtful } = self;
@@ -272,7 +271,7 @@ impl Run {
         };
         let (own, was_stopped) = park_before(stopped_before, STEPS_BESIDE_OTHERS, stopped, others);
         if scenario.expires && was_stopped {
-            // What it took may have drained, or not.
+            // What it was charged may have drained, or not.
             doubtful = Some(scenario.stopped.key());
         } else {
             ledger.add(&own);
@@ -281,8 +280,9 @@ impl Run {
         was_stopped
     }
 
-    /// Demands that each key has one live word at most, that it owes what it took less what was told to have been taken
-    /// back, except where live keys were evicted, and that nobody took more than that and a burst for each life.
+    /// Asserts that each key has at most one live word; that it owes what it was charged less what
+    /// was reported as given back, except where live keys were evicted; and that no key was
+    /// admitted more than that and a burst for each life.
     fn audit(&self, name: &str) {
         // A thread that ended between evicting a key and counting it did not count it.
         let evicted = self.limiter.evicted() + u64::from(self.died);
@@ -295,20 +295,23 @@ impl Run {
         for (key, account) in &self.ledger {
             let Account { admitted, charged, raised, settled, lowered, resets } = *account;
             let lives = 1 + evicted;
-            assert!(admitted <= BURST * lives + lowered, "{name}: key {key} took {admitted}");
+            assert!(
+                admitted <= BURST * lives + lowered,
+                "{name}: key {key} was admitted {admitted}"
+            );
             let debt = live.remove(key).unwrap_or(0);
             let doubtful = if self.doubtful == Some(*key) { BURST } else { 0 };
-            // A reset takes units that were reserved, too, and leaves nothing to give back.
+            // A reset gives back reserved units too, and leaves nothing to settle.
             let in_vain = if resets == 0 { 0 } else { settled };
             assert!(
                 debt + lowered <= admitted + charged + raised + doubtful + in_vain,
-                "{name}: key {key} owes {debt}, and {lowered} were taken back of {account:?}"
+                "{name}: key {key} owes {debt}, and {lowered} were given back of {account:?}"
             );
             let owed = (admitted + charged).max(raised);
             forgotten += u64::from(debt + lowered < owed);
         }
         live.retain(|key, _| self.doubtful != Some(*key));
-        assert!(live.is_empty(), "{name}: {live:?} owe what they did not take");
+        assert!(live.is_empty(), "{name}: {live:?} owe more than they were charged");
         assert!(
             forgotten <= evicted,
             "{name}: {forgotten} keys owe too little, {evicted} were evicted"
@@ -350,7 +353,7 @@ fn limiter(lines: usize) -> Limiter<Quota, ManualClock> {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_nanos(1_000));
     let table = Table::with_lines(lines, Tat).expect("there is memory");
-    Limiter::for_tests(quota, clock, table, None)
+    Limiter::for_tests(quota, clock, table, crate::limiter::mode::Mode::Word)
 }
 
 fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledger) {
@@ -379,13 +382,13 @@ fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledge
             account.raised = account.raised.max(2);
         }
         Refund(_) => {
-            let told = lower(limiter, key, |gcra, tat, now| gcra.refund(tat, now, 1));
-            ledger.entry(action.key()).or_default().lowered += told;
+            let lowered = lower(limiter, key, |gcra, tat, now| gcra.refund(tat, now, 1));
+            ledger.entry(action.key()).or_default().lowered += lowered;
         }
         Reset(_) => {
-            let told = lower(limiter, key, |_, tat, now| gcra::reset(tat, now));
+            let lowered = lower(limiter, key, |_, tat, now| gcra::reset(tat, now));
             let account = ledger.entry(action.key()).or_default();
-            account.lowered += told;
+            account.lowered += lowered;
             account.resets += 1;
         }
         Settle(_) => {
@@ -406,22 +409,22 @@ fn act(limiter: &Limiter<Quota, ManualClock>, action: Action, ledger: &mut Ledge
     }
 }
 
-/// Lowers a key's word as a refund or a reset does, and returns by how much it is lower for whoever did so.
+/// Lowers a key's word as a refund or a reset does; by how much this call lowered it.
 fn lower(
     limiter: &Limiter<Quota, ManualClock>,
     key: KeyHash,
     decide: impl Fn(&Gcra, u64, u64) -> Option<u64>,
 ) -> u64 {
-    let told = Cell::new(0);
+    let by = Cell::new(0);
     limiter.lower(key, |tat, now| {
         let lowered = decide(limiter.parts().1, tat, now);
-        told.set(lowered.map_or(0, |lowered| tat - lowered));
+        by.set(lowered.map_or(0, |lowered| tat - lowered));
         lowered
     });
-    told.get()
+    by.get()
 }
 
-/// Acts one by one, each in at most `bound` operations on atomics.
+/// Runs the actions one by one, each in at most `bound` operations on atomics.
 fn act_bounded(
     limiter: &Limiter<Quota, ManualClock>,
     actions: &[Action],

@@ -1,10 +1,11 @@
-//! Which denials are counted, and what they are worth.
+//! Which denials count as strikes, and how strikes protect a key.
 
-use crate::gcra::Tat;
-use crate::key::{KeyHash, KeyHasher};
-use crate::overflow::OverflowPolicy;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::word::Update;
+use crate::rule::gcra::Tat;
+use crate::table::Table;
 use crate::table::bits::{Generation, Word};
-use crate::table::{Table, Update};
+use crate::table::overflow::OverflowPolicy;
 
 use super::*;
 
@@ -108,7 +109,7 @@ fn a_table_is_pressed_before_it_evicts() {
     assert!(pressed, "denials were counted when it came");
 }
 
-/// A claim that was withdrawn leaves its label behind, here in front of the key's own slot.
+/// A withdrawn claim leaves its label, here in front of the key's own slot.
 #[test]
 fn a_label_left_behind_takes_no_strike() {
     let table = Table::with_lines(1, Tat).unwrap();

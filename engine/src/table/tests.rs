@@ -4,14 +4,16 @@ use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::key::{KeyHash, KeyHasher};
-use crate::sync::watched::watch;
+use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::sync::watched::watch;
 
-use super::lines::{BLOCK, CANDIDATES, LIKELIEST, LIKELY, Slot};
-use crate::gcra::Tat;
+use super::line::Slot;
+use super::lines::{BLOCK, CANDIDATES, LIKELIEST, LIKELY};
+use crate::rule::gcra::Tat;
 
-use super::Update;
+use crate::base::word::Update;
 
 type Table = super::Table<Tat>;
 
@@ -33,13 +35,13 @@ fn get(table: &Table, key: KeyHash) -> u64 {
     }
 }
 
-/// Keys that come back again and again, always after their debt has drained, keep their slots: a newcomer takes
-/// one that was never used, else the one of its line that has been vacant the longest. Without evictions there is
-/// nothing else by which a key loses its slot.
+/// Keys that come back again and again, always after their debt has drained, keep their slots: a
+/// new key takes a slot that was never used, else the one of its line that has been vacant the
+/// longest. Without evictions a key loses its slot in no other way.
 #[test]
 fn keys_that_come_back_drained_find_their_slots() {
-    // Eighths of the capacity that come back, whether all slots had other keys before, and the share of checks
-    // that may claim a slot.
+    // Eighths of the capacity that come back; whether all slots had other keys before; the share of
+    // checks that may claim a slot.
     for (share, used, most_moved) in [
         (8, false, 0.1),
         (6, false, 0.02),
@@ -61,8 +63,8 @@ fn keys_that_come_back_drained_find_their_slots() {
         // Strides are primes, so that each round has all keys, in an order of its own.
         let rounds = [7_919, 6_151, 10_007, 4_099, 12_289, 5_003];
         for (round, stride) in rounds.into_iter().enumerate() {
-            for turn in 0..keys.len() {
-                let is_new = check_drained(&table, keys[turn * stride % keys.len()], &mut now);
+            for step in 0..keys.len() {
+                let is_new = check_drained(&table, keys[step * stride % keys.len()], &mut now);
                 moved += u32::from(round > 0 && is_new);
             }
         }
@@ -71,15 +73,15 @@ fn keys_that_come_back_drained_find_their_slots() {
     }
 }
 
-/// Checks a key once everybody's debt has drained; whether it was given a slot.
+/// Checks a key after all debt has drained; whether it claimed a slot.
 fn check_drained(table: &Table, key: KeyHash, now: &mut u64) -> bool {
     *now += 10;
     let update = table.home(key).update(*now, || *now, |_, now| Some(now + 1));
     update == Update::Written { before: 0, now: *now }
 }
 
-/// Most keys lie in their home line, which a check looks at first, and nearly all in its block, also where keys have
-/// replaced each other at random for long.
+/// Most keys are in their home line, which a check probes first, and nearly all in their home
+/// block, also after keys have replaced each other at random for long.
 #[test]
 fn keys_lie_near_their_home() {
     const LONG: u64 = u64::MAX >> 8;
@@ -94,13 +96,13 @@ fn keys_lie_near_their_home() {
     assert!((0.80..0.86).contains(&home) && (0.91..0.95).contains(&block), "{home}, {block}");
 
     let mut random = 1;
-    for (turn, key) in newcomers.enumerate() {
+    for (step, key) in newcomers.enumerate() {
         random ^= random << 13;
         random ^= random >> 7;
         random ^= random << 17;
         let departing = std::mem::replace(&mut live[random as usize % capacity], key);
-        // Vacant from then on: each at its own time.
-        let now = NOW + turn as u64;
+        // Each departing key's slot is vacant from its own time on.
+        let now = NOW + step as u64;
         for (key, value) in [(departing, now), (key, LONG)] {
             table.home(key).update(now, || now, |_, _| Some(value));
         }
@@ -110,7 +112,7 @@ fn keys_lie_near_their_home() {
     assert!((0.40..0.46).contains(&home) && (0.63..0.69).contains(&block), "{home}, {block}");
 }
 
-/// The shares of keys that lie in their home line and in their home block.
+/// The shares of keys in their home line and in their home block.
 fn shares_near_home(table: &Table, keys: &[KeyHash]) -> [f64; 2] {
     [1, BLOCK].map(|lines| {
         let is_near = |key: &&KeyHash| {
@@ -137,9 +139,9 @@ fn a_keys_lines_all_differ() {
     }
 }
 
-/// A check is stopped between its look at the word and its charge while its slot changes hands at one
-/// reading, from one key to the next with equal words. It takes as many hand-overs as there are
-/// generations in a word to have it charge another key.
+/// A check is stopped between reading the word and charging it while its slot is reused at one
+/// reading of the clock, from one key to the next with equal words. Only after as many claims as a
+/// word has generations does it charge another key.
 #[test]
 fn equal_words_are_told_apart_for_fifteen_hand_overs() {
     for handovers in 1..=16 {
@@ -163,7 +165,7 @@ fn equal_words_are_told_apart_for_fifteen_hand_overs() {
         );
         assert_eq!(table.evicted(), handovers + u64::from(handovers < 16));
         let before = if handovers < 16 { 0 } else { NOW + 1 };
-        assert_eq!(update, Update::Written { before, now: NOW }, "{handovers} hand-overs");
+        assert_eq!(update, Update::Written { before, now: NOW }, "{handovers} reuses");
     }
 }
 
@@ -211,7 +213,7 @@ fn an_expired_key_makes_room_and_a_live_one_does_not() {
     for key in keys(64).skip(32) {
         set(&table, key, NOW + 1);
     }
-    assert_eq!(table.evicted(), 0, "expired keys gave way");
+    assert_eq!(table.evicted(), 0, "only expired slots were reused");
     assert!(all.iter().all(|key| get(&table, *key) == 0));
 }
 
@@ -237,95 +239,120 @@ fn looking_and_refusing_take_no_place() {
     assert_eq!(table.entries().count(), 0);
 }
 
-/// Threads hand the slots of a tiny table on while a ledger adds up what was written to each key. Time moves on its own,
-/// one unit in so many turns. Two halves of the keys are asked for in turn, each more often than is admitted, with a pause
-/// in which all debt drains: their slots change hands, and what a key is admitted shows what its words have lost.
-#[test]
-fn slots_that_change_hands_lose_and_invent_nothing() {
-    const THREADS: u64 = 4;
+/// Keys that threads check in a tiny table, whose slots they reuse, with a ledger that adds up what
+/// was written to each key. Time moves on its own, one unit in `TURNS_A_UNIT` checks. Two halves of
+/// the keys are checked alternately, each more often than is admitted, with a pause in which all
+/// debt drains.
+struct Handovers {
+    table: Table,
+    time: AtomicU64,
+    keys: Vec<KeyHash>,
+    admitted: Vec<AtomicU64>,
+    /// Charges of threads that were stopped until the pause or the other half's window.
+    strays: AtomicU64,
+}
+
+impl Handovers {
     const TURNS: u64 = 250_000;
     const TURNS_A_UNIT: u64 = 32;
     const KEYS: u64 = 12;
     const BURST: u64 = 3;
-    /// How long one half of the keys is asked for, and how much of that is a pause.
+    /// How long one half of the keys is checked, and how much of that is a pause.
     const WINDOW: u64 = 16;
-    const PAUSE: u64 = BURST + 1;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    const PAUSE: u64 = Self::BURST + 1;
 
-    let half = |now: u64| now / WINDOW % 2;
-    let table = Table::with_lines(2, Tat).unwrap();
-    let time = AtomicU64::new(1);
-    let strays = AtomicU64::new(0);
-    let admitted: Vec<AtomicU64> = (0..KEYS).map(|_| AtomicU64::new(0)).collect();
-    let all: Vec<_> = keys(KEYS).collect();
-    let start = Barrier::new(THREADS as usize);
-    std::thread::scope(|scope| {
-        for thread in 0..THREADS {
-            let (table, time, admitted, all) = (&table, &time, &admitted, &all);
-            let (start, strays) = (&start, &strays);
-            scope.spawn(move || {
-                start.wait();
-                let mut random = thread + 1;
-                for _ in 0..TURNS {
-                    random ^= random << 13;
-                    random ^= random >> 7;
-                    random ^= random << 17;
-                    if random.is_multiple_of(TURNS_A_UNIT) {
-                        time.fetch_add(1, Ordering::SeqCst);
-                    }
-                    let clock = || time.load(Ordering::SeqCst);
-                    let asked = clock();
-                    if asked % WINDOW < PAUSE {
-                        continue;
-                    }
-                    let key = (half(asked) * KEYS / 2 + (random >> 8) % (KEYS / 2)) as usize;
-                    let update = table.home(all[key]).update(asked, clock, |value, now| {
-                        let charged = value.max(now) + 1;
-                        (charged - now <= BURST).then_some(charged)
-                    });
-                    if !matches!(update, Update::Written { .. }) {
-                        continue;
-                    }
-                    // Of a thread that was stopped until the pause or the other half's turn.
-                    if clock() / WINDOW == asked / WINDOW {
-                        admitted[key].fetch_add(1, Ordering::Relaxed);
-                    } else {
-                        strays.fetch_add(1, Ordering::Relaxed);
-                    }
-                }
-            });
+    fn new() -> Self {
+        Self {
+            table: Table::with_lines(2, Tat).unwrap(),
+            time: AtomicU64::new(1),
+            keys: keys(Self::KEYS).collect(),
+            admitted: (0..Self::KEYS).map(|_| AtomicU64::new(0)).collect(),
+            strays: AtomicU64::new(0),
         }
-    });
-    let elapsed = time.into_inner();
-    let windows = elapsed.div_ceil(2 * WINDOW);
-    // Keys of one half all fit, so only strays evict, or are evicted.
-    let (strays, evicted) = (strays.into_inner(), table.evicted());
-    let most = windows * (WINDOW - PAUSE + BURST) + BURST * evicted;
-    for (key, admitted) in admitted.iter().enumerate() {
-        let admitted = admitted.load(Ordering::Relaxed);
-        assert!(admitted <= most, "key {key}: {admitted} of {most}, {evicted} evicted");
-        let least = (windows - 1) * (WINDOW - PAUSE) / 2;
-        assert!(
-            admitted + strays >= least,
-            "key {key}: {admitted} of at least {least}, {strays} strays"
-        );
     }
-    assert!(elapsed / 2 / WINDOW > 100, "slots hardly changed hands");
-    let live = table.entries().filter(|(_, value)| *value > elapsed);
-    let mut seen = HashSet::new();
-    for (key, value) in live {
-        assert!(seen.insert(key), "{key:?} has two live words");
-        assert!(value <= elapsed + BURST, "{key:?} was charged for another");
+
+    /// The checks of one thread.
+    fn check(&self, mut random: u64) {
+        for _ in 0..Self::TURNS {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            if random.is_multiple_of(Self::TURNS_A_UNIT) {
+                self.time.fetch_add(1, Ordering::SeqCst);
+            }
+            let clock = || self.time.load(Ordering::SeqCst);
+            let asked = clock();
+            if asked % Self::WINDOW < Self::PAUSE {
+                continue;
+            }
+            let half = asked / Self::WINDOW % 2;
+            let key = (half * Self::KEYS / 2 + (random >> 8) % (Self::KEYS / 2)) as usize;
+            let update = self.table.home(self.keys[key]).update(asked, clock, |value, now| {
+                let charged = value.max(now) + 1;
+                (charged - now <= Self::BURST).then_some(charged)
+            });
+            if !matches!(update, Update::Written { .. }) {
+                continue;
+            }
+            if clock() / Self::WINDOW == asked / Self::WINDOW {
+                self.admitted[key].fetch_add(1, Ordering::Relaxed);
+            } else {
+                self.strays.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Each key was admitted what fits into its windows.
+    fn verify_admitted(&self, elapsed: u64) {
+        let windows = elapsed.div_ceil(2 * Self::WINDOW);
+        // All keys of one half fit, so only strays evict or are evicted.
+        let (strays, evicted) = (self.strays.load(Ordering::Relaxed), self.table.evicted());
+        let refilled = Self::WINDOW - Self::PAUSE;
+        let most = windows * (refilled + Self::BURST) + Self::BURST * evicted;
+        let least = (windows - 1) * refilled / 2;
+        for (key, admitted) in self.admitted.iter().enumerate() {
+            let admitted = admitted.load(Ordering::Relaxed);
+            assert!(admitted <= most, "key {key}: {admitted} of {most}, {evicted} evicted");
+            assert!(
+                admitted + strays >= least,
+                "key {key}: {admitted} of at least {least}, {strays} strays"
+            );
+        }
     }
 }
 
-/// A limiter that cleans its whole map up inside a request stalls that request. Here the table is full of
-/// keys that have expired, and after that of live ones: a check costs a bounded number of steps.
+/// Slots are reused, and a key that is admitted too much shows that its words have lost charges.
+#[test]
+fn slots_that_change_hands_lose_and_invent_nothing() {
+    const THREADS: u64 = 4;
+    let (run, start) = (Handovers::new(), Barrier::new(THREADS as usize));
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (run, start) = (&run, &start);
+            scope.spawn(move || {
+                start.wait();
+                run.check(thread + 1);
+            });
+        }
+    });
+    let elapsed = run.time.load(Ordering::Relaxed);
+    run.verify_admitted(elapsed);
+    assert!(elapsed / 2 / Handovers::WINDOW > 100, "slots were hardly reused");
+    let live = run.table.entries().filter(|(_, value)| *value > elapsed);
+    let mut seen = HashSet::new();
+    for (key, value) in live {
+        assert!(seen.insert(key), "{key:?} has two live words");
+        assert!(value <= elapsed + Handovers::BURST, "{key:?} was charged for another");
+    }
+}
+
+/// A limiter that cleans up its whole map inside a request stalls that request. Here the table is
+/// full of expired keys, then of live ones: a check takes a bounded number of steps.
 #[test]
 fn trap_whole_map_cleanup_inside_a_request() {
     const STEPS_BOUND: u64 = 1_000;
     let table = Table::with_lines(1_024, Tat).unwrap();
-    // Newcomers of their own in a table that is vacant and in one that is full.
+    // Different new keys for the expired table and for the full one.
     let capacity = table.capacity();
     for (value, newcomers) in [(NOW, 4 * capacity), (NOW + 5, 5 * capacity)] {
         for key in keys(4 * capacity as u64) {

@@ -1,4 +1,4 @@
-//! What a request that is not let through is answered.
+//! The response to a request that is not let through.
 
 use core::fmt;
 use core::time::Duration;
@@ -6,14 +6,14 @@ use core::time::Duration;
 use http::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use http::{Response, StatusCode};
 
-use crate::decision::Decision;
+use crate::base::decision::Decision;
 
 use super::{Head, KeyError};
 
 const GRPC_STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const GRPC_MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 
-/// What every content type of gRPC begins with.
+/// The prefix of every content type of gRPC.
 const GRPC_CONTENT_TYPE: &[u8] = b"application/grpc";
 
 // Codes of gRPC.
@@ -21,7 +21,7 @@ const INVALID_ARGUMENT: &str = "3";
 const RESOURCE_EXHAUSTED: &str = "8";
 const INTERNAL: &str = "13";
 
-/// What a denial by a limit says in words.
+/// The text of a denial by a limit.
 const EXCEEDED: &str = "rate limit exceeded";
 
 /// Why a request was not let through.
@@ -30,7 +30,7 @@ const EXCEEDED: &str = "rate limit exceeded";
 pub enum Reason {
     /// The limit denied it.
     Limit(Decision),
-    /// Whom to charge is not known.
+    /// There is no usable key.
     Key(KeyError),
 }
 
@@ -52,7 +52,7 @@ impl<'a> Denial<'a> {
         Self::new(name, Reason::Limit(decision), StatusCode::TOO_MANY_REQUESTS)
     }
 
-    /// As an answer to the request of this head.
+    /// For the request with this head.
     pub(super) fn to<'h>(self, head: &Head<'h>) -> Denial<'h>
     where
         'a: 'h,
@@ -61,19 +61,19 @@ impl<'a> Denial<'a> {
         Denial { grpc: content_type.filter(|value| is_grpc(value)), ..self }
     }
 
-    /// The name of the limit that did not let it through.
+    /// The name of the limit that did not let the request through.
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.name
     }
 
-    /// Why.
+    /// Why the request was not let through.
     #[must_use]
     pub fn reason(&self) -> Reason {
         self.reason
     }
 
-    /// The time until the same request fits, provided nobody else is admitted meanwhile; `None` when
+    /// The time until the same request fits, provided no other is admitted meanwhile; `None` when
     /// waiting does not help.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
@@ -83,21 +83,21 @@ impl<'a> Denial<'a> {
         }
     }
 
-    /// The status of the default answer in HTTP: 429 from a limit, else as of [`KeyError::status`].
+    /// The status of the default response in HTTP: 429 from a limit, else [`KeyError::status`].
     #[must_use]
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// Whether gRPC is spoken. Its clients read the status in `grpc-status`, and all else but an HTTP
-    /// status of 200 is a broken connection to them.
+    /// Whether the request is gRPC. gRPC clients read the status in `grpc-status`, and take any
+    /// HTTP status but 200 for a broken connection.
     #[must_use]
     pub fn is_grpc(&self) -> bool {
         self.grpc.is_some()
     }
 
-    /// The default answer, with an empty body: [`Denial::status`], or in gRPC a response of trailers
-    /// only with `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` or `INTERNAL`.
+    /// The default response, with an empty body: [`Denial::status`], or in gRPC a trailers-only
+    /// response with `RESOURCE_EXHAUSTED`, `INVALID_ARGUMENT` or `INTERNAL`.
     #[must_use]
     pub fn response<B: Default>(&self) -> Response<B> {
         let mut response = Response::new(B::default());
@@ -113,7 +113,7 @@ impl<'a> Denial<'a> {
         response
     }
 
-    /// The code of the gRPC specification and a message without characters that need escapes.
+    /// The gRPC status code and a message without characters that need escapes.
     fn grpc_status(&self) -> (&'static str, &'static str) {
         let Reason::Key(error) = self.reason else { return (RESOURCE_EXHAUSTED, EXCEEDED) };
         let code = match self.status {
@@ -125,7 +125,7 @@ impl<'a> Denial<'a> {
     }
 }
 
-/// Whether a content type is one of gRPC: `application/grpc`, alone or before `+`, `-` or `;`.
+/// Whether a content type is gRPC's: `application/grpc`, alone or before `+`, `-` or `;`.
 fn is_grpc(content_type: &HeaderValue) -> bool {
     let bytes = content_type.as_bytes();
     bytes.split_at_checked(GRPC_CONTENT_TYPE.len()).is_some_and(|(head, rest)| {
@@ -134,10 +134,10 @@ fn is_grpc(content_type: &HeaderValue) -> bool {
     })
 }
 
-/// Answers requests that are not let through, with bodies of type `B`: [`DefaultAnswer`], or a closure
-/// given to [`RateLimitLayer::answer`](super::RateLimitLayer::answer).
+/// Answers requests that are not let through, with bodies of type `B`: [`DefaultAnswer`], or a
+/// closure given to [`RateLimitLayer::answer`](super::RateLimitLayer::answer).
 pub trait Answer<B>: Clone + sealed::Sealed<B> {
-    /// The answer, without the limit's header fields.
+    /// The response, without the limit's header fields.
     #[doc(hidden)]
     fn answer(&self, denial: &Denial<'_>) -> Response<B>;
 }

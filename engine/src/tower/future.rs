@@ -1,4 +1,4 @@
-//! The answer to come.
+//! The future of a response.
 
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
@@ -9,8 +9,8 @@ use pin_project_lite::pin_project;
 use super::fields::Fields;
 
 pin_project! {
-    /// The answer of the service behind a limit, or the denial. The request has been decided on and
-    /// charged when this is made; dropping it gives nothing back.
+    /// The response of the service behind a limit, or the denial. The request was decided on and
+    /// charged before this is made; dropping it gives nothing back.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<F, D> {
@@ -58,7 +58,7 @@ where
                 }
                 Poll::Ready(Ok(response))
             }
-            // Whoever polls on after the end waits for ever.
+            // A poll after the end is pending for ever.
             KindProjection::Answered { response } => match response.take() {
                 Some(response) => Poll::Ready(Ok(response)),
                 None => Poll::Pending,

@@ -1,8 +1,8 @@
-//! What of a request is looked at.
+//! The part of a request that limits read.
 
 use http::{Extensions, HeaderMap, Method, Request, Uri};
 
-/// The head of a request, whatever its body: all that limits look at.
+/// The head of a request, with any body: all that limits read.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
     method: &'a Method,
@@ -41,8 +41,8 @@ impl<'a> Head<'a> {
         self.headers
     }
 
-    /// What the server and the layers in front have attached: the peer's address, the user that
-    /// has been authenticated, the route that matched.
+    /// What the server and outer layers have attached: the peer's address, the authenticated user,
+    /// the matched route.
     #[must_use]
     pub fn extensions(&self) -> &'a Extensions {
         self.extensions

@@ -1,11 +1,12 @@
-//! Limits as they are handed to a layer: by value, or shared.
+//! Limits as a layer takes them: by value, or shared.
 
 use std::sync::Arc;
 
-use crate::limit::Limit;
+use crate::contract::limit::Limit;
 
-/// A [`Limit`] by value or in an [`Arc`], as [`RequestLimit::new`](super::RequestLimit::new) takes it. In an `Arc` it is shared:
-/// other layers, other servers of the process and the program itself may use it too.
+/// A [`Limit`] by value or in an [`Arc`], as [`RequestLimit::new`](super::RequestLimit::new) takes
+/// it. In an `Arc` it can be shared with other layers, other servers of the process and the rest of
+/// the program.
 pub trait IntoLimit: sealed::Sealed {
     /// The limit, shared.
     #[doc(hidden)]
@@ -33,7 +34,7 @@ impl IntoLimit for Arc<dyn Limit> {
 mod sealed {
     use std::sync::Arc;
 
-    use crate::limit::Limit;
+    use crate::contract::limit::Limit;
 
     pub trait Sealed {}
 

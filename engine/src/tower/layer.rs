@@ -38,36 +38,36 @@ pub struct RateLimitLayer<A = DefaultAnswer> {
 }
 
 impl RateLimitLayer {
-    /// Enforces `limit`, with the default answer to what it denies.
+    /// Enforces `limit`, with the default response to what it denies.
     pub fn new(limit: RequestLimit) -> Self {
         Self::all([limit])
     }
 
-    /// Enforces several limits at once: a request is let through if all of them admit it, and charged to
-    /// none of them otherwise ([`LimitSet`](crate::LimitSet)). `Retry-After` is the longest; the denial names
-    /// the limit that takes it.
+    /// Enforces several limits at once: a request is let through if all of them admit it, and
+    /// charged to none of them otherwise ([`LimitSet`](crate::LimitSet)). `Retry-After` is the
+    /// longest of theirs; the denial names the limit it comes from.
     ///
-    /// All keys are found before any limit is asked: where one is refused, nothing is charged. With no limits everything is
-    /// let through.
+    /// All keys are found before any limit is asked: where a key is refused, nothing is charged.
+    /// Without limits everything is let through.
     ///
-    /// A request takes what its keys and costs take to be found, and of n limits what a [`LimitSet`](crate::LimitSet) of n
-    /// asks does: O(n²) comparisons.
+    /// Complexity: that of finding keys and costs, and for n limits that of a
+    /// [`LimitSet`](crate::LimitSet) of n asks, O(n²) comparisons.
     pub fn all(limits: impl IntoIterator<Item = RequestLimit>) -> Self {
         Self { limits: limits.into_iter().collect(), legacy: false, answer: DefaultAnswer }
     }
 }
 
 impl<A> RateLimitLayer<A> {
-    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` too: of several limits
-    /// those of the one that denied, else of the one with the least remaining. The last is a
-    /// number of seconds from now, rounded up, as with most who send it.
+    /// Sends `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset` too: of several
+    /// limits those of the one that denied, else of the one with the least remaining. The reset is
+    /// in seconds from now, rounded up, as most servers send it.
     pub fn legacy_headers(self) -> Self {
         Self { legacy: true, ..self }
     }
 
-    /// Answers what is not let through with `answer`, a `Fn(&Denial<'_>) -> Response<B>`, where `B` is
-    /// the body of the service's own answers. [`Denial::response`] is a start. The limit's header fields
-    /// are added to what it returns; a `Retry-After` that is there stays.
+    /// Answers denied requests with `answer`, a `Fn(&Denial<'_>) -> Response<B>`, where `B` is the
+    /// body of the service's own responses. [`Denial::response`] is a starting point. The limit's
+    /// header fields are added to the response; an existing `Retry-After` stays.
     pub fn answer<B, F>(self, answer: F) -> RateLimitLayer<F>
     where
         F: Fn(&Denial<'_>) -> Response<B> + Clone,
@@ -76,7 +76,7 @@ impl<A> RateLimitLayer<A> {
         RateLimitLayer { limits, legacy, answer }
     }
 
-    /// Decides on a request: the future of its answer, from `inner` or from here.
+    /// Decides on a request: the future of its response, from `inner` or of a denial.
     fn decide<B, D, F>(
         &self,
         request: Request<B>,
@@ -106,10 +106,10 @@ impl<S, A: Clone> Layer<S> for RateLimitLayer<A> {
 
 /// A service behind a limit; made by [`RateLimitLayer`].
 ///
-/// It is ready when the service behind it is, and calls the very instance that was polled ready. A
-/// denial does not use that readiness up: what the service behind has set aside for the next call,
-/// such as a permit of a concurrency limit, stays set aside, so such layers belong in front of
-/// this one. Errors are those of the service behind.
+/// It is ready when the inner service is, and calls the same instance that was polled ready. A
+/// denial does not use that readiness up: what the inner service has reserved for the next call,
+/// such as a permit of a concurrency limit, stays reserved, so such layers belong outside this one.
+/// Errors are those of the inner service.
 #[derive(Clone, Debug)]
 pub struct RateLimit<S, A = DefaultAnswer> {
     inner: S,
@@ -117,17 +117,17 @@ pub struct RateLimit<S, A = DefaultAnswer> {
 }
 
 impl<S, A> RateLimit<S, A> {
-    /// The service behind.
+    /// The inner service.
     pub fn get_ref(&self) -> &S {
         &self.inner
     }
 
-    /// The service behind.
+    /// The inner service.
     pub fn get_mut(&mut self) -> &mut S {
         &mut self.inner
     }
 
-    /// The service behind, without the limit.
+    /// The inner service, without the limit.
     pub fn into_inner(self) -> S {
         self.inner
     }

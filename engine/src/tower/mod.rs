@@ -1,11 +1,11 @@
-//! Rate limits in front of a service: a [tower] layer for axum, tonic, hyper and whatever else
+//! Rate limits in front of a service: a [tower] layer for axum, tonic, hyper and anything else that
 //! serves [`http`] requests. Needs the feature `tower`.
 //!
-//! A [`RequestLimit`] says who is limited ([`keys`]) and by what (a [`Limiter`](crate::Limiter), or another
-//! [`Limit`](crate::Limit)); a
-//! [`RateLimitLayer`] puts it in front of services. Each request is decided before the service sees
-//! it, without waiting, locking or I/O. What is denied is answered with 429 and `Retry-After`, or
-//! with `RESOURCE_EXHAUSTED` where gRPC is spoken, and every answer of a limit tells the client where it stands.
+//! A [`RequestLimit`] combines a key ([`keys`]) with a limit (a [`Limiter`](crate::Limiter), or
+//! another [`Limit`](crate::Limit)); a [`RateLimitLayer`] puts it in front of services. Each
+//! request is decided before the service sees it, without waiting, locking or I/O. Denials are
+//! answered with 429 and `Retry-After`, or with `RESOURCE_EXHAUSTED` in gRPC, and every response
+//! carries the state of the limit.
 //!
 //! ```
 //! use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
@@ -20,26 +20,27 @@
 //! ```
 //!
 //! # Header fields
-//! On every answer where a limit was asked, allowed or denied, as of draft-ietf-httpapi-ratelimit-headers-11. None is asked
-//! where a request is refused for its key, nor where [`MissingKey`] denies it or lets it off.
+//! On every response where a limit was asked, allowed or denied, as of
+//! draft-ietf-httpapi-ratelimit-headers-11. No limit is asked where a request is refused for its
+//! key, or where [`MissingKey`] denies or allows it.
 //!
 //! | field | example | meaning |
 //! |---|---|---|
-//! | `RateLimit-Policy` | `"per-key";q=20;w=1` | at most `q` units at once, which are granted anew within `w` seconds |
+//! | `RateLimit-Policy` | `"per-key";q=20;w=1` | at most `q` units at once, which are granted again within `w` seconds |
 //! | `RateLimit` | `"per-key";r=7;t=1` | `r` units are left; in `t` seconds all of them are |
-//! | `Retry-After` | `1` | only on denial: the same request fits in so many seconds |
+//! | `Retry-After` | `1` | only on denial: the same request fits in this many seconds |
 //!
-//! `w` is left out where all is never granted anew, or not always within the same time: under a quota that blocks or limits
-//! nothing, a calendar month, a limit with a warm-up.
+//! `w` is omitted where the units are never granted again, or not always within the same time:
+//! under a quota that is blocked or unlimited, a calendar month, a limit with a warm-up.
 //!
-//! Seconds are rounded up, so whoever waits as long as told is admitted unless others came first.
-//! There is no `Retry-After` where the cost can never fit. There is one item for each
-//! limit, also of layers behind each other. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
+//! Seconds are rounded up, so a client that waits that long is admitted unless other requests came
+//! first. There is no `Retry-After` where the cost can never fit. There is one item for each limit,
+//! also with nested layers. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
 //!
 //! # Several limits
-//! [`RateLimitLayer::all`] asks several limits at once and charges all of them or none. Layers behind each
-//! other do not: a request that passes one and is denied by the next has been charged by the first, which is
-//! right where the first is to hold floods off the second.
+//! [`RateLimitLayer::all`] asks several limits at once and charges all of them or none. Nested
+//! layers do not: a request that passes one and is denied by the next has been charged by the
+//! first, which is right where the first protects the second from floods.
 //!
 //! [tower]: https://docs.rs/tower-service
 
@@ -61,7 +62,7 @@ pub use key::{KeyError, KeyExtractor};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use limit::{MissingKey, RequestLimit};
 
-/// Who is limited: the ways to find a request's key.
+/// Extractors of a request's key.
 pub mod keys {
     pub use super::key::{
         Address, Bearer, Constant, Custom, DEFAULT_MAX_KEY_BYTES, ForwardedFor, Header,

@@ -1,12 +1,12 @@
 //! Deciding on a request: all of its limits admit it, or none is charged.
 
-use crate::set::{Ask, LimitSet};
+use crate::contract::set::{Ask, LimitSet};
 
 use super::answer::Denial;
 use super::fields::Fields;
 use super::{Head, RequestLimit};
 
-/// What becomes of a request.
+/// The verdict on a request.
 pub(super) struct Verdict<'a> {
     /// `None` for one that is let through.
     pub(super) denial: Option<Denial<'a>>,
@@ -39,7 +39,7 @@ impl<'a> Verdict<'a> {
         Ok(if asks.is_empty() { Self::UNLIMITED } else { Self::check(&asked, asks, legacy) })
     }
 
-    /// Asks these limits.
+    /// Asks all limits at once.
     fn check<A>(asked: &[&RequestLimit], asks: A, legacy: bool) -> Self
     where
         A: AsRef<[Ask<'a>]> + AsMut<[Ask<'a>]>,

@@ -10,16 +10,17 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use tidegate_engine::{Decision, Quota};
 
+use super::answer::{Answer, error, json};
 use super::headers;
-use super::router::{Answer, error, json};
+use crate::config::INLINE;
 use crate::rate::Rate;
-use crate::service::{CheckError, INLINE, MAX_KEY_BYTES, Service};
+use crate::service::{CheckError, MAX_KEY_BYTES, Service};
 use crate::units::millis_up;
 
 /// The largest body, in bytes: far more than the longest key takes, so that a key beyond its bound
-/// is told so.
+/// has an error of its own.
 const MAX_BODY_BYTES: usize = 64 * 1024;
-/// How long a client may take to send it.
+/// How long a client may take to send the body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub async fn answer(service: &Service, request: Request<Incoming>) -> Answer {
@@ -49,12 +50,12 @@ async fn body(body: Incoming) -> Result<Bytes, Answer> {
     }
 }
 
-/// Decides what a body asks for.
+/// Decides the check in a body.
 ///
 /// # Errors
 /// What is wrong with it, in one line.
 pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
-    // Its fields in an array would be read as well.
+    // The deserialiser would also accept the fields in an array.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err("expected a JSON object".to_owned());
     }
@@ -85,7 +86,7 @@ fn refusal(error: CheckError, limit: &str) -> String {
     }
 }
 
-/// What is asked. Each error names its field.
+/// The body of a check. Each error names its field.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckRequest {
@@ -111,8 +112,8 @@ impl CheckRequest {
         match (&self.limit, self.rate, self.burst) {
             (Some(name), None, None) => Ok(Rule::Named(name.clone())),
             (None, Some(rate), Some(burst)) => Ok(Rule::Inline(rate.quota(burst))),
-            (None, Some(_), None) => Err("burst: missing beside rate".to_owned()),
-            (None, None, Some(_)) => Err("rate: missing beside burst".to_owned()),
+            (None, Some(_), None) => Err("burst: missing, required with rate".to_owned()),
+            (None, None, Some(_)) => Err("rate: missing, required with burst".to_owned()),
             (None, None, None) => Err("give either limit, or rate and burst".to_owned()),
             (Some(_), ..) => Err("give either limit, or rate and burst, not both".to_owned()),
         }

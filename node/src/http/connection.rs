@@ -11,7 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::router::{self, Node};
+use super::router::{self, Routes};
 use crate::net::{self, FrontEnd};
 use crate::service::Service;
 
@@ -23,13 +23,13 @@ const MAX_HEAD_BYTES: usize = 16 * 1024;
 /// Serves HTTP/1.
 #[derive(Debug)]
 pub struct HttpFrontEnd {
-    node: Arc<Node>,
+    node: Arc<Routes>,
 }
 
 impl HttpFrontEnd {
-    /// `draining` tells the health check that the node is about to go.
+    /// While `draining` is set, the health check answers that the node is draining.
     pub fn new(service: Arc<Service>, draining: Arc<AtomicBool>) -> Self {
-        Self { node: Arc::new(Node { service, draining }) }
+        Self { node: Arc::new(Routes { service, draining }) }
     }
 }
 
@@ -47,16 +47,16 @@ impl FrontEnd for HttpFrontEnd {
     }
 }
 
-async fn serve(mut stream: TcpStream, node: Arc<Node>, drain: CancellationToken) {
+async fn serve(mut stream: TcpStream, node: Arc<Routes>, drain: CancellationToken) {
     talk(&mut stream, node, &drain).await;
-    // What was refused unread, such as a head or a body beyond its bound, may still be arriving.
+    // The rest of a refused request, as a body beyond its bound, may still be arriving.
     if !drain.is_cancelled() {
         net::linger(&mut stream).await;
     }
 }
 
-/// Answers requests until either side has had enough.
-async fn talk(stream: &mut TcpStream, node: Arc<Node>, drain: &CancellationToken) {
+/// Answers requests until either side closes.
+async fn talk(stream: &mut TcpStream, node: Arc<Routes>, drain: &CancellationToken) {
     let service = service_fn(move |request| {
         let node = Arc::clone(&node);
         async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
@@ -67,7 +67,7 @@ async fn talk(stream: &mut TcpStream, node: Arc<Node>, drain: &CancellationToken
         .max_buf_size(MAX_HEAD_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
-    // However it ends, there is nobody left to tell.
+    // A connection that fails needs no further answer.
     let _ = tokio::select! {
         ended = connection.as_mut() => ended,
         () = drain.cancelled() => {

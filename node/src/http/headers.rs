@@ -1,52 +1,23 @@
-//! `RateLimit-Policy`, `RateLimit` and `Retry-After`.
+//! The header fields of an answer, written by the engine's `headers`.
 
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use tidegate_engine::headers::{LimitName, POLICY, RateLimitFields, STATE, seconds_up};
 use tidegate_engine::{Decision, Quota};
 
-use crate::units::seconds_up;
-
-const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const STATE: HeaderName = HeaderName::from_static("ratelimit");
-
-/// The largest integer a structured field can hold.
-const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
-
-/// Adds what a client needs to pace itself. `name` is printable ASCII.
+/// Adds what a client needs to pace itself: `RateLimit-Policy`, `RateLimit` and, on a denial that
+/// time ends, `Retry-After`.
 pub fn add(headers: &mut HeaderMap, name: &str, quota: &Quota, decision: &Decision) {
-    let name = quoted(name);
-    let burst = quota.burst_size();
-    let (q, w) = (integer(burst), integer(seconds_up(quota.debt_of(burst))));
-    insert(headers, POLICY, &format!("{name};q={q};w={w}"));
-    let r = integer(decision.remaining());
-    let t = integer(seconds_up(decision.reset_after()));
-    insert(headers, STATE, &format!("{name};r={r};t={t}"));
+    let window = quota.debt_of(quota.burst_size());
+    let mut fields = RateLimitFields::with_capacity(1);
+    fields.push(&LimitName::new(name), Some(window), decision);
+    for (name, value) in [(POLICY, fields.policy()), (STATE, fields.state())] {
+        // Printable ASCII is always a header value.
+        if let Ok(value) = HeaderValue::from_str(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
     if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
         headers.insert(RETRY_AFTER, HeaderValue::from(seconds_up(wait)));
-    }
-}
-
-/// A string of a structured field.
-fn quoted(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 2);
-    quoted.push('"');
-    for character in text.chars() {
-        if matches!(character, '"' | '\\') {
-            quoted.push('\\');
-        }
-        quoted.push(character);
-    }
-    quoted.push('"');
-    quoted
-}
-
-fn integer(value: u64) -> u64 {
-    value.min(MAX_FIELD_INTEGER)
-}
-
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) {
-    // Printable ASCII is always a header value.
-    if let Ok(value) = HeaderValue::from_str(value) {
-        headers.insert(name, value);
     }
 }
 

@@ -1,6 +1,7 @@
-//! The HTTP front-end: `router` finds what is asked for, `check` reads and answers a check,
-//! `headers` writes what the IETF draft on rate limit headers asks for.
+//! The HTTP front-end: `connection` serves HTTP/1, `router` dispatches by path and method, `check`
+//! parses and answers a check with the fields of `headers`, `answer` builds answers.
 
+mod answer;
 mod check;
 mod connection;
 mod headers;

@@ -1,33 +1,27 @@
-//! Which path and method lead where.
+//! Dispatch by path and method.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ALLOW, CONTENT_TYPE, HOST, HeaderMap, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode, Version};
+use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
+use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
+use super::answer::{Answer, content, error, json};
 use super::check;
 use crate::exposition::Format;
 use crate::gossip::{View, state_name};
 use crate::service::Service;
 
-pub type Answer = Response<Full<Bytes>>;
-
-/// The longest text of an error, in characters.
-const MAX_ERROR_CHARS: usize = 256;
-
-/// What requests are answered from.
+/// What the routes answer from.
 #[derive(Debug)]
-pub struct Node {
+pub struct Routes {
     pub service: Arc<Service>,
     pub draining: Arc<AtomicBool>,
 }
 
-pub async fn answer(node: &Node, request: Request<Incoming>) -> Answer {
+pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     if !names_host(&request) {
         return error(StatusCode::BAD_REQUEST, "expected one Host header");
     }
@@ -44,34 +38,10 @@ pub async fn answer(node: &Node, request: Request<Incoming>) -> Answer {
     }
 }
 
-/// Whether the request says which host it means, as HTTP/1.1 requires: once, not that it matters.
+/// Whether the request has one Host header, as HTTP/1.1 requires; its value does not matter.
 fn names_host(request: &Request<Incoming>) -> bool {
     let hosts = request.headers().get_all(HOST).iter().count();
     hosts == 1 || hosts == 0 && request.version() < Version::HTTP_11
-}
-
-/// A JSON answer.
-pub fn json(status: StatusCode, body: &impl Serialize) -> Answer {
-    // Types that fail to serialise are not answered with.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    content(status, "application/json", body)
-}
-
-/// A JSON answer that says what is wrong in one short line.
-pub fn error(status: StatusCode, problem: &str) -> Answer {
-    #[derive(Serialize)]
-    struct Problem {
-        error: String,
-    }
-    let printable = problem.chars().map(|c| if c.is_control() { '?' } else { c });
-    json(status, &Problem { error: printable.take(MAX_ERROR_CHARS).collect() })
-}
-
-fn content(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Answer {
-    let mut answer = Response::new(Full::new(body.into()));
-    *answer.status_mut() = status;
-    answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    answer
 }
 
 fn wrong_method(allowed: &'static str) -> Answer {
@@ -81,7 +51,7 @@ fn wrong_method(allowed: &'static str) -> Answer {
     answer
 }
 
-fn health(node: &Node) -> Answer {
+fn health(node: &Routes) -> Answer {
     #[derive(Serialize)]
     struct Health {
         status: &'static str,
@@ -95,13 +65,13 @@ fn health(node: &Node) -> Answer {
     json(code, &Health { status })
 }
 
-fn metrics(node: &Node, headers: &HeaderMap) -> Answer {
+fn metrics(node: &Routes, headers: &HeaderMap) -> Answer {
     let accept = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let format = Format::accepted(accept);
     content(StatusCode::OK, format.media_type(), node.service.metrics().render(format))
 }
 
-fn cluster(node: &Node) -> Answer {
+fn cluster(node: &Routes) -> Answer {
     #[derive(Serialize)]
     struct Cluster {
         #[serde(rename = "self")]

@@ -1,16 +1,17 @@
-//! Putting the requests of a log to a limiter.
+//! Decides the requests of a log.
 
 use std::fmt;
 use std::time::Duration;
 
-use tidegate_engine::{BuildError, Limiter, ManualClock, Quota, Timestamp};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{BuildError, Limiter, ManualClock, Quota};
 
 use super::log::{Log, Request};
 
-/// The limiter's time must end before this: the engine's clock stands still a little later.
+/// The largest time put to a limiter: the engine's clock saturates a little later.
 const MAX_TIME: Duration = Duration::from_hours(13 * 365 * 24);
 
-/// What was decided for one key.
+/// The decisions for one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     pub allowed: u64,
@@ -21,7 +22,7 @@ pub struct Counts {
 /// key, in the order of the log's keys.
 ///
 /// # Errors
-/// When the limiter can not be had or the log spans too long a time.
+/// When the limiter cannot be built or the log spans too long a time.
 pub fn decide(log: &Log, quota: &Quota) -> Result<Vec<Counts>, ReplayError> {
     let eras = eras(&log.requests, quota)?;
     let mut capacity = log.keys.len().max(1);
@@ -54,7 +55,7 @@ fn decide_within(
                 counter.denied += 1;
             }
         }
-        // A key that was forgotten to make room may have been allowed too much.
+        // An evicted key may have been allowed too much.
         if limiter.evicted() > 0 {
             return Ok(None);
         }
@@ -62,20 +63,20 @@ fn decide_within(
     Ok(Some(counts))
 }
 
-/// Requests with the time since the era's begin, at which every key is as good as new.
+/// Requests with the time since the start of the era, at which every key is fresh.
 type Era = Vec<(Duration, usize)>;
 
-/// The requests in the order of time, in eras that a limiter can count each.
+/// The requests in the order of time, in eras that are each short enough for one limiter.
 ///
-/// A pause in which every key becomes as good as new is cut to that length, which changes no
-/// decision, and a new era may begin behind it: so a log may span any number of years.
+/// A pause in which every key becomes fresh is shortened to that length, which changes no decision,
+/// and a new era may begin after it: so a log may span any number of years.
 fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
     let fresh = quota.debt_of(quota.burst_size());
     let mut requests = requests.to_vec();
     requests.sort_by_key(|request| request.time);
     let mut eras = Vec::new();
     let mut era = Era::new();
-    // Where the era can be cut: the first request behind its last pause.
+    // Where the era can be split: at the first request after its last pause.
     let mut cut = None;
     let mut now = Duration::ZERO;
     let mut last = requests.first().map_or(0, |request| request.time);
@@ -104,7 +105,7 @@ fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
     Ok(eras)
 }
 
-/// Why a log can not be replayed.
+/// Why a log cannot be replayed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayError {
     Build(BuildError),

@@ -41,7 +41,7 @@ fn a_log_may_span_many_years() {
     assert_eq!(counts(&[(-far, 0), (-far, 0), (far, 0), (far, 0), (far + 60, 0)], quota), [(3, 2)]);
 }
 
-/// Each request is as good as the first, however many there are.
+/// Every request finds a fresh key, for any number of pauses.
 #[test]
 fn a_log_may_have_any_number_of_pauses() {
     let quota = Quota::per_day(1).burst(1);
@@ -55,7 +55,7 @@ fn a_log_may_have_any_number_of_pauses() {
 }
 
 #[test]
-fn a_time_the_limiter_can_not_count_is_an_error() {
+fn a_time_the_limiter_cannot_count_is_an_error() {
     let quota = Quota::per_day(1).burst(365);
     let requests: Vec<_> = (0..20).map(|year| (year * 360 * 86_400, 0)).collect();
     assert_eq!(decide(&log(&requests), &quota), Err(ReplayError::TooLong));
@@ -69,11 +69,12 @@ proptest! {
         period in 1_i64..40,
         burst in 1_i64..6,
     ) {
-        let quota = Quota::new(1, std::time::Duration::from_secs(period as u64)).burst(burst as u64);
+        let seconds = std::time::Duration::from_secs(period as u64);
+        let quota = Quota::new(1, seconds).burst(burst as u64);
         let found = counts(&requests, quota);
         requests.sort_by_key(|(time, _)| *time);
         let mut expected = vec![(0, 0); found.len()];
-        // Seconds until each bucket is full, as of the time beside it.
+        // Seconds until each bucket is full, and as of when.
         let mut debts = vec![(0_i64, 0_i64); found.len()];
         for (time, key) in requests {
             let (debt, at) = debts[key];

@@ -6,18 +6,18 @@ use std::net::IpAddr;
 
 use jiff::fmt::strtime;
 
-/// What is looked at of a line, in bytes. A line may be longer.
+/// How much of a line is parsed, in bytes. A line may be longer.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 
-/// The requests of a log. 16 bytes each, and the text of each address once.
+/// The requests of a log: 16 bytes each, and the text of each address once.
 #[derive(Debug, Default)]
 pub struct Log {
     pub lines: u64,
     /// In the order of the log.
     pub requests: Vec<Request>,
-    /// Requests that are earlier than one that stands before them.
+    /// Requests whose time is earlier than that of one before them.
     pub reordered: u64,
-    /// The addresses, each in its one canonical form.
+    /// The addresses, in canonical form.
     pub keys: Vec<String>,
 }
 
@@ -25,7 +25,7 @@ pub struct Log {
 pub struct Request {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub time: i64,
-    /// Place among the keys of the log.
+    /// Index into the keys of the log.
     pub key: usize,
 }
 

@@ -1,7 +1,7 @@
 //! `tidegate replay`: what a limit by client address would have done to an access log.
 //!
-//! `log` reads the log, `decide` puts its requests to a limiter in the order of their time, and
-//! `report` shows what came of it.
+//! `log` reads the log, `decide` decides its requests in the order of their time, and `report`
+//! prints the result.
 
 pub mod decide;
 pub mod log;
@@ -28,7 +28,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
     let text = if args.json { report.json() } else { report.text() };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A reader that has gone away has seen enough.
+        // A closed pipe is no failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| format!("standard output: {error}")),
     }

@@ -1,4 +1,4 @@
-//! What is printed at the end.
+//! The printed result.
 
 use std::fmt::Write;
 
@@ -65,7 +65,7 @@ impl Report {
         text
     }
 
-    /// A table for people.
+    /// A table.
     pub fn text(&self) -> String {
         let mut text = String::new();
         for (name, value) in [

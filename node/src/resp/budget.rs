@@ -1,12 +1,12 @@
-//! What all connections together may hold of commands that have not been run.
+//! The memory that all connections together may hold in commands that have not been run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes that all connections together hold of commands that have not arrived in full.
+/// The most bytes that all connections together hold in incomplete commands.
 pub const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 
-/// Bytes that connections share.
+/// A number of bytes that connections share.
 #[derive(Debug)]
 pub struct Budget {
     left: AtomicUsize,
@@ -18,7 +18,7 @@ impl Budget {
     }
 }
 
-/// What one connection holds of a budget; given back when dropped.
+/// The bytes of a budget that one connection holds; returned when dropped.
 #[derive(Debug)]
 pub struct Share {
     budget: Arc<Budget>,
@@ -30,8 +30,7 @@ impl Share {
         Self { budget, held: 0 }
     }
 
-    /// Holds so many bytes from now on. False when there are not so many left: it then holds what
-    /// it held before.
+    /// Changes what is held to `bytes`. False, and unchanged, when the budget has too few left.
     pub fn resize(&mut self, bytes: usize) -> bool {
         if bytes <= self.held {
             self.give_back(self.held - bytes);

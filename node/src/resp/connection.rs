@@ -1,4 +1,4 @@
-//! One client's bytes: read, answered, written.
+//! One client's connection: reads, answers, writes.
 
 use std::cell::RefCell;
 use std::io;
@@ -13,22 +13,22 @@ use tokio_util::sync::CancellationToken;
 
 use super::budget::Share;
 use super::parser::Parser;
-use super::server::ServerInfo;
+use super::server_info::ServerInfo;
 use super::session::Session;
 use crate::net::{FrontEnd, linger};
 use crate::service::Service;
 
-/// The most bytes taken in by one read.
+/// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Replies that wait for the client, in bytes, beyond which no further command is run.
+/// Unsent replies, in bytes, beyond which no further command is run.
 const MAX_UNSENT_BYTES: usize = 1024 * 1024;
-/// How long a command may take to arrive in full once it has begun to.
+/// How long a command may take from its first byte to its last.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
-/// A buffer larger than this is given back once it is empty, in bytes.
+/// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 
 thread_local! {
-    /// Shared by all connections of a thread, so an idle one owns no buffer.
+    /// Shared by all connections of a thread, so an idle connection owns no buffer.
     static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
         input: vec![0; READ_BYTES].into_boxed_slice(),
         output: Vec::new(),
@@ -69,8 +69,8 @@ impl FrontEnd for RespFrontEnd {
     }
 }
 
-/// Serves one client until either side hangs up. Once `drain` is cancelled, what has been received
-/// is answered, a command that has begun to arrive is waited for, and the connection is closed.
+/// Serves one client until either side closes. Once `drain` is cancelled, received commands are
+/// answered, an incomplete one is waited for, and the connection is closed.
 async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
     let mut connection = Connection {
         share: session.server.unread_share(),
@@ -82,11 +82,11 @@ async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
         unsent: Vec::new(),
         backlog: false,
     };
-    // A client that is gone is the normal end of a connection, however it went.
+    // An error of the socket is a normal end of a connection.
     let _ = connection.run(&drain).await;
 }
 
-/// Tells a client that there are too many.
+/// Answers that there are too many clients, and closes.
 async fn refuse(mut stream: TcpStream) {
     let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
     linger(&mut stream).await;
@@ -96,15 +96,15 @@ struct Connection {
     stream: TcpStream,
     session: Session,
     parser: Parser,
-    /// The beginning of a command that has not arrived in full; or, with `backlog`, commands.
+    /// An incomplete command; or, with `backlog`, commands that have not been run.
     unread: Vec<u8>,
-    /// Replies that the socket did not take yet.
+    /// Replies that the socket has not taken.
     unsent: Vec<u8>,
-    /// Whether commands were left in `unread` because too many replies wait.
+    /// Whether commands are left in `unread` because too many replies are unsent.
     backlog: bool,
-    /// What `unread` takes of what all connections may hold.
+    /// The bytes of `unread`, out of the budget of all connections.
     share: Share,
-    /// When the command at the front of `unread` must be here in full.
+    /// When the command at the front of `unread` must be complete.
     deadline: Option<Instant>,
 }
 
@@ -181,7 +181,7 @@ impl Connection {
         })
     }
 
-    /// Runs commands that were received earlier.
+    /// Runs commands of the backlog.
     fn work_off(&mut self) {
         let mut output = std::mem::take(&mut self.unsent);
         let used = self.answer_unread(&mut output);
@@ -189,7 +189,7 @@ impl Connection {
         self.unsent = output;
     }
 
-    /// Keeps track of how much waits to be run, and since when.
+    /// Updates the budget and the deadline of the incomplete command.
     fn account(&mut self, progressed: bool, output: &mut Vec<u8>) {
         if self.unread.is_empty() || self.backlog {
             self.deadline = None;
@@ -205,7 +205,7 @@ impl Connection {
         }
     }
 
-    /// Runs the commands at the front of what is unread; how many bytes are done with.
+    /// Runs the complete commands in `unread`; the number of bytes consumed.
     fn answer_unread(&mut self, output: &mut Vec<u8>) -> usize {
         let mut unread = std::mem::take(&mut self.unread);
         let used = self.answer(&unread, output);
@@ -219,7 +219,7 @@ impl Connection {
         used
     }
 
-    /// Runs the commands at the front of `input`; how many bytes are done with.
+    /// Runs the complete commands at the front of `input`; the number of bytes consumed.
     fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let mut used = 0;
         self.backlog = false;
@@ -241,11 +241,11 @@ impl Connection {
                 break;
             }
         }
-        self.session.settle();
+        self.session.flush_counts();
         used
     }
 
-    /// Writes what the socket takes at once, and keeps the rest.
+    /// Writes what the socket takes without blocking, and keeps the rest.
     fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
         let sent = if output.is_empty() {
             0
@@ -263,8 +263,8 @@ impl Connection {
         Ok(())
     }
 
-    /// Waits until the client has taken what is unsent. Nothing is read meanwhile, so a client
-    /// that does not read can not make the node hold more.
+    /// Waits until the unsent replies are written. Nothing is read in that time, so a client that
+    /// does not read cannot make the node hold more.
     async fn send(&mut self) -> io::Result<()> {
         if !self.unsent.is_empty() {
             self.stream.write_all(&self.unsent).await?;

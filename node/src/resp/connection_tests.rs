@@ -9,9 +9,10 @@ use super::super::budget::Budget;
 use super::{FrontEnd, RespFrontEnd, ServerInfo};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
-use crate::service::{Limiters, Service};
+use crate::limiters::Limiters;
+use crate::service::Service;
 
-/// A front-end whose connections may hold so many bytes unread.
+/// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
     let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
@@ -41,7 +42,7 @@ async fn expect_end(client: &mut TcpStream, expected: &str) {
     assert_eq!(rest, expected);
 }
 
-/// Time passes by itself here as soon as everybody waits.
+/// Time is paused: it advances as soon as all tasks wait.
 #[tokio::test(start_paused = true)]
 async fn a_command_that_never_ends_is_not_waited_for() {
     let front_end = front_end(1024 * 1024);
@@ -73,21 +74,21 @@ async fn connections_share_what_they_may_hold_unread() {
     let mut second = connect(&front_end).await;
     second.write_all(&half).await.unwrap();
     let problem = "-ERR too many commands have not arrived in full\r\n";
-    let told = async |client: &mut TcpStream| {
+    let refused = async |client: &mut TcpStream| {
         let mut text = String::new();
         client.read_to_string(&mut text).await.unwrap();
         assert!(text.ends_with(problem), "{text}");
     };
-    // Whichever asked for more than was left is gone, and the other goes on.
+    // The connection that exceeded the budget is closed, and the other one continues.
     let mut other = tokio::select! {
-        () = told(&mut first) => second,
-        () = told(&mut second) => first,
+        () = refused(&mut first) => second,
+        () = refused(&mut second) => first,
     };
     let rest = [[b'x'; 1_000].as_slice(), b"\r\nPING\r\n"].concat();
     other.write_all(&rest).await.unwrap();
     let mut answer = vec![0; 60_000];
     other.read_exact(&mut answer).await.unwrap();
-    // It has given back what it held.
+    // It has returned what it held.
     let mut third = connect(&front_end).await;
     third.write_all(&half).await.unwrap();
     third.write_all(&rest).await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::parser::MAX_ARGS;
+use super::command::MAX_ARGS;
 
 /// A quote that is never closed, or is closed in the middle of a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub fn split(
     Ok(())
 }
 
-/// Appends the word that `line` begins with; what comes after it.
+/// Appends the first word of `line`; the rest of the line.
 fn word<'a>(mut line: &'a [u8], bytes: &mut Vec<u8>) -> Result<&'a [u8], UnbalancedQuotes> {
     loop {
         match line {

@@ -1,23 +1,27 @@
 //! The Redis protocol front-end.
 //!
-//! `connection` moves bytes within a `budget`, `parser` and `inline` turn them into commands, `session` looks a
-//! command up in the table of `commands`, which leads to `throttle` and `server`; `reply` writes
-//! the answers.
+//! `connection` moves bytes within a `budget`; `parser` and `inline` turn them into a `command`;
+//! `commands` is the table of all, whose handlers are in `throttle` and `server`; they work on the
+//! client's `session` and the `server_info` of all, and answer with `reply` and `errors`.
 
 mod budget;
+mod command;
 mod commands;
 mod connection;
+mod errors;
 mod inline;
 mod parser;
 mod reply;
 mod server;
+mod server_info;
 mod session;
 mod throttle;
 
 pub use connection::RespFrontEnd;
 #[cfg(fuzzing)]
 pub use {
-    parser::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError},
-    server::ServerInfo,
+    command::{Command, MAX_ARG_BYTES, MAX_ARGS},
+    parser::{Parser, ProtocolError},
+    server_info::ServerInfo,
     session::Session,
 };

@@ -1,28 +1,25 @@
-//! Requests of the Redis protocol, from bytes as they arrive.
+//! An incremental parser of the Redis protocol.
 //!
-//! The parser remembers how far it has looked into an unfinished command, so a command that
-//! arrives in many pieces is scanned once.
+//! The parser remembers how far it has scanned an incomplete command, so a command that arrives in
+//! many pieces is scanned once.
 
 use std::ops::Range;
 
+use super::command::{Command, MAX_ARG_BYTES, MAX_ARGS};
 use super::inline::{self, UnbalancedQuotes};
 
-/// The most arguments a command may have, its name included.
-pub const MAX_ARGS: usize = 64;
-/// The longest argument, in bytes.
-pub const MAX_ARG_BYTES: usize = 64 * 1024;
 /// The longest inline command, in bytes without its line end.
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 /// The longest line that gives a count or a length, in bytes with its line end.
 const MAX_HEADER_BYTES: usize = 32;
-/// What an inline command may leave allocated behind it, in bytes.
+/// What may stay allocated after an inline command, in bytes.
 const KEPT_BYTES: usize = 1024;
 
-/// Reads commands off the front of a byte stream.
+/// Parses commands at the front of a byte stream.
 #[derive(Debug, Default)]
 pub struct Parser {
     state: State,
-    /// Bytes of the unfinished command that need no second look.
+    /// Bytes of the incomplete command that have been scanned.
     at: usize,
     args: Vec<Range<u32>>,
     /// The arguments of an inline command, unquoted.
@@ -34,44 +31,15 @@ enum State {
     /// At the first byte of a command.
     #[default]
     Start,
-    /// Looking for the end of an inline command's line.
+    /// In an inline command, before the end of its line.
     Inline,
-    /// At the header of an argument, with so many to come.
+    /// At the header of an argument, with `left` arguments to come.
     Header { left: usize },
-    /// Inside an argument of `length` bytes, with so many to come.
+    /// Inside an argument of `length` bytes, with `left` arguments to come.
     Body { left: usize, length: usize },
 }
 
-/// One command: its name and arguments, borrowed from the input.
-#[derive(Clone, Copy, Debug)]
-pub struct Command<'a> {
-    bytes: &'a [u8],
-    args: &'a [Range<u32>],
-}
-
-impl<'a> Command<'a> {
-    /// Arguments, the name included. 0 for an empty line, which asks for nothing.
-    pub fn len(&self) -> usize {
-        self.args.len()
-    }
-
-    /// The argument at `index`, with the name at 0; empty beyond the last.
-    #[inline]
-    pub fn arg(&self, index: usize) -> &'a [u8] {
-        self.args
-            .get(index)
-            .map_or(&[], |range| &self.bytes[range.start as usize..range.end as usize])
-    }
-
-    /// The arguments from `first` on.
-    pub fn args_from(&self, first: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
-        let bytes = self.bytes;
-        let args = self.args.get(first..).unwrap_or(&[]);
-        args.iter().map(|range| &bytes[range.start as usize..range.end as usize])
-    }
-}
-
-/// A peer that does not speak the protocol: where its next command starts can not be known.
+/// A violation of the protocol, after which the start of the next command is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProtocolError {
     ArgumentCount,
@@ -112,10 +80,10 @@ impl From<UnbalancedQuotes> for ProtocolError {
 }
 
 impl Parser {
-    /// The next command of `input` and how many bytes it took, or `None` until more arrive.
+    /// The next command of `input` and its length in bytes, or `None` if it is incomplete.
     ///
     /// `input` begins where the previous command ended; after `None` it begins with the same bytes
-    /// again, and more behind them.
+    /// and has more after them.
     pub fn next<'a>(
         &'a mut self,
         input: &'a [u8],
@@ -143,11 +111,11 @@ impl Parser {
                 State::Inline => {
                     let Some(used) = self.inline(input)? else { return Ok(None) };
                     self.state = State::Start;
-                    return Ok(Some((Command { bytes: &self.unquoted, args: &self.args }, used)));
+                    return Ok(Some((Command::new(&self.unquoted, &self.args), used)));
                 }
                 State::Header { left: 0 } => {
                     self.state = State::Start;
-                    return Ok(Some((Command { bytes: input, args: &self.args }, self.at)));
+                    return Ok(Some((Command::new(input, &self.args), self.at)));
                 }
                 State::Header { left } => {
                     match input.get(self.at) {
@@ -169,7 +137,8 @@ impl Parser {
                     if line_end != b"\r\n" {
                         return Err(ProtocolError::ArgumentEnd);
                     }
-                    // A command is at most MAX_ARGS * (MAX_ARG_BYTES + headers) bytes: far below 2^32.
+                    // A command is at most MAX_ARGS * (MAX_ARG_BYTES + headers) bytes: far below
+                    // 2^32.
                     self.args.push(self.at as u32..end as u32);
                     self.at = end + 2;
                     self.state = State::Header { left: left - 1 };
@@ -178,8 +147,7 @@ impl Parser {
         }
     }
 
-    /// Gives back what a large inline command has needed: there are many connections, and most
-    /// of them idle.
+    /// Frees the memory of a large inline command: there are many connections, most of them idle.
     fn release(&mut self) {
         if self.args.capacity() > MAX_ARGS {
             self.args = Vec::new();
@@ -189,7 +157,7 @@ impl Parser {
         }
     }
 
-    /// The rest of the header line whose sign is at `self.at`, which moves behind the line.
+    /// The header line at `self.at` without its sign; moves `self.at` behind the line.
     fn header<'a>(&mut self, input: &'a [u8]) -> Result<Option<&'a [u8]>, ProtocolError> {
         let rest = &input[self.at..];
         let line = &rest[..rest.len().min(MAX_HEADER_BYTES)];
@@ -204,7 +172,7 @@ impl Parser {
         Ok(Some(&line[1..end]))
     }
 
-    /// Splits the line that `input` begins with; how long it is with its end.
+    /// Splits the first line of `input`; its length with its end.
     fn inline(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(end) = memchr::memchr(b'\n', &input[self.at..]).map(|found| self.at + found)
         else {

@@ -133,7 +133,9 @@ proptest! {
     }
 
     #[test]
-    fn bytes_that_look_right_are_answered(input in "[*$]{0,2}[0-9-]{0,3}(\r\n)?[*$\"' \\\\a-z0-9\r\n]{0,60}") {
+    fn bytes_that_look_right_are_answered(
+        input in "[*$]{0,2}[0-9-]{0,3}(\r\n)?[*$\"' \\\\a-z0-9\r\n]{0,60}",
+    ) {
         feed([input.as_bytes()]);
     }
 
@@ -154,7 +156,9 @@ proptest! {
     }
 
     #[test]
-    fn what_is_encoded_is_what_is_read(args in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..20)) {
+    fn what_is_encoded_is_what_is_read(
+        args in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 1..20),
+    ) {
         prop_assert_eq!(one(&encode(&args)), args);
     }
 }

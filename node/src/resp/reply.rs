@@ -38,7 +38,7 @@ impl Reply<'_> {
     }
 
     /// An error with its code in front, as in `ERR syntax error`. Bytes that could end the line or
-    /// upset a terminal become `?`, and what is too long is cut.
+    /// control a terminal become `?`, and what is too long is truncated.
     pub fn error(&mut self, text: &[u8]) {
         self.out.push(b'-');
         let shown = &text[..text.len().min(MAX_ERROR_BYTES)];
@@ -51,7 +51,7 @@ impl Reply<'_> {
         self.line(b':', itoa::Buffer::new().format(value).as_bytes());
     }
 
-    /// A number of things.
+    /// A count.
     pub fn count(&mut self, value: usize) {
         self.length(b':', value);
     }
@@ -89,12 +89,12 @@ impl Reply<'_> {
         });
     }
 
-    /// The head of an array: so many replies follow.
+    /// The head of an array: `length` replies follow.
     pub fn array(&mut self, length: usize) {
         self.length(b'*', length);
     }
 
-    /// The head of a map: twice as many replies follow, keys and values by turns.
+    /// The head of a map: `2 * pairs` replies follow, keys and values alternating.
     pub fn map(&mut self, pairs: usize) {
         match self.version {
             Version::Resp2 => self.length(b'*', pairs * 2),
@@ -102,7 +102,7 @@ impl Reply<'_> {
         }
     }
 
-    /// The head of a set: so many replies follow.
+    /// The head of a set: `length` replies follow.
     pub fn set(&mut self, length: usize) {
         match self.version {
             Version::Resp2 => self.length(b'*', length),

@@ -1,60 +1,10 @@
-//! What a Redis client asks of any server before and beside its work.
+//! Commands that Redis clients send to any server: connection set-up and introspection.
 
-use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Instant;
-
-use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
-use super::commands::{self, Spec};
-use super::parser::Command;
+use super::command::{Command, integer_of};
+use super::errors::{unknown_subcommand, wrong_arity};
 use super::reply::{Reply, Version};
-use super::session::{Session, unknown_subcommand, wrong_arity};
-use super::throttle::integer_of;
+use super::session::Session;
 use crate::net::MAX_CONNECTIONS;
-
-/// What all connections of the front-end share and tell.
-#[derive(Debug)]
-pub struct ServerInfo {
-    address: SocketAddr,
-    started: Instant,
-    next_id: AtomicI64,
-    commands: AtomicU64,
-    /// What connections hold of commands that have not arrived in full.
-    unread: Arc<Budget>,
-}
-
-impl ServerInfo {
-    pub fn new(address: SocketAddr) -> Self {
-        Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES))
-    }
-
-    pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
-        Self {
-            address,
-            started: Instant::now(),
-            next_id: AtomicI64::new(1),
-            commands: AtomicU64::new(0),
-            unread: Arc::new(unread),
-        }
-    }
-
-    /// A number that no other connection of this process has.
-    pub fn next_id(&self) -> i64 {
-        // Relaxed: the number guards nothing else.
-        self.next_id.fetch_add(1, Ordering::Relaxed)
-    }
-
-    /// One connection's share of what all may hold unread.
-    pub fn unread_share(&self) -> Share {
-        Share::new(Arc::clone(&self.unread))
-    }
-
-    pub fn count_commands(&self, commands: u64) {
-        // Relaxed: a statistic.
-        self.commands.fetch_add(commands, Ordering::Relaxed);
-    }
-}
 
 pub fn ping(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     match command.len() {
@@ -86,7 +36,7 @@ pub fn select(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// There is no password, and one user, whom every password lets in.
+/// There is one user, without a password: any password is accepted.
 pub fn auth(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     match command.len() {
         2 => reply.error(b"ERR AUTH was called, but no password is set for the default user"),
@@ -192,7 +142,7 @@ pub fn client(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_
     }
 }
 
-/// What a client's library is called is accepted and of no consequence.
+/// The name and version of a client's library are accepted and ignored.
 fn set_info(attribute: &[u8], reply: &mut Reply<'_>) {
     let known = [&b"lib-name"[..], b"lib-ver"];
     if known.iter().any(|name| attribute.eq_ignore_ascii_case(name)) {
@@ -218,57 +168,6 @@ const MAX_CLIENT_NAME: usize = 256;
 
 fn is_client_name(name: &[u8]) -> bool {
     name.len() <= MAX_CLIENT_NAME && name.iter().all(u8::is_ascii_graphic)
-}
-
-pub fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
-    let asked = command.arg(1);
-    let is = |name: &str| asked.eq_ignore_ascii_case(name.as_bytes());
-    if command.len() == 1 {
-        describe_all(reply);
-    } else if is("count") {
-        reply.count(commands::TABLE.len());
-    } else if is("docs") {
-        // Nothing is documented here: clients fall back to what they know.
-        reply.map(0);
-    } else if is("list") {
-        reply.array(commands::TABLE.len());
-        for spec in &commands::TABLE {
-            reply.bulk(spec.name.as_bytes());
-        }
-    } else if is("info") && command.len() == 2 {
-        describe_all(reply);
-    } else if is("info") {
-        reply.array(command.len() - 2);
-        for name in command.args_from(2) {
-            match commands::find(name) {
-                Some(spec) => describe(spec, reply),
-                None => reply.null(),
-            }
-        }
-    } else {
-        unknown_subcommand(asked, reply);
-    }
-}
-
-fn describe_all(reply: &mut Reply<'_>) {
-    reply.array(commands::TABLE.len());
-    for spec in &commands::TABLE {
-        describe(spec, reply);
-    }
-}
-
-/// Name, arity, flags, then the first key, the last and the step between them.
-fn describe(spec: &Spec, reply: &mut Reply<'_>) {
-    reply.array(6);
-    reply.bulk(spec.name.as_bytes());
-    reply.integer(spec.arity());
-    reply.set(spec.flags.len());
-    for flag in spec.flags {
-        reply.simple(flag);
-    }
-    for place in [spec.key, spec.key, spec.key.min(1)] {
-        reply.integer(place);
-    }
 }
 
 /// `INFO [section]...`: the sections of these names, or all of them.
@@ -304,8 +203,8 @@ pub fn info(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
     reply.verbatim(&text);
 }
 
-/// Some clients look for this field to learn what they may send, and give up without it. This is
-/// a version that speaks both protocols and knows `CLIENT SETINFO`, as this server does.
+/// Some clients require this field to choose their commands. Redis of this version supports both
+/// protocols and `CLIENT SETINFO`, as this server does.
 const REDIS_VERSION: &str = "7.4.0";
 
 type Lines = Vec<(&'static str, String)>;
@@ -316,8 +215,8 @@ fn server_lines(session: &Session) -> Lines {
         ("redis_version", REDIS_VERSION.to_owned()),
         ("redis_mode", "standalone".to_owned()),
         ("process_id", std::process::id().to_string()),
-        ("tcp_port", session.server.address.port().to_string()),
-        ("uptime_in_seconds", session.server.started.elapsed().as_secs().to_string()),
+        ("tcp_port", session.server.port().to_string()),
+        ("uptime_in_seconds", session.server.uptime().as_secs().to_string()),
     ]
 }
 
@@ -329,11 +228,9 @@ fn client_lines(session: &Session) -> Lines {
 fn stats_lines(session: &Session) -> Lines {
     let metrics = session.service().metrics();
     let (allowed, denied) = metrics.resp_decisions();
-    // Relaxed: a statistic.
-    let commands = session.server.commands.load(Ordering::Relaxed);
     vec![
         ("total_connections_received", metrics.resp_accepted().to_string()),
-        ("total_commands_processed", commands.to_string()),
+        ("total_commands_processed", session.server.commands().to_string()),
         ("rejected_connections", metrics.resp_refused().to_string()),
         ("allowed_decisions", allowed.to_string()),
         ("denied_decisions", denied.to_string()),

@@ -5,11 +5,12 @@ use tidegate_engine::KeyHasher;
 
 use super::super::commands::TABLE;
 use super::super::parser::Parser;
-use super::super::server::ServerInfo;
+use super::super::server_info::ServerInfo;
 use super::Session;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
-use crate::service::{Limiters, Service};
+use crate::limiters::Limiters;
+use crate::service::Service;
 
 fn session() -> Session {
     static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
@@ -34,11 +35,11 @@ fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
         session.run(&command, &mut out);
         used += length;
     }
-    session.settle();
+    session.flush_counts();
     out
 }
 
-/// The integers that each line is answered with.
+/// The integers in the reply to each line.
 fn integers<const N: usize>(lines: [&str; N]) -> [Vec<i64>; N] {
     lines.map(|line| {
         let words = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
@@ -90,7 +91,7 @@ fn command() -> impl Strategy<Value = Vec<Vec<u8>>> {
         .prop_map(|(name, args)| [name].into_iter().chain(args).collect())
 }
 
-/// A look that is charged as one unit.
+/// A peek that is charged as one unit.
 #[test]
 fn trap_quantity_0_charges() {
     for (command, max_burst) in [("CL.THROTTLE", 1), ("THROTTLE", 2)] {
@@ -100,15 +101,15 @@ fn trap_quantity_0_charges() {
     }
 }
 
-/// throttlecrab tells the same figures in another order, beside a flag that means the opposite.
+/// throttlecrab replies with the same figures in another order, and a flag of the opposite meaning.
 #[test]
 fn trap_one_dialect_answered_in_the_other() {
-    // The bucket is full but for one unit of two, which takes half a day.
+    // One of two units is used, which takes half a day to drain.
     let answers = integers(["CL.THROTTLE cell 1 2 86400", "THROTTLE crab 2 2 86400"]);
     assert_eq!(answers, [[0, 2, 1, -1, 43_200], [1, 2, 1, 43_200, 0]]);
 }
 
-/// x/time/rate: who asks for more than ever fits waits for ever.
+/// x/time/rate: a request for more than the burst waits for ever.
 #[test]
 fn trap_cost_above_the_burst_is_told_a_time_to_retry() {
     let answers = integers(["CL.THROTTLE large 1 2 86400 3", "THROTTLE large 2 2 86400 3"]);

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use tidegate_engine::{Decision, Quota, QuotaError};
 
-use super::parser::Command;
+use super::command::{Command, integer_of};
 use super::reply::Reply;
 use super::session::Session;
 use crate::service::CheckError;
 use crate::units::seconds_up;
 
-/// `CL.THROTTLE key max_burst count_per_period period_seconds [quantity]`, where `max_burst` comes on
-/// top of one unit.
+/// `CL.THROTTLE key max_burst count_per_period period_seconds [quantity]`, where the burst is
+/// `max_burst` plus one unit.
 pub fn cl_throttle(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     answer(session, command, reply, 1, |decision| {
         [
@@ -78,16 +78,6 @@ fn at_least(least: i64, text: &[u8], otherwise: &'static str) -> Result<u64, &'s
     u64::try_from(value).map_err(|_| otherwise)
 }
 
-/// A decimal integer as Redis takes them: no plus, no spaces, no leading zeros.
-pub fn integer_of(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    match digits {
-        [b'0'] if text.len() == 1 => Some(0),
-        [b'1'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
-        _ => None,
-    }
-}
-
 fn refusal(error: CheckError) -> &'static str {
     match error {
         CheckError::Key => "ERR the key must be 1 to 1024 bytes",
@@ -112,21 +102,4 @@ fn seconds(duration: Duration) -> i64 {
 
 fn integer(value: u64) -> i64 {
     i64::try_from(value).unwrap_or(i64::MAX)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::integer_of;
-
-    #[test]
-    fn integers_are_taken_as_redis_takes_them() {
-        for value in [0, 7, -7, i64::MAX, i64::MIN] {
-            assert_eq!(integer_of(value.to_string().as_bytes()), Some(value));
-        }
-        for text in
-            ["", "-", "+1", " 1", "1 ", "01", "-0", "-01", "00", "1.0", "9223372036854775808", "x"]
-        {
-            assert_eq!(integer_of(text.as_bytes()), None, "{text}");
-        }
-    }
 }

@@ -1,22 +1,23 @@
-//! Counts, as the harness prints them and as they are recorded.
+//! Counts, as printed by the harness and as recorded.
 
 use core::fmt;
 
 use serde::Deserialize;
 
-/// Names and instructions of benchmarks, in the order they ran. Names differ, counts are not 0.
+/// Names and instruction counts of benchmarks, in the order they ran. Names are distinct, counts
+/// are not 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Counts(Vec<(String, u64)>);
 
-/// Counts and what they were counted on.
+/// Counts and the toolchain they were made with.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Record {
-    /// Compiler and target: other ones make other instructions.
+    /// Compiler and target: others produce other instructions.
     pub built_by: String,
     pub counts: Counts,
 }
 
-/// The few fields of a gungraun summary (schema version 7) that say how much ran.
+/// The fields of a gungraun summary (schema version 7) that hold the counts.
 #[derive(Deserialize)]
 struct Summary {
     function_name: String,
@@ -57,10 +58,10 @@ struct Values {
 }
 
 impl Counts {
-    /// Reads the harness's summaries, one JSON object a line.
+    /// Reads the harness's summaries, one JSON object per line.
     ///
     /// # Errors
-    /// When a line is no such summary, or there are no counts worth comparing.
+    /// When a line is not such a summary, or there are no counts to compare.
     pub fn from_summaries(lines: &str) -> Result<Self, String> {
         let counts = lines.lines().map(|line| {
             let summary: Summary = serde_json::from_str(line)
@@ -108,7 +109,7 @@ impl Counts {
     }
 }
 
-/// What the first line of a record begins with.
+/// The prefix of the first line of a record.
 const BUILT_BY: &str = "# built by ";
 /// The other lines that are not counts.
 const COMMENT: &str = "#";
@@ -117,7 +118,7 @@ impl Record {
     /// Reads what `Display` writes.
     ///
     /// # Errors
-    /// When it is something else.
+    /// When the text is anything else.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (first, rest) = text.split_once('\n').unwrap_or((text, ""));
         let built_by = first

@@ -1,12 +1,12 @@
 use super::*;
 
-/// A line of gungraun 0.20, shortened.
+/// A shortened line of gungraun 0.20.
 fn summary(function: &str, id: &str, tool: &str, count: u64) -> String {
     format!(
-        r#"{{"description":"(hot())","function_name":"{function}","group":"limiter","id":{id},"#,
-    ) + &format!(
-        r#""profiles":[{{"data":{{"parts":[],"total":{{"metrics":{{"Ir":{{"diffs":{{"diff_pct":"0","factor":"1"}},"values":{{"new":{count},"old":7}}}}}},"regressions":[]}}}},"tool":"{tool}"}}],"version":"7"}}"#,
-    )
+        r#"{{"description":"(hot())","function_name":"{function}","group":"limiter","id":{id},"#
+    ) + r#""profiles":[{"data":{"parts":[],"total":{"metrics":{"Ir":{"diffs":"#
+        + &format!(r#"{{"diff_pct":"0","factor":"1"}},"values":{{"new":{count},"old":7}}}}}},"#)
+        + &format!(r#""regressions":[]}}}},"tool":"{tool}"}}],"version":"7"}}"#)
 }
 
 fn failure(lines: &str) -> String {

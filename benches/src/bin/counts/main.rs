@@ -1,6 +1,6 @@
-//! Holds the instruction counts of a run to the recorded ones.
+//! Compares the instruction counts of a run with the recorded ones.
 //!
-//! Standard input is what the `instructions` benchmark prints as JSON; `.ci/instructions` runs both.
+//! Reads the JSON output of the `instructions` benchmark; `.ci/instructions` runs both.
 #![forbid(unsafe_code)]
 
 mod counts;
@@ -15,14 +15,14 @@ use clap::Parser;
 
 use counts::{Counts, Record};
 
-/// Compares the instruction counts on standard input with the recorded ones. Fails when a
-/// benchmark grew by more than 3 %, came or went, or when another compiler built it.
+/// Compares the instruction counts on standard input with the recorded ones. Fails when a benchmark
+/// grew by more than 3 %, was added or removed, or was built by another compiler.
 #[derive(Debug, Parser)]
 #[command(name = "counts")]
 struct Options {
     /// The file with the recorded counts
     recorded: PathBuf,
-    /// What built the benchmark: compiler and target, in one line
+    /// Compiler and target of the benchmark, in one line
     #[arg(long)]
     built_by: String,
     /// Write the counts into the file instead
@@ -35,14 +35,14 @@ fn main() -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            // Where standard error is gone too, the exit code has to do.
+            // If standard error is closed too, the exit code must suffice.
             let _ = writeln!(io::stderr(), "counts: {error}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// Whether the counts are as they should be.
+/// Whether the counts pass.
 fn run(options: &Options) -> Result<bool, Box<dyn std::error::Error>> {
     let counts = Counts::from_summaries(&io::read_to_string(io::stdin())?)?;
     let path = options.recorded.display();

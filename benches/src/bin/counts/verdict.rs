@@ -1,11 +1,11 @@
-//! What has changed between two records.
+//! The differences between two records.
 
 use core::fmt;
 
 use crate::counts::Record;
 
-/// A count may grow by this much before it fails, in percent; one that shrank by more than this is
-/// pointed out, because until it is recorded again it may grow back unnoticed.
+/// The allowed growth of a count in percent; one that shrank by more is reported, because until it
+/// is recorded again it may grow back unnoticed.
 const TOLERANCE: u64 = 3;
 
 /// Every benchmark with its finding.
@@ -25,7 +25,7 @@ enum Finding {
     NotRun { recorded: u64 },
 }
 
-/// Holds `now` to what is recorded.
+/// Compares `now` with the record.
 pub fn judge(recorded: &Record, now: &Record) -> Verdict {
     let run = now.counts.iter().map(|(name, now)| {
         let finding = match recorded.counts.get(name) {
@@ -59,9 +59,9 @@ impl Finding {
 }
 
 impl Verdict {
-    /// Nothing grew, came or went, and the compiler is the recorded one. Another compiler fails
-    /// even where the counts agree: it is pinned, so whoever moves the pin records again, and a
-    /// comparison that is skipped would hold nothing to anything.
+    /// Nothing grew, was added or removed, and the compiler is the recorded one. Another compiler
+    /// fails even if the counts agree: it is pinned, and a change of the pin requires a new record;
+    /// a skipped comparison would verify nothing.
     pub fn passes(&self) -> bool {
         self.built_by.is_none() && self.findings.iter().all(|(_, finding)| finding.passes())
     }

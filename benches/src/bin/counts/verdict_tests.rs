@@ -4,7 +4,7 @@ fn record(built_by: &str, counts: &str) -> Record {
     Record::parse(&format!("# built by {built_by}\n{counts}")).unwrap()
 }
 
-/// Whether a count that was 10,000 passes, and what is said.
+/// Whether a count passes that was 10,000, and the finding.
 fn verdict(now: &str) -> (bool, String) {
     let verdict = judge(&record("rustc 1", "a 10000\n"), &record("rustc 1", now));
     (verdict.passes(), verdict.to_string())

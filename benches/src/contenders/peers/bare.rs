@@ -1,8 +1,8 @@
-//! What any table takes at least on the machine at hand: a hash, a clock, and one word at a place that follows from the
-//! hash.
+//! The least that any table costs on this machine: a hash, a clock, and one word at a position
+//! derived from the hash.
 //!
-//! No limiter: keys whose places are the same share a word, and none ever leaves. It has our hash, our clocks, as much
-//! memory as our table, and huge pages where the system has them.
+//! Not a limiter: keys at the same position share a word, and no key is ever removed. It has our
+//! hash, our clocks, as much memory as our table, and huge pages if the system has them.
 
 use core::hint::black_box;
 use core::marker::PhantomData;
@@ -18,12 +18,12 @@ use crate::contenders::{Batch32, Contender, Precise, Recent, Style};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
-/// Words a key's worth of memory holds: a table keeps a tag beside each.
+/// Words in the memory of one key: a table stores a tag with each word.
 const STRIDE: usize = 2;
-/// How many keys are hashed before the first of their words is used.
+/// Number of keys that are hashed before the first of their words is used.
 const TOGETHER: usize = 32;
 
-/// One word a key at a hashed place, asked in the style of one of our variants.
+/// One word per key at a hashed position, called in the style of one of our variants.
 #[derive(Debug)]
 pub struct Bare<S: Style> {
     hasher: KeyHasher,
@@ -52,25 +52,26 @@ impl<S: Style> Bare<S> {
         black_box(self.gcra.admit(word, now, 1)).is_ok()
     }
 
-    /// As our batches: one reading of the clock, and all words are on their way before the first is used.
+    /// Like our batches: one reading of the clock, and all words are requested before the first is
+    /// used.
     fn ask_together(&self, keys: &[String]) -> u64 {
         let mut words = [&self.words[0]; TOGETHER];
         for (word, key) in words.iter_mut().zip(keys) {
             *word = self.word(key);
         }
         let words = &words[..keys.len()];
-        // Loads that nothing waits for bring lines nearer as prefetches do.
+        // Loads without dependents act as prefetches.
         black_box(words.iter().fold(0, |all, word| all ^ word.load(Ordering::Relaxed)));
         let now = self.now();
         words.iter().map(|word| u64::from(self.ask(word, now))).sum()
     }
 }
 
-/// A style, by the name under which the bare words are asked in it.
+/// A style, and the name of the bare words in it.
 pub trait Named: Style {
     /// The contender's name.
     const BARE: &'static str;
-    /// Whether keys are asked for together.
+    /// Whether keys are checked in batches.
     const TOGETHER: bool = false;
 }
 
@@ -128,10 +129,10 @@ impl<S: Named> Contender for Bare<S> {
     }
 }
 
-/// Zeros for as long as the process lives: what borrows them needs no lifetime.
+/// Zeros for the life of the process, so that borrowers need no lifetime.
 fn zeroed(words: usize) -> std::io::Result<&'static [AtomicU64]> {
     let memory = Box::leak(Box::new(MmapMut::map_anon(words * size_of::<AtomicU64>())?));
-    // A refusal costs speed only.
+    // A failure costs only speed.
     #[cfg(target_os = "linux")]
     let _ = memory.advise(Advice::HugePage);
     Ok(<[AtomicU64]>::mut_from_bytes(memory).expect("pages are aligned and whole words"))

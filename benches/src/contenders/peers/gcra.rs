@@ -1,4 +1,4 @@
-//! GCRA on one atomic word, for those that have none of their own.
+//! GCRA on one atomic word, for peers without an algorithm.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,7 +17,8 @@ impl Gcra {
         Self { interval, tolerance: interval * u64::from(plan.burst.get()) }
     }
 
-    /// The word is the theoretical arrival time; how long to wait if the units do not fit.
+    /// Checks the word, a theoretical arrival time; the error is how long to wait if the units do
+    /// not fit.
     #[inline]
     pub fn admit(&self, word: &AtomicU64, now: u64, units: u32) -> Result<(), u64> {
         let cost = self.interval * u64::from(units);

@@ -1,4 +1,4 @@
-//! governor in other arrangements.
+//! Other configurations of governor.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
@@ -17,7 +17,7 @@ use crate::workloads::{Plan, Workload};
 /// Keyed by `String`, on `QuantaUpkeepClock` at the interval of our own upkeep.
 pub struct GovernorUpkeep(RateLimiter<String, DefaultKeyedStateStore<String>, QuantaUpkeepClock>);
 
-/// quanta has one upkeep thread for a process.
+/// quanta has one upkeep thread per process.
 fn upkeep_clock() -> Result<QuantaUpkeepClock, Failure> {
     static CLOCK: OnceLock<Result<QuantaUpkeepClock, String>> = OnceLock::new();
     let start = || {
@@ -50,8 +50,8 @@ impl Contender for GovernorUpkeep {
     }
 }
 
-/// Keyed by `String`, its map given room for all keys before the first comes. Where no key is new
-/// this is `RateLimiter::keyed`.
+/// Keyed by `String`, with room for all keys in its map from the start. Without new keys this is
+/// `RateLimiter::keyed`.
 #[derive(Debug)]
 pub struct GovernorPresized(DefaultKeyedRateLimiter<String>);
 
@@ -84,7 +84,7 @@ impl Contender for GovernorPresized {
     }
 }
 
-/// `RateLimiter::keyed` as it comes, keyed by integers.
+/// `RateLimiter::keyed` with its defaults, keyed by integers.
 #[derive(Debug)]
 pub struct GovernorU64(DefaultKeyedRateLimiter<u64>);
 
@@ -111,7 +111,7 @@ impl Contender for GovernorU64 {
     }
 }
 
-/// `RateLimiter::direct` as it comes.
+/// `RateLimiter::direct` with its defaults.
 #[derive(Debug)]
 pub struct GovernorDirect(DefaultDirectRateLimiter);
 

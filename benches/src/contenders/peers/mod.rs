@@ -1,5 +1,5 @@
-//! Limiters beyond governor's keyed one, each called as its documentation says, with its own
-//! default clock unless its name says otherwise.
+//! Limiters other than governor's keyed one, each called as documented, with its default clock
+//! unless its name says otherwise.
 
 mod bare;
 mod gcra;

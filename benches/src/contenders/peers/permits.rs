@@ -1,4 +1,4 @@
-//! Permits of others.
+//! Permits of peers.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
@@ -9,7 +9,7 @@ use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
-/// tokio's semaphore, asked by `try_acquire` whether there is a permit; a check gives it back at once.
+/// tokio's semaphore, called by `try_acquire`; a check returns its permit at once.
 #[derive(Debug)]
 pub struct TokioSemaphore(Semaphore);
 

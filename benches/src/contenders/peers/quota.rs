@@ -10,7 +10,7 @@ use crate::contenders::Contender;
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
-/// `QuotaPool` keyed by `String`, told how many keys will come, asked by `check`, its fastest
+/// `QuotaPool` keyed by `String`, built for the number of keys, called by `check`, its fastest
 /// form.
 pub struct Quota(QuotaPool<String>);
 

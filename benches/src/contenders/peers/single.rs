@@ -13,11 +13,12 @@ use crate::contenders::{Contender, without_keys};
 use crate::failure::Failure;
 use crate::workloads::{Plan, Workload};
 
-/// leaky-bucket, asked by `try_acquire`; fair, as it is unless told otherwise. It looks at its clock only when the
-/// bucket is empty.
+/// leaky-bucket, called by `try_acquire`; fair, which is its default. It reads its clock only when
+/// the bucket is empty.
 ///
-/// Not fair it has a faster path without its lock, but two threads there can lose all of the bucket for good: who
-/// gives up stores what it read (1.1.2, `State::drop` in `try_fast_path`), and everything is refused from then on.
+/// Unfair it has a faster path without its lock, but two threads on it can lose all of the bucket
+/// for good: a thread that gives up stores what it read (1.1.2, `State::drop` in `try_fast_path`),
+/// and everything is refused from then on.
 pub struct LeakyBucket(RateLimiter);
 
 impl fmt::Debug for LeakyBucket {
@@ -57,7 +58,7 @@ fn bucket(plan: &Plan) -> RateLimiter {
     RateLimiter::builder().max(burst).initial(burst).refill(1).interval(plan.interval).build()
 }
 
-/// leaky-bucket, asked to wait its turn, with units at hand so that nobody does.
+/// leaky-bucket, called to wait, with enough units that no call does.
 pub struct LeakyBucketQueue(RateLimiter);
 
 impl fmt::Debug for LeakyBucketQueue {
@@ -67,7 +68,7 @@ impl fmt::Debug for LeakyBucketQueue {
 }
 
 impl LeakyBucketQueue {
-    /// Longer than any thread that runs holds the lock.
+    /// Longer than any running thread holds the lock.
     const RETRIES: u32 = 1_000_000;
 
     #[inline]
@@ -83,7 +84,7 @@ impl Contender for LeakyBucketQueue {
     type Key = u64;
 
     fn absence(workload: Workload) -> Option<&'static str> {
-        let waits = (workload == Workload::HotDenied).then_some("who does not fit waits");
+        let waits = (workload == Workload::HotDenied).then_some("a call that does not fit waits");
         without_keys(workload).or(waits)
     }
 
@@ -93,7 +94,7 @@ impl Contender for LeakyBucketQueue {
 
     #[inline]
     fn check(&self, _: &u64) -> bool {
-        // Whoever else holds its lock makes it say "wait".
+        // It says "wait" while another thread holds its lock.
         (0..=Self::RETRIES).any(|_| black_box(self.wait(1)))
     }
 
@@ -106,7 +107,7 @@ impl Contender for LeakyBucketQueue {
     }
 }
 
-/// ratelimit, asked by `try_wait`.
+/// ratelimit, called by `try_wait`.
 #[derive(Debug)]
 pub struct Ratelimit(Ratelimiter);
 

@@ -1,4 +1,4 @@
-//! throttlecrab's library, which wants exclusive access.
+//! throttlecrab's library, which needs exclusive access.
 
 use core::fmt;
 use core::hint::black_box;
@@ -12,12 +12,12 @@ use crate::contenders::Contender;
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
-/// The store of its introduction, with room for all keys, behind a mutex. The clock is the one it
-/// takes times of.
+/// The store of its introduction, with room for all keys, behind a mutex. The clock is that of the
+/// times it takes.
 pub struct Throttlecrab {
     limiter: Mutex<RateLimiter<PeriodicStore>>,
     burst: i64,
-    /// Seconds in which one unit is granted.
+    /// Seconds per unit.
     period: i64,
 }
 

@@ -1,4 +1,4 @@
-//! Windows that others count in. No window ends within a run.
+//! Windows of peers. No window ends within a run.
 
 use core::fmt;
 use core::hint::black_box;
@@ -69,8 +69,8 @@ impl Contender for VolgaSlidingWindow {
     }
 }
 
-/// rate-guard-core's sliding window counter: sub-windows behind a mutex, at quanta's clock. It reports
-/// a mutex that is taken as an error; a caller who needs the answer asks again.
+/// rate-guard-core's sliding window counter: sub-windows behind a mutex, on quanta's clock. It
+/// reports a locked mutex as an error; a caller that needs the decision retries.
 pub struct RateGuard {
     counter: SlidingWindowCounterCore,
     clock: Clock,

@@ -1,7 +1,7 @@
-//! What one would write with a concurrent map: GCRA on one atomic word a key.
+//! The obvious limiter on a concurrent map: GCRA on one atomic word per key.
 //!
-//! The maps have their default hashers, room for all keys from the start, and never let a key go:
-//! a real limiter would have to.
+//! The maps have their default hashers, room for all keys from the start, and never remove a key,
+//! as a real limiter would have to.
 
 use core::hint::black_box;
 use core::num::NonZeroU32;
@@ -14,7 +14,7 @@ use crate::contenders::Contender;
 use crate::failure::Failure;
 use crate::workloads::Plan;
 
-/// The arithmetic, by quanta's clock.
+/// The arithmetic, on quanta's clock.
 #[derive(Debug)]
 struct Clocked {
     clock: Clock,
@@ -80,7 +80,7 @@ impl Contender for PapayaU64 {
     }
 }
 
-/// scc's `HashMap`, read first, since most keys are there.
+/// scc's `HashMap`, read first, since most keys are present.
 #[derive(Debug)]
 pub struct SccU64 {
     gcra: Clocked,

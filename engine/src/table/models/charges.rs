@@ -33,7 +33,7 @@ fn three_charges_to_one_word_are_never_lost() {
     }
 }
 
-/// A peek and a denial write nothing, so a key's charges do not depend on who looks.
+/// A peek and a denial write nothing, so they do not change a key's charges.
 #[test]
 fn looking_changes_nothing() {
     let key = key(1);

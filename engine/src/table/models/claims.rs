@@ -22,8 +22,7 @@ fn three_first_checks_of_one_key_admit_one_burst() {
     }
 }
 
-/// Only one slot is to be had, so a claimer that mistook its own key's word for another's would
-/// evict it.
+/// Only one slot is vacant, so a claimer that took its own key's word for another's would evict it.
 #[test]
 fn first_checks_beside_a_live_key_admit_one_burst() {
     let (key, live) = (key(1), key(2));
@@ -55,8 +54,8 @@ fn a_rival_for_the_slot_changes_no_charge() {
     });
 }
 
-/// The first slot is another key's, whose claim is withdrawn: a claimer that has met it goes for the second slot, one
-/// that has not for the first, which is unused.
+/// The first slot is claimed by another key, which withdraws: a claimer that has met that intent
+/// takes the second slot, one that has not takes the first, which is unused.
 #[test]
 fn claimers_of_one_key_around_a_withdrawn_claim_settle_on_one() {
     let (key, passing, departed) = (key(1), key(2), key(3));
@@ -71,8 +70,8 @@ fn claimers_of_one_key_around_a_withdrawn_claim_settle_on_one() {
     });
 }
 
-/// Nothing is vacant: three keys take two slots from keys that are live, and each charge is on its
-/// own key or gone with it.
+/// Nothing is vacant: three keys take two slots from live keys, and each charge is on its own key
+/// or gone with it.
 #[test]
 fn three_keys_in_a_full_table_evict_and_are_counted() {
     let keys = [key(1), key(2), key(3)];
@@ -101,7 +100,7 @@ fn claimers_of_one_key_in_a_full_table_settle_on_one() {
         let model = model.always(move |at| assert!(at.charged(key) <= burst));
         model.explore(PAIR, move |end| {
             assert_eq!((end.admitted(), end.charged(key)), (burst, burst));
-            // Both go for the slot of the least value; who comes second finds the first one's intent.
+            // Both claim the slot of the least value; the second one finds the first one's intent.
             assert_eq!((end.charged(far), end.evicted()), (9, 1));
         });
     }

@@ -1,17 +1,18 @@
 //! Threads whose `now`s differ.
 
 use crate::KeyHash;
-use crate::sync::Ordering;
+use crate::base::sync::Ordering;
 
 use super::{CROWD, LARGE, Model, NOW, PAIR, Shared, check, check_at, key, update};
 
-/// A table in which `departing` expires at `NOW - 1`, and is what gives way from then on.
+/// A table in which `departing` expires at `NOW - 1`; its slot is the one to take from then on.
 fn divided(departing: KeyHash) -> Model {
     Model::of(2).divided((departing, NOW - 1), 1, NOW + 9)
 }
 
-/// A later `now` takes over as expired what is live at an earlier one: a thread with the earlier
-/// `now` that finds its key gone is decided at the later time, because it reads the clock again.
+/// A thread with a later `now` claims as expired what is live at an earlier one: a thread with the
+/// earlier `now` that finds its key gone is decided at the later time, because it reads the clock
+/// again.
 #[test]
 fn a_late_thread_reads_the_clock_again() {
     let (departing, coming) = (key(1), key(2));
@@ -32,9 +33,9 @@ fn check_by_clock(shared: &Shared, key: crate::KeyHash) -> u64 {
     })
 }
 
-/// The clock is a shared word, as [`RecentClock`](crate::RecentClock)'s is, and one thread sees it
-/// move before the other does: what that thread took as expired, the other can not find fresh
-/// at the earlier time.
+/// The clock is a shared word, as [`RecentClock`](crate::RecentClock)'s is, and one thread reads it
+/// after it has moved, the other before: what the first took as expired, the other cannot find
+/// fresh at the earlier time.
 #[test]
 fn a_hand_over_carries_the_time_it_was_decided_at() {
     let (departing, coming) = (key(1), key(2));
@@ -70,8 +71,8 @@ fn claimers_with_different_nows_settle_on_one() {
     }
 }
 
-/// The same in one line: the first slot has expired for one claimer, and for the other it is of a key that was denied,
-/// so that the second slot gives way.
+/// The same in one line: the first slot has expired for one claimer; for the other its key is live
+/// and was denied, so that the second slot is evicted.
 #[test]
 fn claimers_with_different_nows_settle_on_one_in_a_line() {
     for burst in [1, 2] {
@@ -89,7 +90,7 @@ fn claimers_with_different_nows_settle_on_one_in_a_line() {
     }
 }
 
-/// The same as in two lines with a third thread in between, for which the slot has just not expired.
+/// As in two lines, with a third thread in between, for which the slot has just not expired.
 #[test]
 fn claimers_with_three_different_nows_settle_on_one() {
     for burst in [1, 2] {
@@ -106,7 +107,7 @@ fn claimers_with_three_different_nows_settle_on_one() {
     }
 }
 
-/// Time moves between two first checks of a key: nobody is admitted more than the burst and what has
+/// Time moves between two first checks of a key: they are admitted at most the burst and what has
 /// drained.
 #[test]
 fn a_clock_that_moves_under_a_claim_mints_nothing() {

@@ -1,22 +1,27 @@
 //! Every interleaving with sequentially consistent memory, and no bound.
 //!
 //! A state is the memory and, for each thread, the values it has observed. The search visits every
-//! state that can be reached, once, and takes states as one that differ only in which of several
-//! threads with one body is which. It ends only if every run does, so a model that was explored is
-//! also proof that its threads, whatever the others do and wherever they stop, come to an end.
+//! reachable state once; states that differ only by a permutation of threads with one body count as
+//! one. It ends only if every run does, so a model that was explored is also a proof that its
+//! threads terminate, whatever the others do and wherever they stop.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use crate::base::sync::{AtomicU64, Ordering};
 use crate::interleave::{self, Access, Next};
-use crate::sync::{AtomicU64, Ordering};
 
 use super::{Model, Shared, State, Thread, key};
 
-/// A thread that runs while all others are stopped makes no more than this.
+/// The most accesses of a thread that runs while all others are stopped.
 const ALONE_MAX: usize = 200;
 const THREADS_MAX: usize = 4;
-/// A model that is marked as large is left after so many states, unless [`MORE`] says otherwise.
+/// `full` for the searches that models state; otherwise all stop after [`STATES_MAX`] states, and
+/// those of models marked as large after [`MODEST_STATES_MAX`].
+const MODELS: &str = "TIDEGATE_MODELS";
+const MODEST_STATES_MAX: usize = 200_000;
+/// The search of a model marked as large stops after this many states, unless [`MORE`] says
+/// otherwise.
 const STATES_MAX: usize = 1_000_000;
 /// How many states to visit of large models, for runs by hand; 10 million take a gigabyte.
 const MORE: &str = "TIDEGATE_INTERLEAVE_STATES";
@@ -27,7 +32,7 @@ pub(super) fn explore(model: &Model, end: &dyn Fn(&State<'_>)) {
     let (mut ends, mut memories) = (0, 0);
     // Grows as it is walked.
     let mut at = 0;
-    let most = if model.large { states_max() } else { usize::MAX };
+    let most = states_max(model);
     while at < search.states.len().min(most) {
         let results = search.results(at);
         let state = State { shared: &shared, results: &results };
@@ -61,8 +66,17 @@ pub(super) fn explore(model: &Model, end: &dyn Fn(&State<'_>)) {
     }
 }
 
-fn states_max() -> usize {
-    std::env::var(MORE).map_or(STATES_MAX, |states| states.parse().expect(MORE))
+fn states_max(model: &Model) -> usize {
+    if let Ok(states) = std::env::var(MORE) {
+        let states = states.parse().expect(MORE);
+        return if model.large { states } else { usize::MAX };
+    }
+    let is_full = std::env::var(MODELS).is_ok_and(|models| models == "full");
+    match (is_full, model.large) {
+        (true, true) | (false, false) => STATES_MAX,
+        (true, false) => usize::MAX,
+        (false, true) => MODEST_STATES_MAX,
+    }
 }
 
 /// In every state, so also while threads are in the middle of a claim.
@@ -74,7 +88,7 @@ fn at_most_one_live_word(state: &State<'_>) {
     assert_eq!(twice, None, "a key has two live words");
 }
 
-/// With all threads stopped where they are, a key nobody knows is decided in a bounded time.
+/// With all threads stopped, a new key is decided in a bounded number of accesses.
 fn a_newcomer_gets_through(shared: &Shared) {
     interleave::run_within(ALONE_MAX, || super::check(shared, key(999), 1));
 }
@@ -90,8 +104,8 @@ struct Local {
     children: Vec<(u64, u32)>,
 }
 
-/// A state: indexes into [`Search::memories`] and, for each thread, [`Search::locals`]; among threads
-/// with one body in ascending order.
+/// A state: indexes into [`Search::memories`] and, for each thread, [`Search::locals`]; among
+/// threads with one body in ascending order.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Point {
     memory: u32,
@@ -156,7 +170,7 @@ impl<'m> Search<'m> {
         search
     }
 
-    /// Lets `thread` make its next access in a state.
+    /// Makes the next access of `thread` in a state.
     fn step(&mut self, at: usize, thread: usize) {
         let mut point = self.states[at].point;
         let local = point.locals[thread];
@@ -182,7 +196,7 @@ impl<'m> Search<'m> {
         Some((atomic, access, self.memories[point.memory as usize][atomic]))
     }
 
-    /// Brings the threads with the body of `moved` into order again.
+    /// Sorts the threads with the body of `moved` again.
     fn sort(&self, locals: &mut [u32; THREADS_MAX], moved: usize) {
         let twins = (0..self.twins.len()).filter(|thread| self.twins[*thread] == self.twins[moved]);
         let twins: Vec<_> = twins.collect();
@@ -239,7 +253,7 @@ impl<'m> Search<'m> {
         locals.map(result).collect()
     }
 
-    /// How many steps lie before the state: all with fewer have been visited before it.
+    /// How many steps lead to the state: all states of fewer steps were visited before it.
     fn steps(&self, mut at: usize) -> usize {
         let mut steps = 0;
         while at != 0 {
@@ -253,8 +267,8 @@ impl<'m> Search<'m> {
         self.locals.iter().flatten().map(|local| local.accesses).max().unwrap_or(0)
     }
 
-    /// Makes the memory that of a state and runs a check on it; tells how it came about if the
-    /// check panics.
+    /// Sets the memory to that of a state and runs a check on it; prints how the state was reached
+    /// if the check panics.
     fn look(&self, at: usize, check: impl FnOnce()) {
         let memory = &self.memories[self.states[at].point.memory as usize];
         for (atomic, value) in self.atomics.iter().zip(memory) {

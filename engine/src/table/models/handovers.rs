@@ -1,4 +1,4 @@
-//! A slot changes hands while the key that had it is in use.
+//! A slot is reused while the key that had it is in use.
 
 use super::{LARGE, Model, NOW, PAIR, TRIO, check, give_up, key};
 
@@ -10,7 +10,8 @@ fn a_claim_and_a_check_of_the_departing_key_charge_their_own() {
     let model = model.checks(departing, 1).checks(coming, 1);
     model.explore(PAIR, move |end| {
         assert_eq!(end.admitted(), 2);
-        // Three keys for two slots: whoever came second evicted one, and nobody was charged for it.
+        // Three keys for two slots: the second claim evicted one, and no other key was charged for
+        // it.
         let charges = [departing, live, coming].map(|key| end.charged(key));
         assert_eq!(end.evicted(), 1, "{charges:?}");
         assert!(charges[0] <= 1 && charges[2] <= 1 && [0, 9].contains(&charges[1]));
@@ -18,8 +19,8 @@ fn a_claim_and_a_check_of_the_departing_key_charge_their_own() {
     });
 }
 
-/// A key whose value counts as nothing is charged while its slot is claimed, labelled and given up again: the word that
-/// is left then is none that was there before.
+/// A key whose value counts as nothing is charged while its slot is claimed, labelled and
+/// withdrawn: the word that is left is none that was there before.
 #[test]
 fn a_withdrawn_claim_is_not_taken_for_the_word_before_it() {
     let (first, live, passing) = (key(1), key(2), key(3));
@@ -35,8 +36,8 @@ fn a_withdrawn_claim_is_not_taken_for_the_word_before_it() {
     });
 }
 
-/// A live key is evicted while it is being charged: the charge is on its word or it is gone with
-/// it, never on the newcomer.
+/// A live key is evicted while it is being charged: the charge is on its word or gone with it,
+/// never on the new key.
 #[test]
 fn an_evicted_keys_charge_never_lands_on_the_newcomer() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -62,8 +63,8 @@ fn eviction_beside_two_checkers_charges_each_its_own() {
     model.large().explore(TRIO, |end| assert_eq!(end.admitted(), 3));
 }
 
-/// A key takes the slot of one that is deep in debt while another thread checks it: the
-/// predecessor's debt denies nobody else.
+/// A key takes the slot of one that is deep in debt while another thread checks it: it is not
+/// denied by its predecessor's debt.
 #[test]
 fn a_newcomer_is_not_denied_by_its_predecessors_debt() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -75,7 +76,7 @@ fn a_newcomer_is_not_denied_by_its_predecessors_debt() {
     });
 }
 
-/// A key at its limit is denied while its slot is handed over: by its own debt, or not at all.
+/// A key at its limit is denied while its slot is reused: by its own debt, or not at all.
 #[test]
 fn a_denial_beside_a_hand_over_is_the_keys_own() {
     let (denied, live, coming) = (key(1), key(2), key(3));
@@ -83,7 +84,7 @@ fn a_denial_beside_a_hand_over_is_the_keys_own() {
     let model = model.checks(denied, 1).checks(coming, 1);
     model.explore(PAIR, move |end| {
         assert_eq!(end.result(1), 1);
-        // Admitted only where its own word had been evicted, besides the other one.
+        // Admitted only if its own word was evicted, in addition to the other one.
         let other = u64::from(end.charged(live) == 0);
         assert!(end.result(0) == 0 || end.evicted() > other);
         assert!(end.charged(denied) <= 1 && end.charged(coming) <= 1);
@@ -91,7 +92,8 @@ fn a_denial_beside_a_hand_over_is_the_keys_own() {
 }
 
 /// The slot goes from the first key to a second and back while a check of the first is under way.
-/// The check's charge is on a word of its key or gone with one, and the second key is charged for itself alone.
+/// The check's charge is on a word of its key or gone with one, and the second key is charged only
+/// for itself.
 #[test]
 fn a_delayed_check_is_not_fooled_by_a_slot_that_came_back() {
     let (first, second, third) = (key(1), key(2), key(3));
@@ -104,8 +106,8 @@ fn a_delayed_check_is_not_fooled_by_a_slot_that_came_back() {
     model.large().explore(LARGE, |end| assert_eq!(end.result(1), 1));
 }
 
-/// A claimer is delayed while the slot it looked at goes to a second key, back, and on to a third:
-/// its intent, its label and its confirmation all come too late or in time, never in between.
+/// A claimer is delayed while the slot it has read goes to a second key, back, and on to a third:
+/// its intent, label and confirm each fail or are in time.
 #[test]
 fn a_delayed_claimer_is_not_fooled_by_a_slot_that_came_back() {
     let (first, second, third, delayed) = (key(1), key(2), key(3), key(4));
@@ -120,7 +122,7 @@ fn a_delayed_claimer_is_not_fooled_by_a_slot_that_came_back() {
     model.large().explore(TRIO, |end| assert_eq!(end.result(0), 1));
 }
 
-/// As above with the two movers in threads of their own.
+/// As above, with each key in a thread of its own.
 #[test]
 fn three_keys_that_take_turns_at_a_slot_charge_their_own() {
     let keys = [key(1), key(2), key(3)];
@@ -134,7 +136,8 @@ fn three_keys_that_take_turns_at_a_slot_charge_their_own() {
     model.large().explore(TRIO, |end| assert_eq!(end.admitted(), 3));
 }
 
-/// Who looks at each key while one gives way to another sees a value of its own, or none.
+/// A thread that reads each key's value while one key evicts another gets a value of that key, or
+/// none.
 #[test]
 fn a_look_beside_a_hand_over_mixes_no_keys() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -149,7 +152,7 @@ fn a_look_beside_a_hand_over_mixes_no_keys() {
     model.explore(PAIR, |end| assert_eq!(end.result(0), 1));
 }
 
-/// Who lists the keys while one gives way to another sees each with a value of its own, or not.
+/// A listing while one key evicts another has each key with a value of its own, or not at all.
 #[test]
 fn a_listing_beside_a_hand_over_mixes_no_keys() {
     let (victim, live, coming) = (key(1), key(2), key(3));

@@ -4,7 +4,7 @@ use crate::KeyHash;
 
 use super::{COMPLETE, LARGE, Model, NOW, PAIR, TRIO, key};
 
-/// A table whose slots all are live but the `vacant` ones.
+/// A table in which all slots are live but the `vacant` ones.
 fn filled(lines: usize, key: KeyHash, vacant: &[(usize, usize)]) -> Model {
     Model::of(lines).filled(key, vacant, NOW + 9)
 }
@@ -32,7 +32,7 @@ fn first_checks_in_any_line_admit_one_burst() {
     }
 }
 
-/// Two slots are vacant, and two new keys want the one that both meet first.
+/// Two slots are vacant, and two new keys claim the one that both meet first.
 #[test]
 fn first_checks_of_two_keys_in_any_line_both_find_a_place() {
     for (lines, first, second) in [(2, 0, 1), (2, 1, 1), (4, 2, 3), (4, 3, 3), (6, 3, 5), (6, 4, 5)]
@@ -87,7 +87,7 @@ fn a_departing_key_in_any_line_charges_its_own() {
         let (departing, coming, departed) = (key(1), key(2), key(3));
         let vacant = [(line, 0), (line, 1)];
         let model = filled(lines, departing, &vacant).given_in(departing, line, 0, NOW - 1);
-        // Vacant for less long, so it is the departing key's slot that is taken.
+        // Vacant for less time, so the departing key's slot is taken.
         let model = model.given_in(departed, line, 1, NOW);
         let model = model.checks(departing, 1).checks(coming, 1);
         model.explore(PAIR, move |end| {
@@ -97,7 +97,7 @@ fn a_departing_key_in_any_line_charges_its_own() {
     }
 }
 
-/// Eviction from a further line, beside a check of the key that is evicted.
+/// Eviction from any line, while the evicted key is checked.
 #[test]
 fn eviction_from_any_line_charges_each_its_own() {
     for (lines, line) in [(2, 0), (2, 1), (4, 2), (6, 4)] {
@@ -108,7 +108,7 @@ fn eviction_from_any_line_charges_each_its_own() {
             assert!(at.charged(coming) <= 1 && at.charged(victim) <= 2);
         });
         let bound = if lines < 6 { PAIR } else { LARGE };
-        // Two keys take one place from each other at most as often as each has places.
+        // Two keys steal one slot from each other at most as often as each has slots.
         model.large().within(1_000).explore(bound, |end| assert_eq!(end.admitted(), 2));
     }
 }

@@ -1,4 +1,4 @@
-//! Refund and reset, which let words go down, against everything else.
+//! Refund and reset, which lower words, against all else.
 
 use super::{LARGE, Model, NOW, PAIR, TRIO, check, key, refund, reset};
 
@@ -56,7 +56,7 @@ fn a_reset_and_a_refund_leave_the_key_fresh() {
     model.explore(PAIR, move |end| assert_eq!(end.charged(key), 0));
 }
 
-/// A key that has no slot yet: what is given back is there, or not yet.
+/// A key that has no slot yet: the units to give back are charged already, or not yet.
 #[test]
 fn lowering_a_key_that_is_being_claimed_comes_before_or_after() {
     for resets in [false, true] {
@@ -114,7 +114,7 @@ fn what_an_evicted_key_gives_back_is_not_taken_from_the_newcomer() {
     }
 }
 
-/// The same where both words have been charged since their keys came.
+/// The same, where both words have been charged since they were claimed.
 #[test]
 fn a_charged_word_keeps_its_generation() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -152,13 +152,13 @@ fn a_delayed_refund_is_not_fooled_by_a_slot_that_came_back() {
             assert_eq!(at.charged(third) % 9, 0);
         });
         model.explore(LARGE, move |end| {
-            // Second is forgotten only by an eviction, whoever gives back what.
+            // Only an eviction forgets the second key, whatever is given back.
             assert!(end.charged(second) == 1 || end.evicted() > 0);
         });
     }
 }
 
-/// The slot is lowered and handed over twice, so that a second key's word is what the first one's
+/// The slot is lowered and claimed again twice, so that a second key's word is what the first one's
 /// was; a check of the first key began before.
 #[test]
 fn a_delayed_check_is_not_fooled_by_words_that_went_down() {

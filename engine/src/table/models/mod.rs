@@ -2,12 +2,12 @@
 //!
 //! Each model is explored twice. Under `--cfg loom` with weak memory, within a bound on preemptions
 //! ([`weak`]). Under `--cfg interleave` with sequentially consistent memory and without any bound
-//! ([`exhaustive`]); what [`Model::always`] says, and that no key has two live words, is checked in
-//! every state there. A thread that is stopped for ever leaves a state in the middle, so those
-//! states are also what crashes leave behind.
+//! ([`exhaustive`]); there [`Model::always`], and that no key has two live words, is checked in
+//! every state. A thread that stalls for ever leaves a state in the middle, so those states are
+//! also what crashes leave behind.
 //!
-//! A line has two slots here. Values are TATs with emission intervals of one unit, so a key's value less
-//! `now` is the cost it was charged, or the words of a fixed window ([`windows`]).
+//! A line has two slots here. Values are TATs with emission intervals of one unit, so a key's value
+//! less `now` is the cost it was charged, or the words of a fixed window ([`windows`]).
 
 mod charges;
 mod claims;
@@ -26,20 +26,21 @@ mod weak;
 
 use std::sync::Arc;
 
-use crate::gcra::{self, Gcra};
-use crate::key::KeyHash;
-use crate::rule::Algorithm as _;
-use crate::sync::{AtomicU64, Ordering};
+use crate::base::key::KeyHash;
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::rule::algorithm::Algorithm as _;
+use crate::rule::gcra::{self, Gcra};
 
+use super::Table;
 use super::bits::{Generation, Tag, Word};
-use super::lines::{SLOTS, Slot};
-use super::{Table, Update};
+use crate::base::word::Update;
+use crate::table::line::{SLOTS, Slot};
 use windows::counting;
 
 const NOW: u64 = 100;
 
-/// loom's preemptions a run of two threads: all orders in which one thread is stopped, the other
-/// runs any number of steps, and so on, up to so many changes.
+/// loom's bound on preemptions in a run of two threads: all orders in which one thread is stopped,
+/// the other runs any number of steps, and so on, up to this many switches.
 const PAIR: Option<usize> = Some(5);
 /// The same for larger models of two threads.
 const LARGE: Option<usize> = Some(4);
@@ -50,8 +51,8 @@ const CROWD: Option<usize> = Some(1);
 /// No bound.
 const COMPLETE: Option<usize> = None;
 
-/// No thread makes more accesses than this, unless the model says otherwise. No two states of a run are the same, so one
-/// that never ended would pass any bound.
+/// No thread makes more accesses than this, unless the model says otherwise. No two states of a run
+/// are the same, so a run that never ended would pass any bound.
 const ACCESSES_MAX: usize = 200;
 
 /// What the threads of a model share.
@@ -103,7 +104,7 @@ impl Values {
     }
 }
 
-impl super::State for Values {
+impl crate::base::word::State for Values {
     fn fresh_from(&self, value: u64) -> u64 {
         match self {
             Self::Tats => value,
@@ -118,11 +119,11 @@ impl Shared {
     }
 
     fn is_live(&self, value: u64) -> bool {
-        super::State::fresh_from(&self.values(), value) > NOW
+        crate::base::word::State::fresh_from(&self.values(), value) > NOW
     }
 }
 
-/// A thread: what it returns is counted, usually the cost it was admitted.
+/// A thread: what it returns is summed, usually the cost it was admitted.
 type Thread = Arc<dyn Fn(&Shared) -> u64 + Send + Sync>;
 type Setup = Arc<dyn Fn(&Shared) + Send + Sync>;
 type Check = Arc<dyn Fn(&State<'_>) + Send + Sync>;
@@ -187,7 +188,7 @@ impl Model {
         })
     }
 
-    /// Other keys in every slot of the key's lines but the `vacant` ones, told as line and slot.
+    /// Other keys in every slot of the key's lines but the `vacant` ones, given as line and slot.
     fn filled(self, key: KeyHash, vacant: &[(usize, usize)], value: u64) -> Self {
         let places = (0..self.lines).flat_map(|line| (0..SLOTS).map(move |slot| (line, slot)));
         let full = places.filter(|place| !vacant.contains(place));
@@ -199,9 +200,10 @@ impl Model {
         })
     }
 
-    /// A vacancy in each of two lines: who finds `departing` expired, which has the given value, takes its slot in
-    /// the first; who does not, a slot in the second, of a key that expired long ago. All else has the value
-    /// `live`. So threads with different `now`s choose different places.
+    /// A vacancy in each of two lines: a thread that finds `departing`, which has the given value,
+    /// expired takes its slot in the first; one that does not, a slot in the second, of a key that
+    /// expired long ago. All other slots have the value `live`. So threads with different `now`s
+    /// choose different slots.
     fn divided(self, departing: (KeyHash, u64), departed: u64, live: u64) -> Self {
         debug_assert_eq!(self.lines, 2);
         let (departing, value) = departing;
@@ -220,27 +222,27 @@ impl Model {
     }
 
     /// As [`Model::checks`], for several threads. They are interchangeable, which the exhaustive
-    /// search makes use of; so what each returns is told only by [`State::admitted`].
+    /// search makes use of; so only the sum of their results has a meaning ([`State::admitted`]).
     fn check_together(mut self, threads: usize, key: KeyHash, burst: u64) -> Self {
         let thread: Thread = Arc::new(move |shared| check(shared, key, burst));
         self.threads.extend(std::iter::repeat_n(thread, threads));
         self
     }
 
-    /// What holds in every state, however far the threads have come. loom shows only the last one.
+    /// What holds in every state, however far the threads have come. loom checks only the last one.
     fn always(mut self, check: impl Fn(&State<'_>) + Send + Sync + 'static) -> Self {
         self.always.push(Arc::new(check));
         self
     }
 
-    /// Too large for the exhaustive search to complete in a test run: all states that a number of
-    /// steps reaches are visited, and more in runs by hand.
+    /// Too large for the exhaustive search to complete in a test run: the states of the fewest
+    /// steps are visited, and more in runs by hand.
     fn large(self) -> Self {
         Self { large: true, ..self }
     }
 
-    /// No thread makes more accesses than this, in place of [`ACCESSES_MAX`]: fewer, so that a search of runs that
-    /// do not end fails before it is out of memory, or more, where the key has many places.
+    /// Replaces [`ACCESSES_MAX`]: by less, so that a search of runs that do not end fails before it
+    /// is out of memory, or by more, where the key has many slots.
     fn within(self, accesses: usize) -> Self {
         Self { accesses, ..self }
     }
@@ -252,8 +254,8 @@ impl Model {
         shared
     }
 
-    /// Explores all orders, under loom those with so many preemptions a run; `end` is checked when
-    /// all threads are through.
+    /// Explores all orders, under loom those within the bound on preemptions; `end` is checked when
+    /// all threads have ended.
     #[cfg(loom)]
     fn explore(self, preemptions: Option<usize>, end: impl Fn(&State<'_>) + Send + Sync + 'static) {
         weak::explore(self, preemptions, Arc::new(end));
@@ -266,12 +268,12 @@ impl Model {
 }
 
 impl State<'_> {
-    /// What all threads that are through returned together.
+    /// The sum of what the ended threads returned.
     fn admitted(&self) -> u64 {
         self.results.iter().flatten().sum()
     }
 
-    /// What a thread returned, when it is through.
+    /// What a thread that has ended returned.
     fn result(&self, thread: usize) -> u64 {
         self.results[thread].unwrap()
     }
@@ -317,22 +319,22 @@ fn check_at(shared: &Shared, key: KeyHash, burst: u64, now: u64, reread: u64) ->
     update(shared, key, now, || reread, |value, now| values.admit(value, now, burst))
 }
 
-/// Gives back so much, and tells nothing: 0.
+/// Gives back `cost`; returns 0.
 fn refund(shared: &Shared, key: KeyHash, cost: u64) -> u64 {
     let values = shared.values();
     update(shared, key, NOW, || NOW, |value, now| values.refund(value, now, cost));
     0
 }
 
-/// Forgets the key's debt, and tells nothing: 0.
+/// Forgets the key's debt; returns 0.
 fn reset(shared: &Shared, key: KeyHash) -> u64 {
     let values = shared.values();
     update(shared, key, NOW, || NOW, |value, now| values.reset(value, now));
     0
 }
 
-/// Claims a place for the key and withdraws the claim, as where a restored debt has drained by the time at which the
-/// clock is read again; tells nothing: 0.
+/// Claims a slot for the key and withdraws the claim, as when a restored debt has drained by the
+/// time the clock is read again; returns 0.
 fn give_up(shared: &Shared, key: KeyHash) -> u64 {
     update(shared, key, NOW, || NOW + 1, |_, now| (now == NOW).then_some(NOW + 1))
 }

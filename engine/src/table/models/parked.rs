@@ -1,13 +1,13 @@
-//! Threads that stop for ever in the middle of a claim.
+//! Threads that stall for ever in the middle of a claim.
 
 use crate::KeyHash;
-use crate::sync::Ordering;
+use crate::base::sync::Ordering;
 
 use super::super::bits::{Tag, Word};
 use super::{Model, NOW, PAIR, Shared, TRIO, check, key, slot_of};
 
-/// Publishes an intent for the key in the first slot of its home line, labels it if told so, and
-/// stops, as a thread parked there would.
+/// Publishes an intent for the key in the first slot of its home line, labels it if `labelled`, and
+/// stops, as a stalled thread does.
 fn abandon(shared: &Shared, key: KeyHash, labelled: bool) -> u64 {
     abandon_in(shared, key, 0, labelled)
 }
@@ -32,7 +32,7 @@ fn abandon_in(shared: &Shared, key: KeyHash, slot: usize, labelled: bool) -> u64
     0
 }
 
-/// Whoever wants the parked key carries its intent through; whoever wants the slot gets it without
+/// A check of the stalled key completes its intent; a check of another key gets the slot without
 /// evicting a live key.
 #[test]
 fn an_abandoned_claim_stops_nobody_and_costs_no_slot() {
@@ -49,7 +49,7 @@ fn an_abandoned_claim_stops_nobody_and_costs_no_slot() {
     }
 }
 
-/// Two threads of different keys and a parked one of a third.
+/// Two threads of different keys and a stalled one of a third.
 #[test]
 fn two_keys_share_what_an_abandoned_claim_left() {
     for labelled in [false, true] {
@@ -65,7 +65,7 @@ fn two_keys_share_what_an_abandoned_claim_left() {
     }
 }
 
-/// Parked threads' intents in both slots of a line.
+/// Stalled threads' intents in both slots of a line.
 fn abandoned_line(labelled: bool) -> Model {
     Model::of(1).setup(move |s| {
         for (slot, parked) in [key(8), key(9)].into_iter().enumerate() {
@@ -74,7 +74,7 @@ fn abandoned_line(labelled: bool) -> Model {
     })
 }
 
-/// Two threads of different keys do not take one slot from each other while there is another.
+/// Two threads of different keys do not steal one slot from each other while there is another.
 #[test]
 fn two_keys_share_what_two_abandoned_claims_left() {
     for labelled in [false, true] {
@@ -87,7 +87,7 @@ fn two_keys_share_what_two_abandoned_claims_left() {
     }
 }
 
-/// Takes over whatever claim is under way in a slot of the home line, and stops.
+/// Steals a slot of the home line from the claim there, if any, and stops.
 fn displace(shared: &Shared, key: KeyHash, slot: usize) -> u64 {
     let slot = slot_of(shared, key, 0, slot);
     let word = Word(slot.word.load(Ordering::Acquire));
@@ -98,8 +98,8 @@ fn displace(shared: &Shared, key: KeyHash, slot: usize) -> u64 {
     0
 }
 
-/// More keys than slots, none of them live: the one that has each slot taken from it is charged in the end, or
-/// gives way and counts as evicted.
+/// More keys than slots, none of them live: the key that loses each slot is charged in the end, or
+/// counts as evicted.
 #[test]
 fn a_key_that_loses_each_slot_is_decided() {
     let coming = key(1);
@@ -110,7 +110,7 @@ fn a_key_that_loses_each_slot_is_decided() {
     });
 }
 
-/// Two claimers of the very key that is parked.
+/// Two claimers of the stalled key itself.
 #[test]
 fn claimers_of_a_parked_key_settle_on_one() {
     for (labelled, burst) in [(false, 1), (true, 1), (false, 2), (true, 2)] {
@@ -124,8 +124,8 @@ fn claimers_of_a_parked_key_settle_on_one() {
     }
 }
 
-/// A claimer stops before any of its accesses while another key's comes through; after that no live
-/// key has to give way for a newcomer, whatever was left behind.
+/// A claimer stops before any of its accesses while another key's completes; after that a new key
+/// evicts no live key, whatever was left behind.
 #[cfg(interleave)]
 #[test]
 fn a_claimer_parked_anywhere_leaks_no_slot() {

@@ -1,7 +1,7 @@
-//! Denials are counted with their key while its slot changes hands.
+//! Denials are counted with their key while its slot is reused.
 
 use super::{LARGE, Model, NOW, Ordering, PAIR, Shared, State, TRIO, Tag, check, key};
-use crate::key::KeyHash;
+use crate::base::key::KeyHash;
 
 /// Checks under a burst of 1 and counts a denial with the key, as a limiter does.
 fn check_and_strike(shared: &Shared, key: KeyHash) -> u64 {
@@ -19,7 +19,7 @@ fn strikes(state: &State<'_>, key: KeyHash) -> u32 {
     tags.filter(|tag| tag.names(key)).map(Tag::strikes).max().unwrap_or(0)
 }
 
-/// A key is denied, and the denial counted, while another key takes its slot. The newcomer inherits
+/// A key is denied, and the denial counted, while another key takes its slot. The new key inherits
 /// nothing, and its label stays.
 #[test]
 fn a_strike_never_lands_on_the_newcomer() {
@@ -36,8 +36,8 @@ fn a_strike_never_lands_on_the_newcomer() {
     });
 }
 
-/// The slot goes to a second key and back to the first while a denial from the first key's first life
-/// is being counted.
+/// The slot goes to a second key and back to the first while a denial from the first key's first
+/// life is being counted.
 #[test]
 fn a_strike_is_not_fooled_by_a_slot_that_came_back() {
     let (first, second, third) = (key(1), key(2), key(3));
@@ -52,8 +52,8 @@ fn a_strike_is_not_fooled_by_a_slot_that_came_back() {
     });
 }
 
-/// The loser of two first checks is denied and counts that, while the winner, or whoever helps it,
-/// may still be labelling: the key has one word and one charge.
+/// The loser of two first checks is denied and counts that, while the winner, or a thread that
+/// helps it, may still be labelling: the key has one word and one charge.
 #[test]
 fn a_strike_does_not_disturb_a_claim_of_its_key() {
     let key = key(1);
@@ -65,7 +65,7 @@ fn a_strike_does_not_disturb_a_claim_of_its_key() {
     });
 }
 
-/// Two keys want slots while the owner of one is being denied.
+/// Two keys claim slots while the owner of one is being denied.
 #[test]
 fn a_strike_among_two_claims_stops_neither() {
     let (victim, live, coming) = (key(1), key(2), [key(3), key(4)]);

@@ -1,6 +1,7 @@
 //! The models under loom: with weak memory, within a bound on preemptions (`explore.rs`).
 //!
-//! This protocol uses no sequentially consistent accesses, which loom would weaken: only a fence, which it models.
+//! The protocol's only sequentially consistent operation is a fence, which loom models; such
+//! accesses it would weaken.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use super::{Check, Model, State};
 
 pub(super) fn explore(model: Model, preemptions: Option<usize>, end: Check) {
     let count = model.threads.len();
-    let told = explore::told(preemptions, move || {
+    let report = explore::report(preemptions, move || {
         let shared = loom::sync::Arc::new(model.shared());
         let threads: Vec<_> = model.threads.iter().map(|thread| (thread, &shared)).collect();
         let threads = threads.into_iter().map(|(thread, shared)| {
@@ -26,5 +27,5 @@ pub(super) fn explore(model: Model, preemptions: Option<usize>, end: Check) {
         model.always.iter().for_each(|always| always(&state));
         end(&state);
     });
-    println!("{count} threads, {told}");
+    println!("{count} threads, {report}");
 }

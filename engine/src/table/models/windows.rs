@@ -1,12 +1,13 @@
-//! The words of fixed windows, which repeat: each newcomer of a window that is charged one unit has
-//! the same value as every other one, and only the generation tells one owner of a slot from the next.
+//! The words of fixed windows, which repeat: all keys that were charged one unit in a window have
+//! the same value, and only the generation distinguishes one owner of a slot from the next.
 
-use crate::rule::{Algorithm as _, Rule as _};
-use crate::window::{Count, Even, FixedWindow};
+use crate::rule::Rule as _;
+use crate::rule::algorithm::Algorithm as _;
+use crate::rule::window::{Count, Even, FixedWindow};
 
 use super::{LARGE, Model, NOW, PAIR, TRIO, Values, check, check_at, key, refund, reset};
 
-/// In nanoseconds; [`NOW`] lies in the third window.
+/// In nanoseconds; [`NOW`] is in the third window.
 const LENGTH: u64 = 40;
 /// In the fourth window.
 const LATER: u64 = NOW + LENGTH;
@@ -16,7 +17,7 @@ pub(super) fn counting(limit: u64) -> Count<Even> {
     FixedWindow::new(limit, window).algorithm().expect("a limit of a few units fits")
 }
 
-/// The value of a key that was charged so much, at least 1, in the window of `now`.
+/// The value of a key that was charged `count`, at least 1, in the window of `now`.
 fn charged_at(now: u64, count: u64) -> u64 {
     counting(9).charge(0, now, count).expect("it was fresh")
 }
@@ -30,7 +31,7 @@ pub(super) fn count_of(value: u64) -> u64 {
     (1..=9).find(|count| charged(*count) == value).expect("a value of that window")
 }
 
-/// A table of window words with keys that were charged something in the window of [`NOW`].
+/// A table of window words with keys that were charged these counts in the window of [`NOW`].
 fn windows(given: &[(crate::KeyHash, u64)]) -> Model {
     let model = Model::of(1).of_values(Values::Windows);
     given.iter().fold(model, |model, (key, count)| model.given(*key, charged(*count)))
@@ -55,7 +56,7 @@ fn newcomers_with_equal_words_both_find_a_place() {
     });
 }
 
-/// The victim's word and the newcomer's are the same value, before and after each is charged.
+/// The victim's word and the new key's have the same value, before and after each is charged.
 #[test]
 fn an_evicted_keys_charge_never_lands_on_a_newcomer_with_an_equal_word() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -67,8 +68,8 @@ fn an_evicted_keys_charge_never_lands_on_a_newcomer_with_an_equal_word() {
     model.explore(PAIR, |end| assert_eq!(end.admitted(), 2));
 }
 
-/// A key takes the slot of one that is at its limit, to the same count in the end: what its
-/// predecessor was charged denies it nothing.
+/// A key takes the slot of one that is at its limit, and reaches the same count: it is denied
+/// nothing for what its predecessor was charged.
 #[test]
 fn a_newcomer_is_not_denied_by_its_predecessors_count() {
     let (victim, live, coming) = (key(1), key(2), key(3));
@@ -79,8 +80,8 @@ fn a_newcomer_is_not_denied_by_its_predecessors_count() {
     });
 }
 
-/// The slot goes from the first key to a second and back, three times with the same value, while a check
-/// of the first is under way.
+/// The slot goes from the first key to a second and back, three times with the same value, while a
+/// check of the first is under way.
 #[test]
 fn a_delayed_check_is_not_fooled_by_equal_words() {
     let (first, second, third) = (key(1), key(2), key(3));
@@ -117,7 +118,7 @@ fn a_refund_and_a_check_add_up() {
     }
 }
 
-/// What is given back to a key that gives way is not taken from a newcomer with an equal word.
+/// What is given back to a key that is evicted is not taken from a new key with an equal word.
 #[test]
 fn what_an_evicted_key_gives_back_is_not_taken_from_an_equal_word() {
     for resets in [false, true] {
@@ -130,8 +131,8 @@ fn what_an_evicted_key_gives_back_is_not_taken_from_an_equal_word() {
     }
 }
 
-/// The window ends for one thread, which takes the slot over, and not yet for the other, which is decided
-/// at the later time where its key is gone.
+/// The window ends for one thread, which reuses the slot, and not yet for the other, which is
+/// decided at the later time if its key is gone.
 #[test]
 fn a_late_thread_finds_its_key_in_the_window_that_has_begun() {
     let (departing, coming) = (key(1), key(2));

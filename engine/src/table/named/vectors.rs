@@ -1,11 +1,11 @@
-//! The look at a line by vector instructions of x86-64.
+//! The probe of a line by vector instructions of x86-64.
 
 use core::arch::x86_64::{_mm_cvtsi64_si128, _mm_shuffle_epi32};
 
-use crate::key::KeyHash;
-use crate::table::lines::{Line, SLOTS, Slot};
+use crate::base::key::KeyHash;
+use crate::table::line::{CacheLine, SLOTS, Slot};
 
-// The encoding is that of the code around, because a core may wait where the two meet.
+// The encoding is that of the surrounding code: mixing the two may cost a stall.
 cfg_select! {
     target_feature = "avx" => {
         macro_rules! look {
@@ -35,17 +35,19 @@ cfg_select! {
     }
 }
 
-impl Line {
-    /// The slots whose tags agree with the key's in the high half, a bit each, the first one's the lowest.
+impl CacheLine {
+    /// The slots whose tags agree with the key's in the high half, one bit each, the lowest for the
+    /// first slot.
     #[inline]
     pub(super) fn named_at_once(&self, key: KeyHash) -> u32 {
         let tag = key.high_tag().cast_signed();
-        // SAFETY: this is compiled where SSE2 is part of the target.
+        // SAFETY: this is compiled only where SSE2 is part of the target.
         let wanted = unsafe { _mm_shuffle_epi32::<0b01_01_01_01>(_mm_cvtsi64_si128(tag)) };
         let named: u32;
-        // SAFETY: reads the tags of this line's four slots, which lie 16 bytes apart from its beginning on (asserted
-        // below). Each is read by a load of 8 aligned bytes, as a relaxed atomic load of it is. Nothing is
-        // written but the registers named; neither the stack nor flags are touched. SSE2, or AVX, is part of the target.
+        // SAFETY: reads the tags of this line's four slots, which are 16 bytes apart from its
+        // beginning on (asserted below). Each is read by an aligned load of 8 bytes, as a relaxed
+        // atomic load of it is. Only the named registers are written; neither the stack nor flags
+        // are touched. SSE2, or AVX, is part of the target.
         unsafe {
             core::arch::asm!(
                 look!(),
@@ -61,19 +63,20 @@ impl Line {
     }
 }
 
-const _: () = assert!(SLOTS == 4 && size_of::<Slot>() == 16 && core::mem::offset_of!(Slot, tag) == 0);
+const _: () = assert!(SLOTS == 4 && size_of::<Slot>() == 16);
+const _: () = assert!(core::mem::offset_of!(Slot, tag) == 0);
 
 #[cfg(test)]
 mod tests {
-    use crate::gcra::Tat;
-    use crate::sync::Ordering;
+    use crate::rule::gcra::Tat;
+    use crate::base::sync::Ordering;
     use crate::table::Table;
     use crate::table::bits::{Generation, Tag};
 
     use super::*;
 
-    /// Each slot's tag is the key's, one that differs from it in the highest or the lowest bit of the half that is looked
-    /// at, or nobody's.
+    /// Each slot's tag is the key's, one that differs from it in the highest or lowest bit of the
+    /// half that is compared, or no key's.
     #[test]
     fn a_first_look_finds_the_slots_of_a_key() {
         let key = KeyHash::from_bits(0x0321_4567_89ab_cdef);

@@ -1,18 +1,19 @@
-//! The worst order there is for threads that take each other's intents over: who has published one is held up
-//! before it confirms, for as long as anybody else can run.
+//! The worst schedule for threads that steal each other's intents: each is stopped after publishing
+//! one and before confirming it, for as long as any other can run.
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread;
 
-use crate::gcra::Tat;
-use crate::key::KeyHash;
-use crate::overflow::OverflowPolicy;
-use crate::sync::Ordering;
-use crate::sync::watched::watch;
+use crate::base::key::KeyHash;
+use crate::base::sync::Ordering;
+use crate::base::sync::watched::watch;
+use crate::base::word::Update;
+use crate::rule::gcra::Tat;
+use crate::table::Table;
 use crate::table::bits::Word;
-use crate::table::lines::SLOTS;
-use crate::table::{Table, Update};
+use crate::table::line::SLOTS;
+use crate::table::overflow::OverflowPolicy;
 
 use super::STEPS_BESIDE_OTHERS;
 
@@ -23,8 +24,8 @@ const POLICIES: [OverflowPolicy; 3] =
 
 const WRITTEN: Update = Update::Written { before: 0, now: NOW };
 
-/// Some slots belong to live keys, all others hold intents of threads that have ended. As long as there are enough
-/// of these, each key gets one, and no live key gives way.
+/// Some slots hold live keys, all others intents of threads that have ended. As long as there are
+/// enough of these, each key gets one, and no live key is evicted.
 #[test]
 fn threads_of_different_keys_do_not_take_one_slot_from_each_other_for_ever() {
     for (others, policy) in (0..SLOTS).flat_map(|others| POLICIES.map(|policy| (others, policy))) {
@@ -37,7 +38,7 @@ fn threads_of_different_keys_do_not_take_one_slot_from_each_other_for_ever() {
     }
 }
 
-/// More keys than slots, and no live one: the policy says what becomes of those that get none.
+/// More keys than slots, and no live one: the policy decides for those that get none.
 #[test]
 fn each_of_too_many_keys_is_decided() {
     for keys in SLOTS + 1..=SLOTS + 4 {
@@ -57,15 +58,14 @@ fn each_of_too_many_keys_is_decided() {
     }
 }
 
-/// What a thread tells.
-enum Told {
-    /// It has published an intent, and would confirm it next.
+/// What a thread reports.
+enum Report {
+    /// It has published an intent, and confirms it next.
     Claimed,
     Decided(Update),
 }
 
-/// Has each of so many keys checked by a thread of its own, in a line of `others` live keys and
-/// abandoned intents.
+/// Checks each key in a thread of its own, on a line of `others` live keys and abandoned intents.
 fn contest(others: usize, keys: usize, policy: OverflowPolicy) -> (Table<Tat>, Vec<Update>) {
     let table = Table::with_lines(1, Tat).expect("there is memory").with_policy(policy);
     for other in (0..others).map(|number| key(200 + number)) {
@@ -78,35 +78,35 @@ fn contest(others: usize, keys: usize, policy: OverflowPolicy) -> (Table<Tat>, V
     thread::scope(|scope| {
         let threads: Vec<_> = (0..keys)
             .map(|number| {
-                let ((go_on, went_on), (tell, told)) = (sync_channel(1), sync_channel(1));
+                let ((go_on, went_on), (report, reported)) = (sync_channel(1), sync_channel(1));
                 let table = &table;
-                scope.spawn(move || check(table, key(number), &went_on, &tell));
-                (go_on, told)
+                scope.spawn(move || check(table, key(number), &went_on, &report));
+                (go_on, reported)
             })
             .collect();
-        for turns in 0.. {
-            assert!(turns <= keys * 2 * SLOTS, "{keys} keys are not decided, {policy:?}");
+        for steps in 0.. {
+            assert!(steps <= keys * 2 * SLOTS, "{keys} keys are not decided, {policy:?}");
             let mut undecided = (0..keys).filter(|number| updates[*number].is_none());
             let first = undecided.clone().next();
             let next = undecided.find(|number| !is_claiming(&table, key(*number)));
             let Some(number) = next.or(first) else { break };
-            let (go_on, told) = &threads[number];
+            let (go_on, reported) = &threads[number];
             go_on.send(()).expect("the thread waits for it");
-            if let Told::Decided(update) = told.recv().expect("the thread tells") {
+            if let Report::Decided(update) = reported.recv().expect("the thread reports") {
                 updates[number] = Some(update);
             }
         }
-        // When something fails above, the senders end here too, and with them the threads.
+        // If an assertion above fails, the senders end here too, and with them the threads.
     });
     (table, updates.into_iter().flatten().collect())
 }
 
-/// Asks for one unit, in turns that end with each claim.
-fn check(table: &Table<Tat>, key: KeyHash, went_on: &Receiver<()>, tell: &SyncSender<Told>) {
-    // Nothing comes any more where the test has failed.
+/// Checks a key; stops at each claim until `went_on` receives.
+fn check(table: &Table<Tat>, key: KeyHash, went_on: &Receiver<()>, report: &SyncSender<Report>) {
+    // Receives nothing if the test has failed.
     let _ = went_on.recv();
     let reread = || {
-        let _ = tell.send(Told::Claimed);
+        let _ = report.send(Report::Claimed);
         let _ = went_on.recv();
         NOW
     };
@@ -116,10 +116,10 @@ fn check(table: &Table<Tat>, key: KeyHash, went_on: &Receiver<()>, tell: &SyncSe
         assert!(steps <= STEPS_BESIDE_OTHERS, "a thread does not get through");
     };
     let update = watch(hook, || table.home(key).update(NOW, reread, |_, now| Some(now + 1)));
-    let _ = tell.send(Told::Decided(update));
+    let _ = report.send(Report::Decided(update));
 }
 
-/// Ends between the label and the confirmation.
+/// Ends between label and confirm.
 fn end_while_claiming(table: &Table<Tat>, key: KeyHash) {
     let end = || resume_unwind(Box::new(()));
     let claim = || table.home(key).update(NOW, end, |_, now| Some(now + 1));

@@ -1,11 +1,11 @@
-//! Slots whose keys owe nothing any more: what a stopped thread claims, or what it has read, is up for others.
+//! Slots that have expired: what a stopped thread claims, or has read, may be reused by others.
 
 use super::Action::{Batch, Charge, Check, Expire, Live, Peek, Raise, Refund, Settle};
 use super::{Action, PLAIN, Scenario, stop_everywhere};
 
 /// Four keys in four slots, none of which owes anything.
 const DRAINED: &[Action] = &[Check(2), Check(2), Check(3), Check(4), Check(5), Expire];
-/// The same, with a key of its own.
+/// The same; the stopped thread's key has a slot.
 const OWN: &[Action] = &[Check(1), Check(2), Check(3), Check(4), Expire];
 /// Three slots are live, and the fourth is not.
 const ONE_LEFT: &[Action] = &[Check(5), Expire, Check(2), Check(2), Check(3), Check(4)];
@@ -28,7 +28,7 @@ fn a_claim_of_an_expired_slot_stops_nobody() {
     ]);
 }
 
-/// The thread goes on with words and a time that it read when its key was live.
+/// The thread resumes with words and a time that it read when its key was live.
 #[test]
 fn a_thread_whose_slot_expires_stops_nobody() {
     const LIVE: &[Action] = &[Check(1), Check(2), Check(3), Check(4)];

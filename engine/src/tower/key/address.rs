@@ -1,6 +1,6 @@
 //! Keys from addresses.
 //!
-//! They are [`IpKey`](crate::IpKey)s: networks that one client holds, not single addresses.
+//! They are [`IpKey`](crate::IpKey)s: the network that one client holds, not a single address.
 
 use core::fmt;
 use core::net::{IpAddr, SocketAddr};
@@ -9,14 +9,14 @@ use core::str;
 use http::Extensions;
 use http::header::HeaderName;
 
-use crate::address::{IpKey, MAX_IPV6_PREFIX};
-use crate::key::{Key as _, KeyHash, KeyHasher};
+use crate::base::address::{IpKey, MAX_IPV6_PREFIX};
+use crate::base::key::{Key as _, KeyHash, KeyHasher};
 
 use super::super::Head;
 use super::header::only_value;
 use super::{KeyError, KeyExtractor};
 
-/// How many proxies in a row [`forwarded_for`] can trust at most: it bounds the work a request makes.
+/// The most proxies in a row that [`forwarded_for`] can trust; it bounds the work per request.
 pub const MAX_TRUSTED_HOPS: usize = 16;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -28,9 +28,10 @@ pub struct PeerAddress<F> {
     prefix: u8,
 }
 
-/// The address of whoever is connected, which `find` reads from what the server has attached to the
-/// request; [`KeyError::NoPeer`] where there is none. The key is its [`IpKey`](crate::IpKey): an IPv6
-/// address counts by its first 64 bits, or fewer with [`PeerAddress::ipv6_prefix`].
+/// The address of the connected peer, which `find` reads from the extensions that the server
+/// attached to the request; [`KeyError::NoPeer`] where there is none. The key is its
+/// [`IpKey`](crate::IpKey): the first 64 bits of an IPv6 address, or fewer with
+/// [`PeerAddress::ipv6_prefix`].
 ///
 /// Behind a proxy that is the proxy's address: see [`forwarded_for`] and [`address`].
 ///
@@ -56,7 +57,8 @@ where
 }
 
 impl<F> PeerAddress<F> {
-    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
+    /// How many bits of an IPv6 address form the key, as with
+    /// [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits, ..self }
@@ -73,7 +75,7 @@ where
     }
 }
 
-/// The client's address as trusted proxies have seen it: [`forwarded_for`].
+/// The client's address as trusted proxies saw it: [`forwarded_for`].
 #[derive(Clone, Copy, Debug)]
 pub struct ForwardedFor {
     /// From 1 to [`MAX_TRUSTED_HOPS`].
@@ -81,21 +83,23 @@ pub struct ForwardedFor {
     prefix: u8,
 }
 
-/// The client's address from `X-Forwarded-For`, of which the last `trusted_hops` proxies are trusted.
+/// The client's address from `X-Forwarded-For`, of which the last `trusted_hops` proxies are
+/// trusted.
 ///
-/// Each proxy appends the address of whoever is connected to it. With one proxy in front of this
-/// server the last entry is what that proxy saw, and all entries before it are what the client
-/// claims; with two proxies the last but one counts, and so on. Nothing further to the left is read.
-/// The proxies must be the only way to this server: whoever reaches it directly writes the field.
+/// Each proxy appends the address of its peer. With one proxy in front of this server the last
+/// entry is what that proxy saw, and all entries before it are what the client claims; with two
+/// proxies the last but one counts, and so on. Nothing further to the left is read. The proxies
+/// must be the only way to this server: a client that reaches it directly can write any address.
 ///
-/// Fewer entries than `trusted_hops` are [`KeyError::NoKey`], an entry that
-/// is empty or not an address (with or without a port) is [`KeyError::Malformed`]. The key is the
-/// address's [`IpKey`](crate::IpKey): an IPv6 address counts by its first 64 bits, or fewer with
-/// [`ForwardedFor::ipv6_prefix`]. O(`trusted_hops`) entries. A proxy that tells the address in a field of its own is
-/// asked by [`address`].
+/// Fewer entries than `trusted_hops` are [`KeyError::NoKey`], an entry that is empty or not an
+/// address (with or without a port) is [`KeyError::Malformed`]. The key is the address's
+/// [`IpKey`](crate::IpKey): the first 64 bits of an IPv6 address, or fewer with
+/// [`ForwardedFor::ipv6_prefix`]. Reads O(`trusted_hops`) entries. For a proxy that puts the
+/// address into another field, use [`address`].
 ///
 /// # Errors
-/// When `trusted_hops` is 0 or above [`MAX_TRUSTED_HOPS`]. Where no proxy is trusted, [`peer_address`] is the key.
+/// When `trusted_hops` is 0 or above [`MAX_TRUSTED_HOPS`]. Where no proxy is trusted, use
+/// [`peer_address`].
 pub fn forwarded_for(trusted_hops: usize) -> Result<ForwardedFor, TrustedHopsError> {
     if (1..=MAX_TRUSTED_HOPS).contains(&trusted_hops) {
         Ok(ForwardedFor { trusted_hops, prefix: MAX_IPV6_PREFIX })
@@ -118,7 +122,8 @@ impl fmt::Display for TrustedHopsError {
 impl core::error::Error for TrustedHopsError {}
 
 impl ForwardedFor {
-    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
+    /// How many bits of an IPv6 address form the key, as with
+    /// [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits, ..self }
@@ -135,22 +140,24 @@ impl KeyExtractor for ForwardedFor {
     }
 }
 
-/// The client's address in a header field that holds nothing else: [`address`].
+/// The client's address from a header field that holds nothing else: [`address`].
 #[derive(Clone, Debug)]
 pub struct Address {
     name: HeaderName,
     prefix: u8,
 }
 
-/// The client's address from a field that a proxy sets to it, such as `X-Real-IP` or `CF-Connecting-IP`.
+/// The client's address from a field that a proxy sets to it, such as `X-Real-IP` or
+/// `CF-Connecting-IP`.
 ///
-/// The proxy must replace what the client sent in that field, and be the only way to this server: else whoever asks
-/// chooses its own key.
+/// The proxy must replace what the client sent in that field, and be the only way to this server:
+/// otherwise clients choose their own key.
 ///
-/// No such field is [`KeyError::NoKey`]; one that stands twice is [`KeyError::Ambiguous`]; a value that is not an address
-/// (with or without a port), or empty, is [`KeyError::Malformed`]. The key is the address's [`IpKey`](crate::IpKey): an IPv6
-/// address counts by its first 64 bits, or fewer with [`Address::ipv6_prefix`]; under [`header`](super::header()) each would
-/// be a key of its own. O(length).
+/// No such field is [`KeyError::NoKey`]; a repeated one is [`KeyError::Ambiguous`]; a value that is
+/// not an address (with or without a port), or empty, is [`KeyError::Malformed`]. The key is the
+/// address's [`IpKey`](crate::IpKey): the first 64 bits of an IPv6 address, or fewer with
+/// [`Address::ipv6_prefix`]; under [`header`](super::header()) each address would be a key of its
+/// own. O(length).
 ///
 /// ```
 /// use http::HeaderName;
@@ -165,7 +172,8 @@ pub fn address(name: HeaderName) -> Address {
 }
 
 impl Address {
-    /// How many bits of an IPv6 address count, as with [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
+    /// How many bits of an IPv6 address form the key, as with
+    /// [`IpKey::ipv6_prefix`](crate::IpKey::ipv6_prefix).
     #[must_use]
     pub fn ipv6_prefix(self, bits: u8) -> Self {
         Self { prefix: bits, ..self }
@@ -179,7 +187,7 @@ impl KeyExtractor for Address {
     }
 }
 
-/// Whose address it is.
+/// The network of the client whose address this is.
 fn network(entry: &[u8], prefix: u8) -> Result<IpKey, KeyError> {
     let client = parse(entry).ok_or(KeyError::Malformed)?;
     Ok(IpKey::from(client).ipv6_prefix(prefix))

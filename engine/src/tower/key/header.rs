@@ -2,13 +2,13 @@
 
 use http::header::{AUTHORIZATION, HeaderName};
 
-use crate::key::{KeyHash, KeyHasher};
+use crate::base::key::{KeyHash, KeyHasher};
 
 use super::super::Head;
 use super::{KeyError, KeyExtractor};
 
-/// Bytes a key in a header field may have unless [`Header::max_bytes`] or [`Bearer::max_bytes`] says
-/// otherwise.
+/// The default limit, in bytes, on a key in a header field; see [`Header::max_bytes`] and
+/// [`Bearer::max_bytes`].
 pub const DEFAULT_MAX_KEY_BYTES: usize = 4096;
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
@@ -23,13 +23,15 @@ pub struct Header {
     max_bytes: usize,
 }
 
-/// The value of a header field, any bytes: the key that [`Limiter::check`](crate::Limiter::check) of
-/// the same bytes charges. O(length), at most [`DEFAULT_MAX_KEY_BYTES`].
+/// The value of a header field, any bytes: the same key as
+/// [`Limiter::check`](crate::Limiter::check) of those bytes. O(length), at most
+/// [`DEFAULT_MAX_KEY_BYTES`].
 ///
-/// An empty value is no key ([`KeyError::NoKey`]), a longer one is [`KeyError::TooLong`], and a
-/// field that stands twice is [`KeyError::Ambiguous`]. A client chooses what it sends: until something in
-/// front has verified the value, such a limit holds nobody who invents a new one for each request. A client's address in a
-/// field is asked for by [`address`](super::address()) instead: as bytes, every IPv6 address would be a key of its own.
+/// An empty value is [`KeyError::NoKey`], a longer one is [`KeyError::TooLong`], and a repeated
+/// field is [`KeyError::Ambiguous`]. Clients choose what they send: unless the value was verified
+/// before this layer, a client evades the limit by inventing a new one for each request. For a
+/// client's address in a field use [`address`](super::address()): as bytes, every IPv6 address
+/// would be a key of its own.
 #[must_use]
 pub fn header(name: HeaderName) -> Header {
     Header { name, max_bytes: DEFAULT_MAX_KEY_BYTES }
@@ -62,8 +64,8 @@ pub struct Bearer {
     max_bytes: usize,
 }
 
-/// The token in `Authorization: Bearer ...`, as with [`header`]. The scheme counts in any case, so
-/// `bearer` does not give a second key for the same token; another scheme is no key.
+/// The token in `Authorization: Bearer ...`, as with [`header`]. The scheme is matched in any case,
+/// so `bearer` does not make a second key of the same token; another scheme is [`KeyError::NoKey`].
 #[must_use]
 pub fn bearer() -> Bearer {
     Bearer { max_bytes: DEFAULT_MAX_KEY_BYTES }
@@ -85,14 +87,14 @@ impl KeyExtractor for Bearer {
     }
 }
 
-/// The value of a field that stands once.
+/// The value of a field that occurs once.
 pub(super) fn only_value<'a>(head: &Head<'a>, name: &HeaderName) -> Result<&'a [u8], KeyError> {
     let mut values = head.headers().get_all(name).iter();
     let value = values.next().ok_or(KeyError::NoKey)?;
     if values.next().is_some() { Err(KeyError::Ambiguous) } else { Ok(value.as_bytes()) }
 }
 
-/// What is there, if it is neither empty nor longer than `most`.
+/// The value, if it is neither empty nor longer than `most`.
 fn bounded(value: &[u8], most: usize) -> Result<&[u8], KeyError> {
     match value.len() {
         0 => Err(KeyError::NoKey),

@@ -1,4 +1,4 @@
-//! Finding who is limited in the head of a request.
+//! Finding the key in the head of a request.
 
 mod address;
 mod header;
@@ -8,7 +8,7 @@ use core::fmt;
 
 use http::StatusCode;
 
-use crate::key::{Key, KeyHash, KeyHasher};
+use crate::base::key::{Key, KeyHash, KeyHasher};
 
 use super::Head;
 
@@ -21,9 +21,9 @@ pub use route::{MethodAndPath, Path, method_and_path, path};
 
 /// Finds the key of a request.
 ///
-/// [`keys`](super::keys) has the usual ones, and [`keys::custom`](custom) takes a closure. A pair of
-/// extractors is one too: its key stands for both together, such as an API key on a path, and is the key of the pair of
-/// what they find.
+/// [`keys`](super::keys) has the usual ones, and [`keys::custom`](custom) takes a closure. A pair
+/// of extractors is an extractor too: its key is the pair of the keys they find, such as an API key
+/// on a path.
 ///
 /// ```
 /// use tidegate_engine::tower::{Head, KeyError, KeyExtractor};
@@ -44,7 +44,7 @@ pub trait KeyExtractor: Send + Sync + 'static {
     /// The key's hash under `hasher`, which is the limiter's.
     ///
     /// # Errors
-    /// When there is no key, or none that can be used; see [`KeyError`] for what follows.
+    /// When there is no key, or no usable one; see [`KeyError`] for what follows.
     fn key(&self, head: &Head<'_>, hasher: &KeyHasher) -> Result<KeyHash, KeyError>;
 }
 
@@ -54,20 +54,21 @@ pub trait KeyExtractor: Send + Sync + 'static {
 pub enum KeyError {
     /// The request names no key. [`MissingKey`](super::MissingKey) says what follows.
     NoKey,
-    /// The server does not know whom it talks to: it was not set up to attach the peer's address, or
-    /// the peer has none. [`MissingKey`](super::MissingKey) says what follows.
+    /// The peer's address is unknown: the server was not set up to attach it, or the peer has none.
+    /// [`MissingKey`](super::MissingKey) says what follows.
     NoPeer,
     /// The key is longer than allowed.
     TooLong,
-    /// There are several where one is expected, so others may see another one of them.
+    /// There are several keys where one is expected, so other components may use another one of
+    /// them.
     Ambiguous,
-    /// The key can not be read.
+    /// The key cannot be parsed.
     Malformed,
 }
 
 impl KeyError {
-    /// The status of a request that is refused for it: 400, 431 for a key that is too long, 500 where
-    /// the server is to blame.
+    /// The status of a request refused with this error: 400, 431 for a key that is too long, 500
+    /// where the server is at fault.
     #[must_use]
     pub fn status(self) -> StatusCode {
         match self {
@@ -118,12 +119,12 @@ impl KeyExtractor for Constant {
     }
 }
 
-/// What a closure finds: [`custom`].
+/// A key found by a closure: [`custom`].
 #[derive(Clone, Copy, Debug)]
 pub struct Custom<F>(F);
 
-/// What `find` finds; `None` where there is no key. For keys that borrow from the request, write a
-/// [`KeyExtractor`].
+/// The key that `find` returns; `None` where there is none. For keys that borrow from the request,
+/// write a [`KeyExtractor`].
 ///
 /// ```
 /// use tidegate_engine::tower::keys;
@@ -131,7 +132,7 @@ pub struct Custom<F>(F);
 /// #[derive(Clone)]
 /// struct User { id: u64 }
 ///
-/// // The user whom a layer in front has authenticated.
+/// // The user that an outer layer authenticated.
 /// let key = keys::custom(|head| head.extensions().get::<User>().map(|user| user.id));
 /// # let _ = key;
 /// ```

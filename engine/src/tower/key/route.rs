@@ -1,6 +1,6 @@
 //! Keys from the request line.
 
-use crate::key::{KeyHash, KeyHasher};
+use crate::base::key::{KeyHash, KeyHasher};
 
 use super::super::Head;
 use super::{KeyError, KeyExtractor};
@@ -11,8 +11,8 @@ pub struct Path;
 
 /// The path, without the query, as it was sent. O(length).
 ///
-/// Where one resource answers to several spellings (`/a`, `/a/`, `/%61`) each has a limit of its own; a
-/// [`custom`](super::custom) key can take the route that matched instead.
+/// Where one resource has several spellings (`/a`, `/a/`, `/%61`), each is a key of its own; a
+/// [`custom`](super::custom) key can be the matched route instead.
 #[must_use]
 pub fn path() -> Path {
     Path
@@ -28,7 +28,7 @@ impl KeyExtractor for Path {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MethodAndPath;
 
-/// The method and the [`path`] together: the key of the pair of texts. O(length).
+/// The method and the [`path`] together, as a pair of texts. O(length).
 #[must_use]
 pub fn method_and_path() -> MethodAndPath {
     MethodAndPath

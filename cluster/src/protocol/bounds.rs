@@ -1,0 +1,17 @@
+//! The bounds of sizes and counts.
+
+/// The largest membership packet, in bytes. Any new QUIC path takes a datagram of this size: its
+/// initial MTU is 1200 less packet and frame headers.
+pub const MAX_PACKET_BYTES: usize = 1_150;
+/// The largest message on a stream, in bytes.
+pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
+/// Deltas in a frame and entries in a chunk of state, at most: 27 bytes each on the wire.
+pub(super) const MAX_FRAME_DELTAS: usize = 2_048;
+/// Other nodes that a node dials and sends deltas to, at most.
+pub const MAX_PEERS: usize = 128;
+/// Links opened by other nodes, at most.
+pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
+/// Known members, this node and down ones included, at most.
+pub(super) const MAX_MEMBERS: usize = 1_024;
+/// Entries of the version vector, one an origin, at most.
+pub(super) const MAX_ORIGINS: usize = 512;

@@ -1,0 +1,308 @@
+//! One node as a state machine: its state, its inputs and the work that follows each of them. The
+//! transitions of links and state transfers are in `inbound`, `outbound` and `transfer`.
+
+mod inbound;
+mod outbound;
+mod transfer;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::action::{Action, Channel, LinkId};
+use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PEERS};
+use super::host::Host;
+use super::id::{NodeId, Origin};
+use super::log::Log;
+use super::membership::{MemberEvent, Membership};
+use super::options::Options;
+use super::origin::{Applied, Inbound};
+use super::peer::Peer;
+use super::pull::{Pull, Served};
+use super::stats::Stats;
+use super::time::Nanos;
+use super::wire::{self, Message};
+use crate::member::Member;
+
+/// One node of a cluster.
+pub struct Core<H> {
+    host: H,
+    options: Options,
+    rng: ChaCha8Rng,
+    started: Nanos,
+    membership: Membership,
+    peers: BTreeMap<SocketAddr, Peer>,
+    inbound: BTreeMap<LinkId, Inbound>,
+    applied: BTreeMap<Origin, Applied>,
+    log: Log,
+    pull: Option<Pull>,
+    requests: u64,
+    /// How many transfers in a row have stalled.
+    timeouts: u32,
+    /// The peer whose state was requested last.
+    last_asked: Option<SocketAddr>,
+    served: BTreeMap<LinkId, Served>,
+    /// The node founded the cluster, or has taken over another node's state.
+    joined: bool,
+    /// The node founded the cluster and has never taken over another node's state.
+    fresh: bool,
+    leaving: bool,
+    next_link: u64,
+    actions: VecDeque<Action>,
+    stats: Stats,
+}
+
+impl<H: Host> Core<H> {
+    /// A node at its start. `me.generation` must not have been used at this address before, and
+    /// should grow: if it does not, as when the wall clock went back, the rank is raised by the
+    /// first `Welcome` of a peer that knows an earlier run.
+    pub fn new(me: NodeId, mut options: Options, host: H, now: Nanos) -> Self {
+        options.join.retain(|addr| *addr != me.addr);
+        options.join.truncate(MAX_PEERS);
+        let alone = options.join.is_empty();
+        let peers = options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
+        let mut core = Self {
+            host,
+            rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5eed),
+            started: now,
+            membership: Membership::new(me, &options),
+            options,
+            peers,
+            inbound: BTreeMap::new(),
+            applied: BTreeMap::new(),
+            log: Log::default(),
+            pull: None,
+            requests: 0,
+            timeouts: 0,
+            last_asked: None,
+            served: BTreeMap::new(),
+            joined: alone,
+            fresh: alone,
+            leaving: false,
+            next_link: 1,
+            actions: VecDeque::new(),
+            stats: Stats::default(),
+        };
+        core.settle(now);
+        core
+    }
+
+    /// Takes what the host has recorded and sends it to the peers.
+    pub fn flush(&mut self, now: Nanos) {
+        self.take_batch(now);
+        self.settle(now);
+    }
+
+    /// Takes what the host has recorded into a batch, and queues that for every peer.
+    fn take_batch(&mut self, now: Nanos) {
+        let mut deltas = Vec::new();
+        self.host.take_recorded(&mut deltas);
+        if deltas.is_empty() {
+            return;
+        }
+        self.stats.deltas_recorded += deltas.len() as u64;
+        if self.joined {
+            self.log.trim(now.saturating_sub(self.options.log_age));
+        }
+        let batch = self.log.push(now, deltas);
+        for queue in self.peers.values_mut().filter_map(Peer::queue_mut) {
+            queue.merge(batch, self.options.grace);
+            self.stats.deltas_dropped += queue.take_dropped();
+        }
+    }
+
+    /// A link that this node dialled is open.
+    pub fn connected(&mut self, now: Nanos, link: LinkId) {
+        self.on_connected(link);
+        self.settle(now);
+    }
+
+    /// Another node opened a link. `None` when there are [`MAX_INBOUND`]: the caller closes it.
+    pub fn accepted(&mut self, now: Nanos) -> Option<LinkId> {
+        if self.inbound.len() >= MAX_INBOUND {
+            return None;
+        }
+        let link = self.new_link();
+        self.inbound.insert(link, Inbound::new(now));
+        Some(link)
+    }
+
+    /// A link is gone, or could not be opened.
+    pub fn closed(&mut self, now: Nanos, link: LinkId) {
+        self.forget_link(now, link);
+        self.settle(now);
+    }
+
+    /// A message arrived; `transit` is an estimate of its time in transit.
+    pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
+        let known = match wire::decode::<Message>(bytes) {
+            Ok(message) if self.inbound.contains_key(&link) => {
+                self.on_inbound(now, link, transit, message)
+            }
+            Ok(message) => self.on_outbound(now, link, transit, message),
+            Err(_) => Err(Violation),
+        };
+        if known.is_err() {
+            self.stats.violations += 1;
+            self.close(now, link);
+        }
+        self.settle(now);
+    }
+
+    /// A datagram arrived on any link.
+    pub fn datagram(&mut self, now: Nanos, bytes: &[u8]) {
+        self.membership.packet(now, bytes);
+        self.settle(now);
+    }
+
+    /// The deadline has passed.
+    pub fn tick(&mut self, now: Nanos) {
+        self.membership.tick(now);
+        self.tick_peers(now);
+        self.tick_inbound(now);
+        self.tick_pull(now);
+        self.settle(now);
+    }
+
+    /// When [`Core::tick`] is to be called; may already have passed.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Nanos> {
+        [
+            self.membership.deadline(),
+            self.peers_deadline(),
+            self.inbound_deadline(),
+            self.pull_deadline(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
+    }
+
+    /// The next action to perform; `None` when there is none.
+    pub fn poll(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// This node's present identity.
+    #[must_use]
+    pub fn me(&self) -> NodeId {
+        self.membership.me()
+    }
+
+    /// The limiters.
+    pub fn host_mut(&mut self) -> &mut H {
+        &mut self.host
+    }
+
+    /// This node first, then the others by address.
+    #[must_use]
+    pub fn members(&self) -> Vec<Member> {
+        self.membership.members(self.leaving)
+    }
+
+    /// Whether the node still waits for another node's state; false after
+    /// [`Options::join_timeout`], which does not mean that it [has joined](Self::has_joined).
+    #[must_use]
+    pub fn is_joining(&self, now: Nanos) -> bool {
+        !self.joined && now.saturating_sub(self.started) < self.options.join_timeout
+    }
+
+    /// Whether the node founded its cluster or has taken over another node's state. Once true it
+    /// stays true.
+    #[must_use]
+    pub fn has_joined(&self) -> bool {
+        self.joined
+    }
+
+    /// Whether every peer that is alive has acknowledged everything this node has admitted. A peer
+    /// that is still being dialled, or has not sent its position, has not.
+    #[must_use]
+    pub fn is_acknowledged(&self) -> bool {
+        self.all_acknowledged()
+    }
+
+    /// Announces that this node leaves. Deltas that are not acknowledged are lost for those peers.
+    pub fn leave(&mut self, now: Nanos) {
+        self.membership.leave(now);
+        self.leaving = true;
+        for link in self.open_links() {
+            self.send(link, Channel::Main, &Message::Leaving);
+        }
+        self.settle(now);
+    }
+
+    /// Counters and sizes.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        stats.links_out = self.open_links().len() as u64;
+        stats.links_in = self.inbound.len() as u64;
+        stats.peers_undialled = self.peers_undialled();
+        stats.pending_keys =
+            self.peers.values().filter_map(Peer::queue).map(|q| q.pending_keys() as u64).sum();
+        (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
+        stats.origins = self.applied.len() as u64;
+        stats
+    }
+
+    /// The work that follows every input: membership events, dials, frames, packets.
+    fn settle(&mut self, now: Nanos) {
+        while let Some(event) = self.membership.next_event() {
+            match event {
+                MemberEvent::Up(id) => self.member_up(now, id),
+                MemberEvent::Down(id) => self.member_down(now, id),
+                MemberEvent::Rejoined => self.announce_everywhere(now),
+            }
+        }
+        self.dial_due(now);
+        self.start_pull(now);
+        self.send_frames(now);
+        while let Some((to, bytes)) = self.membership.next_packet() {
+            match self.route(to) {
+                Some(link) => self.actions.push_back(Action::Datagram { link, bytes }),
+                None => self.stats.packets_unroutable += 1,
+            }
+        }
+    }
+
+    /// A link to `addr` for a datagram: one this node dialled, or one it accepted.
+    fn route(&self, addr: SocketAddr) -> Option<LinkId> {
+        let own = self.peers.get(&addr).and_then(Peer::open_link);
+        own.or_else(|| self.inbound_from(addr))
+    }
+
+    fn new_link(&mut self) -> LinkId {
+        let link = LinkId(self.next_link);
+        self.next_link += 1;
+        link
+    }
+
+    fn send(&mut self, link: LinkId, channel: Channel, message: &Message) {
+        // Messages are built within their bounds, so encoding does not fail. If it did, closing the
+        // link would leave the frame unacknowledged, and so to be retransmitted.
+        match wire::encode(message) {
+            Ok(bytes) if bytes.len() <= MAX_MESSAGE_BYTES => {
+                self.actions.push_back(Action::Message { link, channel, bytes: bytes.into() });
+            }
+            _ => self.actions.push_back(Action::Close { link }),
+        }
+    }
+
+    fn close(&mut self, now: Nanos, link: LinkId) {
+        self.actions.push_back(Action::Close { link });
+        self.forget_link(now, link);
+    }
+
+    fn forget_link(&mut self, now: Nanos, link: LinkId) {
+        self.served.remove(&link);
+        self.abort_pull(link);
+        if self.inbound.remove(&link).is_none() {
+            self.peer_closed(now, link);
+        }
+    }
+}
+
+/// The peer has broken the protocol; the link is closed.
+struct Violation;

@@ -1,0 +1,357 @@
+//! Links that this node dials, and its frames.
+
+use std::net::SocketAddr;
+
+use rand::RngExt;
+
+use super::{Core, Violation};
+use crate::protocol::action::{Action, Channel, LinkId};
+use crate::protocol::bounds::MAX_PEERS;
+use crate::protocol::host::Host;
+use crate::protocol::id::{NodeId, Origin};
+use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::queue::Queue;
+use crate::protocol::time::Nanos;
+use crate::protocol::wire::{Message, Position, VERSION};
+
+/// The shortest delay before dialling again.
+const BACKOFF_MIN: Nanos = 100_000_000;
+/// The longest delay before dialling again.
+const BACKOFF_MAX: Nanos = 5_000_000_000;
+/// How often this node announces itself to a connected peer that is no active member.
+const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
+
+impl<H: Host> Core<H> {
+    /// Makes `addr` a peer, which is dialled, unless there are [`MAX_PEERS`].
+    pub(super) fn add_peer(&mut self, now: Nanos, addr: SocketAddr) {
+        if addr == self.me().addr || self.peers.len() >= MAX_PEERS {
+            return;
+        }
+        self.peers.entry(addr).or_insert_with(|| Peer::new(now));
+    }
+
+    pub(super) fn peers_undialled(&self) -> u64 {
+        if self.peers.len() < MAX_PEERS {
+            return 0;
+        }
+        let undialled = |addr: &SocketAddr| !self.peers.contains_key(addr);
+        self.membership.active().filter(undialled).count() as u64
+    }
+
+    pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
+        self.add_peer(now, id.addr);
+        if let Some(peer) = self.peers.get_mut(&id.addr) {
+            peer.down_since = None;
+        }
+    }
+
+    pub(super) fn member_down(&mut self, now: Nanos, id: NodeId) {
+        if let Some(peer) = self.peers.get_mut(&id.addr) {
+            peer.down_since.get_or_insert(now);
+        }
+    }
+
+    /// The node has opened a link, so it is reachable: dials it at once, also when a link to its
+    /// earlier generation has not been detected as dead.
+    pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId) {
+        self.add_peer(now, id.addr);
+        let Some(peer) = self.peers.get_mut(&id.addr) else { return };
+        let restarted = peer.generation.is_some_and(|known| known < id.generation);
+        match peer.dial {
+            Dial::Open { link, .. } if restarted => {
+                self.close(now, link);
+                self.dial_now(now, NodeId { generation: 0, ..id });
+            }
+            Dial::Waiting { .. } => peer.dial = Dial::Waiting { until: now },
+            Dial::Open { .. } | Dial::Dialling { .. } => {}
+        }
+    }
+
+    /// The node at `addr` will not return in this generation: drops what is kept for it.
+    pub(super) fn peer_left(&mut self, now: Nanos, addr: SocketAddr) {
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let link = peer.link();
+        if peer.seed {
+            let reset = Peer::seed(now.saturating_add(BACKOFF_MAX));
+            self.peers.insert(addr, reset);
+        } else {
+            self.peers.remove(&addr);
+        }
+        if let Some(link) = link {
+            self.close(now, link);
+        }
+    }
+
+    /// Whether leaving loses nothing: each peer that is alive, also one that is still being
+    /// dialled, has acknowledged all that this node has admitted.
+    pub(super) fn all_acknowledged(&self) -> bool {
+        let unsent = self.log.last() > 0;
+        self.peers.iter().all(|(addr, peer)| match peer.dial {
+            Dial::Open { flowing: true, .. } => peer.queue().is_none_or(Queue::is_empty),
+            // The peer has not sent its position, or has not taken over this node's state.
+            Dial::Open { .. } => !unsent,
+            Dial::Waiting { .. } | Dial::Dialling { .. } => {
+                let alive = self.membership.is_active(*addr) || self.inbound_from(*addr).is_some();
+                let first = peer.attempts == 0;
+                // Without deltas only `Leaving` is at stake: that is worth a first dial.
+                if unsent { !alive && !first } else { !alive || !first }
+            }
+        })
+    }
+
+    pub(super) fn open_links(&self) -> Vec<LinkId> {
+        self.peers.values().filter_map(Peer::open_link).collect()
+    }
+
+    pub(super) fn on_connected(&mut self, link: LinkId) {
+        let hello = Message::Hello { version: VERSION, id: self.me() };
+        let Some(peer) = self.peers.values_mut().find(|p| p.dial == Dial::Dialling { link }) else {
+            self.actions.push_back(Action::Close { link });
+            return;
+        };
+        peer.dial = Dial::Open { link, welcomed: false, flowing: false };
+        self.send(link, Channel::Main, &hello);
+    }
+
+    pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId) {
+        let wait = self.rng.random_range(50..=100_u64);
+        let Some(addr) = self.peers.iter().find(|(_, p)| p.link() == Some(link)).map(|(a, _)| *a)
+        else {
+            return;
+        };
+        let active = self.membership.is_active(addr);
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
+        if !active {
+            // A node that never became a member is not dialled for ever either.
+            peer.down_since.get_or_insert(now);
+        }
+        peer.attempts = peer.attempts.saturating_add(1);
+        let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
+        peer.dial = Dial::Waiting { until: now.saturating_add(backoff / 100 * wait) };
+        peer.resume = None;
+    }
+
+    pub(super) fn dial_due(&mut self, now: Nanos) {
+        if self.leaving {
+            return;
+        }
+        for (addr, peer) in &mut self.peers {
+            if matches!(peer.dial, Dial::Waiting { until } if until <= now) {
+                let link = LinkId(self.next_link);
+                self.next_link += 1;
+                peer.dial = Dial::Dialling { link };
+                self.actions.push_back(Action::Dial { link, addr: *addr });
+            }
+        }
+    }
+
+    pub(super) fn peers_deadline(&self) -> Option<Nanos> {
+        if self.leaving {
+            return None;
+        }
+        let me = &self.membership;
+        self.peers
+            .iter()
+            .filter_map(|(addr, peer)| match peer.dial {
+                Dial::Waiting { until } => Some(until),
+                Dial::Open { welcomed: true, .. } if !me.is_active(*addr) => Some(peer.announce_at),
+                _ => None,
+            })
+            .min()
+    }
+
+    pub(super) fn tick_peers(&mut self, now: Nanos) {
+        if self.leaving {
+            return;
+        }
+        let due: Vec<SocketAddr> = self
+            .peers
+            .iter()
+            .filter(|(addr, peer)| {
+                peer.welcomed_link().is_some()
+                    && peer.announce_at <= now
+                    && !self.membership.is_active(**addr)
+            })
+            .map(|(addr, _)| *addr)
+            .collect();
+        for addr in due {
+            self.announce(now, addr);
+        }
+        let horizon = now.saturating_sub(self.options.forget_down_after);
+        let forgotten: Vec<SocketAddr> = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.down_since.is_some_and(|since| since < horizon))
+            .map(|(addr, _)| *addr)
+            .collect();
+        for addr in forgotten {
+            self.peer_left(now, addr);
+        }
+    }
+
+    pub(super) fn announce_everywhere(&mut self, now: Nanos) {
+        let connected = self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
+        let addrs: Vec<SocketAddr> = connected.map(|(addr, _)| *addr).collect();
+        for addr in addrs {
+            self.announce(now, addr);
+        }
+    }
+
+    fn announce(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.leaving {
+            return;
+        }
+        if let Some(peer) = self.peers.get_mut(&addr) {
+            peer.announce_at = now.saturating_add(ANNOUNCE_EVERY);
+        }
+        self.membership.announce(now, addr);
+    }
+
+    /// A message on a link this node dialled.
+    pub(super) fn on_outbound(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        transit: Nanos,
+        message: Message,
+    ) -> Result<(), Violation> {
+        // A closed link may still deliver: that is no violation.
+        let Some(addr) = self.addr_of(link) else { return Ok(()) };
+        match message {
+            Message::Welcome { id, rank_floor } => self.on_welcome(now, link, addr, id, rank_floor),
+            Message::Resume { position, fresh } => {
+                self.resume(now, addr, position, fresh);
+                Ok(())
+            }
+            Message::Ack { seq } => {
+                if let Some(queue) = self.peers.get_mut(&addr).and_then(Peer::queue_mut) {
+                    queue.ack(seq);
+                }
+                Ok(())
+            }
+            Message::StateBusy { .. } | Message::State { .. } | Message::StateChunk { .. } => {
+                self.on_state(now, link, transit, message)
+            }
+            _ => Err(Violation),
+        }
+    }
+
+    fn addr_of(&self, link: LinkId) -> Option<SocketAddr> {
+        let mut peers = self.peers.iter();
+        peers.find(|(_, peer)| peer.open_link() == Some(link)).map(|(addr, _)| *addr)
+    }
+
+    fn on_welcome(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        addr: SocketAddr,
+        id: NodeId,
+        rank_floor: u64,
+    ) -> Result<(), Violation> {
+        if id.addr != addr {
+            // The node is known by another address: that one counts.
+            self.add_peer(now, id.addr);
+            return Err(Violation);
+        }
+        if let Some(peer) = self.peers.get_mut(&addr) {
+            if peer.generation != Some(id.generation) {
+                // What an earlier generation had not acknowledged is part of the state that this
+                // one takes over.
+                peer.queue = None;
+            }
+            peer.generation = Some(id.generation);
+            peer.down_since = None;
+            peer.dial = Dial::Open { link, welcomed: true, flowing: false };
+            peer.attempts = 0;
+        }
+        self.membership.outrank(now, rank_floor);
+        self.announce(now, addr);
+        Ok(())
+    }
+
+    /// The peer has sent its position; frames flow from there once this node has joined.
+    fn resume(&mut self, now: Nanos, addr: SocketAddr, position: Option<Position>, fresh: bool) {
+        let joined = self.joined;
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
+        if !joined {
+            peer.resume = Some((position, fresh));
+            return;
+        }
+        if let (Some(queue), Some(position)) = (&mut peer.queue, position)
+            && queue.resume(position)
+        {
+            peer.dial = Dial::Open { link, welcomed: true, flowing: true };
+            let again: Vec<Message> = queue.resend(now).collect();
+            self.stats.frames_resent += again.len() as u64;
+            for frame in again {
+                self.send(link, Channel::Main, &frame);
+            }
+            return;
+        }
+        self.begin_queue(addr, link, position, fresh);
+    }
+
+    /// Begins a queue behind what the peer has from state transfers, or announces a gap where the
+    /// log does not reach back to that. A peer without a position needs all batches of this node; a
+    /// fresh one also needs its whole state, unless that descends from the peer's own.
+    fn begin_queue(
+        &mut self,
+        addr: SocketAddr,
+        link: LinkId,
+        position: Option<Position>,
+        fresh: bool,
+    ) {
+        let Some(peer) = self.peers.get_mut(&addr) else { return };
+        let descends = |generation| self.applied.contains_key(&Origin { addr, generation });
+        let stranger = position.is_none() && fresh && !peer.generation.is_some_and(descends);
+        let base = match position {
+            None => 0,
+            Some(position) if position.seq == 0 => position.through,
+            // It has applied frames of a queue that is no longer kept.
+            Some(_) => u64::MAX,
+        };
+        let grace = self.options.grace;
+        peer.queue = (!stranger).then(|| self.log.since(base)).flatten().map(|batches| {
+            let mut queue = Queue::new(base);
+            batches.for_each(|batch| queue.merge(batch, grace));
+            queue
+        });
+        let flowing = peer.queue.is_some();
+        peer.dial = Dial::Open { link, welcomed: true, flowing };
+        if !flowing {
+            self.send(link, Channel::Main, &Message::Gap);
+        }
+    }
+
+    /// Resumes the peers that sent positions while this node was joining.
+    pub(super) fn resume_waiting(&mut self, now: Nanos) {
+        let waiting: Vec<_> = self
+            .peers
+            .iter_mut()
+            .filter_map(|(addr, peer)| peer.resume.take().map(|resume| (*addr, resume)))
+            .collect();
+        for (addr, (position, fresh)) in waiting {
+            self.resume(now, addr, position, fresh);
+        }
+    }
+
+    /// Seals and sends all frames that may be in flight.
+    pub(super) fn send_frames(&mut self, now: Nanos) {
+        let grace = self.options.grace;
+        let mut frames = Vec::new();
+        for peer in self.peers.values_mut() {
+            let Dial::Open { link, flowing: true, .. } = peer.dial else { continue };
+            let Some(queue) = &mut peer.queue else { continue };
+            while let Ok(Some(frame)) = queue.seal(now, grace) {
+                frames.push((link, frame));
+            }
+        }
+        self.stats.frames_sent += frames.len() as u64;
+        for (link, frame) in frames {
+            self.send(link, Channel::Main, &frame);
+        }
+    }
+}

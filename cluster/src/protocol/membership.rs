@@ -1,0 +1,262 @@
+//! Membership and failure detection: foca (SWIM), its timers and its packets.
+
+mod room;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+use std::num::{NonZeroU8, NonZeroUsize};
+use std::time::Duration;
+
+use bytes::Bytes;
+use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, OwnedNotification, Timer};
+use rand::SeedableRng;
+use rand_chacha::ChaCha8Rng;
+
+use super::bounds::{MAX_MEMBERS, MAX_PACKET_BYTES};
+use super::id::NodeId;
+use super::options::Options;
+use super::time::{Nanos, nanos};
+use super::wire::PacketCodec;
+use crate::member::{Member, MemberState};
+
+/// How long a member may stay suspect: twice foca's own timeout.
+const MAX_SUSPICION: Nanos = 6_000_000_000;
+
+pub(super) struct Membership {
+    foca: Foca<NodeId, PacketCodec, ChaCha8Rng, NoCustomBroadcast>,
+    runtime: AccumulatingRuntime<NodeId>,
+    /// Keyed by deadline, then by order of submission.
+    timers: BTreeMap<(Nanos, u64), Timer<NodeId>>,
+    submitted: u64,
+    packets: VecDeque<(SocketAddr, Bytes)>,
+    events: VecDeque<MemberEvent>,
+    /// The generations that have left, by address. Bounded by `MAX_MEMBERS`.
+    left: BTreeMap<SocketAddr, u64>,
+    /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
+    suspects: BTreeMap<NodeId, Nanos>,
+    /// Down members that were forgotten early.
+    forgotten: u64,
+    /// New members that were ignored.
+    refused: u64,
+}
+
+/// A change of membership.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum MemberEvent {
+    Up(NodeId),
+    Down(NodeId),
+    /// This node's identity was declared down and has been renewed: it has to be announced.
+    Rejoined,
+}
+
+impl Membership {
+    pub(super) fn new(me: NodeId, options: &Options) -> Self {
+        let rng = ChaCha8Rng::seed_from_u64(options.seed);
+        Self {
+            foca: Foca::new(me, config(options), rng, PacketCodec),
+            runtime: AccumulatingRuntime::new(),
+            timers: BTreeMap::new(),
+            submitted: 0,
+            packets: VecDeque::new(),
+            events: VecDeque::new(),
+            left: BTreeMap::new(),
+            suspects: BTreeMap::new(),
+            forgotten: 0,
+            refused: 0,
+        }
+    }
+
+    pub(super) fn me(&self) -> NodeId {
+        *self.foca.identity()
+    }
+
+    pub(super) fn packet(&mut self, now: Nanos, bytes: &[u8]) {
+        // A malformed packet is ignored.
+        if let Some(bytes) = self.fitting(bytes) {
+            let _ = self.foca.handle_data(&bytes, &mut self.runtime);
+        }
+        self.collect(now);
+    }
+
+    pub(super) fn announce(&mut self, now: Nanos, to: SocketAddr) {
+        let _ = self.foca.announce(NodeId::wildcard(to), &mut self.runtime);
+        self.collect(now);
+    }
+
+    /// Makes sure that this identity wins against one of `floor` at its address.
+    pub(super) fn outrank(&mut self, now: Nanos, floor: u64) {
+        let me = self.me();
+        if let Some(rank) = floor.checked_add(1)
+            && rank > me.rank
+        {
+            let _ = self.foca.change_identity(NodeId { rank, ..me }, &mut self.runtime);
+            self.collect(now);
+        }
+    }
+
+    /// `id` has left.
+    pub(super) fn left(&mut self, now: Nanos, id: NodeId) {
+        if self.left.len() >= MAX_MEMBERS {
+            self.left.pop_first();
+        }
+        self.left.insert(id.addr, id.generation);
+        let known = self.state_of(id.addr);
+        if known.is_none() && !self.make_room(1) {
+            self.refused += 1;
+            return;
+        }
+        let current = known.filter(|(known, _)| known.generation == id.generation);
+        let down = foca::Member::down(current.map_or(id, |(known, _)| known));
+        let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
+        self.collect(now);
+    }
+
+    pub(super) fn leave(&mut self, now: Nanos) {
+        let _ = self.foca.leave_cluster(&mut self.runtime);
+        self.collect(now);
+    }
+
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.timers.first_key_value().map(|((due, _), _)| *due)
+    }
+
+    pub(super) fn tick(&mut self, now: Nanos) {
+        while let Some(entry) = self.timers.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            // foca ignores a timer that is late or belongs to a state that is over.
+            let _ = self.foca.handle_timer(entry.remove(), &mut self.runtime);
+            self.collect(now);
+        }
+        self.end_suspicion(now);
+    }
+
+    /// Declares members down that have been suspect for [`MAX_SUSPICION`].
+    ///
+    /// When this node renews its identity, foca drops its timers, also those of suspects. Probes of
+    /// a suspect then succeed, but only the suspect itself can refute the suspicion, and no node
+    /// gossips about it any more. Once it is declared down it is notified, and rejoins.
+    fn end_suspicion(&mut self, now: Nanos) {
+        let suspects: Vec<foca::Member<NodeId>> = self
+            .foca
+            .iter_members()
+            .filter(|member| member.state() == foca::State::Suspect)
+            .cloned()
+            .collect();
+        self.suspects.retain(|id, _| suspects.iter().any(|member| member.id() == id));
+        for suspect in suspects {
+            let since = *self.suspects.entry(*suspect.id()).or_insert(now);
+            if now.saturating_sub(since) >= MAX_SUSPICION {
+                let down =
+                    foca::Member::new(*suspect.id(), suspect.incarnation(), foca::State::Down);
+                let _ = self.foca.apply_many(std::iter::once(down), true, &mut self.runtime);
+                self.collect(now);
+            }
+        }
+    }
+
+    pub(super) fn next_packet(&mut self) -> Option<(SocketAddr, Bytes)> {
+        self.packets.pop_front()
+    }
+
+    pub(super) fn next_event(&mut self) -> Option<MemberEvent> {
+        self.events.pop_front()
+    }
+
+    /// The addresses of members that are up, without this node.
+    pub(super) fn active(&self) -> impl Iterator<Item = SocketAddr> {
+        self.foca.iter_members().map(|member| member.id().addr)
+    }
+
+    pub(super) fn is_active(&self, addr: SocketAddr) -> bool {
+        self.state_of(addr).is_some_and(|(_, state)| state != foca::State::Down)
+    }
+
+    /// The highest known rank of another generation at the address of `id`, 0 if there is none.
+    pub(super) fn rank_floor(&self, id: NodeId) -> u64 {
+        let other = self.state_of(id.addr).filter(|(known, _)| known.generation != id.generation);
+        other.map_or(0, |(known, _)| known.rank)
+    }
+
+    fn state_of(&self, addr: SocketAddr) -> Option<(NodeId, foca::State)> {
+        self.foca
+            .iter_membership_state()
+            .find(|member| member.id().addr == addr)
+            .map(|member| (*member.id(), member.state()))
+    }
+
+    /// This node first, then the others by address.
+    pub(super) fn members(&self, leaving: bool) -> Vec<Member> {
+        let me = self.me();
+        let mut others: Vec<Member> = self
+            .foca
+            .iter_membership_state()
+            .filter(|member| member.id().addr != me.addr)
+            .map(|member| self.describe(member))
+            .collect();
+        others.sort_by_key(|member| member.addr);
+        let state = if leaving { MemberState::Left } else { MemberState::Alive };
+        others.insert(0, Member { id: me.to_string(), addr: me.addr, state });
+        others
+    }
+
+    fn describe(&self, member: &foca::Member<NodeId>) -> Member {
+        let id = *member.id();
+        let state = match member.state() {
+            foca::State::Alive => MemberState::Alive,
+            foca::State::Suspect => MemberState::Suspect,
+            foca::State::Down if self.left.get(&id.addr) == Some(&id.generation) => {
+                MemberState::Left
+            }
+            foca::State::Down => MemberState::Down,
+        };
+        Member { id: id.to_string(), addr: id.addr, state }
+    }
+
+    /// Takes foca's packets, timers and notifications.
+    fn collect(&mut self, now: Nanos) {
+        while let Some((to, bytes)) = self.runtime.to_send() {
+            self.packets.push_back((to.addr, bytes));
+        }
+        while let Some((after, timer)) = self.runtime.to_schedule() {
+            self.timers.insert((now.saturating_add(nanos(after)), self.submitted), timer);
+            self.submitted += 1;
+        }
+        while let Some(notification) = self.runtime.to_notify() {
+            let event = match notification {
+                OwnedNotification::MemberUp(id) => MemberEvent::Up(id),
+                OwnedNotification::MemberDown(id) => MemberEvent::Down(id),
+                OwnedNotification::Rejoin(_) => MemberEvent::Rejoined,
+                _ => continue,
+            };
+            self.events.push_back(event);
+        }
+    }
+}
+
+/// Tuned for a local network: a silent member is suspect after one to two seconds and down three
+/// seconds later.
+fn config(options: &Options) -> foca::Config {
+    let mut config = foca::Config::simple();
+    config.probe_period = Duration::from_secs(1);
+    config.probe_rtt = Duration::from_millis(400);
+    config.suspect_to_down_after = Duration::from_secs(3);
+    config.max_transmissions = NonZeroU8::new(10).unwrap_or(NonZeroU8::MIN);
+    config.max_packet_size = NonZeroUsize::new(MAX_PACKET_BYTES).unwrap_or(NonZeroUsize::MIN);
+    config.remove_down_after = Some(Duration::from_nanos(options.forget_down_after));
+    // A member that was only unreachable must be notified to rejoin under a new identity.
+    config.notify_down_members = true;
+    config.periodic_gossip = Some(foca::PeriodicParams {
+        frequency: Duration::from_millis(200),
+        num_members: NonZeroUsize::new(3).unwrap_or(NonZeroUsize::MIN),
+    });
+    config.periodic_announce = Some(foca::PeriodicParams {
+        frequency: Duration::from_secs(30),
+        num_members: NonZeroUsize::MIN,
+    });
+    config
+}

@@ -1,0 +1,55 @@
+//! The protocol, as a function of its inputs: bytes, time and randomness come in as arguments;
+//! datagrams, messages and deadlines come out. No sockets, clocks, threads or hash order.
+//!
+//! # Calling contract
+//! One input at a time, each with `now` (nanoseconds since any fixed point, never going back); then
+//! [`Core::poll`] until it yields nothing, carrying the actions out; then wait for the next input
+//! or until [`Core::deadline`], whichever comes first, and call [`Core::tick`] for the latter.
+//!
+//! # Links
+//! A link is an ordered, reliable, authenticated connection that one node dialled. Each node dials
+//! every other one: its own frames, acknowledged by the other side, and its requests for state
+//! travel on the link it dialled. Membership packets take whatever link there is.
+//!
+//! # Exactly once
+//! Frames to a peer are numbered within (origin generation, peer generation) and kept until they
+//! are acknowledged (`queue.rs`). The receiver applies number `n + 1` after `n` and nothing else,
+//! and sends its position whenever a link is opened. `machine/transfer.rs` argues how a joining
+//! node enters this without missing or doubling anything.
+//!
+//! # Modules
+//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `host`, `options` and `stats`
+//! are values; `log` keeps batches, `wire` encodes, `queue` numbers frames for one peer, `peer` and
+//! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
+//! owns all of them.
+
+mod action;
+mod bounds;
+mod host;
+mod id;
+mod log;
+mod machine;
+mod membership;
+mod options;
+mod origin;
+mod peer;
+mod pull;
+mod queue;
+mod stats;
+mod time;
+mod wire;
+
+#[cfg(test)]
+mod tests;
+
+pub use action::{Action, Channel, LinkId};
+pub use bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS};
+pub use host::{Delta, Host};
+pub use id::{NodeId, Origin};
+pub use machine::Core;
+pub use options::Options;
+pub use stats::Stats;
+pub use time::Nanos;
+pub(crate) use time::nanos;
+#[cfg(fuzzing)]
+pub use wire::fuzzing;

@@ -1,0 +1,39 @@
+//! The settings of a [`Core`](super::Core).
+
+use std::net::SocketAddr;
+
+use super::time::{Nanos, SECOND};
+
+/// Settings of a [`Core`](super::Core). Durations are nanoseconds.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The seed of all randomness.
+    pub seed: u64,
+    /// Nodes to join (seeds); this node's own address is ignored. Empty founds a cluster.
+    pub join: Vec<SocketAddr>,
+    /// How long [`Core::is_joining`](super::Core::is_joining) stays true when no seed answers.
+    /// Joining continues in the background.
+    pub join_timeout: Nanos,
+    /// How long a joining node asks only nodes that have joined for their state.
+    pub settled_timeout: Nanos,
+    /// How late a delta may arrive without being reduced by what has drained since.
+    pub grace: Nanos,
+    /// How long a down member is remembered and dialled, and deltas for it are kept. At least 60 s.
+    pub forget_down_after: Nanos,
+    /// How long batches are kept for nodes that connect later; fewer when they exceed 2^18 deltas.
+    pub log_age: Nanos,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            join: Vec::new(),
+            join_timeout: 5 * SECOND,
+            settled_timeout: SECOND / 2,
+            grace: SECOND,
+            forget_down_after: 7200 * SECOND,
+            log_age: 30 * SECOND,
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! A node that this one dials.
+
+use super::action::LinkId;
+use super::queue::Queue;
+use super::time::Nanos;
+use super::wire::Position;
+
+/// A node that is dialled.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) seed: bool,
+    pub(super) dial: Dial,
+    pub(super) attempts: u32,
+    /// Its generation, once it has sent `Welcome`.
+    pub(super) generation: Option<u64>,
+    pub(super) queue: Option<Queue>,
+    /// The position and freshness the peer has sent, kept until this node has joined.
+    pub(super) resume: Option<(Option<Position>, bool)>,
+    pub(super) down_since: Option<Nanos>,
+    pub(super) announce_at: Nanos,
+}
+
+/// The state of the link to a peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dial {
+    Waiting { until: Nanos },
+    Dialling { link: LinkId },
+    Open { link: LinkId, welcomed: bool, flowing: bool },
+}
+
+impl Peer {
+    pub(super) fn seed(now: Nanos) -> Self {
+        Self { seed: true, ..Self::new(now) }
+    }
+
+    pub(super) fn new(now: Nanos) -> Self {
+        Self {
+            seed: false,
+            dial: Dial::Waiting { until: now },
+            attempts: 0,
+            generation: None,
+            queue: None,
+            resume: None,
+            down_since: None,
+            announce_at: 0,
+        }
+    }
+
+    pub(super) fn queue(&self) -> Option<&Queue> {
+        self.queue.as_ref()
+    }
+
+    pub(super) fn queue_mut(&mut self) -> Option<&mut Queue> {
+        self.queue.as_mut()
+    }
+
+    pub(super) fn open_link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Open { link, .. } => Some(link),
+            _ => None,
+        }
+    }
+
+    /// The link, once the peer has sent `Welcome`.
+    pub(super) fn welcomed_link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Open { link, welcomed: true, .. } => Some(link),
+            _ => None,
+        }
+    }
+
+    pub(super) fn generation(&self) -> Option<u64> {
+        self.generation
+    }
+
+    pub(super) fn link(&self) -> Option<LinkId> {
+        match self.dial {
+            Dial::Dialling { link } | Dial::Open { link, .. } => Some(link),
+            Dial::Waiting { .. } => None,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Counters and gauges.
+
+/// What a node has done since its start, and sizes at present.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Deltas taken from the limiters: one a key and flush.
+    pub deltas_recorded: u64,
+    /// Deltas of other nodes that were applied.
+    pub deltas_applied: u64,
+    /// Deltas of limits that this node does not have.
+    pub deltas_unknown: u64,
+    /// Keys whose delta was dropped for one peer because too many were unsent.
+    pub deltas_dropped: u64,
+    /// Admissions that were not recorded because too many keys were unsent.
+    pub records_dropped: u64,
+    /// Frames sealed and sent, each to one peer.
+    pub frames_sent: u64,
+    /// Frames retransmitted after a reconnect.
+    pub frames_resent: u64,
+    /// Frames applied.
+    pub frames_received: u64,
+    /// Frames received again, and not applied again.
+    pub frames_repeated: u64,
+    /// States taken over from another node.
+    pub states_received: u64,
+    /// States given to another node.
+    pub states_served: u64,
+    /// Times a peer's log did not reach back far enough, so its state was requested.
+    pub gaps: u64,
+    /// Links closed because the other side broke the protocol.
+    pub violations: u64,
+    /// Links this node dialled that did not open: no answer from the address, or a failed
+    /// handshake, as with a node that has another secret. Dialling continues: an unreachable peer
+    /// adds one every few seconds.
+    pub dials_failed: u64,
+    /// Incoming handshakes that failed: the dialler has another secret, speaks another protocol, or
+    /// gave up.
+    pub handshakes_rejected: u64,
+    /// Incoming connections refused because too many were open or in their handshake.
+    pub links_refused: u64,
+    /// Down or left members that were forgotten early because too many members are known; the
+    /// longest down first.
+    pub members_forgotten: u64,
+    /// Times a new member was ignored because too many are known and none of them is down. A member
+    /// that is down when it is first mentioned is ignored then as well.
+    pub members_refused: u64,
+    /// Membership packets to nodes without a link.
+    pub packets_unroutable: u64,
+    /// Open links this node dialled.
+    pub links_out: u64,
+    /// Open links that other nodes dialled.
+    pub links_in: u64,
+    /// Members that are up but not dialled, because [`MAX_PEERS`](crate::protocol::MAX_PEERS)
+    /// others are: this node sends them no deltas. 0 in a cluster of the supported size.
+    pub peers_undialled: u64,
+    /// Keys with unsent deltas, summed over the peers.
+    pub pending_keys: u64,
+    /// Entries of the version vector: origins whose position is known.
+    pub origins: u64,
+}

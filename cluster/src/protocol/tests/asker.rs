@@ -1,0 +1,243 @@
+//! One node that requests the state of simulated peers, whose answers come late or out of order.
+
+use super::harness::Harness;
+use super::world::addr;
+use crate::protocol::host::Delta;
+use crate::protocol::id::Origin;
+use crate::protocol::wire::{Message, Position, encode};
+use crate::protocol::{LinkId, Nanos, NodeId};
+
+const KEY: (u64, u64) = (1, 1);
+const SECOND: Nanos = 1_000_000_000;
+
+fn peer(place: usize, generation: u64) -> NodeId {
+    NodeId::new(addr(place), generation)
+}
+
+fn deltas(debt: u64) -> Vec<Delta> {
+    vec![Delta { limit: KEY.0, key: KEY.1, debt }]
+}
+
+fn frame(seq: u64, debt: u64) -> Message {
+    Message::Frame { seq, through: Some(seq), age: 0, body: encode(&deltas(debt)).unwrap() }
+}
+
+fn state(request: u64, vector: &[(Origin, u64)]) -> Message {
+    let entry =
+        |(origin, through): &(Origin, u64)| (*origin, Position { seq: 0, through: *through });
+    Message::State { request, vector: vector.iter().map(entry).collect(), keys: 1 }
+}
+
+fn chunk(debt: u64) -> Message {
+    Message::StateChunk { age: 0, entries: deltas(debt) }
+}
+
+/// A founder that needs the state of a peer, with the links from and to that peer.
+fn in_need_of(id: NodeId) -> (Harness, LinkId, LinkId) {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(id);
+    let outbound = harness.welcome(id);
+    harness.deliver(inbound, &Message::Gap);
+    (harness, inbound, outbound)
+}
+
+/// The numbers of the requests on the link, and how many were cancelled.
+fn asked(sent: &[Message]) -> (Vec<u64>, usize) {
+    let request = |message: &Message| match message {
+        Message::StateRequest { request, .. } => Some(*request),
+        _ => None,
+    };
+    let stops = sent.iter().filter(|message| **message == Message::StateStop).count();
+    (sent.iter().filter_map(request).collect(), stops)
+}
+
+#[test]
+fn a_late_answer_is_no_violation_and_not_taken_for_the_next() {
+    let id = peer(1, 5);
+    let (mut harness, _, link) = in_need_of(id);
+    let (first, _) = asked(&harness.answers(link));
+    harness.tick(6 * SECOND);
+    let (second, stops) = asked(&harness.answers(link));
+    assert_eq!((first.len(), second.len(), stops), (1, 1, 1));
+    harness.deliver(link, &state(first[0], &[(id.origin(), 1)]));
+    harness.deliver(link, &chunk(5));
+    assert_eq!(harness.tat(KEY), 0);
+    harness.deliver(link, &Message::StateBusy { request: first[0] });
+    harness.deliver(link, &state(second[0], &[(id.origin(), 2)]));
+    let now = harness.now();
+    harness.deliver(link, &chunk(7 * SECOND));
+    assert_eq!(harness.tat(KEY), now + 7 * SECOND);
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+/// A path on which every answer takes six seconds.
+#[test]
+fn the_stall_timeout_grows_until_a_slow_answer_arrives() {
+    let id = peer(1, 5);
+    let (mut harness, inbound, link) = in_need_of(id);
+    let (first, _) = asked(&harness.answers(link));
+    harness.tick(6 * SECOND);
+    harness.deliver(link, &state(first[0], &[(id.origin(), 1)]));
+    let (second, _) = asked(&harness.answers(link));
+    harness.tick(6 * SECOND);
+    assert_eq!(asked(&harness.answers(link)), (Vec::new(), 0));
+    harness.deliver(link, &state(second[0], &[(id.origin(), 1)]));
+    harness.deliver(link, &chunk(5 * SECOND));
+    assert_eq!(harness.tat(KEY), harness.now() + 5 * SECOND);
+    assert_eq!(harness.core.stats().states_received, 1);
+    // The transfer succeeded, so the timeout of the next one is the shortest again.
+    harness.deliver(inbound, &Message::Gap);
+    harness.tick(6 * SECOND);
+    let (again, stops) = asked(&harness.answers(link));
+    assert_eq!((again.len(), stops), (2, 1));
+}
+
+#[test]
+fn a_silent_peer_does_not_keep_others_waiting() {
+    let (mut harness, _, silent) = in_need_of(peer(1, 5));
+    assert_eq!(asked(&harness.answers(silent)).0.len(), 1);
+    let other = harness.greet(peer(2, 5));
+    let link = harness.welcome(peer(2, 5));
+    harness.deliver(other, &Message::Gap);
+    harness.tick(6 * SECOND);
+    assert_eq!(asked(&harness.answers(link)).0.len(), 1);
+    harness.tick(10 * SECOND);
+    assert_eq!(asked(&harness.answers(silent)).0.len(), 1);
+}
+
+#[test]
+fn a_state_sent_twice_is_a_violation() {
+    let id = peer(1, 5);
+    let (mut harness, _, link) = in_need_of(id);
+    let (asked, _) = asked(&harness.answers(link));
+    harness.deliver(link, &state(asked[0], &[]));
+    harness.deliver(link, &state(asked[0], &[]));
+    assert_eq!(harness.core.stats().violations, 1);
+}
+
+#[test]
+fn a_cancelled_request_is_not_served() {
+    let (mut harness, mut links) = (Harness::new(), Vec::new());
+    for key in 0..20_000 {
+        harness.admit((1, key), 60 * SECOND);
+    }
+    // As many as are served at once; none of them acknowledges a chunk.
+    for place in 1..=4 {
+        let link = harness.greet(peer(place, 5));
+        harness.deliver(link, &Message::StateRequest { request: 1, force: false });
+        assert!(!harness.answers(link).contains(&Message::StateBusy { request: 1 }));
+        links.push(link);
+    }
+    let late = harness.greet(peer(5, 5));
+    harness.deliver(late, &Message::StateRequest { request: 1, force: false });
+    assert!(harness.answers(late).contains(&Message::StateBusy { request: 1 }));
+    harness.deliver(links[0], &Message::StateStop);
+    harness.deliver(late, &Message::StateRequest { request: 2, force: false });
+    assert!(!harness.answers(late).contains(&Message::StateBusy { request: 2 }));
+}
+
+#[test]
+fn the_last_frames_of_a_generation_count_though_the_next_is_known() {
+    let mut harness = Harness::new();
+    let old = harness.greet(peer(1, 5));
+    let link = harness.welcome(peer(1, 5));
+    harness.deliver(old, &frame(1, 5));
+    // The new generation answers a dial before its own link opens.
+    harness.core.closed(harness.now(), link);
+    harness.tick(SECOND);
+    harness.welcome(peer(1, 6));
+    harness.deliver(old, &frame(2, 7));
+    assert_eq!(harness.tat(KEY), harness.now() + 7);
+    assert_eq!(harness.core.stats().violations, 0);
+    harness.greet(peer(1, 6));
+    assert_eq!(harness.core.stats().origins, 0);
+}
+
+#[test]
+fn a_gap_ends_with_the_generation_that_had_it() {
+    let (mut harness, _, link) = in_need_of(peer(1, 5));
+    assert_eq!(asked(&harness.answers(link)).0.len(), 1);
+    // The new generation answers a dial before its own link opens.
+    harness.core.closed(harness.now(), link);
+    harness.tick(SECOND);
+    let link = harness.welcome(peer(1, 6));
+    assert_eq!(asked(&harness.answers(link)).0.len(), 0);
+    let restarted = harness.greet(peer(1, 6));
+    harness.deliver(restarted, &frame(1, 5));
+    harness.deliver(restarted, &frame(2, 7));
+    assert_eq!(asked(&harness.answers(link)).0.len(), 0);
+    assert_eq!(harness.tat(KEY), harness.now() + 12);
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn nothing_but_a_state_follows_a_gap() {
+    for message in [Message::Gap, frame(1, 5)] {
+        let (mut harness, inbound, _) = in_need_of(peer(1, 5));
+        harness.deliver(inbound, &message);
+        assert_eq!(harness.core.stats().violations, 1, "{message:?}");
+        assert_eq!(harness.tat(KEY), 0);
+    }
+}
+
+#[test]
+fn after_its_state_a_peer_with_a_gap_is_sent_a_position() {
+    let id = peer(1, 5);
+    let mut harness = Harness::new();
+    let inbound = harness.greet(id);
+    let link = harness.welcome(id);
+    harness.deliver(inbound, &frame(1, 5));
+    harness.deliver(inbound, &Message::Gap);
+    let (asked, _) = asked(&harness.answers(link));
+    harness.deliver(link, &state(asked[0], &[(id.origin(), 1)]));
+    harness.deliver(link, &chunk(5));
+    let position = Some(Position { seq: 0, through: 1 });
+    assert!(harness.answers(inbound).contains(&Message::Resume { position, fresh: false }));
+    harness.deliver(inbound, &frame(1, 7));
+    assert_eq!(harness.tat(KEY), 12);
+}
+
+#[test]
+fn a_state_that_is_ahead_does_not_move_who_tells_frames() {
+    let (one, other) = (peer(1, 5), peer(2, 5));
+    let (mut harness, _, link) = in_need_of(one);
+    let (asked, _) = asked(&harness.answers(link));
+    let from_other = harness.greet(other);
+    harness.deliver(from_other, &frame(1, 5));
+    harness.deliver(link, &state(asked[0], &[(one.origin(), 1), (other.origin(), 2)]));
+    harness.deliver(link, &chunk(3));
+    harness.deliver(from_other, &frame(2, 7));
+    assert_eq!(harness.tat(KEY), 12);
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn a_state_does_not_move_the_position_of_a_new_link() {
+    let id = peer(1, 5);
+    let (mut harness, _, link) = in_need_of(id);
+    let (asked, _) = asked(&harness.answers(link));
+    // On a new link the peer is sent a position behind which it can continue.
+    let again = harness.greet(id);
+    harness.deliver(link, &state(asked[0], &[(id.origin(), 1)]));
+    harness.deliver(link, &chunk(5));
+    harness.deliver(again, &frame(1, 5));
+    harness.deliver(again, &frame(2, 7));
+    assert_eq!(harness.tat(KEY), 12);
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn a_state_that_lags_behind_does_not_move_a_position_back() {
+    let (one, other) = (peer(1, 5), peer(2, 5));
+    let (mut harness, _, link) = in_need_of(one);
+    let (asked, _) = asked(&harness.answers(link));
+    let from_other = harness.greet(other);
+    harness.deliver(from_other, &frame(1, 5));
+    harness.deliver(from_other, &frame(2, 7));
+    harness.core.closed(harness.now(), from_other);
+    harness.deliver(link, &state(asked[0], &[(one.origin(), 1), (other.origin(), 1)]));
+    harness.deliver(link, &chunk(3));
+    let again = harness.greet(other);
+    let position = Some(Position { seq: 2, through: 2 });
+    assert!(harness.answers(again).contains(&Message::Resume { position, fresh: false }));
+}

@@ -1,0 +1,102 @@
+//! One node without a network.
+
+use std::cell::Cell;
+use std::rc::Rc;
+
+use bytes::Bytes;
+
+use super::words::{Words, WordsHandle};
+use super::world::addr;
+use crate::protocol::wire::{Message, VERSION, decode, encode};
+use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options};
+
+pub(super) struct Harness {
+    pub(super) core: Core<Words>,
+    words: WordsHandle,
+    clock: Rc<Cell<Nanos>>,
+}
+
+impl Harness {
+    pub(super) fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    pub(super) fn with(options: Options) -> Self {
+        let clock = Rc::default();
+        let (host, words) = Words::new(Rc::clone(&clock), 0);
+        let core = Core::new(NodeId::new(addr(0), 1), options, host, 0);
+        Self { core, words, clock }
+    }
+
+    pub(super) fn now(&self) -> Nanos {
+        self.clock.get()
+    }
+
+    pub(super) fn pass(&mut self, time: Nanos) {
+        self.clock.set(self.now() + time);
+    }
+
+    pub(super) fn tat(&self, (limit, key): (u64, u64)) -> Nanos {
+        self.words.tat(limit, key)
+    }
+
+    /// The node admits something; the next flush takes it.
+    pub(super) fn admit(&self, (limit, key): (u64, u64), debt: Nanos) {
+        self.words.admit(self.now(), limit, key, debt);
+    }
+
+    /// What the node sent on the link; other actions are dropped.
+    pub(super) fn sent(&mut self, on: LinkId) -> Vec<Bytes> {
+        let mut sent = Vec::new();
+        while let Some(action) = self.core.poll() {
+            match action {
+                Action::Message { link, bytes, .. } if link == on => sent.push(bytes),
+                _ => {}
+            }
+        }
+        sent
+    }
+
+    /// Another node opens a link and sends `Hello`.
+    pub(super) fn greet(&mut self, id: NodeId) -> LinkId {
+        let link = self.core.accepted(self.now()).unwrap();
+        self.deliver(link, &Message::Hello { version: VERSION, id });
+        link
+    }
+
+    pub(super) fn deliver(&mut self, link: LinkId, message: &Message) {
+        self.core.message(self.now(), link, 0, &encode(message).unwrap());
+    }
+
+    /// What was sent on the link since the last call.
+    pub(super) fn answers(&mut self, link: LinkId) -> Vec<Message> {
+        self.sent(link).iter().map(|bytes| decode(bytes).unwrap()).collect()
+    }
+
+    /// The link of the dial to `id` among the actions not polled yet.
+    pub(super) fn dial_of(&mut self, id: NodeId) -> LinkId {
+        let dialled = std::iter::from_fn(|| self.core.poll()).find_map(|action| match action {
+            Action::Dial { link, addr } if addr == id.addr => Some(link),
+            _ => None,
+        });
+        dialled.expect("a node dials every node it learns of")
+    }
+
+    /// The dial to `id` is answered. The link that it opened.
+    pub(super) fn welcome(&mut self, id: NodeId) -> LinkId {
+        let link = self.dial_of(id);
+        self.core.connected(self.now(), link);
+        self.deliver(link, &Message::Welcome { id, rank_floor: 0 });
+        link
+    }
+
+    /// Lets time pass, with ticks at the deadlines.
+    pub(super) fn tick(&mut self, time: Nanos) {
+        let until = self.now() + time;
+        while let Some(at) = self.core.deadline().filter(|at| *at <= until) {
+            self.clock.set(self.now().max(at));
+            self.core.tick(self.now());
+        }
+        self.clock.set(until);
+    }
+}

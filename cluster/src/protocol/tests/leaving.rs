@@ -1,0 +1,82 @@
+//! A node that leaves waits for the peers that are alive, and for no others.
+
+use super::harness::Harness;
+use super::world::addr;
+use crate::protocol::wire::{MemberPacket, Message};
+use crate::protocol::{Nanos, NodeId, Options};
+
+const KEY: (u64, u64) = (1, 1);
+const SECOND: Nanos = 1_000_000_000;
+
+fn peer() -> NodeId {
+    NodeId::new(addr(1), 5)
+}
+
+fn admit(harness: &mut Harness) {
+    harness.admit(KEY, 60 * SECOND);
+    harness.core.flush(harness.now());
+}
+
+/// A founder that knows the peer as a member, by a datagram, and has begun to dial it.
+fn dialling() -> Harness {
+    let mut harness = Harness::new();
+    let header = foca::Header {
+        src: peer(),
+        src_incarnation: 0,
+        dst: harness.core.me(),
+        message: foca::Message::Gossip,
+    };
+    let packet = MemberPacket { header, updates: Vec::new() }.encode().unwrap();
+    harness.core.datagram(harness.now(), &packet);
+    harness
+}
+
+#[test]
+fn a_member_that_is_still_being_dialled_is_waited_for() {
+    let mut harness = dialling();
+    assert!(!harness.core.is_acknowledged(), "without a link it would miss `Leaving`");
+    admit(&mut harness);
+    assert!(!harness.core.is_acknowledged(), "being dialled");
+    let link = harness.welcome(peer());
+    assert!(!harness.core.is_acknowledged(), "has not sent its position");
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    assert!(!harness.core.is_acknowledged(), "the frame is in flight");
+    harness.deliver(link, &Message::Ack { seq: 1 });
+    assert!(harness.core.is_acknowledged());
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn a_member_that_needs_the_state_first_is_waited_for() {
+    let mut harness = dialling();
+    let link = harness.welcome(peer());
+    assert!(harness.core.is_acknowledged(), "there is nothing to acknowledge");
+    admit(&mut harness);
+    // It has frames of a queue that is gone, so this node announces a gap.
+    let position = Some(crate::protocol::wire::Position { seq: 9, through: 9 });
+    harness.deliver(link, &Message::Resume { position, fresh: false });
+    assert!(harness.answers(link).contains(&Message::Gap));
+    assert!(!harness.core.is_acknowledged());
+}
+
+#[test]
+fn a_member_that_is_down_is_not_waited_for() {
+    let mut harness = dialling();
+    admit(&mut harness);
+    let dialled = harness.dial_of(peer());
+    harness.core.closed(harness.now(), dialled);
+    assert!(!harness.core.is_acknowledged(), "alive, and dialled again soon");
+    harness.tick(20 * SECOND);
+    assert!(harness.core.is_acknowledged());
+}
+
+#[test]
+fn a_seed_is_waited_for_until_the_first_dial_fails() {
+    let mut harness = Harness::with(Options { join: vec![addr(1)], ..Options::default() });
+    assert!(harness.core.is_acknowledged(), "nothing was admitted");
+    admit(&mut harness);
+    assert!(!harness.core.is_acknowledged());
+    let dialled = harness.dial_of(peer());
+    harness.core.closed(harness.now(), dialled);
+    assert!(harness.core.is_acknowledged());
+}

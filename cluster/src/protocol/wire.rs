@@ -1,0 +1,265 @@
+//! Messages and their encoding. Every decoder bounds what it allocates and rejects trailing bytes.
+
+use std::fmt;
+
+use bincode::config::{Configuration, Limit};
+use bincode::error::{DecodeError, EncodeError};
+use bincode::{Decode, Encode, config};
+use bytes::{Buf, BufMut};
+use foca::Codec as _;
+
+use super::bounds::MAX_MESSAGE_BYTES;
+use super::host::Delta;
+use super::id::{NodeId, Origin};
+use super::time::Nanos;
+
+/// The version of the protocol; nodes with different versions do not connect.
+pub(super) const VERSION: u16 = 2;
+
+/// How far a receiver has applied the deltas of one origin: an entry of its version vector.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Position {
+    /// Number of the last frame applied; 0 when none was, as after a state transfer.
+    pub seq: u64,
+    /// The watermark: every batch of the origin up to this number is contained.
+    pub through: u64,
+}
+
+/// A message on a stream of a link. The dialer is the node that opened the link, the acceptor the
+/// other one.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) enum Message {
+    /// Dialer, first.
+    Hello { version: u16, id: NodeId },
+    /// Acceptor's answer; `rank_floor` is the highest rank it knows at the dialer's address for
+    /// another generation, 0 if none.
+    Welcome { id: NodeId, rank_floor: u64 },
+    /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
+    /// founded its cluster and has never taken over another node's state.
+    Resume { position: Option<Position>, fresh: bool },
+    /// Dialer: its log does not reach back to that position; the acceptor needs its state first.
+    Gap,
+    /// Dialer: the next frame. `body` never changes once numbered; `age` does.
+    Frame { seq: u64, through: Option<u64>, age: Nanos, body: Vec<u8> },
+    /// Acceptor: every frame up to `seq` is applied.
+    Ack { seq: u64 },
+    /// Dialer: it leaves the cluster.
+    Leaving,
+    /// Dialer: requests the acceptor's state, with `force` also if that is joining itself.
+    /// `request` is new on this link, and is repeated in the answer.
+    StateRequest { request: u64, force: bool },
+    /// Dialer: it cancels its request.
+    StateStop,
+    /// Acceptor: it cannot serve the request at present.
+    StateBusy { request: u64 },
+    /// Acceptor: a state of `keys` entries follows, which contains what the version `vector` says.
+    State { request: u64, vector: Vec<(Origin, Position)>, keys: u64 },
+    /// Acceptor: some of the entries, as they were `age` ago.
+    StateChunk { age: Nanos, entries: Vec<Delta> },
+    /// Dialer: acknowledges a chunk.
+    StateAck,
+}
+
+/// Why bytes are not a message, or a message does not fit.
+#[derive(Debug)]
+pub struct WireError(Kind);
+
+#[derive(Debug)]
+enum Kind {
+    Encode(EncodeError),
+    Decode(DecodeError),
+    Trailing,
+}
+
+impl fmt::Display for WireError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.0 {
+            Kind::Encode(error) => write!(f, "encode: {error}"),
+            Kind::Decode(error) => write!(f, "decode: {error}"),
+            Kind::Trailing => f.write_str("trailing bytes"),
+        }
+    }
+}
+
+impl std::error::Error for WireError {}
+
+const CONFIG: Configuration<config::LittleEndian, config::Varint, Limit<MAX_MESSAGE_BYTES>> =
+    config::standard().with_limit::<MAX_MESSAGE_BYTES>();
+
+pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
+    bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(Kind::Encode(error)))
+}
+
+pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {
+    let (value, used) = bincode::decode_from_slice(bytes, CONFIG)
+        .map_err(|error| WireError(Kind::Decode(error)))?;
+    if used == bytes.len() { Ok(value) } else { Err(WireError(Kind::Trailing)) }
+}
+
+/// The encoding of membership packets.
+pub(super) struct PacketCodec;
+
+#[derive(Encode, Decode)]
+struct Header {
+    src: NodeId,
+    src_incarnation: u16,
+    dst: NodeId,
+    message: Packet,
+}
+
+/// [`foca::Message`], which has no encoding of its own.
+#[derive(Encode, Decode)]
+enum Packet {
+    Ping(u8),
+    Ack(u8),
+    PingReq(NodeId, u8),
+    IndirectPing(NodeId, u8),
+    IndirectAck(NodeId, u8),
+    ForwardedAck(NodeId, u8),
+    Announce,
+    Feed,
+    Gossip,
+    Broadcast,
+    TurnUndead,
+}
+
+impl From<&foca::Message<NodeId>> for Packet {
+    fn from(message: &foca::Message<NodeId>) -> Self {
+        use foca::Message as M;
+        match *message {
+            M::Ping(n) => Self::Ping(n),
+            M::Ack(n) => Self::Ack(n),
+            M::PingReq { target, probe_number } => Self::PingReq(target, probe_number),
+            M::IndirectPing { origin, probe_number } => Self::IndirectPing(origin, probe_number),
+            M::IndirectAck { target, probe_number } => Self::IndirectAck(target, probe_number),
+            M::ForwardedAck { origin, probe_number } => Self::ForwardedAck(origin, probe_number),
+            M::Announce => Self::Announce,
+            M::Feed => Self::Feed,
+            M::Gossip => Self::Gossip,
+            M::Broadcast => Self::Broadcast,
+            M::TurnUndead => Self::TurnUndead,
+        }
+    }
+}
+
+impl From<Packet> for foca::Message<NodeId> {
+    fn from(packet: Packet) -> Self {
+        match packet {
+            Packet::Ping(n) => Self::Ping(n),
+            Packet::Ack(n) => Self::Ack(n),
+            Packet::PingReq(target, probe_number) => Self::PingReq { target, probe_number },
+            Packet::IndirectPing(origin, probe_number) => {
+                Self::IndirectPing { origin, probe_number }
+            }
+            Packet::IndirectAck(target, probe_number) => Self::IndirectAck { target, probe_number },
+            Packet::ForwardedAck(origin, probe_number) => {
+                Self::ForwardedAck { origin, probe_number }
+            }
+            Packet::Announce => Self::Announce,
+            Packet::Feed => Self::Feed,
+            Packet::Gossip => Self::Gossip,
+            Packet::Broadcast => Self::Broadcast,
+            Packet::TurnUndead => Self::TurnUndead,
+        }
+    }
+}
+
+/// A decoded membership packet.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct MemberPacket {
+    pub(super) header: foca::Header<NodeId>,
+    pub(super) updates: Vec<foca::Member<NodeId>>,
+}
+
+impl MemberPacket {
+    pub(super) fn decode(mut bytes: &[u8]) -> Result<Self, WireError> {
+        let header = PacketCodec.decode_header(&mut bytes)?;
+        // Without updates their number may be missing.
+        let count = if bytes.is_empty() { Ok(0) } else { bytes.try_get_u16() };
+        let count = count.map_err(|_| WireError(Kind::Trailing))?;
+        let updates = (0..count).map(|_| PacketCodec.decode_member(&mut bytes));
+        let updates = updates.collect::<Result<Vec<_>, _>>()?;
+        if bytes.is_empty() { Ok(Self { header, updates }) } else { Err(WireError(Kind::Trailing)) }
+    }
+
+    pub(super) fn encode(&self) -> Result<Vec<u8>, WireError> {
+        let mut bytes = Vec::new();
+        PacketCodec.encode_header(&self.header, &mut bytes)?;
+        if let Some(count) = u16::try_from(self.updates.len()).ok().filter(|count| *count > 0) {
+            bytes.put_u16(count);
+            for member in &self.updates {
+                PacketCodec.encode_member(member, &mut bytes)?;
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+fn put<T: Encode>(value: &T, mut buf: impl BufMut) -> Result<(), WireError> {
+    // Encoded separately, so that an item that does not fit leaves the buffer unchanged.
+    let bytes = encode(value)?;
+    if buf.remaining_mut() < bytes.len() {
+        return Err(WireError(Kind::Encode(EncodeError::UnexpectedEnd)));
+    }
+    buf.put_slice(&bytes);
+    Ok(())
+}
+
+fn get<T: Decode<()>>(mut buf: impl Buf) -> Result<T, WireError> {
+    let (value, used) = bincode::decode_from_slice(buf.chunk(), CONFIG)
+        .map_err(|error| WireError(Kind::Decode(error)))?;
+    buf.advance(used);
+    Ok(value)
+}
+
+impl foca::Codec<NodeId> for PacketCodec {
+    type Error = WireError;
+
+    fn encode_header(
+        &mut self,
+        header: &foca::Header<NodeId>,
+        buf: impl BufMut,
+    ) -> Result<(), WireError> {
+        let header = Header {
+            src: header.src,
+            src_incarnation: header.src_incarnation,
+            dst: header.dst,
+            message: Packet::from(&header.message),
+        };
+        put(&header, buf)
+    }
+
+    fn decode_header(&mut self, buf: impl Buf) -> Result<foca::Header<NodeId>, WireError> {
+        let Header { src, src_incarnation, dst, message } = get(buf)?;
+        Ok(foca::Header { src, src_incarnation, dst, message: message.into() })
+    }
+
+    fn encode_member(
+        &mut self,
+        member: &foca::Member<NodeId>,
+        buf: impl BufMut,
+    ) -> Result<(), WireError> {
+        let state = match member.state() {
+            foca::State::Alive => 0_u8,
+            foca::State::Suspect => 1,
+            foca::State::Down => 2,
+        };
+        put(&(*member.id(), member.incarnation(), state), buf)
+    }
+
+    fn decode_member(&mut self, buf: impl Buf) -> Result<foca::Member<NodeId>, WireError> {
+        let (id, incarnation, state): (NodeId, u16, u8) = get(buf)?;
+        let state = match state {
+            0 => foca::State::Alive,
+            1 => foca::State::Suspect,
+            2 => foca::State::Down,
+            _ => return Err(WireError(Kind::Decode(DecodeError::Other("member state")))),
+        };
+        Ok(foca::Member::new(id, incarnation, state))
+    }
+}
+
+#[cfg(fuzzing)]
+pub mod fuzzing;
+#[cfg(test)]
+mod tests;

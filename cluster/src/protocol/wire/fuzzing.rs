@@ -1,0 +1,53 @@
+//! The decoders for fuzz targets: part of this crate under `--cfg fuzzing` alone.
+
+use super::{MemberPacket, Message, WireError, decode, encode};
+use crate::protocol::host::Delta;
+
+/// What to decode bytes from another node as.
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
+    /// A message on a stream.
+    Message,
+    /// The body of a frame, or of a chunk of state.
+    Deltas,
+    /// A membership packet.
+    Packet,
+}
+
+/// The result of decoding bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Decoded(Kind);
+
+#[derive(Debug, PartialEq, Eq)]
+enum Kind {
+    Message(Message),
+    Deltas(Vec<Delta>),
+    Packet(MemberPacket),
+}
+
+impl Decoded {
+    /// Decodes all of `bytes`.
+    ///
+    /// # Errors
+    /// When they are not of this form.
+    pub fn from_bytes(form: Form, bytes: &[u8]) -> Result<Self, WireError> {
+        let kind = match form {
+            Form::Message => Kind::Message(decode(bytes)?),
+            Form::Deltas => Kind::Deltas(decode(bytes)?),
+            Form::Packet => Kind::Packet(MemberPacket::decode(bytes)?),
+        };
+        Ok(Self(kind))
+    }
+
+    /// The bytes that a node sends for this.
+    ///
+    /// # Errors
+    /// When it is larger than a message may be.
+    pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
+        match &self.0 {
+            Kind::Message(message) => encode(message),
+            Kind::Deltas(deltas) => encode(deltas),
+            Kind::Packet(packet) => packet.encode(),
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! The values of the header fields in which a server says where a client stands, as strings: for
+//! any HTTP library, or none.
+//!
+//! `RateLimit-Policy` and `RateLimit` are lists of structured fields (RFC 9651), with an item for
+//! each limit: its name, a string, with parameters that are integers. `Retry-After` is a number of
+//! seconds.
+//!
+//! ```
+//! use core::time::Duration;
+//! use tidegate_engine::headers::{LimitName, RateLimitFields, seconds_up};
+//! # use tidegate_engine::{Limiter, ManualClock, Quota};
+//!
+//! # let limiter = Limiter::builder(Quota::per_minute(5)).clock(ManualClock::new());
+//! # let limiter = limiter.capacity(1).build()?;
+//! let decision = limiter.check_n("user:42", 5);
+//! let mut fields = RateLimitFields::default();
+//! fields.push(&LimitName::new("login"), Some(Duration::from_secs(60)), &decision);
+//! assert_eq!(fields.policy(), r#""login";q=5;w=60"#);
+//! assert_eq!(fields.state(), r#""login";r=0;t=60"#);
+//!
+//! let denied = limiter.check("user:42");
+//! assert_eq!(denied.retry_after().map(seconds_up), Some(12));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use core::fmt::Write as _;
+use core::time::Duration;
+
+use crate::base::decision::Decision;
+
+/// The name of the field that [`RateLimitFields::policy`] is the value of, in lower case.
+pub const POLICY: &str = "ratelimit-policy";
+/// The name of the field that [`RateLimitFields::state`] is the value of, in lower case.
+pub const STATE: &str = "ratelimit";
+
+/// The largest integer a structured field can hold.
+const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
+/// Bytes that an item takes with a name of usual length and figures of six digits.
+const ITEM_BYTES: usize = 48;
+
+/// A limit's name as a string of a structured field: quoted, and made once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitName(Box<str>);
+
+impl LimitName {
+    /// Quotes a name. What is not printable ASCII cannot stand in a field and becomes a `?`.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        let mut quoted = String::with_capacity(name.len().saturating_add(2));
+        quoted.push('"');
+        for character in name.chars() {
+            match character {
+                '"' | '\\' => quoted.extend(['\\', character]),
+                ' '..='~' => quoted.push(character),
+                _ => quoted.push('?'),
+            }
+        }
+        quoted.push('"');
+        Self(quoted.into())
+    }
+}
+
+/// The two lists of one answer, as of when the request was decided on. Both are printable ASCII,
+/// and empty before the first item.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RateLimitFields {
+    policy: String,
+    state: String,
+}
+
+impl RateLimitFields {
+    /// Lists with room for items of `limits` limits with names of usual length.
+    #[must_use]
+    pub fn with_capacity(limits: usize) -> Self {
+        let list = || String::with_capacity(limits.saturating_mul(ITEM_BYTES));
+        Self { policy: list(), state: list() }
+    }
+
+    /// Adds a limit's item to both lists. `window` is the time in which all of the limit is granted
+    /// anew, left out for one that has none, as a number of concurrent requests. Seconds are
+    /// rounded up, and numbers beyond what a structured field holds (15 digits) are that largest
+    /// number.
+    pub fn push(&mut self, name: &LimitName, window: Option<Duration>, decision: &Decision) {
+        let [limit, remaining, reset] = figures(decision);
+        let window = window.map(|window| ('w', integer(seconds_up(window))));
+        append(&mut self.policy, name, [Some(('q', limit)), window]);
+        append(&mut self.state, name, [Some(('r', remaining)), Some(('t', reset))]);
+    }
+
+    /// The value of `RateLimit-Policy`: each limit's units (`q`) and seconds (`w`).
+    #[must_use]
+    pub fn policy(&self) -> &str {
+        &self.policy
+    }
+
+    /// The value of `RateLimit`: the units that remain of each limit (`r`), and the seconds until
+    /// all of them do (`t`).
+    #[must_use]
+    pub fn state(&self) -> &str {
+        &self.state
+    }
+}
+
+/// Whole seconds, rounded up: a client that waits as long has waited long enough.
+#[must_use]
+pub const fn seconds_up(duration: Duration) -> u64 {
+    duration.as_secs().saturating_add((duration.subsec_nanos() > 0) as u64)
+}
+
+/// The limit, what remains of it, and the seconds until all of it does: as integers of a
+/// structured field.
+pub(crate) fn figures(decision: &Decision) -> [u64; 3] {
+    let reset = seconds_up(decision.reset_after());
+    [decision.limit(), decision.remaining(), reset].map(integer)
+}
+
+/// Appends `"name";a=1;b=2` to a list.
+fn append(list: &mut String, LimitName(name): &LimitName, parameters: [Option<(char, u64)>; 2]) {
+    let comma = if list.is_empty() { "" } else { ", " };
+    // Writing to a string cannot fail.
+    let _ = write!(list, "{comma}{name}");
+    for (parameter, value) in parameters.into_iter().flatten() {
+        let _ = write!(list, ";{parameter}={value}");
+    }
+}
+
+fn integer(value: u64) -> u64 {
+    value.min(MAX_FIELD_INTEGER)
+}
+
+#[cfg(all(test, feature = "std", not(any(loom, interleave))))]
+#[path = "headers_tests.rs"]
+mod tests;

@@ -1,0 +1,26 @@
+//! The only source of atomics: std's, loom's under `--cfg loom`, or those of the exhaustive search
+//! under `--cfg interleave`. In unit tests each operation of std's can be watched and stopped.
+
+#[cfg(all(test, not(any(loom, interleave))))]
+pub(crate) mod watched;
+
+#[cfg(not(any(test, loom, interleave)))]
+pub(crate) use core::sync::atomic::{AtomicU64, fence};
+#[cfg(all(feature = "std", not(loom)))]
+pub(crate) use std::sync::{Mutex, MutexGuard};
+#[cfg(all(test, not(any(loom, interleave))))]
+pub(crate) use watched::{AtomicU64, fence};
+#[cfg(not(any(loom, interleave)))]
+pub(crate) use {alloc::sync::Arc, core::sync::atomic::Ordering};
+
+#[cfg(loom)]
+pub(crate) use loom::sync::{
+    Arc, Mutex, MutexGuard,
+    atomic::{AtomicU64, Ordering, fence},
+};
+
+#[cfg(interleave)]
+pub(crate) use {
+    crate::interleave::{AtomicU64, Ordering, fence},
+    std::sync::Arc,
+};

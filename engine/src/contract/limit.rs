@@ -1,0 +1,140 @@
+//! What every limit provides to sets of limits and reservations.
+
+use alloc::sync::Arc;
+use core::cmp::Ordering;
+use core::time::Duration;
+
+use crate::base::decision::Decision;
+use crate::base::key::{KEYLESS, KEYLESS_HASHER, KeyHash, KeyHasher};
+use crate::rule::quota::Quota;
+use crate::time::Timestamp;
+
+/// A limit of any algorithm that can be part of a [`LimitSet`](crate::LimitSet) and hand out a
+/// [`Reservation`](crate::Reservation).
+///
+/// These are [`Limiter`](crate::Limiter) and, without keys,
+/// [`DirectLimiter`](crate::DirectLimiter), with any rule, and any clock and observer that are
+/// `Send` and `Sync`; and [`SubWindowCounter`](crate::counter::SubWindowCounter) and
+/// `ShardedCounter`. The trait is sealed: all-or-nothing relies on each limit taking back exactly
+/// what it charged.
+pub trait Limit: Send + Sync + sealed::Sealed {
+    /// The hasher of this limit's keys.
+    #[doc(hidden)]
+    fn hasher(&self) -> &KeyHasher {
+        &KEYLESS_HASHER
+    }
+
+    /// The key under which `key` is charged: always the same one for a limit without keys.
+    #[doc(hidden)]
+    fn place(&self, _key: KeyHash) -> KeyHash {
+        KEYLESS
+    }
+
+    /// The present reading of this limit's clock.
+    #[doc(hidden)]
+    fn now(&self) -> Timestamp;
+
+    /// What a check of `cost` would find, without charging anything: what remains if it fits, else
+    /// the denial. A `cost` of 0 is a peek.
+    #[doc(hidden)]
+    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
+
+    /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit
+    /// that charges denied checks charges a denial.
+    #[doc(hidden)]
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
+
+    /// Charges the denial that [`Limit::look`] found, if the limit charges denied checks and the
+    /// cost still does not fit; returns the new denial in that case.
+    #[doc(hidden)]
+    fn deny(&self, _whom: Subject<'_>, _cost: u64, _now: Timestamp) -> Option<Decision> {
+        None
+    }
+
+    /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
+    /// and returns what remains.
+    #[doc(hidden)]
+    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision;
+
+    /// Charges `cost` units whether or not they fit, and returns what remains.
+    #[doc(hidden)]
+    fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision;
+
+    /// The time in which all that fits at once is granted again, for reports to clients; `None` if
+    /// it never is, or if that time varies.
+    #[doc(hidden)]
+    fn refill_time(&self) -> Option<Duration>;
+
+    /// Notifies the observer, if there is one, of a decision on `cost` units.
+    #[doc(hidden)]
+    fn tell(&self, _key: KeyHash, _cost: u64, _decision: &Decision) {}
+}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}
+
+/// The key to charge, and the quota to charge it under: one given with the call, or else that of
+/// the limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subject<'q> {
+    pub(crate) key: KeyHash,
+    pub(crate) quota: Option<&'q Quota>,
+}
+
+/// Under the limit's own rule.
+impl From<KeyHash> for Subject<'_> {
+    fn from(key: KeyHash) -> Self {
+        Self { key, quota: None }
+    }
+}
+
+/// Proof of one charge: the value it left in the word of the key, or the number of its sub-window;
+/// or that there was none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Receipt(Option<u64>);
+
+impl Receipt {
+    /// For no charge: nothing can be given back.
+    pub(crate) const NOTHING: Self = Self(None);
+
+    /// For the charge that left this value, or was made in this sub-window.
+    pub(crate) const fn new(charged: Option<u64>) -> Self {
+        Self(charged)
+    }
+
+    pub(crate) const fn charged(self) -> Option<u64> {
+        self.0
+    }
+}
+
+/// The limit that the units belong to.
+#[derive(Clone)]
+pub(crate) enum Lender<'l> {
+    Borrowed(&'l dyn Limit),
+    Shared(Arc<dyn Limit>),
+}
+
+impl Lender<'_> {
+    pub(crate) fn limit(&self) -> &dyn Limit {
+        match self {
+            Self::Borrowed(limit) => *limit,
+            Self::Shared(limit) => &**limit,
+        }
+    }
+}
+
+/// Changes a charge of `cost` units to one of `actual`, and returns what remains.
+pub(crate) fn settle(
+    limit: &dyn Limit,
+    whom: Subject<'_>,
+    cost: u64,
+    receipt: Receipt,
+    actual: u64,
+) -> Decision {
+    match actual.cmp(&cost) {
+        Ordering::Greater => limit.take_anyway(whom, actual - cost),
+        Ordering::Less => limit.give_back(whom, cost - actual, receipt),
+        Ordering::Equal => limit.look(whom, 0, limit.now()),
+    }
+}

@@ -1,0 +1,11 @@
+//! What limits have in common, whatever their algorithm: sets of limits, reservations, waiting,
+//! snapshots and observers.
+
+pub(crate) mod counts;
+pub(crate) mod limit;
+pub(crate) mod observer;
+pub(crate) mod outcome;
+pub(crate) mod reserve;
+pub(crate) mod set;
+pub(crate) mod snapshot;
+pub(crate) mod wait;

@@ -1,0 +1,214 @@
+//! What is asked of one limit.
+
+use alloc::sync::Arc;
+use core::fmt;
+
+use crate::base::decision::Decision;
+use crate::base::key::{Key, KeyHash};
+use crate::contract::limit::{Lender, Limit, Receipt, Subject, settle};
+use crate::time::Timestamp;
+
+/// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is
+/// hashed and not kept.
+#[derive(Clone)]
+#[must_use = "an ask does nothing until it is part of a set that is checked"]
+pub struct Ask<'l> {
+    limit: Lender<'l>,
+    name: &'l str,
+    whom: Subject<'l>,
+    cost: u64,
+    /// The reading of the clock at which the limit was last asked.
+    at: Timestamp,
+    decision: Decision,
+    charge: AskCharge,
+}
+
+/// What was taken in one step for all asks that [match](Ask::is_as) each other. The first of them
+/// holds it, the others `NOTHING`.
+#[derive(Clone, Copy)]
+struct AskCharge {
+    receipt: Receipt,
+    /// The sum of their costs.
+    units: u64,
+    /// The units on which the later ones have been settled so far.
+    used: u64,
+}
+
+impl AskCharge {
+    const NOTHING: Self = Self { receipt: Receipt::NOTHING, units: 0, used: 0 };
+}
+
+impl Ask<'static> {
+    /// As [`Ask::new`], for a limit that the ask keeps alive.
+    pub fn owned(limit: Arc<dyn Limit>, key: impl Key, cost: u64) -> Self {
+        let whom = Subject::from(limit.place(key.hash_with(limit.hasher())));
+        Self::shared(limit, whom, cost)
+    }
+}
+
+impl<'l> Ask<'l> {
+    /// `cost` units of `key`, asked of a limit of any kind: the generic form of
+    /// [`Limiter::ask`](crate::Limiter::ask). A limit without keys takes every key for its only
+    /// one, so all asks of it are asks of one key, as by
+    /// [`DirectLimiter::ask`](crate::DirectLimiter::ask).
+    pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
+        Self::of(limit, Subject::from(limit.place(key.hash_with(limit.hasher()))), cost)
+    }
+
+    /// `cost` units, asked of a limit for a subject that it has hashed.
+    pub(crate) fn of(limit: &'l dyn Limit, whom: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Borrowed(limit), whom, cost)
+    }
+
+    /// As [`Ask::of`], for a limit that the ask keeps alive.
+    pub(crate) fn shared(limit: Arc<dyn Limit>, whom: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Shared(limit), whom, cost)
+    }
+
+    fn from_lender(limit: Lender<'l>, whom: Subject<'l>, cost: u64) -> Self {
+        let (decision, charge) = (Decision::OPEN, AskCharge::NOTHING);
+        Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, charge }
+    }
+
+    /// The same with a name for the limit, which [`Blocked`](crate::set::Blocked) reports.
+    pub fn named(self, name: &'l str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The name of the limit, empty unless [`Ask::named`] set one.
+    #[must_use]
+    pub fn name(&self) -> &'l str {
+        self.name
+    }
+
+    /// The key's hash under its limit's hasher.
+    #[must_use]
+    pub fn key(&self) -> KeyHash {
+        self.whom.key
+    }
+
+    /// The units that are asked for.
+    #[must_use]
+    pub fn cost(&self) -> u64 {
+        self.cost
+    }
+
+    fn limit(&self) -> &dyn Limit {
+        self.limit.limit()
+    }
+
+    /// The last answer of the limit.
+    pub(super) fn decision(&self) -> Decision {
+        self.decision
+    }
+
+    /// Whether the limit had room in its last answer.
+    pub(super) fn fits(&self) -> bool {
+        self.decision.is_allowed()
+    }
+
+    /// The rank in the order in which all sets take: by limit, then by key.
+    pub(super) fn rank(&self) -> (usize, u64) {
+        (core::ptr::from_ref(self.limit()).addr(), self.whom.key.to_bits())
+    }
+
+    /// Whether both ask the same key under the same quota (they *match*): their costs add up, and
+    /// are taken and settled as one.
+    pub(super) fn is_as(&self, other: &Self) -> bool {
+        self.rank() == other.rank() && self.whom.quota == other.whom.quota
+    }
+
+    /// Finds out whether the cost fits, together with the costs of earlier asks that match.
+    pub(super) fn look_beside(&mut self, earlier: &[Self]) {
+        self.at = self.limit().now();
+        self.decision = self.limit().look(self.whom, self.cost_beside(earlier), self.at);
+        // An ask may have been part of another set before.
+        self.charge = AskCharge::NOTHING;
+    }
+
+    /// Lets the limit charge the denial of the look.
+    pub(super) fn deny_beside(&mut self, earlier: &[Self]) {
+        let charged = self.limit().deny(self.whom, self.cost_beside(earlier), self.at);
+        self.decision = charged.unwrap_or(self.decision);
+    }
+
+    /// The cost, together with the costs of the other asks that match.
+    fn cost_beside(&self, others: &[Self]) -> u64 {
+        let same = others.iter().filter(|other| other.is_as(self));
+        same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
+    }
+
+    /// Takes the cost if it fits, together with the costs of later asks that match, at the time of
+    /// the look; whether it did. If an earlier ask has taken it, repeats its answer.
+    pub(super) fn take_beside(&mut self, earlier: &[Self], later: &[Self]) -> bool {
+        if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
+            self.decision = first.decision;
+        } else {
+            self.take(self.cost_beside(later));
+        }
+        self.fits()
+    }
+
+    /// Takes the cost if it fits, without a look before and without other asks; whether it did.
+    pub(super) fn take_now(&mut self) -> bool {
+        self.at = self.limit().now();
+        self.take(self.cost);
+        self.fits()
+    }
+
+    fn take(&mut self, units: u64) {
+        let (decision, receipt) = self.limit().take(self.whom, units, self.at);
+        (self.decision, self.charge) = (decision, AskCharge { receipt, units, used: 0 });
+    }
+
+    /// Replaces the answer by an earlier one.
+    pub(super) fn insist(&mut self, decision: Decision) {
+        self.decision = decision;
+    }
+
+    /// Gives back what was taken.
+    pub(super) fn give_back(&mut self) {
+        let AskCharge { receipt, units, .. } = self.charge;
+        if receipt != Receipt::NOTHING {
+            let _ = self.limit().give_back(self.whom, units, receipt);
+            self.charge = AskCharge::NOTHING;
+        }
+    }
+
+    /// Settles its part of what was taken on `actual` units. If an earlier ask matches, the first
+    /// such ask does so when it is settled itself, after all others.
+    pub(super) fn settle(&mut self, earlier: &mut [Self], actual: u64) {
+        if let Some(first) = earlier.iter_mut().find(|other| other.is_as(self)) {
+            first.charge.used = first.charge.used.saturating_add(actual);
+        } else {
+            let AskCharge { receipt, units, used } = self.charge;
+            let actual = used.saturating_add(actual);
+            self.decision = settle(self.limit(), self.whom, units, receipt, actual);
+        }
+    }
+
+    /// Repeats the answer of the first earlier ask that matches. If there are only earlier asks of
+    /// the same key under other quotas, asks the limit what remains.
+    pub(super) fn agree_with(&mut self, earlier: &[Self]) {
+        if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
+            self.decision = first.decision;
+        } else if earlier.iter().any(|other| other.rank() == self.rank()) {
+            self.decision = self.limit().look(self.whom, 0, self.limit().now());
+        }
+    }
+
+    /// Notifies the limit's observer of the decision as one on `cost` units.
+    pub(super) fn tell(&self, cost: u64) {
+        self.limit().tell(self.whom.key, cost, &self.decision);
+    }
+}
+
+impl fmt::Debug for Ask<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ask")
+            .field("name", &self.name)
+            .field("key", &self.whom.key)
+            .field("cost", &self.cost)
+            .finish_non_exhaustive()
+    }
+}

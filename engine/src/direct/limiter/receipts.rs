@@ -1,0 +1,85 @@
+//! Charges with a receipt: for sets with keyed limits, and for reservations.
+
+use core::time::Duration;
+
+use crate::base::decision::Decision;
+use crate::base::key::KeyHash;
+use crate::base::word::Update;
+use crate::contract::limit::{Limit, Receipt, Subject, sealed::Sealed};
+use crate::contract::observer::Observer;
+use crate::contract::outcome::Outcome;
+use crate::rule::Rule;
+use crate::rule::algorithm::Algorithm as _;
+use crate::time::{Clock, Timestamp};
+
+use super::DirectLimiter;
+
+impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
+    /// What a check of `cost` would find.
+    pub(super) fn look_at(&self, cost: u64, now: Timestamp) -> Decision {
+        let update = self.update(self.instant(now), |_, _| None);
+        let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
+        match update {
+            Update::Unchanged { found, now: at } if fits(found, at) => self.answer(update, 0, now),
+            _ => self.answer(update, cost, now),
+        }
+    }
+
+    /// Replaces the value by the result of `decide(value, now)`, and returns what remains.
+    fn correct(&self, decide: impl Fn(u64, u64) -> Option<u64>) -> Decision {
+        let now = self.clock.now();
+        let found = match self.update(self.instant(now), &decide) {
+            Update::Written { before, now } => decide(before, now).unwrap_or(before),
+            Update::Unchanged { found, .. } => found,
+            // The word of this limiter always has a place.
+            Update::Full { .. } => 0,
+        };
+        self.answer(Update::Unchanged { found, now: self.instant(now) }, 0, now)
+    }
+}
+
+impl<R: Rule, C: Clock, O: Observer> Sealed for DirectLimiter<R, C, O> {}
+
+/// Every key is the same one.
+impl<R, C, O> Limit for DirectLimiter<R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.look_at(cost, now)
+    }
+
+    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        if cost == 0 {
+            return (self.look(whom, 0, now), Receipt::NOTHING);
+        }
+        let outcome = Outcome::new();
+        let admit = |value, now| outcome.of(self.algorithm.admit(value, now, cost), || None);
+        let (update, charged) = outcome.told(self.update(self.instant(now), admit));
+        (self.answer(update, cost, now), Receipt::new(charged))
+    }
+
+    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
+        let Some(charged) = receipt.charged() else { return self.look(whom, 0, self.clock.now()) };
+        self.correct(|value, now| self.algorithm.give_back(value, now, cost, charged))
+    }
+
+    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
+        self.correct(|value, now| self.algorithm.charge(value, now, cost))
+    }
+
+    /// Not constant during a warm-up.
+    fn refill_time(&self) -> Option<Duration> {
+        self.rule.refill_time(&self.algorithm).filter(|_| self.warm_up.is_none())
+    }
+
+    fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {
+        self.heard(cost, decision);
+    }
+}

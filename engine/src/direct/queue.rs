@@ -1,0 +1,299 @@
+//! The leaky bucket as a queue: calls start at the rate of a quota, in order of arrival.
+//!
+//! The arithmetic is that of GCRA on one word, see [`Gcra::admit_by`].
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | Q1 TAT, all accesses | relaxed | none: it guards no memory, and each change is one atomic step | - | `queue-reservation-stored` |
+
+mod restore;
+
+use alloc::sync::Arc;
+use core::time::Duration;
+
+use crossbeam_utils::CachePadded;
+
+use crate::base::backoff::Backoff;
+use crate::base::decision::Decision;
+use crate::base::sync::{AtomicU64, Ordering};
+use crate::base::word::Update;
+use crate::contract::wait::{DEFAULT_MAX_WAITERS, Granted, Timer, Turn, Wait, Waiters, line};
+use crate::rule::algorithm::Algorithm as _;
+use crate::rule::gcra::{Gcra, Terms as _};
+use crate::rule::quota::{Quota, QuotaError};
+use crate::time::{Clock, DefaultClock, Timestamp};
+
+/// Shapes calls: each gets a start time, so that calls start at the rate of a [`Quota`], first
+/// come, first served. One 64-bit word; for outgoing calls to a service with a limit per second.
+///
+/// A burst of 1 spaces all starts evenly; a larger one lets that many start at once after a pause.
+///
+/// # Guarantees
+/// * The cost of the calls that start in any interval `[s, t]` is at most `burst + rate * (t - s)`,
+///   for any number of threads, with the unit of time that [`Quota`] states, even if turns are
+///   given up. [`Wait::jitter`] adds what it states, and timers late by up to `d` add `rate * d`.
+/// * First come, first served: starts are in the order in which the places were taken. Only
+///   [`Wait::jitter`] can reorder those less than the jitter apart.
+/// * No call waits longer than its [`Wait`], and no more than [`Queue::max_waiters`] wait at once:
+///   a call that would exceed either, or costs more than the burst, is denied at once.
+/// * Lock-free, without memory per waiter: a waiter is only its start time.
+///
+/// [`Queue::snapshot`] preserves the line across a restart.
+///
+/// # When to use it
+/// To stay within the limit of a called service by delaying calls instead of dropping them; calls
+/// that cannot wait use [`Queue::check`] in the same line. If no call waits use
+/// [`DirectLimiter`](crate::DirectLimiter), for a line per key
+/// [`Limiter::enqueue`](crate::Limiter::enqueue), to bound calls in flight `Concurrency`.
+///
+/// # Error
+/// None beyond that unit of time, to which starts are rounded up.
+///
+/// # Cost
+/// 640 bytes with the default clock on x86-64, independent of the waiters. A place is one
+/// compare-and-swap of one word, O(1).
+///
+/// ```
+/// use core::time::Duration;
+/// use tidegate_engine::{Queue, Quota};
+///
+/// let calls = Queue::new(Quota::per_second(1_000).burst(1))?;
+/// for _ in 0..3 {
+///     // Sleeps about 1 ms between calls.
+///     assert!(calls.acquire_blocking(1, Duration::from_secs(1)).is_allowed());
+/// }
+/// # Ok::<(), tidegate_engine::QuotaError>(())
+/// ```
+#[derive(Debug)]
+pub struct Queue<C = DefaultClock> {
+    tat: CachePadded<AtomicU64>,
+    gcra: Gcra,
+    quota: Quota,
+    clock: C,
+    waiters: Waiters,
+}
+
+#[cfg(feature = "std")]
+impl Queue {
+    /// An empty queue on the time-stamp counter, with room for
+    /// [`DEFAULT_MAX_WAITERS`](crate::wait::DEFAULT_MAX_WAITERS). Blocks for up to 200 ms if it
+    /// makes the first [`TscClock`](crate::clock::TscClock) of the process.
+    ///
+    /// # Errors
+    /// When the quota cannot be enforced.
+    pub fn new(quota: Quota) -> Result<Self, QuotaError> {
+        Self::with_clock(quota, DefaultClock::new())
+    }
+}
+
+impl<C: Clock> Queue<C> {
+    /// As [`Queue::new`], on another clock.
+    ///
+    /// # Errors
+    /// When the quota cannot be enforced.
+    pub fn with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
+        let gcra = Gcra::exact(&quota)?;
+        let waiters = Waiters::new(DEFAULT_MAX_WAITERS);
+        Ok(Self { tat: CachePadded::new(AtomicU64::new(0)), gcra, quota, clock, waiters })
+    }
+
+    /// Bounds the waiters at any time to `count`,
+    /// [`DEFAULT_MAX_WAITERS`](crate::wait::DEFAULT_MAX_WAITERS) unless set. With 0 no call waits.
+    #[must_use]
+    pub fn max_waiters(self, count: u64) -> Self {
+        Self { waiters: Waiters::new(count), ..self }
+    }
+
+    /// Starts as if all of the burst but `units` (clamped to the burst) had just been used, unless
+    /// more was. For a process that may restart before its last use has drained elsewhere.
+    #[must_use]
+    pub fn initial(self, units: u64) -> Self {
+        let used = self.quota.burst_size().saturating_sub(units);
+        let now = self.gcra.instant(self.clock.now());
+        if let Some(charged) = self.gcra.charge(0, now, used) {
+            self.tat.fetch_max(charged, Ordering::Relaxed); // Q1
+        }
+        self
+    }
+
+    /// Takes a place in line for `cost`, or is denied at once. A cost of 0 takes no place: it is a
+    /// [`Queue::peek`]. O(1), without locks or allocation.
+    ///
+    /// | denied, because | [`Decision::retry_after`] |
+    /// |---|---|
+    /// | the start would be beyond `wait` | the time until the same call gets a place |
+    /// | the maximum number of waiters is reached | the time until the call could start at once |
+    /// | `cost` exceeds the burst | `None`: it never fits |
+    ///
+    /// # Errors
+    /// A denied decision; nothing is charged.
+    pub fn enqueue(&self, cost: u64, wait: impl Into<Wait>) -> Result<Turn<'_, Self>, Decision> {
+        let (wait, reading) = (wait.into(), self.clock.now());
+        let now = self.gcra.instant(reading);
+        let longest = wait.longest_units(reading, self.gcra.scale());
+        if cost == 0 {
+            let found = self.tat.load(Ordering::Relaxed); // Q1
+            let decision = self.gcra.answer(Update::Unchanged { found, now }, 0);
+            return self.uncharged(decision, reading);
+        }
+        let (mut seat, mut backoff) = (None, Backoff::new());
+        loop {
+            let found = self.tat.load(Ordering::Relaxed); // Q1
+            let unchanged = Update::Unchanged { found, now };
+            let Some(charged) = self.gcra.admit_by(found, now, cost, longest) else {
+                return self.uncharged(self.gcra.answer_by(unchanged, cost, longest), reading);
+            };
+            let units = self.gcra.wait(charged, now);
+            if units > 0 && seat.is_none() {
+                seat = self.waiters.enter();
+                if seat.is_none() {
+                    return Err(self.gcra.answer_by(unchanged, cost, 0));
+                }
+            }
+            // Q1
+            match self.tat.compare_exchange(found, charged, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(before) => {
+                    let decision = self.gcra.answer(Update::Written { before, now }, cost);
+                    let start = wait.start(reading, units, self.gcra.scale());
+                    let granted =
+                        Granted { charge: Some(QueueCharge { charged, cost }), start, decision };
+                    return Ok(Turn::new(self, granted, seat.filter(|_| units > 0)));
+                }
+                Err(_) => backoff = backoff.pause(),
+            }
+        }
+    }
+
+    /// Takes one unit if it can start at once: [`Queue::check_n`] with a cost of 1.
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn check(&self) -> Decision {
+        self.check_n(1)
+    }
+
+    /// Takes `cost` if it can start at once, behind all waiters: for calls that are denied instead
+    /// of waiting, in one line with those that wait. A cost of 0 takes nothing: it is a
+    /// [`Queue::peek`]. O(1), without locks or allocation.
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn check_n(&self, cost: u64) -> Decision {
+        self.enqueue(cost, Wait::at_most(Duration::ZERO)).map_or_else(|denied| denied, Turn::keep)
+    }
+
+    /// As [`Queue::enqueue`], for a turn that moves into a task: it keeps the queue alive.
+    ///
+    /// # Errors
+    /// A denied decision; nothing is charged.
+    pub fn enqueue_owned(
+        self: &Arc<Self>,
+        cost: u64,
+        wait: impl Into<Wait>,
+    ) -> Result<Turn<'static, Self>, Decision>
+    where
+        C: 'static,
+    {
+        self.enqueue(cost, wait).map(|turn| turn.into_owned(self))
+    }
+
+    /// A turn that charges nothing, if allowed: a peek while a cost of 1 would not have to wait,
+    /// and any cost under an unlimited quota.
+    fn uncharged(&self, decision: Decision, start: Timestamp) -> Result<Turn<'_, Self>, Decision> {
+        if !decision.is_allowed() {
+            return Err(decision);
+        }
+        Ok(Turn::new(self, Granted { charge: None, start, decision }, None))
+    }
+
+    /// Waits in line for `cost`: [`Queue::enqueue`], then [`Turn::wait_on`] with a
+    /// [`ThreadTimer`](crate::wait::ThreadTimer). Returns an allowed decision at the start, or a
+    /// denied one at once.
+    ///
+    /// The place is taken when the future is first polled. Dropping the future gives it up, see
+    /// [`Turn`].
+    ///
+    /// # Panics
+    /// When it has to wait and the operating system cannot start a thread for the timer, see
+    /// [`ThreadTimer`](crate::wait::ThreadTimer).
+    #[cfg(feature = "acquire")]
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub async fn acquire(&self, cost: u64, wait: impl Into<Wait>) -> Decision {
+        self.acquire_on(&crate::contract::wait::ThreadTimer, cost, wait).await
+    }
+
+    /// As [`Queue::acquire`], sleeping on the given timer.
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub async fn acquire_on<T: Timer>(
+        &self,
+        timer: &T,
+        cost: u64,
+        wait: impl Into<Wait>,
+    ) -> Decision {
+        match self.enqueue(cost, wait) {
+            Ok(turn) => turn.wait_on(timer).await,
+            Err(denied) => denied,
+        }
+    }
+
+    /// As [`Queue::acquire`], blocking the thread.
+    #[cfg(feature = "std")]
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn acquire_blocking(&self, cost: u64, wait: impl Into<Wait>) -> Decision {
+        self.enqueue(cost, wait).map_or_else(|denied| denied, Turn::block)
+    }
+
+    /// The current state, without taking a place: `remaining` units can start at once, and after
+    /// `reset_after` everything charged has drained. Denied while a cost of 1 would have to wait
+    /// behind waiters.
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn peek(&self) -> Decision {
+        let now = self.gcra.instant(self.clock.now());
+        // Q1
+        self.gcra.answer(Update::Unchanged { found: self.tat.load(Ordering::Relaxed), now }, 0)
+    }
+
+    /// The number of waiters: turns that could not start at once, and calls in `acquire`.
+    #[must_use]
+    pub fn waiters(&self) -> u64 {
+        self.waiters.count()
+    }
+
+    /// The quota at which calls start.
+    #[must_use]
+    pub fn quota(&self) -> Quota {
+        self.quota
+    }
+
+    /// The clock on whose scale starts are given.
+    #[must_use]
+    pub fn clock(&self) -> &C {
+        &self.clock
+    }
+}
+
+/// The charge of a turn.
+#[derive(Clone, Copy, Debug)]
+pub struct QueueCharge {
+    /// The resulting TAT.
+    charged: u64,
+    cost: u64,
+}
+
+impl<C: Clock> line::Sealed for Queue<C> {
+    type Charge = QueueCharge;
+    type Clock = C;
+
+    fn line_clock(&self) -> &C {
+        &self.clock
+    }
+
+    fn line_waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+
+    fn take_back(&self, QueueCharge { charged, cost }: QueueCharge) -> bool {
+        let now = self.gcra.instant(self.clock.now());
+        let Some(before) = self.gcra.refund(charged, now, cost) else { return false };
+        // Q1. If the word equals the result of this charge, it is the last in line: all later
+        // charges have been taken back.
+        self.tat.compare_exchange(charged, before, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    }
+}

@@ -1,0 +1,94 @@
+//! Which of the keys that share an entry is hot, and how much it may lease.
+
+use crate::base::key::KeyHash;
+use crate::base::sync::{AtomicU64, Ordering};
+
+/// Units that must have been admitted for each unit that may be leased: at most this share of what
+/// is admitted can expire in leases unused.
+const BACKING: u64 = 16;
+
+const COUNT_BITS: u32 = u64::BITS - crate::base::key::TAG_BITS;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+
+/// The largest lease, in units, that a count can back.
+pub(super) const MOST: u64 = COUNT_MASK / BACKING / 2;
+
+/// The key that most checks of an entry came for, with a count of them (Boyer and Moore's majority
+/// vote): a check of the key adds one, of another key takes one away, and at zero the next key
+/// replaces it.
+///
+/// ```text
+/// key tag (47) | count (17)
+/// ```
+///
+/// Relaxed loads and stores, because the counts are statistics: threads that share an entry may
+/// lose updates, and only the size of leases depends on them.
+#[derive(Debug)]
+pub(super) struct Heat(AtomicU64);
+
+impl Heat {
+    pub(super) fn new() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// The units that `key` may lease.
+    #[inline]
+    pub(super) fn backed(&self, key: KeyHash) -> u64 {
+        let (tag, count) = self.load();
+        if tag == key.tag() { count / BACKING } else { 0 }
+    }
+
+    /// Counts one admitted check of `key`.
+    #[inline]
+    pub(super) fn admitted(&self, key: KeyHash) {
+        let (tag, count) = self.load();
+        if tag == key.tag() {
+            self.store(tag, count + 1);
+        } else if count > 1 {
+            self.store(tag, count - 1);
+        } else {
+            self.store(key.tag(), 1);
+        }
+    }
+
+    /// Counts the units of a new lease as admitted.
+    pub(super) fn leased(&self, key: KeyHash, units: u64) {
+        let (tag, count) = self.load();
+        if tag == key.tag() {
+            self.store(tag, count + units);
+        }
+    }
+
+    /// Takes back what [`Heat::leased`] counted of units that have expired unused, and what backed
+    /// them, so that no use backs two of them.
+    pub(super) fn expired(&self, key: KeyHash, units: u64) {
+        let (tag, count) = self.load();
+        if tag == key.tag() {
+            self.store(tag, count.saturating_sub(units * (BACKING + 1)));
+        }
+    }
+
+    #[inline]
+    fn load(&self) -> (u64, u64) {
+        // A statistic, as above.
+        let heat = self.0.load(Ordering::Relaxed);
+        (heat >> COUNT_BITS, heat & COUNT_MASK)
+    }
+
+    #[inline]
+    fn store(&self, tag: u64, count: u64) {
+        /// Backs the largest lease and no more, so that a key that is no longer hot is outvoted
+        /// soon.
+        const COUNT_MAX: u64 = MOST * BACKING;
+        // A statistic, as above.
+        self.0.store((tag << COUNT_BITS) | count.min(COUNT_MAX), Ordering::Relaxed);
+    }
+}
+
+#[cfg(all(test, loom))]
+impl Heat {
+    /// Makes `key` one that may lease `units`.
+    pub(super) fn back(&self, key: KeyHash, units: u64) {
+        self.store(key.tag(), units * BACKING);
+    }
+}

@@ -1,0 +1,80 @@
+//! What an algorithm has to provide: pure arithmetic on the value of one key.
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use crate::base::decision::Decision;
+use crate::base::word::{State, Update};
+use crate::rule::saved::{SavedState, SnapshotKind};
+use crate::time::Timestamp;
+
+/// Arithmetic on the value of one key: the content of its word, 0 for a key without one.
+///
+/// All methods are pure. `now` is the result of [`Algorithm::instant`]; a value may come from a
+/// later `now` than the current one, which mints nothing.
+pub trait Algorithm: Debug + Send + Sync {
+    /// What the table knows of the values.
+    type State: State + Debug + Send + Sync + 'static;
+
+    /// The table's part of the algorithm.
+    fn state(&self) -> Self::State;
+
+    /// A point in time on the scale of the values, at most the last one at which decisions are
+    /// right: time stops there, and exhausted keys stay denied.
+    fn instant(&self, now: Timestamp) -> u64;
+
+    /// The value after admitting `cost`, at least 1; `None` when it does not fit.
+    fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value after charging `cost` whether or not it fits, saturating; `None` when it stays.
+    fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value after charging a denied check of `cost`, until the debt is `bursts` bursts beyond
+    /// the burst; `None` when it does not change. A cost that never fits is not charged, and rules
+    /// whose state is not debt charge nothing.
+    fn charge_denied(&self, _value: u64, _now: u64, _cost: u64, _bursts: u64) -> Option<u64> {
+        None
+    }
+
+    /// The value after giving back `cost`, never better than fresh; `None` when it stays.
+    fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
+
+    /// The value after giving back `cost` units of the charge that left the value `charged`, as far
+    /// as `value` still counts them; `None` when it does not change. Unlike a refund it does not
+    /// touch later charges of others once that charge has drained.
+    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64>;
+
+    /// Whether the value owes more than `tolerance` nanoseconds. If so, for those who wait under a
+    /// burst that takes as long to refill, part of the debt starts later than `now`.
+    fn owes_beyond(&self, _value: u64, _now: u64, _tolerance: u64) -> bool {
+        false
+    }
+
+    /// The value of a key whose charges are forgotten; `None` when it has none.
+    fn reset(&self, value: u64, now: u64) -> Option<u64>;
+
+    /// Whether a fresh key admits `cost`: if not, no key ever does.
+    fn can_fit(&self, cost: u64) -> bool;
+
+    /// The answer to a check of `cost`, or to a peek (cost 0), whose effect on the word of the key
+    /// was `update`.
+    fn answer(&self, update: Update, cost: u64) -> Decision;
+}
+
+/// Values whose meaning does not depend on their clock.
+pub trait Saves: Algorithm {
+    /// What the values count. Values are exchangeable between algorithms of the same kind only.
+    fn kind(&self) -> SnapshotKind;
+
+    /// What is held against a key with this value as of `now`; `None` for nothing. Durations are
+    /// rounded up to a nanosecond.
+    fn save(&self, value: u64, now: Timestamp) -> Option<SavedState>;
+
+    /// The value at `now` of a key whose state was saved `downtime` before, saturating; an expired
+    /// value once the state has expired. `None` when the state is of another kind.
+    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
+
+    /// The join of `value` and `told`: a value at least as far from fresh as both; `None` when
+    /// `value` stays.
+    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64>;
+}

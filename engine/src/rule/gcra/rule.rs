@@ -1,0 +1,36 @@
+//! A [`Quota`] as a rule: its algorithm is GCRA.
+
+use core::time::Duration;
+
+use crate::rule::quota::{Quota, QuotaError};
+use crate::rule::{DebtRule, Rule, sealed};
+
+use super::{Gcra, Scaled, given};
+
+impl sealed::Sealed for Quota {}
+
+impl DebtRule for Quota {}
+
+impl Rule for Quota {
+    type Algorithm = Gcra;
+    type Given<'a> = Scaled;
+
+    const CHARGES_DENIED: bool = true;
+
+    fn algorithm(&self) -> Result<Gcra, QuotaError> {
+        Gcra::exact(self)
+    }
+
+    fn given<'a>(gcra: &'a Gcra, quota: &'a Self) -> Option<Scaled> {
+        Some(given(gcra, quota))
+    }
+
+    #[inline]
+    fn leasable(gcra: &Gcra) -> Option<&Gcra> {
+        Some(gcra)
+    }
+
+    fn refill_time(&self, _: &Gcra) -> Option<Duration> {
+        self.refill_time()
+    }
+}

@@ -1,0 +1,98 @@
+//! Rules: what a limiter enforces, and the arithmetic by which it does.
+//!
+//! This module holds what goes with the rules at the root of the crate.
+
+pub(crate) mod algorithm;
+pub(crate) mod gcra;
+#[cfg(feature = "std")]
+pub(crate) mod live;
+pub(crate) mod quota;
+pub(crate) mod saved;
+pub(crate) mod window;
+
+#[cfg(feature = "std")]
+pub use live::Inheritance;
+pub use quota::MAX_BURST_TOLERANCE;
+pub use window::{MAX_UTC_OFFSET_SECONDS, MAX_WINDOW};
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use crate::time::Timestamp;
+
+use algorithm::{Algorithm, Saves};
+use gcra::{Gcra, Plans};
+use quota::{Quota, QuotaError};
+
+/// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
+/// key.
+///
+/// | rule | algorithm | admitted in a window's length, at most |
+/// |---|---|---|
+/// | [`Quota`] | GCRA (token bucket) | the burst and what the rate grants |
+/// | [`Quota::strict`](crate::Quota::strict) | GCRA with the burst taken off the rate | the limit |
+/// | `LiveQuota` | GCRA whose quota can be changed | as under a [`Quota`]; across changes as `Inheritance` says |
+/// | [`SlidingWindow`](crate::SlidingWindow) | two windows, weighted | less than twice the limit |
+/// | [`FixedWindow`](crate::FixedWindow), [`CalendarWindow`](crate::CalendarWindow) | a count a window | twice the limit |
+///
+/// The trait is sealed: the table relies on properties of the words that types of other crates
+/// cannot be held to.
+pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
+    /// The rule in the form in which checks are decided.
+    #[doc(hidden)]
+    type Algorithm: Saves + 'static;
+    /// A quota given with the call, on the values of this rule. Any algorithm on these values where
+    /// the rule supports no such quota.
+    #[doc(hidden)]
+    type Given<'a>: Algorithm<State = <Self::Algorithm as Algorithm>::State>;
+
+    /// Whether denied checks can be charged, that is, whether the state is debt.
+    #[doc(hidden)]
+    const CHARGES_DENIED: bool = false;
+
+    /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
+    /// `now` is the present reading of the limiter's clock.
+    #[doc(hidden)]
+    #[must_use]
+    fn anchor(self, now: Timestamp) -> Self {
+        let _ = now;
+        self
+    }
+
+    /// Compiles the rule.
+    #[doc(hidden)]
+    fn algorithm(&self) -> Result<Self::Algorithm, QuotaError>;
+
+    /// A quota given with the call; `None` where the rule supports none.
+    #[doc(hidden)]
+    fn given<'a>(_algorithm: &'a Self::Algorithm, _quota: &'a Quota) -> Option<Self::Given<'a>> {
+        None
+    }
+
+    /// The arithmetic by which units can be leased; `None` where they cannot be.
+    #[doc(hidden)]
+    #[inline]
+    fn leasable(_algorithm: &Self::Algorithm) -> Option<&Gcra> {
+        None
+    }
+
+    /// The time in which all that fits at once is granted again, for reports to clients; `None` if
+    /// it never is, or if that time varies.
+    #[doc(hidden)]
+    fn refill_time(&self, _algorithm: &Self::Algorithm) -> Option<Duration> {
+        None
+    }
+}
+
+/// A [`Rule`] whose state is debt, a duration: [`Quota`] and `LiveQuota`.
+///
+/// It bounds the operations that only make sense on debt: quotas given with the call
+/// ([`Limiter::with_quota`](crate::Limiter::with_quota)), waiting
+/// ([`Limiter::enqueue`](crate::Limiter::enqueue)), charges for denied checks
+/// ([`LimiterBuilder::charge_denied`](crate::LimiterBuilder::charge_denied)) and exchange of debt
+/// ([`Limiter::charge_debt`](crate::Limiter::charge_debt)). Sealed, like [`Rule`].
+pub trait DebtRule: Rule<Algorithm: Plans> {}
+
+pub(crate) mod sealed {
+    pub trait Sealed {}
+}

@@ -1,0 +1,127 @@
+//! Where `now` comes from.
+
+use core::time::Duration;
+
+use crate::base::sync::{Arc, AtomicU64, Ordering};
+
+/// A point in time: nanoseconds since the origin of one clock.
+///
+/// Timestamps of different clocks must not be mixed on one limiter.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(u64);
+
+impl Timestamp {
+    /// The clock's origin.
+    pub const ORIGIN: Self = Self(0);
+
+    /// `nanos` nanoseconds after the origin.
+    #[inline]
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// Nanoseconds since the origin.
+    #[inline]
+    #[must_use]
+    pub const fn as_nanos(self) -> u64 {
+        self.0
+    }
+
+    /// This point plus `duration`, at most the last one that can be expressed.
+    #[inline]
+    #[must_use]
+    pub fn saturating_add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(saturating_nanos(duration)))
+    }
+
+    /// This point less `duration`, at least the origin.
+    #[inline]
+    #[must_use]
+    pub fn saturating_sub(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(saturating_nanos(duration)))
+    }
+
+    /// The time since `earlier`; zero when `earlier` is later.
+    #[inline]
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+/// Whole nanoseconds, at most 2^64 - 1.
+pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// A source of time.
+///
+/// A reading earlier than a previous one mints nothing on a key that the limiter remembers: time
+/// only moves a key forward. The limiter may deny what a monotonic clock would have allowed.
+///
+/// A key whose debt has drained may be forgotten, though, and its slot reused. Where readings
+/// differ by `d`, a thread that is behind may then admit such a key up to `rate * d` beyond the
+/// guarantee, or, under a rule that counts in windows, the limit once more: see
+/// [`Limiter::check_at`](crate::Limiter::check_at). Limits without keys forget nothing; the
+/// counters document what `d` does to their windows.
+pub trait Clock {
+    /// A performance hint, on which no decision depends: whether reading the clock waits for
+    /// outstanding loads, as reading a processor's counter does. `true` unless set. With `false`,
+    /// for a clock that is a plain load, a limiter arranges a check so that the cache misses of
+    /// consecutive checks overlap.
+    const STALLS: bool = true;
+
+    /// The time now.
+    fn now(&self) -> Timestamp;
+}
+
+impl<C: Clock> Clock for &C {
+    const STALLS: bool = C::STALLS;
+
+    #[inline]
+    fn now(&self) -> Timestamp {
+        (**self).now()
+    }
+}
+
+/// A clock that is moved by hand, for tests and simulations. Clones show the same time.
+#[derive(Clone, Debug, Default)]
+pub struct ManualClock {
+    nanos: Arc<AtomicU64>,
+}
+
+impl ManualClock {
+    /// A clock at its origin.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Moves the clock forward, at most to the last point that can be expressed.
+    pub fn advance(&self, duration: Duration) {
+        // Relaxed: the time guards no other memory.
+        let mut seen = self.nanos.load(Ordering::Relaxed);
+        loop {
+            let later = seen.saturating_add(saturating_nanos(duration));
+            match self.nanos.compare_exchange(seen, later, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(current) => seen = current,
+            }
+        }
+    }
+
+    /// Sets the clock to any point, including an earlier one.
+    pub fn set(&self, now: Timestamp) {
+        // Relaxed: the time guards no other memory.
+        self.nanos.store(now.0, Ordering::Relaxed);
+    }
+}
+
+impl Clock for ManualClock {
+    #[inline]
+    fn now(&self) -> Timestamp {
+        // Relaxed: the time guards no other memory.
+        Timestamp(self.nanos.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,62 @@
+//! The engine through its public interface: one binary, so that it is linked once. `<file>::<test>`
+//! names a test, and `<file>::` all tests of a file.
+//!
+//! Only what needs a process of its own is another binary: `allocation` and `denials` each replace
+//! the allocator, and `models` builds and runs the models.
+
+mod exact;
+#[cfg(feature = "tower")]
+mod layered;
+mod pairs;
+mod units;
+mod waiting;
+
+mod acquire;
+#[cfg(feature = "acquire")]
+mod acquire_runtimes;
+mod address;
+mod call_quota;
+mod charge_denied;
+#[cfg(feature = "acquire")]
+mod concurrency;
+mod counter_sets;
+mod counters;
+mod keys;
+mod leases;
+mod live_bounds;
+mod live_calls;
+mod live_change;
+mod log_readings;
+mod long_run;
+mod observer;
+mod oracle;
+mod overflow;
+mod owned;
+mod queue;
+mod refund;
+mod reserve;
+mod reserve_waiting;
+mod sets;
+mod single;
+mod single_live;
+mod single_sets;
+mod sizes;
+mod snapshot;
+mod snapshot_bytes;
+mod snapshot_counters;
+mod snapshot_windows;
+mod spray;
+#[cfg(feature = "tower")]
+mod tower;
+#[cfg(feature = "tower")]
+mod tower_keys;
+mod traps;
+mod traps_sets;
+mod traps_shared;
+mod traps_windows;
+mod windows;
+mod windows_bounds;
+mod windows_calendar;
+mod windows_oracle;
+mod with_quota;
+mod with_quota_sets;

@@ -1,0 +1,69 @@
+//! One command, as it was received.
+
+use std::ops::Range;
+
+/// The most arguments a command may have, its name included.
+pub const MAX_ARGS: usize = 64;
+/// The longest argument, in bytes.
+pub const MAX_ARG_BYTES: usize = 64 * 1024;
+
+/// One command: its name and arguments, borrowed from the input.
+#[derive(Clone, Copy, Debug)]
+pub struct Command<'a> {
+    bytes: &'a [u8],
+    args: &'a [Range<u32>],
+}
+
+impl<'a> Command<'a> {
+    /// A command whose arguments are the ranges `args` of `bytes`, the name first.
+    pub const fn new(bytes: &'a [u8], args: &'a [Range<u32>]) -> Self {
+        Self { bytes, args }
+    }
+
+    /// The number of arguments, the name included. 0 for an empty line, which is ignored.
+    pub fn len(&self) -> usize {
+        self.args.len()
+    }
+
+    /// The argument at `index`, with the name at 0; empty beyond the last.
+    #[inline]
+    pub fn arg(&self, index: usize) -> &'a [u8] {
+        self.args
+            .get(index)
+            .map_or(&[], |range| &self.bytes[range.start as usize..range.end as usize])
+    }
+
+    /// The arguments from `first` on.
+    pub fn args_from(&self, first: usize) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let bytes = self.bytes;
+        let args = self.args.get(first..).unwrap_or(&[]);
+        args.iter().map(|range| &bytes[range.start as usize..range.end as usize])
+    }
+}
+
+/// A decimal integer as Redis accepts them: no plus, no spaces, no leading zeros.
+pub fn integer_of(text: &[u8]) -> Option<i64> {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    match digits {
+        [b'0'] if text.len() == 1 => Some(0),
+        [b'1'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::integer_of;
+
+    #[test]
+    fn integers_are_taken_as_redis_takes_them() {
+        for value in [0, 7, -7, i64::MAX, i64::MIN] {
+            assert_eq!(integer_of(value.to_string().as_bytes()), Some(value));
+        }
+        for text in
+            ["", "-", "+1", " 1", "1 ", "01", "-0", "-01", "00", "1.0", "9223372036854775808", "x"]
+        {
+            assert_eq!(integer_of(text.as_bytes()), None, "{text}");
+        }
+    }
+}

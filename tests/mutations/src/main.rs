@@ -1,0 +1,157 @@
+//! Mutation testing by hand-written mutations: `.ci/mutations.d` lists single breakages of the
+//! product, each with the test or model that must turn red.
+//!
+//! `.ci/mutations [--fit | --all | --changed] [--record] [--share N] [--workers N] [NAME...]`
+//!
+//! Without a choice it replays what changed since it was recorded as red, and one in `N` (20) of
+//! the rest, others at each commit.
+#![forbid(unsafe_code)]
+
+mod arguments;
+mod cargo;
+mod fit;
+mod list;
+mod narrow;
+mod record;
+mod replay;
+mod sources;
+mod target;
+
+use std::env;
+use std::io;
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::sync::Mutex;
+
+use arguments::{Arguments, Choice};
+use fit::Fitted;
+use record::{Hashes, Recorded, is_due};
+use replay::{Outcome, Replayed, Workshop, replay};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Whether the lists fit and what was replayed turned red.
+fn run() -> Result<bool, String> {
+    let arguments = Arguments::parse(env::args().skip(1))?;
+    let root = env::current_dir().map_err(|error| error.to_string())?;
+    let (fitted, packages) = match fit::fit(&root, list::load(&root)?) {
+        Ok(fits) => fits,
+        Err(wrong) => {
+            println!("{}", wrong.join("\n"));
+            return Ok(false);
+        }
+    };
+    if arguments.choice == Choice::Fit {
+        return Ok(true);
+    }
+    let mut hashes = Hashes::new(&root, &packages);
+    let all: io::Result<Vec<_>> = fitted.iter().map(|one| Ok((one, hashes.of(one)?))).collect();
+    let all = all.map_err(|error| error.to_string())?;
+    let mut recorded = Recorded::load(&root).map_err(|error| error.to_string())?;
+    recorded.keep(|name| fitted.iter().any(|one| one.mutation.name == name));
+    let chosen = choose(&arguments, &all, &recorded, commits(&root))?;
+    let skipped = all.iter().filter(|(one, hash)| recorded.is(&one.mutation.name, hash));
+    let skipped =
+        skipped.filter(|(one, _)| !chosen.iter().any(|(chosen, _)| std::ptr::eq(*chosen, *one)));
+    let skipped = skipped.count();
+    let record = arguments.record.then_some(recorded);
+    let missed = replay_all(&root, &arguments, &chosen, record)?;
+    println!("{} replayed, {skipped} skipped (unchanged), {missed} missed", chosen.len());
+    Ok(missed == 0)
+}
+
+type Hashed<'a> = (&'a Fitted, String);
+
+/// What is replayed, of all.
+fn choose<'a>(
+    arguments: &Arguments,
+    all: &[Hashed<'a>],
+    recorded: &Recorded,
+    commits: u64,
+) -> Result<Vec<Hashed<'a>>, String> {
+    let is_chosen = |(one, hash): &&Hashed<'a>| {
+        let name = one.mutation.name.as_str();
+        let has_changed = !recorded.is(name, hash);
+        match &arguments.choice {
+            Choice::Fit => false,
+            Choice::All => true,
+            Choice::Changed => has_changed,
+            Choice::Share(share) => has_changed || is_due(name, *share, commits),
+            Choice::Named(names) => names.contains(name),
+        }
+    };
+    if let Choice::Named(names) = &arguments.choice {
+        let is_unknown = |name: &&String| !all.iter().any(|(one, _)| one.mutation.name == **name);
+        let unknown: Vec<_> = names.iter().filter(is_unknown).map(String::as_str).collect();
+        if !unknown.is_empty() {
+            return Err(format!("no mutation is called {}", unknown.join(", ")));
+        }
+    }
+    Ok(all.iter().filter(is_chosen).cloned().collect())
+}
+
+/// Replays and says what became of each; how many were missed.
+fn replay_all(
+    root: &Path,
+    arguments: &Arguments,
+    chosen: &[Hashed<'_>],
+    record: Option<Recorded>,
+) -> Result<usize, String> {
+    let failed = |error: io::Error| error.to_string();
+    if let Some(recorded) = &record {
+        recorded.save(root).map_err(failed)?;
+    }
+    if chosen.is_empty() {
+        return Ok(0);
+    }
+    let state = Mutex::new((0, record, Ok(())));
+    let told = |fitted: &Fitted, replayed: Replayed| {
+        let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let (missed, record, saved) = &mut *state;
+        let is_red = say(fitted, &replayed);
+        *missed += usize::from(!is_red);
+        let hash = chosen.iter().find(|(one, _)| std::ptr::eq(*one, fitted)).map(|(_, hash)| hash);
+        if let (Some(recorded), Some(hash)) = (record, hash) {
+            recorded.set(&fitted.mutation.name, hash, is_red);
+            // At once, so that an interrupted run keeps what it has found.
+            *saved = recorded.save(root);
+        }
+    };
+    let workshop = Workshop::open(root).map_err(failed)?;
+    let all = chosen.iter().map(|(one, _)| *one).collect();
+    replay(root, &workshop, all, arguments.workers, told).map_err(failed)?;
+    drop(workshop);
+    let (missed, _, saved) = state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    saved.map_err(failed)?;
+    Ok(missed)
+}
+
+/// One line for what turned red, more for what did not; whether it did.
+fn say(fitted: &Fitted, replayed: &Replayed) -> bool {
+    let name = &fitted.mutation.name;
+    let (build, run) = (replayed.build.as_secs_f64(), replayed.run.as_secs_f64());
+    let seconds = format!("{:.1} s: build {build:.1}, run {run:.1}", build + run);
+    match &replayed.outcome {
+        Outcome::Red(at) => println!("{name}: red in {at} ({seconds})"),
+        Outcome::Missed(why) => println!("{name}: MISSED, {why} ({seconds})"),
+        Outcome::Broken(why) => println!("{name}: MISSED, the replay failed: {why} ({seconds})"),
+    }
+    matches!(replayed.outcome, Outcome::Red(_))
+}
+
+/// How many commits led here; the same number for all who have the same history.
+fn commits(root: &Path) -> u64 {
+    let output =
+        Command::new("git").current_dir(root).args(["rev-list", "--count", "HEAD"]).output();
+    let count = output.ok().and_then(|output| String::from_utf8(output.stdout).ok());
+    count.and_then(|count| count.trim().parse().ok()).unwrap_or(0)
+}

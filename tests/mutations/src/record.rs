@@ -1,0 +1,173 @@
+//! What need not run again: the hashes under which mutations last turned red, and the share of
+//! them that runs all the same.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::hash::Hasher as _;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+use crate::fit::{Fitted, Packages, package_of};
+use crate::list::FOLDER;
+use crate::sources::Source;
+
+/// What all mutations depend on.
+const GROUND: [&str; 2] = ["Cargo.lock", "rust-toolchain.toml"];
+
+/// The hash of each mutation that turned red when it was last recorded, by name.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct Recorded(BTreeMap<String, String>);
+
+impl Recorded {
+    pub fn load(root: &Path) -> io::Result<Self> {
+        match fs::read_to_string(Self::path(root)) {
+            Ok(text) => Ok(Self::parse(&text)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self::default()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn parse(text: &str) -> Self {
+        let lines = text.lines().filter_map(|line| line.split_once(' '));
+        Self(lines.map(|(name, hash)| (name.to_owned(), hash.to_owned())).collect())
+    }
+
+    /// Replaces the file in one step, so that an interruption leaves the old one or the new one.
+    pub fn save(&self, root: &Path) -> io::Result<()> {
+        let path = Self::path(root);
+        let new = path.with_extension("new");
+        fs::write(&new, self.text())?;
+        fs::rename(new, path)
+    }
+
+    fn text(&self) -> String {
+        self.0.iter().flat_map(|(name, hash)| [name, " ", hash, "\n"]).collect()
+    }
+
+    fn path(root: &Path) -> PathBuf {
+        root.join(FOLDER).join("recorded")
+    }
+
+    pub fn is(&self, name: &str, hash: &str) -> bool {
+        self.0.get(name).is_some_and(|recorded| recorded == hash)
+    }
+
+    /// After a replay; one that did not turn red is not to be skipped.
+    pub fn set(&mut self, name: &str, hash: &str, is_red: bool) {
+        if is_red {
+            self.0.insert(name.to_owned(), hash.to_owned());
+        } else {
+            self.0.remove(name);
+        }
+    }
+
+    /// Forgets all others.
+    pub fn keep(&mut self, mut is_listed: impl FnMut(&str) -> bool) {
+        self.0.retain(|name, _| is_listed(name));
+    }
+}
+
+/// Reads each file once.
+#[derive(Debug)]
+pub struct Hashes<'a> {
+    root: &'a Path,
+    packages: &'a Packages,
+    files: BTreeMap<PathBuf, u128>,
+}
+
+impl<'a> Hashes<'a> {
+    pub fn new(root: &'a Path, packages: &'a Packages) -> Self {
+        Self { root, packages, files: BTreeMap::new() }
+    }
+
+    /// The hash of the entry, the module it breaks, its test and what all depend on. Where a
+    /// file lies counts for the broken one alone: a test may move.
+    pub fn of(&mut self, fitted: &Fitted) -> io::Result<String> {
+        let mutation = &fitted.mutation;
+        let mut hasher = SipHasher13::new();
+        let file = mutation.file.to_string_lossy();
+        for text in [&mutation.test, &*file, &mutation.from, &mutation.to] {
+            hasher.write_usize(text.len());
+            hasher.write(text.as_bytes());
+        }
+        let sources = package_of(&mutation.file).and_then(|package| self.packages.get(package));
+        let module = module(&mutation.file, sources.map_or(&[], |package| &package.unit));
+        let parts = [
+            GROUND.map(PathBuf::from).to_vec(),
+            module,
+            fitted.target.files.iter().cloned().collect(),
+        ];
+        for files in parts {
+            hasher.write_usize(files.len());
+            for file in files {
+                hasher.write(&self.file(file)?.to_le_bytes());
+            }
+        }
+        Ok(format!("{:032x}", hasher.finish128().as_u128()))
+    }
+
+    fn file(&mut self, path: PathBuf) -> io::Result<u128> {
+        if let Some(hash) = self.files.get(&path) {
+            return Ok(*hash);
+        }
+        let text = fs::read_to_string(self.root.join(&path))?;
+        let hash = code_hash(&text);
+        self.files.insert(path, hash);
+        Ok(hash)
+    }
+}
+
+/// The hash of a text without blank lines and lines of comments, which turn no test red.
+fn code_hash(text: &str) -> u128 {
+    let mut hasher = SipHasher13::new();
+    for line in text.lines() {
+        let code = line.trim_start();
+        if !code.is_empty() && !code.starts_with("//") {
+            hasher.write(line.as_bytes());
+            hasher.write_u8(b'\n');
+        }
+    }
+    hasher.finish128().as_u128()
+}
+
+/// The product code of the file's module. A file that heads a folder is a module with the files
+/// of that folder; any other with those of its folder and the one that heads it, and in `src` on
+/// its own.
+fn module(file: &Path, sources: &[Source]) -> Vec<PathBuf> {
+    let own = if file.ends_with("mod.rs") { PathBuf::new() } else { file.with_extension("") };
+    let parent = file.parent().unwrap_or(Path::new(""));
+    let folder =
+        if sources.iter().any(|source| source.path.starts_with(&own)) && own != Path::new("") {
+            Some(own.as_path())
+        } else if parent.ends_with("src") {
+            None
+        } else {
+            Some(parent)
+        };
+    let is_in = |path: &Path| {
+        path == file
+            || folder.is_some_and(|folder| {
+                path.parent() == Some(folder) || path.with_extension("") == folder
+            })
+    };
+    let module = sources.iter().filter(|source| !source.is_test && is_in(&source.path));
+    let mut files: Vec<_> = module.map(|source| source.path.clone()).collect();
+    if !files.iter().any(|path| path == file) {
+        files.push(file.to_owned());
+    }
+    files.sort();
+    files
+}
+
+/// Whether a mutation that has not changed is among the one in `share` that run at this commit.
+pub fn is_due(name: &str, share: u64, commits: u64) -> bool {
+    let mut hasher = SipHasher13::new();
+    hasher.write(name.as_bytes());
+    share > 0 && hasher.finish() % share == commits % share
+}
+
+#[cfg(test)]
+#[path = "record_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+use super::*;
+use crate::fit;
+use crate::list;
+
+fn source(path: &str, is_test: bool) -> Source {
+    Source { path: path.into(), module: String::new(), is_test, tests: Vec::new() }
+}
+
+fn module_of(file: &str) -> Vec<String> {
+    let product = [
+        "e/src/lib.rs",
+        "e/src/key.rs",
+        "e/src/lease.rs",
+        "e/src/lease/entry.rs",
+        "e/src/lease/hand.rs",
+        "e/src/lease/deep/er.rs",
+        "e/src/table/mod.rs",
+        "e/src/table/bits.rs",
+    ];
+    let tests = ["e/src/lease/tests.rs", "e/src/table/tests.rs"].map(|path| source(path, true));
+    let sources: Vec<_> =
+        product.into_iter().map(|path| source(path, false)).chain(tests).collect();
+    let files = module(Path::new(file), &sources);
+    files.iter().map(|path| path.to_str().expect("a name").replace("e/src/", "")).collect()
+}
+
+#[test]
+fn a_module_is_a_folder_with_its_head_and_without_tests() {
+    let lease = ["lease/entry.rs", "lease/hand.rs", "lease.rs"];
+    assert_eq!(module_of("e/src/lease.rs"), lease);
+    assert_eq!(module_of("e/src/lease/entry.rs"), lease);
+    let table = ["table/bits.rs", "table/mod.rs"];
+    assert_eq!(module_of("e/src/table/mod.rs"), table);
+    assert_eq!(module_of("e/src/table/bits.rs"), table);
+}
+
+#[test]
+fn a_file_in_src_without_a_folder_is_a_module() {
+    assert_eq!(module_of("e/src/key.rs"), ["key.rs"]);
+}
+
+#[test]
+fn a_mutation_that_fails_to_turn_red_is_forgotten() {
+    let mut recorded = Recorded::parse("a 01\nb 02\ngone 03\n");
+    assert!(recorded.is("a", "01") && !recorded.is("a", "02") && !recorded.is("c", "01"));
+    recorded.set("a", "04", true);
+    recorded.set("b", "02", false);
+    recorded.set("0", "05", true);
+    recorded.keep(|name| name != "gone");
+    assert_eq!(recorded.text(), "0 05\na 04\n");
+    assert_eq!(Recorded::parse(&recorded.text()), recorded);
+}
+
+#[test]
+fn in_as_many_commits_as_the_share_each_is_due_once() {
+    for name in ["no-fence", "charge-stored", "burst-wraps"] {
+        let due = (1000..1020).filter(|&commits| is_due(name, 20, commits)).count();
+        assert_eq!(due, 1, "{name}");
+        assert!(is_due(name, 1, 7) && !is_due(name, 0, 7));
+    }
+    let names: Vec<_> = (0..400).map(|number| format!("mutation-{number}")).collect();
+    let due = names.iter().filter(|name| is_due(name, 20, 1000)).count();
+    assert!((5..=40).contains(&due), "{due}");
+}
+
+#[test]
+fn the_hash_follows_entry_module_and_test() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the root");
+    let mut mutations = list::load(root).expect("the lists");
+    mutations.truncate(1);
+    let (mut fitted, packages) = fit::fit(root, mutations).expect("they fit");
+    let hash = |fitted: &Fitted| Hashes::new(root, &packages).of(fitted).expect("a hash");
+    let fitted = &mut fitted[0];
+    let before = hash(fitted);
+    assert_eq!((before.len(), &before), (32, &hash(fitted)));
+    fitted.mutation.to.push(' ');
+    let changed = hash(fitted);
+    assert_ne!(changed, before);
+    let test = fitted.target.files.pop_first().expect("a file with the test");
+    assert_ne!(hash(fitted), changed);
+    fitted.target.files.insert(test);
+    assert_eq!(hash(fitted), changed);
+    // As if another of its module had changed: the hash is of the texts, not of a path.
+    fitted.mutation.to.pop();
+    let mut hashes = Hashes::new(root, &packages);
+    hashes.files.insert(fitted.mutation.file.clone(), 0);
+    assert_ne!(hashes.of(fitted).expect("a hash"), before);
+}
+
+#[test]
+fn comments_do_not_count() {
+    let code = "fn f() {\n    g(1)\n}\n";
+    assert_eq!(
+        code_hash("// What it does.\n\nfn f() {\n    // Why.\n    g(1)\n}\n"),
+        code_hash(code)
+    );
+    assert_ne!(code_hash("fn f() {\n    g(2)\n}\n"), code_hash(code));
+    assert_ne!(code_hash("fn f() {\n    g(1) // C1\n}\n"), code_hash(code));
+}

@@ -1,0 +1,165 @@
+//! What is built and run for a mutation's `test`.
+//!
+//! * `models::...`: the engine's unit tests built for loom, `interleave/models::...` for the
+//!   exhaustive search.
+//! * `file::part` where the crate has `tests/file.rs`: the tests of that file whose path contains
+//!   the part.
+//! * `module::part` where a `tests/*/main.rs` has that module: its tests whose path contains all
+//!   of it, in a binary with that [`Narrow`] part of the whole.
+//! * Otherwise the crate's unit tests whose path contains it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::list::Mutation;
+use crate::narrow::Narrow;
+use crate::sources::{Source, sources};
+
+/// How a test is compiled.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub enum Kind {
+    Std,
+    Interleave,
+    Loom,
+}
+
+impl Kind {
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Std => "std",
+            Self::Interleave => "interleave",
+            Self::Loom => "loom",
+        }
+    }
+}
+
+/// Entries that are built alike follow each other in this order.
+#[derive(Clone, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Build {
+    pub kind: Kind,
+    /// The folder of the package.
+    pub package: String,
+    /// The integration test binary; `None` is the unit tests'.
+    pub binary: Option<String>,
+    pub has_tower: bool,
+}
+
+/// Where a mutation's test is.
+#[derive(Clone, Debug)]
+pub struct Target {
+    pub build: Build,
+    /// What the paths of the tests contain.
+    pub filter: String,
+    /// What they begin with, as several modules may have a path that contains the filter.
+    pub module: Option<String>,
+    /// The binary that is added for it.
+    pub narrow: Option<Narrow>,
+    /// The files that hold the tests, and the code that only tests use.
+    pub files: BTreeSet<PathBuf>,
+}
+
+/// A crate's files and tests.
+#[derive(Debug)]
+pub struct Package {
+    /// Of the repository.
+    root: PathBuf,
+    pub unit: Vec<Source>,
+    integration: BTreeMap<String, Vec<Source>>,
+}
+
+impl Package {
+    /// `folder` is below `root`, the repository's.
+    pub fn load(root: &Path, folder: &str) -> Self {
+        let src = Path::new(folder).join("src");
+        let unit = sources(root, &src.join("lib.rs"));
+        let tests = Path::new(folder).join("tests");
+        let mut integration = BTreeMap::new();
+        let entries = fs::read_dir(root.join(&tests)).into_iter().flatten().flatten();
+        for entry in entries {
+            let name = entry.file_name();
+            let path = tests.join(&name);
+            let name = Path::new(&name).with_extension("").to_string_lossy().into_owned();
+            if path.extension().is_some_and(|extension| extension == "rs") {
+                integration.insert(name, sources(root, &path));
+            } else if root.join(&path).join("main.rs").is_file() {
+                integration.insert(name, sources(root, &path.join("main.rs")));
+            }
+        }
+        Self { root: root.to_owned(), unit, integration }
+    }
+
+    /// Where the test is that `mutation` names; `None` if there is none.
+    pub fn target(&self, package: &str, mutation: &Mutation) -> Option<Target> {
+        let test = mutation.test.as_str();
+        let searched = test.strip_prefix("interleave/");
+        let kind = match searched {
+            Some(_) => Kind::Interleave,
+            None if test.starts_with("models::") => Kind::Loom,
+            None => Kind::Std,
+        };
+        let integration = if kind == Kind::Std { self.integration(package, test) } else { None };
+        integration.or_else(|| {
+            let filter = searched.unwrap_or(test).to_owned();
+            let files = files_of(&self.unit, &filter, None, |source| source.is_test)?;
+            let package = package.to_owned();
+            let build = Build { kind, package, binary: None, has_tower: false };
+            Some(Target { build, filter, module: None, narrow: None, files })
+        })
+    }
+
+    fn integration(&self, package: &str, test: &str) -> Option<Target> {
+        let (first, rest) = test.split_once("::")?;
+        let of_file = self.integration.get_key_value(first).map(|found| (found, rest, None));
+        let prefix = format!("{first}::");
+        let of_module = || {
+            let is_in =
+                |source: &Source| source.module == first || source.module.starts_with(&prefix);
+            let mut binaries = self.integration.iter();
+            let found = binaries.find(|(_, sources)| sources.iter().any(is_in))?;
+            Some((found, test, Some(prefix.clone())))
+        };
+        let ((binary, sources), filter, module) = of_file.or_else(of_module)?;
+        let is_helper = |source: &Source| !source.module.is_empty();
+        let files = files_of(sources, filter, module.as_deref(), is_helper)?;
+        let read = |path: &Path| fs::read_to_string(self.root.join(path)).unwrap_or_default();
+        let narrow = module.as_ref().and_then(|_| Narrow::new(sources, first, read));
+        let binary = narrow.as_ref().map_or(binary, |narrow| &narrow.name).clone();
+        let (package, has_tower) = (package.to_owned(), first.starts_with("tower"));
+        let build = Build { kind: Kind::Std, package, binary: Some(binary), has_tower };
+        Some(Target { build, filter: filter.to_owned(), module, narrow, files })
+    }
+}
+
+/// Whether a test of this path is meant.
+pub fn is_meant(test: &str, filter: &str, module: Option<&str>) -> bool {
+    test.contains(filter) && module.is_none_or(|module| test.starts_with(module))
+}
+
+/// The files with tests that are meant, the test code that they are nested in, and the helpers
+/// that have no tests.
+fn files_of(
+    sources: &[Source],
+    filter: &str,
+    module: Option<&str>,
+    is_helper: impl Fn(&Source) -> bool,
+) -> Option<BTreeSet<PathBuf>> {
+    let has_meant =
+        |source: &&Source| source.tests.iter().any(|test| is_meant(test, filter, module));
+    let meant: Vec<_> = sources.iter().filter(has_meant).collect();
+    if meant.is_empty() {
+        return None;
+    }
+    let is_around = |outer: &Source| {
+        let prefix = format!("{}::", outer.module);
+        meant.iter().any(|source| source.module.starts_with(&prefix))
+    };
+    let helpers = sources
+        .iter()
+        .filter(|source| is_helper(source) && (source.tests.is_empty() || is_around(source)));
+    Some(meant.iter().copied().chain(helpers).map(|source| source.path.clone()).collect())
+}
+
+#[cfg(test)]
+#[path = "target_tests.rs"]
+mod tests;

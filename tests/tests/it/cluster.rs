@@ -1,0 +1,300 @@
+//! Nodes that keep one limit together.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use rustix::process::Signal;
+use tempfile::NamedTempFile;
+use tidegate_tests::{Node, Raw, Starting, get, mistake, redis, wait_until};
+
+/// One unit of the limit that the tests use is granted in this time: 100 a minute.
+const INTERVAL: Duration = Duration::from_millis(600);
+
+fn secret(text: &str) -> NamedTempFile {
+    let mut file = NamedTempFile::new().unwrap();
+    file.write_all(text.as_bytes()).unwrap();
+    file
+}
+
+fn start(secret: &NamedTempFile, join: &[&Node]) -> Node {
+    let join: Vec<String> = join.iter().map(|node| node.cluster.unwrap().to_string()).collect();
+    let mut args = vec!["--cluster", "127.0.0.1:0", "--cluster-secret-file"];
+    args.push(secret.path().to_str().unwrap());
+    for address in &join {
+        args.extend(["--join", address]);
+    }
+    Node::start(&args)
+}
+
+/// The state of each member in the eyes of `node`, by address.
+fn states(node: &Node) -> Vec<(String, String)> {
+    let view = get(node, "/v1/cluster").json();
+    let members = view["members"].as_array().unwrap();
+    let text = |value: &serde_json::Value| value.as_str().unwrap().to_owned();
+    let found: Vec<_> =
+        members.iter().map(|member| (text(&member["addr"]), text(&member["state"]))).collect();
+    // This node is among its members.
+    let own = members.iter().find(|member| member["id"] == view["self"]).expect("itself");
+    assert_eq!(text(&own["addr"]), node.cluster.unwrap().to_string());
+    found
+}
+
+fn is_in_state(node: &Node, other: &Node, state: &str) -> bool {
+    let address = other.cluster.unwrap().to_string();
+    states(node).contains(&(address, state.to_owned()))
+}
+
+fn wait_until_together(nodes: &[&Node]) {
+    wait_until("all nodes know each other", || {
+        nodes.iter().all(|node| {
+            nodes.iter().all(|other| is_in_state(node, other, "alive"))
+                && states(node).iter().filter(|(_, state)| state == "alive").count() == nodes.len()
+                && get(node, "/healthz").status == 200
+        })
+    });
+}
+
+fn has_joined(node: &Node) -> bool {
+    let metrics = get(node, "/metrics").body;
+    metrics.lines().any(|line| line == "tidegate_cluster_joining 0")
+}
+
+/// Asks `times` times for one unit of 100 a minute, burst 100; how many were admitted.
+fn ask(node: &Node, key: &str, times: usize) -> usize {
+    let mut connection = redis(node, 2);
+    let mut pipe = ::redis::pipe();
+    for _ in 0..times {
+        pipe.cmd("CL.THROTTLE").arg(key).arg(99).arg(100).arg(60);
+    }
+    let replies: Vec<Vec<i64>> = pipe.query(&mut connection).unwrap();
+    replies.iter().filter(|reply| reply[0] == 0).count()
+}
+
+/// What is left of the same limit.
+fn remaining(node: &Node, key: &str) -> usize {
+    let mut peek = ::redis::cmd("CL.THROTTLE");
+    peek.arg(key).arg(99).arg(100).arg(60).arg(0);
+    let reply: Vec<i64> = peek.query(&mut redis(node, 2)).unwrap();
+    usize::try_from(reply[2]).unwrap()
+}
+
+/// What may have been granted anew since `start`, and one for a unit that was on its way.
+fn granted(start: Instant) -> usize {
+    1 + (start.elapsed().as_millis() / INTERVAL.as_millis()) as usize
+}
+
+#[test]
+fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    let third = start(&secret, &[&first, &second]);
+    wait_until_together(&[&first, &second, &third]);
+
+    let begin = Instant::now();
+    let mut admitted = ask(&first, "k", 100);
+    for node in [&second, &third] {
+        wait_until("the debt has arrived", || remaining(node, "k") <= granted(begin));
+        admitted += ask(node, "k", 100);
+    }
+    let most = 100 + granted(begin);
+    assert!((100..=most).contains(&admitted), "{admitted} admitted, expected 100 to {most}");
+
+    let late = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second, &third, &late]);
+    wait_until("the late node has joined", || has_joined(&late));
+    let left = remaining(&late, "k");
+    let most = granted(begin);
+    assert!(left <= most, "{left} are left, expected at most {most}");
+    // What nobody used is as good as new, also on the late node.
+    assert_eq!(remaining(&late, "other"), 100);
+}
+
+/// A node says that it listens, and serves anybody, only once it knows what was consumed.
+#[test]
+fn a_node_that_joins_gives_nothing_away() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    for round in 0..5 {
+        let (resp_key, http_key) = (format!("resp {round}"), format!("http {round}"));
+        let begin = Instant::now();
+        assert_eq!(ask(&first, &resp_key, 100), 100);
+        assert_eq!(ask(&first, &http_key, 100), 100);
+        let late = start(&secret, &[&first]);
+        let admitted = ask(&late, &resp_key, 100);
+        let body = format!(r#"{{"key":"{http_key}","rate":"100/m","burst":100,"cost":0}}"#);
+        let left = tidegate_tests::post(&late, "/v1/check", &body).json();
+        let left = usize::try_from(left["remaining"].as_u64().unwrap()).unwrap();
+        let most = granted(begin);
+        assert!(admitted <= most && left <= most, "{admitted}, {left}: more than {most}");
+    }
+}
+
+/// An address at which nobody answers.
+fn nobody() -> (std::net::UdpSocket, String) {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let address = socket.local_addr().unwrap().to_string();
+    (socket, address)
+}
+
+fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a str; 6] {
+    let secret = secret.path().to_str().unwrap();
+    ["--cluster", "127.0.0.1:0", "--cluster-secret-file", secret, "--join", join]
+}
+
+#[test]
+fn a_node_that_nobody_lets_in_says_so_and_serves() {
+    let secret = secret("a secret that is long enough\n");
+    let (_socket, address) = nobody();
+    let node = Node::start(&joining_args(&secret, &address));
+    assert_eq!(ask(&node, "k", 1), 1);
+    assert_eq!(get(&node, "/healthz").status, 200);
+    let metrics = get(&node, "/metrics").body;
+    assert!(metrics.lines().any(|line| line == "tidegate_cluster_joining 1"), "{metrics}");
+
+    let mut other = Starting::start(&joining_args(&secret, &address));
+    other.wait_for_output();
+    let output = other.stop();
+    let expected =
+        format!("tidegate: --join {address}: no node has answered; deciding alone, still trying\n");
+    assert_eq!((output.code, output.stderr), (Some(0), expected));
+}
+
+#[test]
+fn a_node_with_another_secret_stays_outside_and_is_counted() {
+    let (ours, theirs) =
+        (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
+    let first = start(&ours, &[]);
+    let stranger = start(&theirs, &[&first]);
+    let counted = |node: &Node, name: &str| {
+        let metrics = get(node, "/metrics").body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)).expect(name);
+        value.trim().parse::<u64>().unwrap() > 0
+    };
+    wait_until("the failure is counted on both sides", || {
+        counted(&first, "tidegate_cluster_handshakes_rejected_total ")
+            && counted(&stranger, "tidegate_cluster_dials_failed_total ")
+    });
+    assert_eq!(states(&first).len(), 1);
+    assert!(counted(&stranger, "tidegate_cluster_joining "));
+}
+
+#[test]
+fn a_node_can_be_stopped_while_it_joins() {
+    let secret = secret("a secret that is long enough\n");
+    let (socket, address) = nobody();
+    let node = Starting::start(&joining_args(&secret, &address));
+    // It handles signals by the time it knocks.
+    let _ = socket.recv_from(&mut [0; 2_000]).unwrap();
+    let output = node.stop();
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_client_that_never_finishes_does_not_keep_a_node_from_leaving() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let mut second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let mut stuck = Raw::connect(second.resp);
+    stuck.expect_alive();
+    stuck.send(b"*2\r\n$4\r\nECHO\r\n");
+    assert_eq!(ask(&second, "k", 100), 100);
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait().code(), Some(0));
+    wait_until("its leave is known", || is_in_state(&first, &second, "left"));
+}
+
+#[test]
+fn limits_with_names_are_shared_as_well() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let body = r#"{"key":"k","limit":"default","cost":200}"#;
+    assert_eq!(tidegate_tests::post(&first, "/v1/check", body).status, 200);
+    // 200 units take 2 s to be granted anew; the other node hears of them long before.
+    let look = r#"{"key":"k","limit":"default","cost":0}"#;
+    let mut least = 200;
+    wait_until("the debt has been heard of", || {
+        let seen = tidegate_tests::post(&second, "/v1/check", look).json();
+        least = least.min(seen["remaining"].as_u64().unwrap());
+        if least == 200 {
+            // It may have drained before anybody looked: use it up again.
+            let _ = tidegate_tests::post(&first, "/v1/check", body);
+        }
+        least < 200
+    });
+}
+
+#[test]
+fn a_killed_node_is_down_and_the_others_go_on() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    let third = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second, &third]);
+    third.signal(Signal::KILL);
+    let mut number = 0;
+    wait_until("the killed node is down", || {
+        number += 1;
+        for node in [&first, &second] {
+            assert_eq!(ask(node, &format!("key {number} {}", node.resp), 10), 10);
+        }
+        is_in_state(&first, &third, "down") && is_in_state(&second, &third, "down")
+    });
+    let metrics = get(&first, "/metrics").body;
+    for line in [
+        r#"tidegate_cluster_members{state="alive"} 2"#,
+        r#"tidegate_cluster_members{state="down"} 1"#,
+        "tidegate_cluster_joining 0",
+    ] {
+        assert!(metrics.lines().any(|found| found == line), "{line} in\n{metrics}");
+    }
+    assert!(is_in_state(&first, &second, "alive"));
+    assert!(is_in_state(&second, &first, "alive"));
+}
+
+#[test]
+fn a_node_that_is_stopped_leaves() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let mut second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    assert_eq!(ask(&second, "k", 100), 100);
+    second.signal(Signal::TERM);
+    assert_eq!(second.wait().code(), Some(0));
+    // Nothing it admitted is lost.
+    assert!(remaining(&first, "k") < 50);
+    wait_until("its leave is known", || is_in_state(&first, &second, "left"));
+}
+
+#[test]
+fn a_cluster_needs_a_secret() {
+    let address = ["--cluster", "127.0.0.1:0"];
+    assert!(mistake(&address).contains("--cluster-secret-file"));
+    let with = |path: &str| mistake(&[&address[..], &["--cluster-secret-file", path]].concat());
+    assert!(with("no/such/file").contains("--cluster-secret-file no/such/file: "));
+    let short = secret("short\n");
+    assert!(with(short.path().to_str().unwrap()).contains("--cluster-secret-file "));
+}
+
+#[test]
+fn a_cluster_address_in_use_or_of_no_use_is_named() {
+    let secret = secret("a secret that is long enough\n");
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for address in [taken.as_str(), "0.0.0.0:0"] {
+        let line = mistake(&[
+            "--resp",
+            "127.0.0.1:0",
+            "--http",
+            "127.0.0.1:0",
+            "--cluster",
+            address,
+            "--cluster-secret-file",
+            secret.path().to_str().unwrap(),
+        ]);
+        assert!(line.contains(&format!("--cluster {address}: ")), "{line}");
+    }
+}

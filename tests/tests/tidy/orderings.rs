@@ -1,0 +1,97 @@
+//! Memory orderings are argued in the table that heads their file.
+
+use std::collections::BTreeSet;
+
+use super::files::{self, File};
+
+/// The head of a table of orderings.
+const TABLE: &str = "//! | site | ordering | partner | what breaks if weaker |";
+
+/// Files without a table, and why they need none.
+const ARGUED: [(&str, &str); 12] = [
+    ("cluster/src/driver/recorder.rs", "a flag that only saves wake-ups, and a statistic"),
+    ("cluster/src/driver/shared.rs", "the join publishes the state before it; statistics"),
+    ("engine/src/base/shards.rs", "statistics"),
+    ("engine/src/direct/concurrency/line.rs", "sites of the table in concurrency.rs"),
+    ("engine/src/direct/concurrency/word.rs", "sites of the table in concurrency.rs"),
+    ("engine/src/direct/queue/restore.rs", "sites of the table in queue.rs"),
+    ("engine/src/limiter/lease/heat.rs", "a hint, by which nothing is admitted"),
+    ("engine/src/time/clock.rs", "a clock word that guards nothing"),
+    ("node/src/http/router.rs", "a flag that guards nothing"),
+    ("node/src/resp/budget.rs", "a count that guards nothing"),
+    ("node/src/resp/server_info.rs", "statistics"),
+    ("node/src/serve.rs", "a flag that guards nothing"),
+];
+
+/// Atomics that no model needs to see.
+const UNMODELLED: [(&str, &str); 1] =
+    [("engine/src/limiter/lease/entry.rs", "makes numbers distinct and orders nothing")];
+
+#[test]
+fn orderings_stand_where_a_table_argues_them() {
+    let product = files::with_extension(&["rs"]);
+    let astray: Vec<_> = product
+        .iter()
+        .filter(|file| file.is_product() && uses_orderings(file) && !file.text.contains(TABLE))
+        .filter(|file| !ARGUED.iter().any(|(path, _)| *path == file.path))
+        .map(|file| &*file.path)
+        .collect();
+    assert!(astray.is_empty(), "orderings without a table:\n{}", astray.join("\n"));
+    for (path, _) in ARGUED {
+        let is_needed = product.iter().any(|file| file.path == path && uses_orderings(file));
+        assert!(is_needed, "{path} has no orderings");
+    }
+}
+
+#[test]
+fn the_engine_takes_atomics_from_its_own_module() {
+    let astray: Vec<_> = files::with_extension(&["rs"])
+        .into_iter()
+        .filter(|file| file.path.starts_with("engine/src/") && file.is_product())
+        .filter(|file| !file.path.starts_with("engine/src/base/sync"))
+        .filter(|file| !UNMODELLED.iter().any(|(path, _)| *path == file.path))
+        .filter(|file| code(file).any(|line| line.contains("sync::atomic")))
+        .map(|file| file.path)
+        .collect();
+    assert!(astray.is_empty(), "atomics of the standard library:\n{}", astray.join("\n"));
+}
+
+#[test]
+fn the_mutations_that_tables_name_exist() {
+    let listed: BTreeSet<_> = files::with_extension(&["toml"])
+        .iter()
+        .filter(|file| file.path.starts_with(".ci/mutations.d/"))
+        .flat_map(|file| file.text.lines().filter_map(name).map(str::to_owned).collect::<Vec<_>>())
+        .collect();
+    assert!(listed.len() > 300, "the lists of mutations are not where they are looked for");
+    let mut missing = Vec::new();
+    for file in files::with_extension(&["rs"]).iter().filter(|file| file.text.contains(TABLE)) {
+        for row in file.text.lines().filter(|line| line.starts_with("//! |")) {
+            let Some(cell) = row.trim_end_matches('|').rsplit('|').next() else { continue };
+            for named in cell.split('`').skip(1).step_by(2) {
+                if !listed.contains(named) {
+                    missing.push(format!("{}: {named}", file.path));
+                }
+            }
+        }
+    }
+    assert!(missing.is_empty(), "no such mutations:\n{}", missing.join("\n"));
+}
+
+/// The name that a line of a list gives a mutation.
+fn name(line: &str) -> Option<&str> {
+    line.strip_prefix("name = '")?.strip_suffix('\'')
+}
+
+fn uses_orderings(file: &File) -> bool {
+    let orderings = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
+    code(file).any(|line| {
+        line.split("Ordering::").skip(1).any(|rest| orderings.iter().any(|o| rest.starts_with(o)))
+    })
+}
+
+/// Lines that are no comments, up to the tests in the same file.
+fn code(file: &File) -> impl Iterator<Item = &str> {
+    let lines = file.text.lines().take_while(|line| !line.starts_with("mod tests {"));
+    lines.filter(|line| !line.trim_start().starts_with("//"))
+}
