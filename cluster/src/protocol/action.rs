@@ -20,14 +20,15 @@ pub enum Channel {
 /// An action for the caller to perform.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Open a link; answer with [`Core::connected`] or [`Core::closed`].
+    /// Open a link; answer with [`connected`](super::Core::connected) or
+    /// [`closed`](super::Core::closed).
     Dial {
         /// The id of the new link.
         link: LinkId,
         /// The address to dial.
         addr: SocketAddr,
     },
-    /// Close a link at once. [`Core::closed`] need not be called.
+    /// Close a link at once. [`closed`](super::Core::closed) need not be called.
     Close {
         /// The link.
         link: LinkId,
@@ -36,7 +37,7 @@ pub enum Action {
     Datagram {
         /// The link.
         link: LinkId,
-        /// At most [`MAX_PACKET_BYTES`].
+        /// At most [`MAX_PACKET_BYTES`](super::MAX_PACKET_BYTES).
         bytes: Bytes,
     },
     /// Send a message on a stream; it arrives in order, or the link closes.
@@ -45,7 +46,7 @@ pub enum Action {
         link: LinkId,
         /// The stream.
         channel: Channel,
-        /// At most [`MAX_MESSAGE_BYTES`].
+        /// At most [`MAX_MESSAGE_BYTES`](super::MAX_MESSAGE_BYTES).
         bytes: Bytes,
     },
 }
