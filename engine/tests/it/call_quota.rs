@@ -134,6 +134,7 @@ proptest! {
         }
     }
 
+    /// Besides the rate, of which an interval of more than 2^20 units is off by less than 10^-6.
     #[test]
     fn several_quotas_on_a_key_err_by_less_than_a_unit_a_charge(
         own in own_quota(),
@@ -149,7 +150,8 @@ proptest! {
                 exact += cost as f64 * 1e9 / quota.count() as f64;
                 charges += 1.0;
                 let debt = decision.reset_after().as_nanos() as f64;
-                prop_assert!((debt - exact).abs() < 2.0 * charges + 2.0, "{debt} for {exact}");
+                let slack = 2.0 * charges + 2.0 + exact * 1e-6;
+                prop_assert!((debt - exact).abs() < slack, "{debt} for {exact}");
             }
         }
     }
