@@ -129,7 +129,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             return Err(BuildError::Capacity);
         }
         if self.lease_units > 0 && self.denied_bursts > 0 {
-            return Err(BuildError::LeasesBesideChargeDenied);
+            return Err(BuildError::LeasesWithChargeDenied);
         }
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
@@ -254,7 +254,7 @@ pub enum BuildError {
     Capacity,
     /// Both `lease_units` and [`charge_denied`](LimiterBuilder::charge_denied) are set; a limiter
     /// supports one of them.
-    LeasesBesideChargeDenied,
+    LeasesWithChargeDenied,
     /// The table's memory could not be allocated.
     OutOfMemory,
 }
@@ -265,7 +265,7 @@ impl fmt::Display for BuildError {
             Self::Quota(error) => write!(f, "quota: {error}"),
             Self::Counter(error) => write!(f, "counter: {error}"),
             Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
-            Self::LeasesBesideChargeDenied => {
+            Self::LeasesWithChargeDenied => {
                 f.write_str("leases and charge_denied do not go together")
             }
             Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
@@ -278,7 +278,7 @@ impl core::error::Error for BuildError {
         match self {
             Self::Quota(error) => Some(error),
             Self::Counter(error) => Some(error),
-            Self::Capacity | Self::LeasesBesideChargeDenied | Self::OutOfMemory => None,
+            Self::Capacity | Self::LeasesWithChargeDenied | Self::OutOfMemory => None,
         }
     }
 }

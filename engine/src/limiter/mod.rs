@@ -271,7 +271,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         } else {
             self.decide_by_mode(mode, key, cost, self.instant(now), || self.instant(reread()))
         };
-        self.heard(key, cost, decision)
+        self.notified(key, cost, decision)
     }
 
     /// Decides where leases or charged denials are configured.
@@ -299,7 +299,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// Notifies the observer of the decision, and returns it.
     #[inline]
-    fn heard(&self, key: KeyHash, cost: u64, decision: Decision) -> Decision {
+    fn notified(&self, key: KeyHash, cost: u64, decision: Decision) -> Decision {
         if O::LISTENS {
             self.observer.decided(key, cost, &decision);
         }
@@ -355,7 +355,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The decision mode. A constant at compile time for rules that have only one.
     #[inline]
     fn mode(&self) -> &Mode {
-        if R::CHARGES_DENIED { &self.mode } else { &Mode::Word }
+        if R::HAS_MODES { &self.mode } else { &Mode::Word }
     }
 
     /// The rule in the form in which checks are decided.
