@@ -8,6 +8,7 @@ use crate::contenders::{Label, Remarks};
 use crate::failure::Failure;
 use crate::highlights;
 use crate::marks;
+use crate::published::BENCHMARKS;
 use crate::record::{Line, Memory, Run, Speed};
 use crate::roster;
 use crate::verdict::{self, Loss};
@@ -39,7 +40,7 @@ fn highlights_section(lines: &[Line]) -> Result<String, Failure> {
     }
     let mut text = String::new();
     paragraph(&mut text, &table(&lines, &labels));
-    let mut notes: Vec<_> = labels.iter().filter_map(|label| remark(&lines, label)).collect();
+    let mut notes: Vec<_> = labels.iter().filter_map(|label| short_remark(&lines, label)).collect();
     for line in &lines {
         if let Line::Run(Run { machine, date, runs, .. }) = line {
             notes.push(note(&format!("{date}, {machine}, medians of {runs} rounds.")));
@@ -202,6 +203,14 @@ fn remark(lines: &[Line], label: &Label) -> Option<String> {
         .map(|(workload, remarks)| format!("{}: {remarks}", workload.name()))
         .collect();
     (!by_workload.is_empty()).then(|| note(&format!("{label}: {}.", by_workload.join(", "))))
+}
+
+/// How late the clock of one of ours was in any of its figures, if it is one that can be.
+fn short_remark(lines: &[Line], label: &Label) -> Option<String> {
+    let figures = Workload::ALL.into_iter().flat_map(|workload| speeds(lines, label, workload));
+    let micros = figures.filter_map(|speed| speed.remarks.staleness_us).max()?;
+    let (name, late) = (label.variant.as_ref()?, micros as f64 / 1e3);
+    Some(note(&format!("{name}: readings up to {late:.1} ms late; details in {BENCHMARKS}.")))
 }
 
 fn absences(lines: &[Line]) -> Vec<String> {

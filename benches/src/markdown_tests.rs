@@ -44,6 +44,22 @@ fn the_highlights_have_their_rows_remarks_and_losses() {
 }
 
 #[test]
+fn the_highlights_say_in_one_line_how_late_a_clock_was() {
+    let mut lines = samples::lines();
+    for (micros, line) in (1_000..).step_by(500).zip(&mut lines) {
+        if let Line::Speed(Speed { label, remarks, .. }) = line
+            && label.variant.as_deref() == Some("recent")
+        {
+            label.variant = Some("leased".to_owned());
+            *remarks = Remarks { staleness_us: Some(micros), lease_units: Some(64) };
+        }
+    }
+    let text = highlights_section(&lines).expect("figures");
+    let note = "* leased: readings up to 4.0 ms late; details in docs/benchmarks.md.";
+    assert!(text.lines().any(|line| line == note), "{text}");
+}
+
+#[test]
 fn long_lines_are_wrapped_between_words() {
     let words = vec!["word"; 30].join(" ");
     let text = note(&words);
@@ -71,6 +87,17 @@ fn an_algorithm_stands_beside_its_peers() {
     let text = algorithms::section(&lines).expect("figures");
     let row = "| **sliding-log** | - | 8.00 (8.0) | - | - | other-log |";
     assert!(text.lines().any(|line| line == row), "{text}");
+}
+
+#[test]
+fn the_limiter_without_keys_is_printed_as_direct() {
+    let lines = [
+        samples::ours("hot-denied", 1, "single", 8.0),
+        samples::peer_beside("hot-denied", 1, "keyless", 16.0, "single"),
+    ];
+    let text = algorithms::section(&lines).expect("figures");
+    assert!(text.contains("| **direct** | - | 8.00 (8.0) | - | - | keyless |"), "{text}");
+    assert!(text.contains("* direct to keyless: hot-denied with 1 thread 2.00."), "{text}");
 }
 
 /// After a new recording: `cargo run --release -p tidegate-benches --bin figure`.

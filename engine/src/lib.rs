@@ -73,7 +73,7 @@
 //! | [`initial`](direct::DirectLimiterBuilder::initial) | a `DirectLimiter` is not to start with all units; also of a [`Queue`](Queue::initial) |
 //! | [`warm_up`](direct::DirectLimiterBuilder::warm_up) | the rate of a `DirectLimiter` with a `Quota` is to grow to the whole at first, to spare a cold backend |
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | clients that keep retrying are to stay banned; with a `Quota` or `LiveQuota` |
-//! | [`lease_units`](LimiterBuilder::lease_units) | several cores use one key: its admissions then [scale with them](limiter#leases); with a `Quota` |
+//! | [`lease_units`](LimiterBuilder::lease_units) | several cores use one key: its admissions then scale with them; with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more calls may wait in `acquire` at once; with a `Quota` or `LiveQuota` |
 //! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as [`Counts`](observer::Counts) |
 //!

@@ -2,14 +2,18 @@
 
 use crate::contenders::Label;
 use crate::failure::Failure;
-use crate::record::{Line, Speed};
+use crate::record::{Absence, Line, Memory, Speed};
 use crate::reference::is_beside;
 use crate::workloads::Workload;
 
 use super::{absences, labels, list, losses, origin, paragraph, speeds, two_digits};
 
+/// Variants that tables print under another name: what is recorded, what is printed.
+const PRINTED: [(&str, &str); 1] = [("single", "direct")];
+
 /// How the figures came about, the table, and where we lose.
 pub(super) fn section(lines: &[Line]) -> Result<String, Failure> {
+    let lines = &as_printed(lines);
     let labels = labels(lines);
     let mut text = String::new();
     for line in lines {
@@ -34,6 +38,29 @@ pub(super) fn section(lines: &[Line]) -> Result<String, Failure> {
         }
     }
     Ok(text)
+}
+
+/// The lines with the names that tables print.
+fn as_printed(lines: &[Line]) -> Vec<Line> {
+    fn rename(variant: &mut Option<String>) {
+        let is_named = |(recorded, _): &&(&str, _)| variant.as_deref() == Some(*recorded);
+        if let Some((_, printed)) = PRINTED.iter().find(is_named) {
+            *variant = Some((*printed).to_owned());
+        }
+    }
+    let mut lines = lines.to_vec();
+    for line in &mut lines {
+        match line {
+            Line::Run(_) => {}
+            Line::Absence(Absence { label, .. }) => rename(&mut label.variant),
+            Line::Speed(Speed { label, beside, .. })
+            | Line::Memory(Memory { label, beside, .. }) => {
+                rename(&mut label.variant);
+                rename(beside);
+            }
+        }
+    }
+    lines
 }
 
 fn workloads() -> impl Iterator<Item = Workload> {

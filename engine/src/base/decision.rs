@@ -32,23 +32,23 @@ impl Admission {
     /// Denial of a cost that can never fit.
     const NEVER: Self = Self(u64::MAX);
 
-    /// The most units that [`Admission::allowed_beside`] holds.
-    const MOST_BESIDE: u64 = Self::DENIED - 2;
+    /// The most units that [`Admission::allowed_with_leased`] holds.
+    const MOST_LEASED: u64 = Self::DENIED - 2;
     /// The longest time after which a denied cost fits, in nanoseconds. Durations from words are
     /// below 2^60.
     const LONGEST: u64 = Self::NEVER.0 - Self::DENIED;
 
     /// Allowed; instead of what remains the decision holds the emission interval in nanoseconds.
-    /// What remains is computed from that on demand, plus `units`.
+    /// What remains is computed from that on demand, plus `units`, which are leased.
     #[inline]
-    const fn allowed_beside(units: u64) -> Self {
-        debug_assert!(units <= Self::MOST_BESIDE);
+    const fn allowed_with_leased(units: u64) -> Self {
+        debug_assert!(units <= Self::MOST_LEASED);
         Self(1 + units)
     }
 
-    /// The units of [`Admission::allowed_beside`], if it is one.
+    /// The units of [`Admission::allowed_with_leased`], if it is one.
     #[inline]
-    const fn beside(self) -> Option<u64> {
+    const fn leased(self) -> Option<u64> {
         if self.0 < Self::DENIED { self.0.checked_sub(1) } else { None }
     }
 
@@ -83,7 +83,7 @@ impl Decision {
 
     /// The most units that [`Decision::allowed_every`] takes.
     #[cfg(feature = "std")]
-    pub(crate) const MOST_BESIDE: u64 = Admission::MOST_BESIDE;
+    pub(crate) const MOST_LEASED: u64 = Admission::MOST_LEASED;
 
     /// A placeholder for a decision not yet made; never visible outside the crate.
     pub(crate) const OPEN: Self = Self::never(0, 0, 0);
@@ -109,8 +109,8 @@ impl Decision {
     }
 
     /// Allowed, where one unit is granted every `interval` nanoseconds, up to `limit`, and the
-    /// whole limit is available again after `reset_after`; `units` more remain, at most
-    /// [`Admission::MOST_BESIDE`].
+    /// whole limit is available again after `reset_after`; `units` more are leased, at most
+    /// [`Admission::MOST_LEASED`].
     #[inline]
     pub(crate) const fn allowed_every(
         interval: u64,
@@ -118,7 +118,7 @@ impl Decision {
         units: u64,
         reset_after: u64,
     ) -> Self {
-        let verdict = Admission::allowed_beside(units);
+        let verdict = Admission::allowed_with_leased(units);
         Self { limit, remaining: interval, verdict, reset_after }
     }
 
@@ -228,9 +228,9 @@ impl Decision {
     #[inline]
     #[must_use]
     pub const fn remaining(&self) -> u64 {
-        let Some(beside) = self.verdict.beside() else { return self.remaining };
+        let Some(leased) = self.verdict.leased() else { return self.remaining };
         let interval = self.remaining;
-        (self.limit * interval).saturating_sub(self.reset_after) / interval + beside
+        (self.limit * interval).saturating_sub(self.reset_after) / interval + leased
     }
 
     /// How long to wait until the same cost fits, provided no other request is admitted meanwhile:

@@ -17,16 +17,16 @@ fn denials_tell_the_time_they_are_for() {
     assert_ne!(never, Decision::denied(9, 3, Admission::LONGEST, DAY));
 }
 
-/// What remains of `limit` units of `interval` ns after `reset_after`, plus `beside`, is computed
+/// What remains of `limit` units of `interval` ns after `reset_after`, plus `leased`, is computed
 /// on demand.
 #[test]
 fn what_remains_is_what_was_left_out() {
     for (interval, limit, reset_after) in
         [(1, 1, 0), (1, 1, 1), (7, 10, 0), (7, 10, 6), (7, 10, 7), (7, 10, 70), (7, 10, DAY)]
     {
-        for beside in [0, 1, 2, 65_535, 1 << 16] {
-            let decision = Decision::allowed_every(interval, limit, beside, reset_after);
-            let remaining = (limit * interval).saturating_sub(reset_after) / interval + beside;
+        for leased in [0, 1, 2, 65_535, 1 << 16] {
+            let decision = Decision::allowed_every(interval, limit, leased, reset_after);
+            let remaining = (limit * interval).saturating_sub(reset_after) / interval + leased;
             assert!(decision.is_allowed());
             assert_eq!(decision.retry_after(), Some(Duration::ZERO));
             assert_eq!(decision.remaining(), remaining);

@@ -67,7 +67,7 @@ pub trait Limit: Send + Sync + sealed::Sealed {
 
     /// Notifies the observer, if there is one, of a decision on `cost` units.
     #[doc(hidden)]
-    fn tell(&self, _key: KeyHash, _cost: u64, _decision: &Decision) {}
+    fn notify(&self, _key: KeyHash, _cost: u64, _decision: &Decision) {}
 }
 
 pub(crate) mod sealed {

@@ -51,7 +51,7 @@ impl Outcome {
     ///
     /// A charged denial is answered as a denial that found the value which its own charge left and
     /// changed nothing, so `retry_after` includes the charge.
-    pub(crate) fn told(&self, update: Update) -> (Update, Option<u64>) {
+    pub(crate) fn result(&self, update: Update) -> (Update, Option<u64>) {
         let (Update::Written { now, .. }, Some(charge)) = (update, self.0.get()) else {
             return (update, None);
         };

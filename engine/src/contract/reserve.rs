@@ -104,7 +104,7 @@ impl<'l> Reservation<'l> {
         // Built before the observer is notified, so that a panic in it gives back what was taken.
         let (open, Subject { key, quota }) = (decision.is_allowed(), whom);
         let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };
-        taken.limit.limit().tell(key, cost, &decision);
+        taken.limit.limit().notify(key, cost, &decision);
         if open { Ok(taken) } else { Err(decision) }
     }
 

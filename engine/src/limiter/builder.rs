@@ -129,7 +129,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             return Err(BuildError::Capacity);
         }
         if self.lease_units > 0 && self.denied_bursts > 0 {
-            return Err(BuildError::LeasesBesideChargeDenied);
+            return Err(BuildError::LeasesWithChargeDenied);
         }
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
@@ -202,11 +202,12 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
-    /// For limiters with a [`Quota`]: lets threads lease up to `units` of a hot key at once, at
-    /// most [`MAX_LEASE_UNITS`](crate::limiter::MAX_LEASE_UNITS); 0, no leases, unless set.
-    /// Together with [`charge_denied`](Self::charge_denied) they are an error. With several hundred
-    /// units, threads that check one key at the same time rarely collide. The module
-    /// [`limiter`](crate::limiter#leases) states what changes for callers.
+    /// For limiters with a [`Quota`]: lets threads lease up to `units` of a hot key at once and use
+    /// them one by one, so that admissions on one key scale with cores; at most
+    /// [`MAX_LEASE_UNITS`](crate::limiter::MAX_LEASE_UNITS), and 0, no leases, unless set. Together
+    /// with [`charge_denied`](Self::charge_denied) they are an error. With several hundred units,
+    /// threads that check one key at the same time rarely collide. A key is hot after a thread has
+    /// been admitted on it at least 64 times.
     ///
     /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations,
     /// sets ([`LimitSet`](crate::LimitSet)), `acquire` and its variants, [`Limiter::with_quota`]
@@ -221,6 +222,34 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// Every other check then also reads the part of its thread in 4 KiB, which makes a check of a
     /// cold or denied key slower by roughly a fifth. Use leases for limits with keys that several
     /// threads check millions of times a second.
+    ///
+    /// # What changes for callers
+    /// * The bound on what is admitted stays exact, except for the last two points. Leased units
+    ///   drain with the time they were charged for, and a unit that has begun to drain is not used.
+    /// * A cost of 1 is not denied while an idle thread has leased units of the key that have not
+    ///   drained, with three exceptions: that thread is just taking them, a refund is in progress,
+    ///   or they are in its thread-local cache. The cache holds at most 31 units and at most a
+    ///   quarter of the largest lease, taken out of a lease to be used without an atomic step; they
+    ///   are lost when the thread ends. A higher cost is paid as a whole by the word or by one
+    ///   lease, so it can be denied while up to 1/16 of the burst is leased in parts, or units are
+    ///   cached.
+    /// * Units that drain unused in a lease are lost: about 1/16 of what is admitted, at worst 1/8,
+    ///   on keys whose threads keep changing or are idle for as long as a lease takes to drain, and
+    ///   on keys that are refunded as often as charged. In addition at most 1/32 of what a thread
+    ///   uses is lost from its cache, when it ends or idles, or when a refund reaches below its
+    ///   cached units while it uses them.
+    /// * `remaining` counts what other threads have leased as taken, and `reset_after` counts
+    ///   leased units as used. Both describe the word of the key at a moment during the call. Where
+    ///   remote debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves
+    ///   out the lease of the calling thread, from which a check may still be admitted.
+    /// * [`Limiter::with_quota`] and charges of debt use the word only; so does [`Limiter::live`],
+    ///   which counts leased units as debt. A charge of debt does not revoke leased units.
+    /// * When a key is evicted, its leases are void until the new word has grown past them; what is
+    ///   used of them after that comes on top of what the word admits.
+    /// * What is refunded, or given back by a reservation, is taken from leases first, and a reset
+    ///   empties them; units that other threads are just taking or returning are lost. Until such a
+    ///   call has returned, however long its thread is stopped, units that were leased before it
+    ///   can come on top of what the word admits, as long as they have not drained.
     pub fn lease_units(self, units: u64) -> Self {
         Self { lease_units: units, ..self }
     }
@@ -254,7 +283,7 @@ pub enum BuildError {
     Capacity,
     /// Both `lease_units` and [`charge_denied`](LimiterBuilder::charge_denied) are set; a limiter
     /// supports one of them.
-    LeasesBesideChargeDenied,
+    LeasesWithChargeDenied,
     /// The table's memory could not be allocated.
     OutOfMemory,
 }
@@ -265,7 +294,7 @@ impl fmt::Display for BuildError {
             Self::Quota(error) => write!(f, "quota: {error}"),
             Self::Counter(error) => write!(f, "counter: {error}"),
             Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
-            Self::LeasesBesideChargeDenied => {
+            Self::LeasesWithChargeDenied => {
                 f.write_str("leases and charge_denied do not go together")
             }
             Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
@@ -278,7 +307,7 @@ impl core::error::Error for BuildError {
         match self {
             Self::Quota(error) => Some(error),
             Self::Counter(error) => Some(error),
-            Self::Capacity | Self::LeasesBesideChargeDenied | Self::OutOfMemory => None,
+            Self::Capacity | Self::LeasesWithChargeDenied | Self::OutOfMemory => None,
         }
     }
 }

@@ -38,5 +38,5 @@ pub(super) fn decide_charging<A: Algorithm>(
             algorithm.charge_denied(value, now, cost, bursts?)
         }),
     });
-    answer(table, algorithm, key, outcome.told(update).0, cost)
+    answer(table, algorithm, key, outcome.result(update).0, cost)
 }

@@ -228,7 +228,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Result<Turn<'_, Self>, Decision> {
         let turn = self.line_up(bucket, key, cost, wait);
         let decision = turn.as_ref().map_or_else(|denied| *denied, Turn::decision);
-        let _ = self.heard(key, cost, decision);
+        let _ = self.notified(key, cost, decision);
         turn
     }
 

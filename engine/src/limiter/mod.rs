@@ -1,40 +1,5 @@
-//! The limiter: look the key up, update its word, answer.
-//!
-//! This module holds what goes with a [`Limiter`].
-//!
-//! # Leases
-//! For limiters with a [`Quota`]. Two cores that write one word are slower than one.
-//! [`LimiterBuilder::lease_units`] lets a thread charge several units of a hot key at once and use
-//! them one by one, so that admissions on one key scale with cores too. A key is hot after a thread
-//! has been admitted on it at least 64 times. Callers see these differences:
-//!
-//! * The bound on what is admitted stays exact, except for the last two points. Leased units drain
-//!   with the time they were charged for, and a unit that has begun to drain is not used.
-//! * A cost of 1 is not denied while an idle thread has leased units of the key that have not
-//!   drained, with three exceptions: that thread is just taking them, a refund is in progress, or
-//!   they are in its thread-local cache. The cache holds at most 31 units and at most a quarter of
-//!   the largest lease, taken out of a lease to be used without an atomic step; they are lost when
-//!   the thread ends. A higher cost is paid as a whole by the word or by one lease, so it can be
-//!   denied while up to 1/16 of the burst is leased in parts, or units are cached.
-//! * Units that drain unused in a lease are lost: about 1/16 of what is admitted, at worst 1/8, on
-//!   keys whose threads keep changing or are idle for as long as a lease takes to drain, and on
-//!   keys that are refunded as often as charged. In addition at most 1/32 of what a thread uses is
-//!   lost from its cache, when it ends or idles, or when a refund reaches below its cached units
-//!   while it uses them.
-//! * `remaining` counts what other threads have leased as taken, and `reset_after` counts leased
-//!   units as used. Both describe the word of the key at a moment during the call. Where remote
-//!   debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves out the
-//!   lease of the calling thread, from which a check may still be admitted.
-//! * [`Limiter::with_quota`] and charges of debt use the word only; so does [`Limiter::live`],
-//!   which counts leased units as debt. A charge of debt does not revoke leased units.
-//! * All leases of a key together are at most 1/16 of the burst, in addition to what threads have
-//!   cached.
-//! * When a key is evicted, its leases are void until the new word has grown past them; what is
-//!   used of them after that comes on top of what the word admits.
-//! * What is refunded, or given back by a reservation, is taken from leases first, and a reset
-//!   empties them; units that other threads are just taking or returning are lost. Until such a
-//!   call has returned, however long its thread is stopped, units that were leased before it can
-//!   come on top of what the word admits, as long as they have not drained.
+//! The limiter for many keys: [`Limiter`], the bounds of its builder, and what
+//! [`Limiter::with_quota`] returns.
 
 mod bucket;
 pub(crate) mod builder;
@@ -97,8 +62,8 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///   and keys that are being denied are evicted last. No debt is lost except as counted there.
 ///
 /// # Leases
-/// [`LimiterBuilder::lease_units`] lets admissions on one hot key scale with cores. The module
-/// [`limiter`](crate::limiter#leases) states what changes then.
+/// [`LimiterBuilder::lease_units`] lets admissions on one hot key scale with cores, and states what
+/// changes then.
 ///
 /// ```
 /// use tidegate_engine::{Limiter, Quota};
@@ -271,7 +236,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         } else {
             self.decide_by_mode(mode, key, cost, self.instant(now), || self.instant(reread()))
         };
-        self.heard(key, cost, decision)
+        self.notified(key, cost, decision)
     }
 
     /// Decides where leases or charged denials are configured.
@@ -299,7 +264,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// Notifies the observer of the decision, and returns it.
     #[inline]
-    fn heard(&self, key: KeyHash, cost: u64, decision: Decision) -> Decision {
+    fn notified(&self, key: KeyHash, cost: u64, decision: Decision) -> Decision {
         if O::LISTENS {
             self.observer.decided(key, cost, &decision);
         }
@@ -355,7 +320,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The decision mode. A constant at compile time for rules that have only one.
     #[inline]
     fn mode(&self) -> &Mode {
-        if R::CHARGES_DENIED { &self.mode } else { &Mode::Word }
+        if R::HAS_MODES { &self.mode } else { &Mode::Word }
     }
 
     /// The rule in the form in which checks are decided.

@@ -82,7 +82,7 @@ where
         self.rule.refill_time(&self.algorithm)
     }
 
-    fn tell(&self, key: KeyHash, cost: u64, decision: &Decision) {
+    fn notify(&self, key: KeyHash, cost: u64, decision: &Decision) {
         if O::LISTENS {
             self.observer.decided(key, cost, decision);
         }
@@ -115,7 +115,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
     ) -> Decision {
         let (update, cost) = self.found_for(algorithm, key, cost, self.clock.now());
-        self.heard(key, 0, algorithm.answer(update, cost))
+        self.notified(key, 0, algorithm.answer(update, cost))
     }
 
     /// The word of the key, and the cost to answer with: 0 if it fits.
@@ -146,7 +146,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             outcome.of(admitted, || self.denied(algorithm, cost, value, now))
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
-        let (update, charged) = outcome.told(update);
+        let (update, charged) = outcome.result(update);
         let decision = answer(&self.table, algorithm, key, update, cost);
         (decision, Receipt::new(charged))
     }
@@ -165,7 +165,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         };
         let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
         let charged = matches!(update, Update::Written { .. });
-        charged.then(|| algorithm.answer(outcome.told(update).0, cost))
+        charged.then(|| algorithm.answer(outcome.result(update).0, cost))
     }
 
     fn give_back_under<A: Algorithm<State = State<R>>>(

@@ -48,9 +48,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let keys = snapshot.keys_for(self.hasher.fingerprint(), self.algorithm().kind())?;
         let mut restored = Restored::default();
         for SavedKey { key, state } in keys {
-            let told = self.algorithm().load(state, downtime, now);
-            restored.count(told.map(|told| {
-                self.force(key, |value, now| self.algorithm().raise(value, now, told))
+            let saved = self.algorithm().load(state, downtime, now);
+            restored.count(saved.map(|saved| {
+                self.force(key, |value, now| self.algorithm().raise(value, now, saved))
             }));
         }
         restored.evicted = self.table.evicted() - evicted;

@@ -118,7 +118,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let rounded = Gcra::in_scale(quota, self.algorithm().scale())?;
         let now = self.clock.now();
         let decision = self.decide_with((quota, &rounded), key, cost, now, || self.clock.now());
-        Ok(self.heard(key, cost, decision))
+        Ok(self.notified(key, cost, decision))
     }
 
     /// How many bursts of debt denied checks can add, if they are charged.
@@ -301,7 +301,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     ) -> Decision {
         let Self { limiter, quota, rounded } = self;
         let decision = limiter.decide_with((quota, rounded), key, cost, now, reread);
-        limiter.heard(key, cost, decision)
+        limiter.notified(key, cost, decision)
     }
 
     fn given(&self) -> <R::Algorithm as Plans>::Given<'_> {

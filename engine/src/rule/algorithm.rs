@@ -74,7 +74,7 @@ pub trait Saves: Algorithm {
     /// value once the state has expired. `None` when the state is of another kind.
     fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
 
-    /// The join of `value` and `told`: a value at least as far from fresh as both; `None` when
+    /// The join of `value` and `other`: a value at least as far from fresh as both; `None` when
     /// `value` stays.
-    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64>;
+    fn raise(&self, value: u64, now: u64, other: u64) -> Option<u64>;
 }

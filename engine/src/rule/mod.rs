@@ -46,9 +46,10 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     #[doc(hidden)]
     type Given<'a>: Algorithm<State = <Self::Algorithm as Algorithm>::State>;
 
-    /// Whether denied checks can be charged, that is, whether the state is debt.
+    /// Whether a check may be decided by more than the key's word: whether denied checks can be
+    /// charged, or units leased. Only where the state is debt.
     #[doc(hidden)]
-    const CHARGES_DENIED: bool = false;
+    const HAS_MODES: bool = false;
 
     /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
     /// `now` is the present reading of the limiter's clock.

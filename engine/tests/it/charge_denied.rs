@@ -197,8 +197,8 @@ fn leases_beside_charged_denials_are_an_error() {
         |units, bursts| Limiter::builder(quota).lease_units(units).charge_denied(bursts).build();
     assert!(build(100, 0).unwrap().lease_units() > 0);
     assert_eq!(build(0, 1).unwrap().lease_units(), 0);
-    assert_eq!(build(100, 1).err(), Some(BuildError::LeasesBesideChargeDenied));
-    assert_eq!(build(1, u64::MAX).err(), Some(BuildError::LeasesBesideChargeDenied));
+    assert_eq!(build(100, 1).err(), Some(BuildError::LeasesWithChargeDenied));
+    assert_eq!(build(1, u64::MAX).err(), Some(BuildError::LeasesWithChargeDenied));
 }
 
 /// Whether this is the answer of an unlimited quota.

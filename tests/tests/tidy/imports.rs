@@ -1,4 +1,5 @@
-//! The module import graph of the product crates: no circles, and folders that are floors.
+//! The module import graph of the product crates: siblings import each other in no circle, and the
+//! engine's folders are floors.
 //!
 //! A module is a node. A path that begins with `crate`, `self`, `super` or a module's name is an
 //! edge to the module that defines what the path names, re-exports resolved. What only a test build
@@ -31,7 +32,7 @@ fn graph_of(name: &str) -> Graph {
 }
 
 #[test]
-fn no_modules_import_each_other_in_a_circle() {
+fn no_siblings_import_each_other_in_a_circle() {
     let mut failures = Vec::new();
     for name in CRATES {
         let graph = graph_of(name);
@@ -47,7 +48,7 @@ fn no_modules_import_each_other_in_a_circle() {
         );
         failures.extend(circles.iter().map(|circle| format!("{name}: {circle}")));
     }
-    assert!(failures.is_empty(), "modules import each other in circles:\n{}", failures.join("\n"));
+    assert!(failures.is_empty(), "siblings import each other in circles:\n{}", failures.join("\n"));
 }
 
 #[test]

@@ -78,6 +78,46 @@ fn the_mutations_that_tables_name_exist() {
     assert!(missing.is_empty(), "no such mutations:\n{}", missing.join("\n"));
 }
 
+#[test]
+fn the_sites_that_tables_name_are_marked() {
+    let sources = files::with_extension(&["rs"]);
+    let mut unmarked = Vec::new();
+    for file in sources.iter().filter(|file| file.is_product() && file.text.contains(TABLE)) {
+        let labels: Vec<_> = labels(file).collect();
+        assert!(!labels.is_empty(), "{}: a table without rows", file.path);
+        let marks: BTreeSet<_> = sources
+            .iter()
+            .filter(|other| other.path == file.path || is_child(other, file))
+            .filter(|other| other.is_product())
+            .flat_map(marks)
+            .collect();
+        let missing = labels.iter().filter(|label| !marks.contains(**label));
+        unmarked.extend(missing.map(|label| format!("{}: {label}", file.path)));
+    }
+    assert!(unmarked.is_empty(), "rows whose label is at no site:\n{}", unmarked.join("\n"));
+}
+
+/// The first word of each row of a file's table.
+fn labels(file: &File) -> impl Iterator<Item = &str> {
+    let rows = file.text.lines().skip_while(|line| !line.starts_with(TABLE)).skip(2);
+    let rows = rows.map_while(|line| line.strip_prefix("//! |"));
+    rows.filter_map(|row| row.split_whitespace().next())
+}
+
+/// Words of comments that are no documentation.
+fn marks(file: &File) -> impl Iterator<Item = &str> {
+    let lines = file.text.lines().filter(|line| !line.trim_start().starts_with("///"));
+    let comments = lines.filter_map(|line| Some(line.split_once("// ")?.1));
+    comments.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()))
+}
+
+/// Whether `file` is in the folder of modules that `parent` heads.
+fn is_child(file: &File, parent: &File) -> bool {
+    let folder = parent.path.trim_end_matches(".rs").trim_end_matches("mod");
+    let folder = format!("{}/", folder.trim_end_matches('/'));
+    file.path.starts_with(&folder)
+}
+
 /// The name that a line of a list gives a mutation.
 fn name(line: &str) -> Option<&str> {
     line.strip_prefix("name = '")?.strip_suffix('\'')

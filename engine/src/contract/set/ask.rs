@@ -119,32 +119,32 @@ impl<'l> Ask<'l> {
     }
 
     /// Finds out whether the cost fits, together with the costs of earlier asks that match.
-    pub(super) fn look_beside(&mut self, earlier: &[Self]) {
+    pub(super) fn look_with(&mut self, earlier: &[Self]) {
         self.at = self.limit().now();
-        self.decision = self.limit().look(self.whom, self.cost_beside(earlier), self.at);
+        self.decision = self.limit().look(self.whom, self.cost_with(earlier), self.at);
         // An ask may have been part of another set before.
         self.charge = AskCharge::NOTHING;
     }
 
     /// Lets the limit charge the denial of the look.
-    pub(super) fn deny_beside(&mut self, earlier: &[Self]) {
-        let charged = self.limit().deny(self.whom, self.cost_beside(earlier), self.at);
+    pub(super) fn deny_with(&mut self, earlier: &[Self]) {
+        let charged = self.limit().deny(self.whom, self.cost_with(earlier), self.at);
         self.decision = charged.unwrap_or(self.decision);
     }
 
     /// The cost, together with the costs of the other asks that match.
-    fn cost_beside(&self, others: &[Self]) -> u64 {
+    fn cost_with(&self, others: &[Self]) -> u64 {
         let same = others.iter().filter(|other| other.is_as(self));
         same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
     }
 
     /// Takes the cost if it fits, together with the costs of later asks that match, at the time of
     /// the look; whether it did. If an earlier ask has taken it, repeats its answer.
-    pub(super) fn take_beside(&mut self, earlier: &[Self], later: &[Self]) -> bool {
+    pub(super) fn take_with(&mut self, earlier: &[Self], later: &[Self]) -> bool {
         if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
             self.decision = first.decision;
         } else {
-            self.take(self.cost_beside(later));
+            self.take(self.cost_with(later));
         }
         self.fits()
     }
@@ -198,8 +198,8 @@ impl<'l> Ask<'l> {
     }
 
     /// Notifies the limit's observer of the decision as one on `cost` units.
-    pub(super) fn tell(&self, cost: u64) {
-        self.limit().tell(self.whom.key, cost, &self.decision);
+    pub(super) fn notify(&self, cost: u64) {
+        self.limit().notify(self.whom.key, cost, &self.decision);
     }
 }
 

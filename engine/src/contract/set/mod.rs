@@ -170,7 +170,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
         let asks = self.asks.as_mut();
         look(asks);
         for ask in asks {
-            ask.tell(0);
+            ask.notify(0);
         }
         SetDecision::new(self.asks)
     }
@@ -204,7 +204,7 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
     };
     for ask in asks {
         // An ask that fitted in a set that did not was only peeked at.
-        ask.tell(if admitted || !ask.fits() { ask.cost() } else { 0 });
+        ask.notify(if admitted || !ask.fits() { ask.cost() } else { 0 });
     }
     admitted
 }
@@ -214,7 +214,7 @@ fn look(asks: &mut [Ask<'_>]) -> bool {
     for index in 0..asks.len() {
         let (earlier, rest) = asks.split_at_mut(index);
         if let Some(ask) = rest.first_mut() {
-            ask.look_beside(earlier);
+            ask.look_with(earlier);
         }
     }
     asks.iter().all(Ask::fits)
@@ -237,7 +237,7 @@ fn deny(asks: &mut [Ask<'_>]) {
         let Some((ask, later)) = rest.split_first_mut() else { return };
         let is_last = later.iter().all(|other| other.fits() || !other.is_as(ask));
         if !ask.fits() && is_last {
-            ask.deny_beside(earlier);
+            ask.deny_with(earlier);
         }
     }
 }
@@ -248,7 +248,7 @@ fn take_each(asks: &mut [Ask<'_>]) -> bool {
     while let Some(index) = following(asks, last) {
         let (earlier, rest) = asks.split_at_mut(index);
         let Some((ask, later)) = rest.split_first_mut() else { break };
-        if !ask.take_beside(earlier, later) {
+        if !ask.take_with(earlier, later) {
             give_back(asks, index);
             return false;
         }

@@ -162,7 +162,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
             None => self.decide(cost, now),
             Some(warm_up) => self.decide_warming(warm_up, cost, now).in_registers(),
         };
-        self.heard(cost, &decision);
+        self.notified(cost, &decision);
         decision
     }
 
@@ -179,7 +179,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, cost: u64) -> Decision {
         let decision = self.look_at(cost, self.clock.now());
-        self.heard(0, &decision);
+        self.notified(0, &decision);
         decision
     }
 
@@ -226,7 +226,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
 
     /// Notifies the observer of a decision.
     #[inline]
-    fn heard(&self, cost: u64, decision: &Decision) {
+    fn notified(&self, cost: u64, decision: &Decision) {
         if O::LISTENS {
             self.observer.decided(KEYLESS, cost, decision);
         }

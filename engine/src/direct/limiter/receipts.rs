@@ -61,7 +61,7 @@ where
         }
         let outcome = Outcome::new();
         let admit = |value, now| outcome.of(self.algorithm.admit(value, now, cost), || None);
-        let (update, charged) = outcome.told(self.update(self.instant(now), admit));
+        let (update, charged) = outcome.result(self.update(self.instant(now), admit));
         (self.answer(update, cost, now), Receipt::new(charged))
     }
 
@@ -79,7 +79,7 @@ where
         self.rule.refill_time(&self.algorithm).filter(|_| self.warm_up.is_none())
     }
 
-    fn tell(&self, _: KeyHash, cost: u64, decision: &Decision) {
-        self.heard(cost, decision);
+    fn notify(&self, _: KeyHash, cost: u64, decision: &Decision) {
+        self.notified(cost, decision);
     }
 }

@@ -37,12 +37,12 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
         let now = self.warped(self.clock.now());
         let mut restored = Restored::default();
         for SavedKey { state, .. } in snapshot.keyless_of(self.algorithm.kind())? {
-            let told = self.algorithm.load(state, downtime, now);
-            let raise = |told| {
+            let saved = self.algorithm.load(state, downtime, now);
+            let raise = |saved| {
                 let now = self.algorithm.instant(now);
-                self.update(now, |value, now| self.algorithm.raise(value, now, told))
+                self.update(now, |value, now| self.algorithm.raise(value, now, saved))
             };
-            restored.count(told.map(raise));
+            restored.count(saved.map(raise));
         }
         Ok(restored)
     }

@@ -294,6 +294,7 @@ impl Entry {
     /// Ends the lease and makes the entry busy; the lease's units are the caller's then. `None`
     /// when another thread changed the entry first.
     pub(super) fn begin(&self, lease: Lease) -> Option<Filling<'_>> {
+        // L7: what the entry is to hold next is charged after this.
         let busy = lease.state.begun();
         self.state
             .compare_exchange(lease.state.0, busy.0, Ordering::Relaxed, Ordering::Relaxed) // L3
@@ -318,7 +319,7 @@ impl Filling<'_> {
 
     /// Puts a lease of `key` into the entry; `false` if it was poisoned, and is empty.
     pub(super) fn publish(self, key: KeyHash, block: Block) -> bool {
-        // L13
+        // L13; what is held is void before the entry has its next key (L12)
         if self.entry.key.load(Ordering::Relaxed) != key.to_bits() {
             self.entry.revoke();
         }

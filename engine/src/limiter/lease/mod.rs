@@ -78,7 +78,7 @@ use hand::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
 /// The largest lease that can be asked for, in units.
 pub const MAX_LEASE_UNITS: u64 = heat::MOST;
 
-const _: () = assert!(MAX_LEASE_UNITS <= Decision::MOST_BESIDE);
+const _: () = assert!(MAX_LEASE_UNITS <= Decision::MOST_LEASED);
 
 /// The share of a burst that all leases of a key may hold together, as a divisor.
 const SHARE: u64 = 16;

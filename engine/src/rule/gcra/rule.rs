@@ -15,7 +15,7 @@ impl Rule for Quota {
     type Algorithm = Gcra;
     type Given<'a> = Scaled;
 
-    const CHARGES_DENIED: bool = true;
+    const HAS_MODES: bool = true;
 
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)

@@ -82,7 +82,7 @@ impl Rule for LiveQuota {
     type Algorithm = LiveGcra;
     type Given<'a> = Given<'a>;
 
-    const CHARGES_DENIED: bool = true;
+    const HAS_MODES: bool = true;
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let cell = Cell::new(Epoch::first(self.0)?.to_words());

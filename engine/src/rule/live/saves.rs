@@ -30,8 +30,8 @@ impl Saves for LiveGcra {
         epoch.gcra.load_at(state, downtime, instant(epoch.time, now))
     }
 
-    fn raise(&self, value: u64, now: u64, told: u64) -> Option<u64> {
+    fn raise(&self, value: u64, now: u64, other: u64) -> Option<u64> {
         let epoch = self.epoch();
-        epoch.gcra.raise(epoch.tat(value), now.max(epoch.time.floor), epoch.tat(told))
+        epoch.gcra.raise(epoch.tat(value), now.max(epoch.time.floor), epoch.tat(other))
     }
 }

@@ -281,6 +281,67 @@ fn each_invariant_has_its_mutations() {
     assert!(named.len() >= 40, "{}", named.len());
 }
 
+/// In ARCHITECTURE.md and docs/internals, hyphenated names are those of mutations or packages, and
+/// names with underscores stand in the Rust. docs/internals/peers.md names what other crates have.
+#[test]
+fn names_in_the_internals_exist() {
+    const FOREIGN: [&str; 1] = ["event-listener"];
+    let (rust, files, mutations) = (rust(), files(), names_of_mutations());
+    let words: BTreeSet<_> = rust.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
+    let packages = ["Cargo.lock", "fuzz/Cargo.lock"].map(|path| repository().join(path));
+    let packages: String = packages.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
+    let is_mutation_or_package = |name: &str| {
+        mutations.contains(name)
+            || FOREIGN.contains(&name)
+            || packages.contains(&format!("name = \"{name}\"\n"))
+    };
+    let is_in_rust = |name: &str| {
+        let name = without_trap(name);
+        let is_meant = |word: &&str| {
+            let word = without_trap(word);
+            name.strip_suffix('*').map_or(word == name, |start| word.starts_with(start))
+        };
+        let is_file = |file: &PathBuf| file.file_stem().is_some_and(|stem| stem == name);
+        words.iter().any(is_meant) || files.iter().any(is_file)
+    };
+    let (mut count, mut missing) = (0, Vec::new());
+    for document in documents() {
+        let is_internal = document.path.starts_with("docs/internals");
+        let is_checked = is_internal || document.path == Path::new("ARCHITECTURE.md");
+        if !is_checked || document.path.ends_with("peers.md") {
+            continue;
+        }
+        for span in document.spans() {
+            let exists = if is_name_with(span, '-') {
+                is_mutation_or_package(span)
+            } else if is_name_with(span.trim_end_matches('*'), '_') {
+                is_in_rust(span)
+            } else {
+                continue;
+            };
+            count += 1;
+            if !exists {
+                missing.push(format!("{}: {span}", document.name()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{missing:#?}");
+    assert!(count >= 180, "{count}");
+}
+
+/// docs/internals/traps.md leaves out what all names of its tests begin with.
+fn without_trap(name: &str) -> &str {
+    name.strip_prefix("trap_").unwrap_or(name)
+}
+
+/// Whether a span is two or more words of lower case, joined by this character.
+fn is_name_with(span: &str, joint: char) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+    };
+    span.contains(joint) && span.split(joint).all(is_word)
+}
+
 /// What stands in backticks.
 fn spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)

@@ -12,7 +12,7 @@ fn choices() -> Result {
     use tidegate_engine::{Limiter, OverflowPolicy, Quota};
 
     let limiter = Limiter::builder(Quota::per_minute(600).burst(100))
-        .capacity(100_000) // keys that owe something at the same time: 20 bytes each
+        .capacity(100_000) // keys that are live at the same time: 20 bytes each
         .overflow_policy(OverflowPolicy::EvictLeastDebt) // what happens with more of them
         .build()?;
     let decision = limiter.check_n("user:42", 5);
