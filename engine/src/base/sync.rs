@@ -13,6 +13,10 @@ pub(crate) use watched::{AtomicU64, fence};
 #[cfg(not(any(loom, interleave)))]
 pub(crate) use {alloc::sync::Arc, core::sync::atomic::Ordering};
 
+/// Without std, waiters spin for the lock of their list.
+#[cfg(not(any(feature = "std", loom)))]
+pub(crate) use spin::{Mutex, MutexGuard};
+
 #[cfg(loom)]
 pub(crate) use loom::sync::{
     Arc, Mutex, MutexGuard,
@@ -24,3 +28,14 @@ pub(crate) use {
     crate::interleave::{AtomicU64, Ordering, fence},
     std::sync::Arc,
 };
+
+/// Locks a mutex whose holder leaves what it guards consistent even if it panics.
+#[cfg(any(feature = "std", loom))]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+#[cfg(not(any(feature = "std", loom)))]
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock()
+}

@@ -16,11 +16,15 @@ use crossbeam_utils::CachePadded;
 
 use crate::base::backoff::Backoff;
 use crate::base::decision::Decision;
+use crate::base::key::{KEYLESS, KeyHash};
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::base::word::Update;
-use crate::contract::wait::{DEFAULT_MAX_WAITERS, Granted, Timer, Turn, Wait, Waiters, line};
+use crate::contract::wait::{
+    Behind, Charge, DEFAULT_MAX_WAITERS, Granted, Removal, Timer, Turn, Wait, WaitLists, Waiters,
+    line,
+};
 use crate::rule::algorithm::Algorithm as _;
-use crate::rule::gcra::{Gcra, Terms as _};
+use crate::rule::gcra::{Gcra, Terms as _, Time, lowered};
 use crate::rule::quota::{Quota, QuotaError};
 use crate::time::{Clock, DefaultClock, Timestamp};
 
@@ -37,7 +41,7 @@ use crate::time::{Clock, DefaultClock, Timestamp};
 ///   [`Wait::jitter`] can reorder those less than the jitter apart.
 /// * No call waits longer than its [`Wait`], and no more than [`Queue::max_waiters`] wait at once:
 ///   a call that would exceed either, or costs more than the burst, is denied at once.
-/// * Lock-free, without memory per waiter: a waiter is only its start time.
+/// * A call that does not wait takes no lock. Waiters take one for each operation on their list.
 ///
 /// [`Queue::snapshot`] preserves the line across a restart.
 ///
@@ -72,6 +76,7 @@ pub struct Queue<C = DefaultClock> {
     quota: Quota,
     clock: C,
     waiters: Waiters,
+    wait_lists: WaitLists,
 }
 
 #[cfg(feature = "std")]
@@ -95,7 +100,8 @@ impl<C: Clock> Queue<C> {
     pub fn with_clock(quota: Quota, clock: C) -> Result<Self, QuotaError> {
         let gcra = Gcra::exact(&quota)?;
         let waiters = Waiters::new(DEFAULT_MAX_WAITERS);
-        Ok(Self { tat: CachePadded::new(AtomicU64::new(0)), gcra, quota, clock, waiters })
+        let (tat, wait_lists) = (CachePadded::new(AtomicU64::new(0)), WaitLists::keyless());
+        Ok(Self { tat, gcra, quota, clock, waiters, wait_lists })
     }
 
     /// Bounds the waiters at any time to `count`,
@@ -118,47 +124,65 @@ impl<C: Clock> Queue<C> {
     }
 
     /// Takes a place in line for `cost`, or is denied at once. A cost of 0 takes no place: it is a
-    /// [`Queue::peek`]. O(1), without locks or allocation.
+    /// [`Queue::peek`]. O(log waiters), with a lock that only waiters take; a call that can start
+    /// at once is O(1), and neither locks nor allocates.
     ///
     /// | denied, because | [`Decision::retry_after`] |
     /// |---|---|
-    /// | the start would be beyond `wait` | the time until the same call gets a place |
     /// | the maximum number of waiters is reached | the time until the call could start at once |
+    /// | the start would be beyond `wait` | the time until the same call gets a place |
     /// | `cost` exceeds the burst | `None`: it never fits |
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
     pub fn enqueue(&self, cost: u64, wait: impl Into<Wait>) -> Result<Turn<'_, Self>, Decision> {
         let (wait, reading) = (wait.into(), self.clock.now());
-        let now = self.gcra.instant(reading);
-        let longest = wait.longest_units(reading, self.gcra.scale());
-        if cost == 0 {
-            let found = self.tat.load(Ordering::Relaxed); // Q1
-            let decision = self.gcra.answer(Update::Unchanged { found, now }, 0);
-            return self.uncharged(decision, reading);
+        let at_once = |denied: Decision| {
+            let waits = !wait.longest(reading).is_zero() && denied.retry_after().is_some();
+            if cost > 0 && waits { Ok(denied) } else { Err(denied) }
+        };
+        let denied = match self.place(cost, &Wait::at_most(Duration::ZERO), reading) {
+            Ok(granted) => return Ok(Turn::new(self, granted, None)),
+            Err(denied) => at_once(denied)?,
+        };
+        let Some(waiter) = self.waiters.enter() else { return Err(denied) };
+        let place = || self.place(cost, &wait, reading);
+        let (granted, number) = self.wait_lists.enter(KEYLESS, place)?;
+        // The line may have drained since: then the turn does not count as a waiter.
+        if number.is_some() {
+            waiter.hold();
         }
-        let (mut seat, mut backoff) = (None, Backoff::new());
+        Ok(Turn::new(self, granted, number))
+    }
+
+    /// Charges `cost`, if it can start as early as `wait` says.
+    fn place(&self, cost: u64, wait: &Wait, reading: Timestamp) -> Result<Granted, Decision> {
+        let (now, gcra) = (self.gcra.instant(reading), &self.gcra);
+        let longest = wait.longest_units(reading, gcra.scale());
+        let mut backoff = Backoff::new();
         loop {
             let found = self.tat.load(Ordering::Relaxed); // Q1
-            let unchanged = Update::Unchanged { found, now };
-            let Some(charged) = self.gcra.admit_by(found, now, cost, longest) else {
-                return self.uncharged(self.gcra.answer_by(unchanged, cost, longest), reading);
+            let charged = gcra.admit_by(found, now, cost, longest).filter(|_| cost > 0);
+            let Some(end) = charged else {
+                let decision = gcra.answer_by(Update::Unchanged { found, now }, cost, longest);
+                // A peek while a cost of 1 would not have to wait, and any cost under an unlimited
+                // quota.
+                let allowed = decision.is_allowed();
+                let granted = Granted::uncharged(KEYLESS, decision, reading);
+                return if allowed { Ok(granted) } else { Err(decision) };
             };
-            let units = self.gcra.wait(charged, now);
-            if units > 0 && seat.is_none() {
-                seat = self.waiters.enter();
-                if seat.is_none() {
-                    return Err(self.gcra.answer_by(unchanged, cost, 0));
-                }
-            }
             // Q1
-            match self.tat.compare_exchange(found, charged, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(before) => {
-                    let decision = self.gcra.answer(Update::Written { before, now }, cost);
-                    let start = wait.start(reading, units, self.gcra.scale());
-                    let granted =
-                        Granted { charge: Some(QueueCharge { charged, cost }), start, decision };
-                    return Ok(Turn::new(self, granted, seat.filter(|_| units > 0)));
+            match self.tat.compare_exchange(found, end, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    let (time, before) = (Time::always(gcra.scale()), found.max(now));
+                    let wait_units = gcra.wait(end, now);
+                    return Ok(Granted {
+                        key: KEYLESS,
+                        decision: gcra.answer(Update::Written { before: found, now }, cost),
+                        charge: Some(Charge { time, before, end, tolerance: gcra.tau() }),
+                        start: wait.start(reading, wait_units, gcra.scale()),
+                        waits: wait_units > 0,
+                    });
                 }
                 Err(_) => backoff = backoff.pause(),
             }
@@ -192,15 +216,6 @@ impl<C: Clock> Queue<C> {
         C: 'static,
     {
         self.enqueue(cost, wait).map(|turn| turn.into_owned(self))
-    }
-
-    /// A turn that charges nothing, if allowed: a peek while a cost of 1 would not have to wait,
-    /// and any cost under an unlimited quota.
-    fn uncharged(&self, decision: Decision, start: Timestamp) -> Result<Turn<'_, Self>, Decision> {
-        if !decision.is_allowed() {
-            return Err(decision);
-        }
-        Ok(Turn::new(self, Granted { charge: None, start, decision }, None))
     }
 
     /// Waits in line for `cost`: [`Queue::enqueue`], then [`Turn::wait_on`] with a
@@ -269,16 +284,7 @@ impl<C: Clock> Queue<C> {
     }
 }
 
-/// The charge of a turn.
-#[derive(Clone, Copy, Debug)]
-pub struct QueueCharge {
-    /// The resulting TAT.
-    charged: u64,
-    cost: u64,
-}
-
 impl<C: Clock> line::Sealed for Queue<C> {
-    type Charge = QueueCharge;
     type Clock = C;
 
     fn line_clock(&self) -> &C {
@@ -289,11 +295,24 @@ impl<C: Clock> line::Sealed for Queue<C> {
         &self.waiters
     }
 
-    fn take_back(&self, QueueCharge { charged, cost }: QueueCharge) -> bool {
-        let now = self.gcra.instant(self.clock.now());
-        let Some(before) = self.gcra.refund(charged, now, cost) else { return false };
-        // Q1. If the word equals the result of this charge, it is the last in line: all later
-        // charges have been taken back.
-        self.tat.compare_exchange(charged, before, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+    fn wait_lists(&self) -> &WaitLists {
+        &self.wait_lists
+    }
+
+    fn take_off(&self, _: KeyHash, removal: Removal, now: Timestamp) -> bool {
+        let Removal { units, end, least, behind, .. } = removal;
+        let now = self.gcra.instant(now);
+        let mut tat = self.tat.load(Ordering::Relaxed); // Q1
+        loop {
+            let last = behind != Behind::Unknown || tat == end;
+            let Some(less) = lowered(tat, now, units).filter(|_| last && tat >= least) else {
+                return false;
+            };
+            // Q1
+            match self.tat.compare_exchange(tat, less, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return true,
+                Err(found) => tat = found,
+            }
+        }
     }
 }

@@ -43,9 +43,10 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as
     /// of now. Idempotent.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
-        let at = self.clock.now();
+        let (key, at) = (self.hash(key), self.clock.now());
         let view = |value, now| self.algorithm().view(value, now);
-        let _ = self.force(self.hash(key), |value, now| view(value, now).raise_debt(debt, at));
+        let _ = self.force(key, |value, now| view(value, now).raise_debt(debt, at));
+        self.wait_lists.fix(key, at);
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt,

@@ -7,23 +7,15 @@ use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
 use crate::base::word::Update;
 use crate::contract::observer::Observer;
-use crate::contract::wait::{Granted, Timer, Turn, Wait, Waiters, line};
+use crate::contract::wait::{
+    Behind, Charge, Granted, Removal, Timer, Turn, Wait, WaitLists, Waiters, line,
+};
 use crate::rule::DebtRule;
 use crate::rule::gcra::{Bucket, Terms, View, lowered};
 use crate::table::answer::answer;
 use crate::time::{Clock, Timestamp};
 
 use super::{Limiter, State};
-
-/// What a turn has charged to a key.
-#[derive(Clone, Copy, Debug)]
-pub struct TurnCharge {
-    key: KeyHash,
-    /// The value it left.
-    charged: u64,
-    /// The debt it made, in units of the quota in force.
-    units: u64,
-}
 
 /// A request for a place in a key's line.
 #[derive(Clone, Copy)]
@@ -71,30 +63,28 @@ impl<T: Terms> Ticket<T> {
     }
 
     /// What the request is granted once the charge has been made.
-    fn grant(self, request: &PlaceRequest<'_>) -> Granted<TurnCharge> {
-        let Self { view: View { gcra, tat, now, .. }, charged } = self;
+    fn grant(&self, request: &PlaceRequest<'_>) -> Granted {
+        let View { gcra, time, tat, now } = self.view;
+        let wait = self.wait();
         // From the reading on. A start at once is a start at the reading.
-        let from_reading = match self.wait() {
-            0 => 0,
-            wait => wait + self.view.since(request.reading),
-        };
-        let units = charged - tat.max(now);
+        let from_reading = if wait == 0 { 0 } else { wait + self.view.since(request.reading) };
+        let (before, end) = (tat.max(now), self.charged);
         Granted {
-            charge: Some(TurnCharge { key: request.key, charged, units }),
-            start: request.wait.start(request.reading, from_reading, gcra.scale()),
+            key: request.key,
             decision: gcra.answer(Update::Written { before: tat, now }, request.cost),
+            charge: Some(Charge { time, before, end, tolerance: gcra.tau() }),
+            start: request.wait.start(request.reading, from_reading, gcra.scale()),
+            waits: wait > 0,
         }
     }
 }
 
-/// The result of a request for a place.
-enum Placed {
-    /// The start is this many units of time after the decision; 0 is at once.
-    In(u64, Granted<TurnCharge>),
-    /// Denied: the start would come after the longest wait.
+/// Why a request gets no place.
+enum Denied {
+    /// The start would come after the longest wait.
     TooLate(Decision),
-    /// Denied, and no wait would help.
-    Refused(Decision),
+    /// No wait would help.
+    Never(Decision),
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
@@ -113,8 +103,10 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// waiters, except one of units that were leased before, or under a longer burst given with the
     /// call. The cost of what starts in `[s, t]`, checks included, is at most
     /// `burst + rate * (t - s)`. The place is taken when the future is first polled, by one charge
-    /// of the key's word into the future. Each waiter wakes once, at its own start. Dropping the
-    /// future gives up the place, see [`Turn`].
+    /// of the key's word into the future. Dropping the future gives up the place: those behind it
+    /// start earlier, see [`Turn`]. Each waiter wakes at its start, and before that at most once
+    /// for each place given up before it. One that is not polled delays those behind it at most to
+    /// the starts that they were given at first.
     ///
     /// A waiter keeps its start when the quota changes ([`LiveQuota`](crate::LiveQuota)), and a
     /// place that is given up after the change lapses. Places are then taken under the new quota,
@@ -177,10 +169,11 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: takes the place in which
     /// [`Limiter::acquire`] waits, without waiting, for callers that schedule starts by other
-    /// means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(1), neither locks nor
-    /// allocates.
+    /// means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(log waiters of the key); a
+    /// call that can start at once is O(1), and neither locks nor allocates.
     ///
-    /// Reads the key's word alone: what threads have leased counts as used.
+    /// Takes the lock of the key's list where it waits. Reads the key's word alone: what threads
+    /// have leased counts as used.
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
@@ -244,22 +237,33 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let reading = self.clock.now();
         let at_once = PlaceRequest { key, cost, wait, reading, may_wait: false };
         let denied = match self.place(bucket, &at_once) {
-            Placed::In(_, granted) => return Ok(Turn::new(self, granted, None)),
-            Placed::Refused(denied) => return Err(denied),
-            Placed::TooLate(denied) if wait.longest(reading).is_zero() => return Err(denied),
-            Placed::TooLate(denied) => denied,
+            Ok(granted) => return Ok(Turn::new(self, granted, None)),
+            Err(Denied::Never(denied)) => return Err(denied),
+            Err(Denied::TooLate(denied)) => denied,
         };
+        if wait.longest(reading).is_zero() {
+            return Err(denied);
+        }
         let Some(waiter) = self.waiters.enter() else { return Err(denied) };
-        match self.place(bucket, &PlaceRequest { may_wait: true, ..at_once }) {
-            // The key may have drained since: then the turn does not count as a waiter.
-            Placed::In(0, granted) => Ok(Turn::new(self, granted, None)),
-            Placed::In(_, granted) => Ok(Turn::new(self, granted, Some(waiter))),
-            Placed::TooLate(denied) | Placed::Refused(denied) => Err(denied),
+        let request = PlaceRequest { may_wait: true, ..at_once };
+        match self.wait_lists.enter(key, || self.place(bucket, &request)) {
+            Ok((granted, number)) => {
+                // The key may have drained since: then the turn does not count as a waiter.
+                if number.is_some() {
+                    waiter.hold();
+                }
+                Ok(Turn::new(self, granted, number))
+            }
+            Err(Denied::TooLate(denied) | Denied::Never(denied)) => Err(denied),
         }
     }
 
     /// Charges the request's cost, if it can start as early as requested.
-    fn place<B: Bucket<State = State<R>>>(&self, bucket: &B, request: &PlaceRequest<'_>) -> Placed {
+    fn place<B: Bucket<State = State<R>>>(
+        &self,
+        bucket: &B,
+        request: &PlaceRequest<'_>,
+    ) -> Result<Granted, Denied> {
         // Of the last call of `charge`, which is the one that counts.
         let issued = Cell::new(None);
         let charge = |value, now| {
@@ -274,9 +278,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, now) = (self.table.home(request.key), self.instant(request.reading));
         let update = home.update(now, || self.instant_now(), charge);
         match (update, issued.get()) {
-            (Update::Written { .. }, Some(ticket)) => {
-                Placed::In(ticket.wait(), ticket.grant(request))
-            }
+            (Update::Written { .. }, Some(ticket)) => Ok(ticket.grant(request)),
             _ => self.place_uncharged(bucket, request, update),
         }
     }
@@ -288,26 +290,25 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         bucket: &B,
         request: &PlaceRequest<'_>,
         update: Update,
-    ) -> Placed {
+    ) -> Result<Granted, Denied> {
         let &PlaceRequest { key, cost, reading, .. } = request;
         let decision = answer(&self.table, bucket, key, update, cost);
         if decision.is_allowed() {
-            return Placed::In(0, Granted { charge: None, start: reading, decision });
+            return Ok(Granted::uncharged(key, decision, reading));
         }
         match update {
             Update::Unchanged { found, now } if cost > 0 && decision.retry_after().is_some() => {
                 let view = bucket.view(found, now);
                 let unchanged = Update::Unchanged { found: view.tat, now: view.now };
                 let longest = request.longest(&view);
-                Placed::TooLate(view.gcra.answer_by(unchanged, cost, longest))
+                Err(Denied::TooLate(view.gcra.answer_by(unchanged, cost, longest)))
             }
-            _ => Placed::Refused(decision),
+            _ => Err(Denied::Never(decision)),
         }
     }
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
-    type Charge = TurnCharge;
     type Clock = C;
 
     fn line_clock(&self) -> &C {
@@ -318,17 +319,24 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
         &self.waiters
     }
 
-    fn take_back(&self, TurnCharge { key, charged, units }: TurnCharge) -> bool {
-        // A word that still is what this charge made has no later charge.
-        let last = |value, now| {
-            let view = self.algorithm().view(value, now);
-            // After a change of the quota the value means another TAT, which may count later
-            // charges.
-            let whole = value == charged && view.tat == charged;
-            if whole { lowered(view.tat, view.now, units) } else { None }
+    fn wait_lists(&self) -> &WaitLists {
+        &self.wait_lists
+    }
+
+    fn take_off(&self, key: KeyHash, removal: Removal, now: Timestamp) -> bool {
+        let Removal { time, units, end, least, behind } = removal;
+        // What is leased behind a charge that has started does not move.
+        let last = match behind {
+            Behind::Places => false,
+            Behind::Started => !self.mode().is_by_word(),
+            Behind::Unknown => true,
         };
-        let now = || self.instant_now();
-        let update = self.table.home(key).update(now(), now, last);
-        matches!(update, Update::Written { .. })
+        let lower = |value, now| {
+            let view = self.algorithm().view(value, now);
+            let taken = view.time == time && view.tat >= least && (!last || view.tat == end);
+            if taken { lowered(view.tat, view.now, units) } else { None }
+        };
+        let now = self.instant(now);
+        matches!(self.table.home(key).update(now, || now, lower), Update::Written { .. })
     }
 }

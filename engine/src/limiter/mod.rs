@@ -24,7 +24,7 @@ use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash, KeyHasher};
 use crate::base::word::Update;
 use crate::contract::observer::Observer;
-use crate::contract::wait::Waiters;
+use crate::contract::wait::{WaitLists, Waiters};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
 use crate::rule::quota::Quota;
@@ -86,6 +86,7 @@ pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
     observer: O,
     rule: R,
     waiters: Waiters,
+    wait_lists: WaitLists,
 }
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
@@ -403,6 +404,7 @@ pub(crate) struct Parts<R: Rule, C, O> {
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(crate) fn from_parts(parts: Parts<R, C, O>) -> Self {
         let Parts { rule, algorithm, hasher, clock, table, mode, observer, waiters } = parts;
-        Self { algorithm, hasher, clock, table, mode, observer, rule, waiters }
+        let wait_lists = WaitLists::keyed();
+        Self { algorithm, hasher, clock, table, mode, observer, rule, waiters, wait_lists }
     }
 }

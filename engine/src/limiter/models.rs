@@ -12,7 +12,7 @@ use loom::thread;
 
 use crate::base::key::KeyHasher;
 use crate::contract::snapshot::{SavedKey, Snapshot};
-use crate::contract::wait::Waiters;
+use crate::contract::wait::{Turn, Waiters};
 use crate::explore::explore;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
@@ -81,12 +81,13 @@ fn know(limiter: &Limiter<Quota, Still>) {
     limiter.reset("key");
 }
 
+fn wait(limiter: &Limiter<Quota, Still>) -> Turn<'_, Limiter<Quota, Still>> {
+    limiter.enqueue("key", 1, PATIENCE).expect("there is room to wait")
+}
+
 /// Takes a place on the key and keeps it; returns its start.
 fn join(limiter: &Limiter<Quota, Still>) -> u64 {
-    let turn = limiter.enqueue("key", 1, PATIENCE).expect("there is room to wait");
-    let start = turn.start().as_nanos();
-    let _ = turn.keep();
-    start
+    wait(limiter).schedule().as_nanos()
 }
 
 /// Also of a key whose slot is just being claimed.
@@ -119,14 +120,29 @@ fn a_check_does_not_pass_who_waits() {
     }
 }
 
-/// A place that is given up is free again, or lapses if there is a later one.
+/// A check under a longer burst is charged just before or after a place is taken: the place starts
+/// behind it, or keeps it out.
+#[test]
+fn a_place_behind_a_check_starts_behind_it() {
+    explore(COMPLETE, || {
+        let limiter = Arc::new(limiter(quota(1)));
+        assert!(limiter.check("key").is_allowed());
+        let other = spawn(&limiter, join);
+        let checked = limiter.check_with("key", 1, &quota(2)).expect("it can be enforced");
+        let start = other.join().unwrap();
+        assert_eq!(start, NOW + 1 + u64::from(checked.is_allowed()));
+    });
+}
+
+/// A place that is given up is taken back, and one behind it moves up; it lapses if that one is
+/// fixed already.
 #[test]
 fn a_place_given_up_is_given_to_nobody_twice() {
     explore(COMPLETE, || {
         let limiter = Arc::new(limiter(quota(1)));
         assert_eq!(join(&limiter), NOW);
         let other = spawn(&limiter, join);
-        let turn = limiter.enqueue("key", 1, PATIENCE).expect("there is room to wait");
+        let turn = wait(&limiter);
         let start = turn.start().as_nanos();
         let freed = turn.cancel();
         let joined = other.join().unwrap();
@@ -135,6 +151,23 @@ fn a_place_given_up_is_given_to_nobody_twice() {
         // What lapses stays charged.
         assert_eq!(owed(&limiter, "key"), 2 + u64::from(!freed));
         assert_eq!(limiter.waiters(), 0);
+    });
+}
+
+/// Two of three that wait give up at the same time: the third has the first place, whatever their
+/// order was, and the next call the second one.
+#[test]
+fn places_given_up_together_are_all_taken_back() {
+    explore(COMPLETE, || {
+        let limiter = Arc::new(limiter(quota(1)));
+        assert_eq!(join(&limiter), NOW);
+        let other = spawn(&limiter, |limiter| wait(limiter).cancel());
+        let [mine, stays] = [(); 2].map(|()| wait(&limiter));
+        assert!(mine.cancel() && other.join().unwrap());
+        assert_eq!(stays.start().as_nanos(), NOW + 1);
+        assert_eq!(join(&limiter), NOW + 2);
+        assert_eq!(stays.schedule().as_nanos(), NOW + 1);
+        assert_eq!(owed(&limiter, "key"), 3);
     });
 }
 

@@ -52,6 +52,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             restored.count(saved.map(|saved| {
                 self.force(key, |value, now| self.algorithm().raise(value, now, saved))
             }));
+            self.wait_lists.fix(key, now);
         }
         restored.evicted = self.table.evicted() - evicted;
         Ok(restored)

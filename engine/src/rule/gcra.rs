@@ -29,9 +29,7 @@ use crate::time::Timestamp;
 pub(crate) use given::{Plans, Scaled, given};
 pub use scale::Scale;
 pub(crate) use terms::Terms;
-#[cfg(feature = "std")]
-pub(crate) use view::Time;
-pub(crate) use view::{Bucket, View};
+pub(crate) use view::{Bucket, Time, View};
 
 /// Bits of a TAT: all that a value has.
 const TAT_BITS: u32 = VALUE_BITS;

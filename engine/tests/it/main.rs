@@ -24,6 +24,7 @@ mod counters;
 mod direct;
 mod direct_live;
 mod direct_sets;
+mod give_up;
 mod keys;
 mod leases;
 mod live_bounds;

@@ -5,6 +5,8 @@ use core::time::Duration;
 use crate::rule::gcra::Scale;
 use crate::time::Timestamp;
 
+use super::grant::Start;
+
 /// How long a call may wait: a longest time or a deadline, and a jitter to spread starts.
 ///
 /// There is no unbounded wait. A [`Duration`] converts into the longest time, and is all that a
@@ -81,13 +83,14 @@ impl Wait {
 
     /// The start after a wait of `units` from `now` on, at most [`Wait::longest_units`]: rounded up
     /// to a nanosecond, but not beyond the deadline, and delayed by the jitter.
-    pub(crate) fn start(&self, now: Timestamp, units: u64, scale: Scale) -> Timestamp {
+    pub(crate) fn start(&self, now: Timestamp, units: u64, scale: Scale) -> Start {
         if units == 0 {
-            return now;
+            return Start { at: now, jitter: Duration::ZERO };
         }
         let longest = self.longest(now);
         let wait = Duration::from_nanos(scale.to_nanos(units)).min(longest);
-        now.saturating_add(wait + self.delay(longest.saturating_sub(wait)))
+        let jitter = self.delay(longest.saturating_sub(wait));
+        Start { at: now.saturating_add(wait + jitter), jitter }
     }
 
     /// The jitter for a wait that leaves `room` until the deadline.

@@ -1,11 +1,14 @@
 //! Waiting instead of being denied: a place in line, its start time, and a timer to sleep on.
 //!
 //! A waiter charges the key's word into the future, in one atomic step. The charge is a ticket: the
-//! resulting word determines when its holder starts. So there is no list of waiters, no waiter is
-//! woken in vain, and one that is never polled again delays no other. Each sleeps until its start
-//! and wakes once.
+//! resulting word determines when its holder starts. It sleeps until then, and wakes once. The
+//! tickets of a key are in a list, so that those behind one that is given up move up (`list.rs`);
+//! checks, and calls that start at once, do not see the list.
 
 mod bound;
+mod grant;
+mod list;
+mod lists;
 #[cfg(all(test, loom))]
 mod models;
 mod timer;
@@ -13,12 +16,14 @@ mod turn;
 mod waiters;
 
 pub use bound::Wait;
+pub(crate) use grant::{Behind, Charge, Granted, Removal};
+pub(crate) use lists::WaitLists;
 #[cfg(feature = "acquire")]
 pub use timer::ThreadTimer;
 pub use timer::Timer;
 #[cfg(feature = "std")]
-pub(crate) use timer::sleep_for;
-pub(crate) use turn::{Granted, line};
+pub(crate) use timer::{sleep_for, unpark_this_thread};
+pub(crate) use turn::line;
 pub use turn::{Line, Turn};
 pub use waiters::DEFAULT_MAX_WAITERS;
 #[cfg(feature = "std")]

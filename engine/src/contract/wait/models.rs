@@ -10,7 +10,7 @@ use loom::thread;
 use crate::direct::queue::Queue;
 use crate::explore::explore;
 use crate::rule::quota::Quota;
-use crate::time::{ManualClock, Timestamp};
+use crate::time::{Clock as _, ManualClock, Timestamp};
 
 use super::{Turn, Waiters};
 
@@ -31,10 +31,8 @@ fn wait(turn: &Turn<'_, Queue<ManualClock>>) -> u64 {
 
 /// Takes a place and keeps it; returns the wait.
 fn join(queue: &Queue<ManualClock>) -> u64 {
-    let turn = queue.enqueue(1, PATIENCE).unwrap();
-    let seconds = wait(&turn);
-    let _ = turn.keep();
-    seconds
+    let start = queue.enqueue(1, PATIENCE).unwrap().schedule();
+    start.since(queue.clock().now()).as_secs()
 }
 
 /// Three threads take places: the starts are 0, 1 and 2 s away. Within 3 preemptions per run.

@@ -2,8 +2,12 @@
 
 use core::future::Future;
 use core::time::Duration;
-
-use crate::time::{Clock, Timestamp};
+#[cfg(feature = "std")]
+use std::{
+    sync::Arc,
+    task::{Wake, Waker},
+    thread::{self, Thread},
+};
 
 /// A timer for tasks: all that a limiter needs from a runtime.
 ///
@@ -76,18 +80,7 @@ impl Timer for ThreadTimer {
 
 /// The longest single sleep: a day, because timers fail to add long times to an instant. Longer
 /// waits sleep again.
-const LONGEST_SLEEP: Duration = Duration::from_hours(24);
-
-/// Sleeps until the clock has reached `start`.
-pub(crate) async fn sleep_until<C: Clock, T: Timer>(clock: &C, timer: &T, start: Timestamp) {
-    loop {
-        let rest = start.since(clock.now());
-        if rest.is_zero() {
-            return;
-        }
-        timer.sleep(rest.min(LONGEST_SLEEP)).await;
-    }
-}
+pub(super) const LONGEST_SLEEP: Duration = Duration::from_hours(24);
 
 /// Sleeps for `rest`, measured only by the timer.
 #[cfg(feature = "std")]
@@ -99,14 +92,16 @@ pub(crate) async fn sleep_for<T: Timer>(timer: &T, mut rest: Duration) {
     }
 }
 
-/// Blocks the thread until the clock has reached `start`.
+/// A waker that unparks the calling thread.
 #[cfg(feature = "std")]
-pub(crate) fn block_until<C: Clock>(clock: &C, start: Timestamp) {
-    loop {
-        let rest = start.since(clock.now());
-        if rest.is_zero() {
-            return;
+pub(crate) fn unpark_this_thread() -> Waker {
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
         }
-        std::thread::sleep(rest.min(LONGEST_SLEEP));
     }
+
+    Waker::from(Arc::new(Unpark(thread::current())))
 }

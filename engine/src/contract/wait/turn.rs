@@ -2,16 +2,21 @@
 
 use alloc::sync::Arc;
 use core::fmt::{self, Debug};
+use core::future::{Future as _, poll_fn};
 use core::mem;
+use core::pin::pin;
+use core::task::{Poll, Waker};
 use core::time::Duration;
 
 use crate::base::decision::Decision;
+use crate::base::key::KeyHash;
 use crate::time::{Clock, Timestamp};
 
+use super::grant::{Charge, Granted};
+use super::list::Found;
 #[cfg(feature = "std")]
-use super::timer::block_until;
-use super::timer::{Timer, sleep_until};
-use super::waiters::WaiterGuard;
+use super::timer::unpark_this_thread;
+use super::timer::{LONGEST_SLEEP, Timer};
 
 /// What a [`Turn`] is a place in: a [`Limiter`](crate::Limiter) of a quota, with a line per key, or
 /// a [`Queue`](crate::Queue). Sealed.
@@ -20,46 +25,53 @@ pub trait Line: line::Sealed {}
 impl<L: line::Sealed> Line for L {}
 
 pub(crate) mod line {
-    use core::fmt::Debug;
-
-    use crate::contract::wait::Waiters;
-    use crate::time::Clock;
+    use crate::base::key::KeyHash;
+    use crate::contract::wait::{Removal, WaitLists, Waiters};
+    use crate::time::{Clock, Timestamp};
 
     pub trait Sealed {
-        /// What was charged, and to which key.
-        type Charge: Copy + Debug;
         type Clock: Clock;
 
         fn line_clock(&self) -> &Self::Clock;
 
         fn line_waiters(&self) -> &Waiters;
 
-        /// Takes the charge back if it was the last one; returns whether it was.
-        fn take_back(&self, charge: Self::Charge) -> bool;
-    }
-}
+        fn wait_lists(&self) -> &WaitLists;
 
-/// What a line grants.
-pub(crate) struct Granted<Charge> {
-    /// `None` when nothing was charged, so there is nothing to give back.
-    pub(crate) charge: Option<Charge>,
-    pub(crate) start: Timestamp,
-    pub(crate) decision: Decision,
+        /// Takes units off the key's word, if it is as the removal says; returns whether it did.
+        fn take_off(&self, key: KeyHash, removal: Removal, now: Timestamp) -> bool;
+    }
 }
 
 /// A place in line: the cost is charged, and the holder may start at [`Turn::start`].
 ///
-/// Consume it with [`Turn::wait_on`], [`Turn::block`] or [`Turn::keep`]. A turn that is dropped
-/// gives up its place. The charge is taken back, exactly, if it is the last in line: nothing was
-/// charged since. Otherwise later places already have their starts, so this one lapses as if it had
-/// been used: a newcomer that got it could start at the same moment as one behind it, and more
-/// would start at once than the quota allows.
+/// Consume it with [`Turn::wait_on`], [`Turn::block`], [`Turn::schedule`] or [`Turn::keep`]. A turn
+/// that is dropped gives up its place: those behind it, and newcomers, start earlier by the time
+/// that it took up. What was charged for it lapses, as if it had been used, as far as
+/// * it has drained after its start;
+/// * later places were fixed by [`Turn::schedule`] or [`Turn::keep`] before their start: these do
+///   not move, and what is behind them does not either;
+/// * the key was reset, refunded, restored or evicted since, or its quota changed;
+/// * it started at once, and other calls have started after it.
 #[must_use = "a turn that is dropped gives up its place"]
 pub struct Turn<'l, L: Line> {
     line: LineRef<'l, L>,
-    granted: Granted<L::Charge>,
-    /// Whether it counts as a waiter; not if it could start at once.
-    waits: bool,
+    key: KeyHash,
+    /// When the place was taken.
+    start: Timestamp,
+    decision: Decision,
+    place: Place,
+}
+
+/// What a turn has to give back.
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Nothing: it charged nothing, or has started.
+    Nothing,
+    /// A charge that started at once.
+    Started(Charge),
+    /// A place of this number in the key's list, which counts as a waiter.
+    Waiting(u64),
 }
 
 /// A line, borrowed or shared.
@@ -78,16 +90,15 @@ impl<L> LineRef<'_, L> {
 }
 
 impl<'l, L: Line> Turn<'l, L> {
-    pub(crate) fn new(
-        line: &'l L,
-        granted: Granted<L::Charge>,
-        seat: Option<WaiterGuard<'l>>,
-    ) -> Self {
-        Self {
-            line: LineRef::Borrowed(line),
-            granted,
-            waits: seat.map(WaiterGuard::hold).is_some(),
-        }
+    /// With the number of its place in the key's list, where it waits and counts as a waiter.
+    pub(crate) fn new(line: &'l L, granted: Granted, number: Option<u64>) -> Self {
+        let Granted { key, decision, charge, start, .. } = granted;
+        let place = match (number, charge) {
+            (Some(number), _) => Place::Waiting(number),
+            (None, Some(charge)) => Place::Started(charge),
+            (None, None) => Place::Nothing,
+        };
+        Self { line: LineRef::Borrowed(line), key, start: start.at, decision, place }
     }
 
     /// The same place, keeping its line alive.
@@ -95,16 +106,20 @@ impl<'l, L: Line> Turn<'l, L> {
     where
         L: 'static,
     {
-        let Granted { charge, start, decision } = &mut self.granted;
-        let granted = Granted { charge: charge.take(), start: *start, decision: *decision };
-        let waits = mem::take(&mut self.waits);
-        Turn { line: LineRef::Shared(Arc::clone(line)), granted, waits }
+        let place = mem::replace(&mut self.place, Place::Nothing);
+        let Self { key, start, decision, .. } = self;
+        Turn { line: LineRef::Shared(Arc::clone(line)), key, start, decision, place }
     }
 
-    /// When the holder may start, on the scale of the line's clock.
+    /// When the holder may start, on the scale of the line's clock: never later than it was, and
+    /// earlier when calls before it have given up their places. O(1), or O(waiters of the key)
+    /// after such a move; takes the lock of the key's list.
     #[must_use]
     pub fn start(&self) -> Timestamp {
-        self.granted.start
+        let Place::Waiting(number) = self.place else { return self.start };
+        let line = self.line.line();
+        let start = line.wait_lists().start(self.key, number, line.line_clock().now());
+        start.unwrap_or(self.start)
     }
 
     /// The time from now until [`Turn::start`], zero once it has passed. Reads the clock.
@@ -117,48 +132,137 @@ impl<'l, L: Line> Turn<'l, L> {
     /// until everything charged has drained.
     #[must_use]
     pub fn decision(&self) -> Decision {
-        self.granted.decision
+        self.decision
     }
 
-    /// Sleeps until the start. Dropping the future gives up the place.
-    pub async fn wait_on<T: Timer>(self, timer: &T) -> Decision {
-        sleep_until(self.line.line().line_clock(), timer, self.start()).await;
+    /// Sleeps until the start, which may come earlier than it was given. Dropping the future gives
+    /// up the place.
+    pub async fn wait_on<T: Timer>(mut self, timer: &T) -> Decision {
+        let (mut sleep, mut until) = (pin!(None), None);
+        poll_fn(|context| {
+            loop {
+                let Some((start, rest)) = self.look(context.waker()) else {
+                    return Poll::Ready(());
+                };
+                if until != Some(start) {
+                    until = Some(start);
+                    sleep.set(Some(timer.sleep(rest)));
+                }
+                // The clock decides, not the timer.
+                match sleep.as_mut().as_pin_mut().map(|sleep| sleep.poll(context)) {
+                    Some(Poll::Pending) => return Poll::Pending,
+                    Some(Poll::Ready(())) | None => until = None,
+                }
+            }
+        })
+        .await;
         self.keep()
     }
 
-    /// Blocks the thread until the start.
+    /// Blocks the thread until the start, which may come earlier than it was given.
     #[cfg(feature = "std")]
-    pub fn block(self) -> Decision {
-        block_until(self.line.line().line_clock(), self.start());
+    #[allow(clippy::must_use_candidate, reason = "a turn is always allowed")]
+    pub fn block(mut self) -> Decision {
+        if let Place::Waiting(_) = self.place {
+            let waker = unpark_this_thread();
+            while let Some((_, rest)) = self.look(&waker) {
+                std::thread::park_timeout(rest);
+            }
+        }
         self.keep()
     }
 
-    /// Keeps the charge without waiting, for callers that schedule the start themselves. The turn
-    /// no longer counts as a waiter.
-    pub fn keep(mut self) -> Decision {
-        self.granted.charge = None;
-        self.granted.decision
+    /// Fixes the start and returns it, for callers that schedule it by other means: it does not
+    /// move any more, and the charge is kept. The turn no longer counts as a waiter.
+    ///
+    /// A [`Turn::start`] that was read before may be later: calls before this one may have given up
+    /// their places meanwhile.
+    #[must_use = "the charge is kept: something is to start then"]
+    pub fn schedule(mut self) -> Timestamp {
+        self.fix().unwrap_or(self.start)
     }
 
-    /// Gives up the place, as dropping does; returns whether the charge was taken back. It is not
-    /// if others have been charged since, if it has drained, or if nothing was charged. O(1),
-    /// lock-free.
+    /// Keeps the charge without waiting: [`Turn::schedule`], for callers that need not know the
+    /// start.
+    #[allow(clippy::must_use_candidate, reason = "a turn is always allowed")]
+    pub fn keep(mut self) -> Decision {
+        self.fix();
+        self.decision
+    }
+
+    /// Removes the place of one that waits; returns its start.
+    fn fix(&mut self) -> Option<Timestamp> {
+        let line = self.line.line();
+        let left = self.place.leave(line, self.key);
+        self.place = Place::Nothing;
+        left.and_then(|(number, now)| line.wait_lists().keep(self.key, number, now))
+    }
+
+    /// Gives up the place, as dropping does; returns whether what was charged for it was taken
+    /// back, as far as it had not drained. Lock-free but for the lock of the key's list.
+    #[allow(clippy::must_use_candidate, reason = "a caller may have no use for it")]
     pub fn cancel(mut self) -> bool {
         self.give_up()
     }
 
+    /// The start, and the time until then, at most a day; `None` once it has come: then nothing is
+    /// left to give back. Before that, `waker` is woken when the start has moved.
+    fn look(&mut self, waker: &Waker) -> Option<(Timestamp, Duration)> {
+        let Place::Waiting(number) = self.place else { return None };
+        let line = self.line.line();
+        let now = line.line_clock().now();
+        match line.wait_lists().poll(self.key, number, now, waker) {
+            Found::StartsAt(start) => Some((start, start.since(now).min(LONGEST_SLEEP))),
+            Found::Started => {
+                line.line_waiters().leave();
+                self.place = Place::Nothing;
+                None
+            }
+        }
+    }
+
     fn give_up(&mut self) -> bool {
-        let charge = mem::take(&mut self.granted.charge);
-        charge.is_some_and(|charge| self.line.line().take_back(charge))
+        let (line, key) = (self.line.line(), self.key);
+        if let Place::Started(charge) = self.place {
+            self.place = Place::Nothing;
+            let now = line.line_clock().now();
+            let take_off = |removal| line.take_off(key, removal, now);
+            return line.wait_lists().take_back(key, charge, now, take_off);
+        }
+        let Some((number, now)) = self.place.leave(line, key) else { return false };
+        let take_off = |removal| line.take_off(key, removal, now);
+        line.wait_lists().give_up(key, number, now, take_off)
+    }
+}
+
+impl Place {
+    /// Takes the number of one that waits, which counts as a waiter no longer, and reads the clock.
+    fn leave(&mut self, line: &impl Line, key: KeyHash) -> Option<(u64, Timestamp)> {
+        let Self::Waiting(number) = *self else { return None };
+        *self = Self::Nothing;
+        line.line_waiters().leave();
+        let panics = Abandoned { line, key, number };
+        let now = line.line_clock().now();
+        mem::forget(panics);
+        Some((number, now))
+    }
+}
+
+/// Removes a place whose line's clock panics.
+struct Abandoned<'l, L: Line> {
+    line: &'l L,
+    key: KeyHash,
+    number: u64,
+}
+
+impl<L: Line> Drop for Abandoned<'_, L> {
+    fn drop(&mut self) {
+        self.line.wait_lists().abandon(self.key, self.number);
     }
 }
 
 impl<L: Line> Drop for Turn<'_, L> {
     fn drop(&mut self) {
-        // First, since the clock that `give_up` reads may panic.
-        if self.waits {
-            self.line.line().line_waiters().leave();
-        }
         self.give_up();
     }
 }
@@ -166,10 +270,9 @@ impl<L: Line> Drop for Turn<'_, L> {
 impl<L: Line> Debug for Turn<'_, L> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Turn")
-            .field("start", &self.granted.start)
-            .field("decision", &self.granted.decision)
-            .field("charge", &self.granted.charge)
-            .field("waits", &self.waits)
+            .field("start", &self.start)
+            .field("decision", &self.decision)
+            .field("place", &self.place)
             .finish()
     }
 }

@@ -13,14 +13,13 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-use std::task::Wake;
-use std::thread::{self, Thread};
+use std::sync::PoisonError;
+use std::thread;
 use std::time::Instant;
 
 use crate::base::decision::Decision;
 use crate::base::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::contract::wait::WaiterGuard;
+use crate::contract::wait::{WaiterGuard, unpark_this_thread};
 
 use super::word::{self, PermitWord};
 use super::{Concurrency, Permit};
@@ -218,7 +217,7 @@ impl<'c> Waiting<'c> {
     /// Blocks the thread until there is a result or `max_wait` is over.
     pub(super) fn block(mut self, max_wait: Duration) -> Result<Permit<'c>, Decision> {
         let begin = Instant::now();
-        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        let waker = unpark_this_thread();
         loop {
             if let Poll::Ready(answer) = self.poll(&waker) {
                 return answer;
@@ -236,14 +235,5 @@ impl Drop for Waiting<'_> {
         if let Some(Ok(_)) = self.leave() {
             self.concurrency.give_back(self.cost);
         }
-    }
-}
-
-/// Unparks a thread.
-struct Unpark(Thread);
-
-impl Wake for Unpark {
-    fn wake(self: Arc<Self>) {
-        self.0.unpark();
     }
 }

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::base::key::KEYLESS;
 use crate::base::sync::Ordering;
 use crate::base::word::Update;
 use crate::contract::snapshot::{RestoreError, Restored, SavedKey, Snapshot};
@@ -26,8 +27,8 @@ impl<C: Clock> Queue<C> {
     /// Extends the line to the length in a snapshot taken `downtime` ago, unless it is as long
     /// already; see [`Limiter::restore`](crate::Limiter::restore) and [`Snapshot`]. Starts are then
     /// those of a queue that never stopped, to within one unit of time (2 ns). Restore before any
-    /// call joins: places taken before keep their starts and count as part of the restored line,
-    /// and if that was no longer than they had made it, those given up from the end shorten it.
+    /// call joins: places taken before keep their starts, count as part of the restored line, and
+    /// do not shorten it when they are given up.
     /// O(states of the snapshot), of which it has one.
     ///
     /// # Errors
@@ -43,6 +44,7 @@ impl<C: Clock> Queue<C> {
         for SavedKey { state, .. } in snapshot.keyless_of(self.gcra.kind())? {
             let saved = self.gcra.load(state, downtime, reading);
             restored.count(saved.map(|saved| self.raise(saved, now)));
+            self.wait_lists.fix(KEYLESS, reading);
         }
         Ok(restored)
     }

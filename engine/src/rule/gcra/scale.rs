@@ -83,6 +83,11 @@ impl Scale {
         cold_path();
         ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
     }
+
+    /// A duration in nanoseconds, rounded down.
+    pub(crate) fn to_nanos_down(self, units: u64) -> u64 {
+        self.to_nanos(units).saturating_sub(u64::from(!self.is_nanosecond()))
+    }
 }
 
 /// Out of line, so that the compiler emits a predicted branch in place of a conditional move, which

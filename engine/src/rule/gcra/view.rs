@@ -22,7 +22,7 @@ pub trait Bucket: Algorithm {
 }
 
 /// How the values of a quota count time.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Time {
     pub(crate) scale: Scale,
     /// The first instant at which the quota is in force: no value made under it is below.

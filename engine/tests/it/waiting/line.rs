@@ -31,42 +31,52 @@ pub fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((thirds, 0_u64..3, operation), 1..200)
 }
 
-/// Starts in rational arithmetic: times in units of 1/count nanoseconds.
+/// A line in rational arithmetic: times in units of 1/count nanoseconds.
 struct Oracle {
     count: i128,
     interval: i128,
     tau: i128,
-    tat: i128,
+    /// Where the charges end that are not of held turns.
+    front: i128,
+    /// The held turns in the order of their charges: the end of each charge, and its length.
+    line: Vec<(i128, i128)>,
 }
 
 impl Oracle {
     fn new(quota: &Quota) -> Self {
         let interval = quota.period().as_nanos().cast_signed();
         let tau = interval * i128::from(quota.burst_size());
-        Self { count: i128::from(quota.count()), interval, tau, tat: 0 }
+        Self { count: i128::from(quota.count()), interval, tau, front: 0, line: Vec::new() }
     }
 
     fn at(&self, nanos: i128) -> i128 {
         nanos * self.count
     }
 
-    /// The TAT after `cost` at `now`, and the wait in nanoseconds, rounded up.
-    fn charge(&self, now: i128, cost: u64) -> (i128, i128) {
-        let charged = self.tat.max(self.at(now)) + i128::from(cost) * self.interval;
-        let wait = (charged - self.tau - self.at(now)).max(0);
-        (charged, (wait + self.count - 1) / self.count)
+    fn tat(&self) -> i128 {
+        self.line.last().map_or(self.front, |(end, _)| *end)
+    }
+
+    /// The TAT after `cost` at `now`.
+    fn charged(&self, now: i128, cost: u64) -> i128 {
+        self.tat().max(self.at(now)) + i128::from(cost) * self.interval
+    }
+
+    /// The wait in nanoseconds, rounded up, until the start of a charge that ends at `end`.
+    fn wait(&self, end: i128, now: i128) -> i128 {
+        let wait = (end - self.tau - self.at(now)).max(0);
+        (wait + self.count - 1) / self.count
+    }
+
+    /// Takes out a turn that has not started: all that is behind it moves up.
+    fn give_up(&mut self, index: usize) {
+        let (_, length) = self.line.remove(index);
+        self.line[index..].iter_mut().for_each(|(end, _)| *end -= length);
     }
 }
 
-/// A held turn, the oracle's TAT after its charge, and its cost.
-struct Held<'l, L: Line> {
-    turn: Turn<'l, L>,
-    charged: i128,
-    cost: u64,
-}
-
 /// Runs the steps on a line whose quota has an emission interval of whole nanoseconds: each start,
-/// each denial and each place given up equals the oracle's.
+/// as it is after each step, and each denial equals the oracle's. Turns are kept when they start.
 pub fn agrees_with_the_oracle<'l, L: Line + 'l>(
     quota: &Quota,
     clock: &ManualClock,
@@ -75,25 +85,31 @@ pub fn agrees_with_the_oracle<'l, L: Line + 'l>(
 ) -> Result<(), TestCaseError> {
     let mut oracle = Oracle::new(quota);
     let interval = (oracle.interval / oracle.count) as u64;
-    let mut held: Vec<Held<'l, L>> = Vec::new();
+    let mut held: Vec<Turn<'l, L>> = Vec::new();
     let mut now = 1_000_000_000;
     for (thirds, nanos, operation) in steps {
         now += thirds * interval / 3 + nanos;
         clock.set(Timestamp::from_nanos(now));
         let at = i128::from(now);
+        let started = oracle.line.iter().take_while(|(end, _)| oracle.wait(*end, at) == 0).count();
+        for (turn, (end, _)) in held.drain(..started).zip(oracle.line.drain(..started)) {
+            prop_assert_eq!(turn.delay(), Duration::ZERO);
+            let _ = turn.keep();
+            oracle.front = end;
+        }
         match operation {
             Operation::Join(cost, intervals, nanos) => {
                 let patience = intervals * interval + nanos;
-                let (charged, wait) = oracle.charge(at, cost);
+                let end = oracle.charged(at, cost.min(quota.burst_size() + 1));
+                let wait = oracle.wait(end, at);
                 match reserve(cost, Duration::from_nanos(patience)) {
                     Ok(turn) => {
                         prop_assert!(cost <= quota.burst_size() && wait <= i128::from(patience));
-                        prop_assert_eq!(i128::from(turn.start().as_nanos()), at + wait);
                         prop_assert!(turn.decision().is_allowed());
                         let reset = turn.decision().reset_after().as_nanos().cast_signed();
-                        prop_assert_eq!(reset, (charged - oracle.at(at)) / oracle.count);
-                        oracle.tat = charged;
-                        held.push(Held { turn, charged, cost });
+                        prop_assert_eq!(reset, (end - oracle.at(at)) / oracle.count);
+                        oracle.line.push((end, i128::from(cost) * oracle.interval));
+                        held.push(turn);
                     }
                     Err(denied) if cost > quota.burst_size() => {
                         prop_assert_eq!(denied.retry_after(), None);
@@ -105,15 +121,21 @@ pub fn agrees_with_the_oracle<'l, L: Line + 'l>(
                 }
             }
             Operation::GiveUp(index) if !held.is_empty() => {
-                let Held { turn, charged, cost } = held.swap_remove(index % held.len());
-                let given_back = charged == oracle.tat && charged > oracle.at(at);
-                prop_assert_eq!(turn.cancel(), given_back);
-                if given_back {
-                    let before = charged - i128::from(cost) * oracle.interval;
-                    oracle.tat = before.max(oracle.at(at));
+                let index = index % held.len();
+                let waits = oracle.wait(oracle.line[index].0, at) > 0;
+                let given_back = held.remove(index).cancel();
+                prop_assert!(given_back || !waits);
+                if waits {
+                    oracle.give_up(index);
+                } else {
+                    // It was granted at once just before: what is behind it has waited no longer.
+                    prop_assume!(false);
                 }
             }
             Operation::GiveUp(_) => {}
+        }
+        for (turn, (end, _)) in held.iter().zip(&oracle.line) {
+            prop_assert_eq!(turn.delay().as_nanos().cast_signed(), oracle.wait(*end, at));
         }
     }
     Ok(())
@@ -121,7 +143,7 @@ pub fn agrees_with_the_oracle<'l, L: Line + 'l>(
 
 /// Runs the steps on a line of any quota: what starts in `[s, t]` costs at most
 /// `burst + rate * (t - s)`, starts are in the order of the calls, and no call waits longer than
-/// its limit.
+/// its limit. Turns are given up before and after their start.
 pub fn starts_keep_the_quota<'l, L: Line + 'l>(
     quota: &Quota,
     clock: &ManualClock,
@@ -129,7 +151,7 @@ pub fn starts_keep_the_quota<'l, L: Line + 'l>(
     reserve: impl Fn(u64, Duration) -> Result<Turn<'l, L>, Decision>,
 ) -> Result<(), TestCaseError> {
     let interval = u64::try_from(quota.period().as_nanos()).unwrap() / quota.count();
-    let (mut held, mut now, mut last) = (Vec::new(), 1_000_000_000, 0);
+    let (mut held, mut now) = (Vec::new(), 1_000_000_000);
     for (thirds, nanos, operation) in steps {
         now += thirds * interval / 3 + nanos;
         clock.set(Timestamp::from_nanos(now));
@@ -142,17 +164,22 @@ pub fn starts_keep_the_quota<'l, L: Line + 'l>(
                     held.push((start, cost, turn));
                 }
             }
-            // Given up after its start.
             Operation::GiveUp(index) if !held.is_empty() => {
                 let index = index % held.len();
-                if held[index].0 > now {
-                    let _ = held.remove(index).2.cancel();
-                }
+                let _ = held.remove(index).2.cancel();
             }
             Operation::GiveUp(_) => {}
         }
+        for (start, _, turn) in &mut held {
+            let known = *start;
+            // A caller that looks at a start that has passed starts no earlier than it looks.
+            *start = turn.start().as_nanos();
+            prop_assert!(*start <= known, "a start has moved back");
+            prop_assert!(*start == known || *start >= now, "a start has moved into the past");
+        }
     }
     let (period, count) = (quota.period().as_nanos().cast_signed(), i128::from(quota.count()));
+    let mut last = 0;
     for (first, (from, ..)) in held.iter().enumerate() {
         prop_assert!(*from >= last, "a later call starts earlier");
         last = *from;

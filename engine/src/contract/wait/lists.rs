@@ -1,0 +1,148 @@
+//! The callers that wait, by key: the locks over their lists.
+//!
+//! Only callers that wait, and those that give up a charge, take a lock; checks never do. It is
+//! held for one operation on a list and one on the key's word, and never while a waker is cloned,
+//! called or dropped, which may run any code and re-enter this module.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use core::fmt::{self, Debug};
+use core::task::Waker;
+
+use crate::base::key::KeyHash;
+use crate::base::sync::{Mutex, lock};
+use crate::time::Timestamp;
+
+use super::grant::{Charge, Granted, Removal};
+use super::list::{Found, WaitList, Wakers};
+
+/// Locks of a limiter with keys; callers that wait for different keys seldom meet.
+const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
+
+type Shard = BTreeMap<KeyHash, WaitList>;
+
+/// The lists of a limiter.
+pub struct WaitLists {
+    shards: Box<[Mutex<Shard>]>,
+}
+
+impl WaitLists {
+    pub(crate) fn keyed() -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
+    }
+
+    pub(crate) fn keyless() -> Self {
+        Self { shards: Box::new([Mutex::default()]) }
+    }
+
+    /// Changes a shard under its lock; then uses the wakers.
+    fn change<T>(&self, key: KeyHash, act: impl FnOnce(&mut Shard, &mut Wakers) -> T) -> T {
+        let mut wakers = Wakers::default();
+        let result = {
+            let shard = key.tag() as usize % self.shards.len();
+            let mut lists = lock(&self.shards[shard]);
+            let result = act(&mut lists, &mut wakers);
+            if lists.get(&key).is_some_and(WaitList::is_idle) {
+                lists.remove(&key);
+            }
+            result
+        };
+        wakers.wake.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Makes a charge, and adds its caller to the key's list if it waits: then returns its number,
+    /// too.
+    pub(crate) fn enter<E>(
+        &self,
+        key: KeyHash,
+        charge: impl FnOnce() -> Result<Granted, E>,
+    ) -> Result<(Granted, Option<u64>), E> {
+        self.change(key, |lists, wakers| {
+            let granted = charge()?;
+            let number = granted.charge.filter(|_| granted.waits).map(|charge| {
+                let list = lists.entry(key).or_insert_with(|| WaitList::new(charge.time));
+                list.push(charge, granted.start, wakers)
+            });
+            Ok((granted, number))
+        })
+    }
+
+    /// When a caller may start; `None` if it has no place.
+    pub(super) fn start(&self, key: KeyHash, number: u64, now: Timestamp) -> Option<Timestamp> {
+        self.change(key, |lists, _| lists.get_mut(&key)?.start(number, now))
+    }
+
+    /// Removes a caller whose time has come; others are woken by `waker` if they have moved up.
+    pub(super) fn poll(&self, key: KeyHash, number: u64, now: Timestamp, waker: &Waker) -> Found {
+        let waker = waker.clone();
+        self.change(key, |lists, wakers| {
+            if let Some(list) = lists.get_mut(&key) {
+                return list.poll(number, now, waker, wakers);
+            }
+            wakers.discard.push(waker);
+            Found::Started
+        })
+    }
+
+    /// Removes a caller whose charge stays as it is; returns its start.
+    pub(super) fn keep(&self, key: KeyHash, number: u64, now: Timestamp) -> Option<Timestamp> {
+        self.change(key, |lists, wakers| lists.get_mut(&key)?.keep(number, now, wakers))
+    }
+
+    /// Removes a caller that gives up its place; `take_off` takes units off the key's word. Returns
+    /// whether it did.
+    pub(super) fn give_up(
+        &self,
+        key: KeyHash,
+        number: u64,
+        now: Timestamp,
+        take_off: impl FnOnce(Removal) -> bool,
+    ) -> bool {
+        self.change(key, |lists, wakers| {
+            let list = lists.get_mut(&key);
+            list.is_some_and(|list| list.give_up(number, now, take_off, wakers))
+        })
+    }
+
+    /// Takes back a charge that started at once, if no other charge that has started is behind it;
+    /// as [`WaitLists::give_up`].
+    pub(super) fn take_back(
+        &self,
+        key: KeyHash,
+        charge: Charge,
+        now: Timestamp,
+        take_off: impl Fn(Removal) -> bool,
+    ) -> bool {
+        self.change(key, |lists, wakers| {
+            let list = lists.get_mut(&key);
+            list.is_some_and(|list| list.take_back(charge, now, &take_off, wakers))
+                || take_off(Removal::of_last(charge))
+        })
+    }
+
+    /// Removes a caller whose clock fails.
+    pub(super) fn abandon(&self, key: KeyHash, number: u64) {
+        self.change(key, |lists, wakers| {
+            if let Some(list) = lists.get_mut(&key) {
+                list.abandon(number, wakers);
+            }
+        });
+    }
+
+    /// Fixes the starts of the callers that wait for a key: their charges have become part of what
+    /// is restored, and are not taken back.
+    pub(crate) fn fix(&self, key: KeyHash, now: Timestamp) {
+        self.change(key, |lists, wakers| {
+            if let Some(list) = lists.get_mut(&key) {
+                list.fix(now, wakers);
+            }
+        });
+    }
+}
+
+impl Debug for WaitLists {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitLists").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,365 @@
+//! Callers that give up their places: those behind them move up.
+
+use std::cell::RefCell;
+use std::sync::{Arc, Mutex};
+use std::task::{Wake, Waker};
+use std::time::Duration;
+
+use proptest::prelude::*;
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::rule::Inheritance;
+use tidegate_engine::wait::{Line, Turn};
+use tidegate_engine::{Clock, Decision, Limiter, LiveQuota, ManualClock, Queue, Quota};
+
+use crate::waiting::{ManualTimer, Task};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
+
+fn limiter(quota: Quota, timer: &ManualTimer) -> Limiter<Quota, ManualClock> {
+    Limiter::builder(quota).capacity(100).clock(timer.clock.clone()).build().unwrap()
+}
+
+fn queue(quota: Quota, timer: &ManualTimer) -> Queue<ManualClock> {
+    Queue::with_clock(quota, timer.clock.clone()).unwrap()
+}
+
+/// What a crowd of callers came to.
+struct Crowd {
+    /// Units admitted, and the time of each admission.
+    admitted: Vec<(Timestamp, u64)>,
+    /// Calls, and wakes of all of them.
+    calls: u64,
+    wakes: u64,
+}
+
+/// 60 callers for 3 seconds, in steps of a millisecond: each acquires again and again, and gives up
+/// after `patience`.
+fn crowd<'t>(
+    timer: &ManualTimer,
+    patience: Duration,
+    cost: impl Fn(u64) -> u64,
+    acquire: impl Fn(u64) -> Task<'t, Decision>,
+) -> Crowd {
+    let mut crowd = Crowd { admitted: Vec::new(), calls: 0, wakes: 0 };
+    let mut callers: Vec<Option<(Task<'t, Decision>, u64, Timestamp)>> =
+        (0..60).map(|_| None).collect();
+    for _ in 0..3_000 {
+        let now = timer.clock.now();
+        for caller in &mut callers {
+            let mut done = None;
+            if let Some((task, cost, since)) = caller {
+                done = task.poll_if_woken().map(|decision| (decision, *cost));
+                if done.is_none() && now.since(*since) >= patience {
+                    crowd.wakes += task.wakes();
+                    *caller = None;
+                }
+            }
+            if let Some((decision, cost)) = done {
+                assert!(decision.is_allowed());
+                crowd.admitted.push((now, cost));
+                crowd.wakes += caller.take().map_or(0, |(task, ..)| task.wakes());
+            }
+            if caller.is_none() {
+                let cost = cost(crowd.calls);
+                crowd.calls += 1;
+                let mut task = acquire(cost);
+                match task.poll() {
+                    Some(decision) if decision.is_allowed() => crowd.admitted.push((now, cost)),
+                    Some(_) => {}
+                    None => *caller = Some((task, cost, now)),
+                }
+            }
+        }
+        timer.advance(MILLISECOND);
+    }
+    crowd
+}
+
+impl Crowd {
+    fn units(&self) -> u64 {
+        self.admitted.iter().map(|(_, cost)| cost).sum()
+    }
+
+    /// The bound on what starts in any interval.
+    fn keeps(&self, quota: Quota) {
+        let interval = quota.debt_of(1).as_nanos() as u64;
+        let mut tat = 0;
+        for (start, cost) in &self.admitted {
+            tat = tat.max(start.as_nanos()) + cost * interval;
+            let debt = tat - start.as_nanos();
+            assert!(debt <= quota.burst_size() * interval, "too much at {start:?}");
+        }
+    }
+}
+
+/// 100 a second for 3 seconds.
+const POSSIBLE: u64 = 300;
+
+/// Clients that hang up, timeouts that fire, `select!` that moves on.
+#[test]
+fn places_given_up_serve_those_behind_them() {
+    for (burst, most) in [(1, 1), (10, 1), (10, 4)] {
+        let quota = Quota::per_second(100).burst(burst);
+        for patience in [20, 50, 100, 150, 300, 700] {
+            let patience = Duration::from_millis(patience);
+            let cost = |call: u64| 1 + call % most;
+            let (timer, key) = (ManualTimer::new(), "key");
+            let limiter = limiter(quota, &timer);
+            let keyed = crowd(&timer, patience, cost, |cost| {
+                Task::new(limiter.acquire_on(&timer, key, cost, SECOND))
+            });
+            let timer = ManualTimer::new();
+            let queue = queue(quota, &timer);
+            let keyless = crowd(&timer, patience, cost, |cost| {
+                Task::new(queue.acquire_on(&timer, cost, SECOND))
+            });
+            for crowd in [keyed, keyless] {
+                let units = crowd.units();
+                assert!(
+                    units * 100 >= POSSIBLE * 95,
+                    "{units} of {POSSIBLE}, burst {burst}, costs to {most}, {patience:?}",
+                );
+                crowd.keeps(quota);
+                // To move up costs one wake, to start another one.
+                let (wakes, calls) = (crowd.wakes, crowd.calls);
+                assert!(wakes <= 2 * calls, "{wakes} wakes of {calls} calls");
+            }
+        }
+    }
+}
+
+#[test]
+fn turns_that_are_all_dropped_leave_nothing() {
+    let quota = Quota::per_second(100).burst(1);
+    let timer = ManualTimer::new();
+    let (limiter, queue) = (limiter(quota, &timer), queue(quota, &timer));
+    let keyed: Vec<_> = (0..500).map(|_| limiter.enqueue("key", 1, 5 * SECOND).unwrap()).collect();
+    let keyless: Vec<_> = (0..500).map(|_| queue.enqueue(1, 5 * SECOND).unwrap()).collect();
+    drop((keyed, keyless));
+    assert_eq!((limiter.waiters(), queue.waiters()), (0, 0));
+    assert_eq!(limiter.enqueue("key", 1, SECOND).unwrap().delay(), Duration::ZERO);
+    assert_eq!(queue.enqueue(1, SECOND).unwrap().delay(), Duration::ZERO);
+}
+
+/// One that is not polled any more costs those behind it at most what they have moved up.
+#[test]
+fn a_caller_that_is_not_polled_stops_nobody() {
+    let timer = ManualTimer::new();
+    let limiter = limiter(Quota::per_second(1).burst(1), &timer);
+    assert!(limiter.check("key").is_allowed());
+    let wait = || Task::begun(limiter.acquire_on(&timer, "key", 1, 60 * SECOND));
+    let (first, stalled, mut third, mut fourth) = (wait(), wait(), wait(), wait());
+    drop(first);
+    for _ in 0..3 {
+        timer.advance(SECOND);
+        assert!(third.poll_if_woken().is_none_or(|decision| decision.is_allowed()));
+    }
+    timer.advance(SECOND);
+    assert!(fourth.poll_if_woken().unwrap().is_allowed());
+    drop(stalled);
+    assert_eq!(limiter.waiters(), 0);
+}
+
+#[test]
+fn a_blocked_thread_moves_up() {
+    let clock = ManualClock::new();
+    let queue = Queue::with_clock(Quota::new(1, 1_000 * SECOND).burst(1), clock.clone()).unwrap();
+    assert!(queue.check().is_allowed());
+    let first = queue.enqueue(1, 3_000 * SECOND).unwrap();
+    std::thread::scope(|scope| {
+        let behind = queue.enqueue(1, 3_000 * SECOND).unwrap();
+        let blocked = scope.spawn(move || behind.block());
+        clock.advance(MILLISECOND * 999_999);
+        // It sleeps for 1,000 seconds of real time, unless it is woken.
+        drop(first);
+        clock.advance(MILLISECOND);
+        assert!(blocked.join().unwrap().is_allowed());
+    });
+}
+
+/// Two calls whose start has passed are given up one after the other: the second takes back what is
+/// left of the interval that it has then.
+#[test]
+fn what_a_started_place_covers_moves_with_it() {
+    let timer = ManualTimer::new();
+    let queue = queue(Quota::per_second(1).burst(3), &timer);
+    assert!(queue.check_n(3).is_allowed());
+    let [first, second] = [(); 2].map(|()| queue.enqueue(1, 60 * SECOND).unwrap());
+    timer.advance(3 * SECOND + SECOND / 2);
+    // Half a unit has drained.
+    assert!(first.cancel());
+    assert_eq!(queue.peek().reset_after(), SECOND);
+    assert!(queue.check_n(2).is_allowed());
+    timer.advance(SECOND * 7 / 10);
+    assert!(second.cancel());
+    assert_eq!(queue.peek().reset_after(), 2 * SECOND);
+}
+
+/// The debt of others that came after a reset, or what a restore raised, is not taken back.
+#[test]
+fn a_place_given_up_takes_nothing_from_others() {
+    let timer = ManualTimer::new();
+    let limiter = limiter(Quota::per_second(1).burst(2), &timer);
+    let wait = || limiter.enqueue("key", 1, 60 * SECOND).unwrap();
+    assert!(limiter.check_n("key", 2).is_allowed());
+    let turns = [wait(), wait()];
+    limiter.reset("key");
+    assert!(limiter.check_n("key", 2).is_allowed());
+    drop(turns);
+    assert!(!limiter.check("key").is_allowed());
+
+    let turns = [wait(), wait()];
+    limiter.raise_debt("key", 10 * SECOND);
+    drop(turns);
+    assert_eq!(limiter.peek("key").reset_after(), 10 * SECOND);
+    assert_eq!(limiter.waiters(), 0);
+}
+
+/// Starts that a caller has been told, and scheduled itself, do not move.
+#[test]
+fn a_kept_place_is_passed_by_nobody() {
+    let timer = ManualTimer::new();
+    let queue = queue(Quota::per_second(1).burst(1), &timer);
+    assert!(queue.check().is_allowed());
+    let wait = || queue.enqueue(1, 60 * SECOND).unwrap();
+    let [first, second, third, fourth] = [wait(), wait(), wait(), wait()];
+    let _ = third.keep();
+    assert!(!first.cancel(), "a place that does not move is behind it");
+    assert_eq!((second.delay(), fourth.delay()), (SECOND, 4 * SECOND));
+    let fifth = wait();
+    assert_eq!(fifth.delay(), 5 * SECOND);
+    assert!(fourth.cancel());
+    assert_eq!(fifth.delay(), 4 * SECOND);
+    let _ = (second.keep(), fifth.keep());
+}
+
+/// A waker may run any code, also such as gives up another place.
+#[test]
+fn a_waker_that_drops_another_caller_does_not_lock_up() {
+    type Held = Vec<Turn<'static, Limiter<Quota, ManualClock>>>;
+
+    struct Drops(Mutex<Held>);
+
+    impl Wake for Drops {
+        fn wake(self: Arc<Self>) {
+            let turns = std::mem::take(&mut *self.0.lock().unwrap());
+            drop(turns);
+        }
+    }
+
+    let timer: &'static ManualTimer = Box::leak(Box::new(ManualTimer::new()));
+    let limiter: &'static _ = Box::leak(Box::new(limiter(Quota::per_second(1).burst(1), timer)));
+    assert!(limiter.check("key").is_allowed());
+    let wait = || limiter.acquire_on(timer, "key", 1, 60 * SECOND);
+    let first = Task::begun(wait());
+    let drops = Arc::new(Drops(Mutex::new(Vec::new())));
+    let waker = Waker::from(Arc::clone(&drops));
+    let mut second = std::pin::pin!(wait());
+    let mut context = std::task::Context::from_waker(&waker);
+    assert!(second.as_mut().poll(&mut context).is_pending());
+    let turn = || limiter.enqueue("key", 1, 60 * SECOND).unwrap();
+    drops.0.lock().unwrap().extend([turn(), turn()]);
+    drop(first);
+    assert!(drops.0.lock().unwrap().is_empty(), "the second was not woken to move up");
+    assert_eq!(limiter.waiters(), 1);
+}
+
+#[test]
+fn a_place_given_up_after_a_change_of_the_quota_lapses() {
+    let timer = ManualTimer::new();
+    let rule = LiveQuota::new(Quota::per_second(1).burst(1));
+    let limiter = Limiter::builder(rule).capacity(10).clock(timer.clock.clone()).build().unwrap();
+    assert!(limiter.check("key").is_allowed());
+    let wait = || limiter.enqueue("key", 1, 60 * SECOND).unwrap();
+    let [first, second, third] = [wait(), wait(), wait()];
+    assert!(first.cancel());
+    limiter.set_quota(Quota::per_second(2).burst(1), Inheritance::Keep).unwrap();
+    assert_eq!((second.delay(), third.delay()), (SECOND, 2 * SECOND));
+    assert!(!second.cancel());
+    assert_eq!(third.delay(), 2 * SECOND);
+    let fourth = wait();
+    assert_eq!(fourth.delay(), 3 * SECOND);
+    let fifth = wait();
+    assert_eq!(fifth.delay(), 3 * SECOND + SECOND / 2);
+    assert!(fourth.cancel());
+    assert_eq!((third.delay(), fifth.delay()), (2 * SECOND, 3 * SECOND));
+    let _ = (third.keep(), fifth.keep());
+}
+
+/// An operation on two lines of the same quota.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Join(u64, u64),
+    GiveUp(usize),
+    Keep(usize),
+    Advance(u64),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0_u64..6, 0_u64..30).prop_map(|(cost, wait)| Step::Join(cost, wait)),
+        2 => any::<usize>().prop_map(Step::GiveUp),
+        1 => any::<usize>().prop_map(Step::Keep),
+        2 => (0_u64..9).prop_map(Step::Advance),
+    ]
+}
+
+/// The result of a step on a line whose turns are `held`.
+fn run<'l, L: Line + 'l>(
+    held: &RefCell<Vec<Turn<'l, L>>>,
+    step: Step,
+    join: impl Fn(u64, Duration) -> Result<Turn<'l, L>, Decision>,
+) -> (Option<Decision>, Vec<Duration>) {
+    let mut held = held.borrow_mut();
+    let mut nth = |nth: usize| {
+        let index = nth.checked_rem(held.len())?;
+        Some(held.remove(index))
+    };
+    let decision = match step {
+        Step::Join(cost, wait) => match join(cost, MILLISECOND * wait as u32) {
+            Ok(turn) => {
+                let decision = turn.decision();
+                held.push(turn);
+                Some(decision)
+            }
+            Err(denied) => Some(denied),
+        },
+        Step::GiveUp(index) => {
+            drop(nth(index));
+            None
+        }
+        Step::Keep(index) => nth(index).map(Turn::keep),
+        Step::Advance(_) => None,
+    };
+    (decision, held.iter().map(Turn::delay).collect())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    /// Grants, starts and denials of a key's line and of a queue are the same, also where a caller
+    /// comes too late or too many wait.
+    #[test]
+    fn a_limiter_and_a_queue_say_the_same(
+        burst in 1_u64..5,
+        most in 0_u64..6,
+        steps in prop::collection::vec(step(), 1..80),
+    ) {
+        let (timer, quota) = (ManualTimer::new(), Quota::per_second(1_000).burst(burst));
+        let limiter = Limiter::builder(quota).capacity(10).clock(timer.clock.clone());
+        let limiter = limiter.max_waiters(most).build().unwrap();
+        let queue = queue(quota, &timer).max_waiters(most);
+        let (keyed, keyless) = (RefCell::default(), RefCell::default());
+        for step in steps {
+            if let Step::Advance(thirds) = step {
+                timer.advance(MILLISECOND * thirds as u32 / 3);
+            }
+            let first = run(&keyed, step, |cost, wait| limiter.enqueue("key", cost, wait));
+            let second = run(&keyless, step, |cost, wait| queue.enqueue(cost, wait));
+            prop_assert_eq!(first, second);
+            prop_assert_eq!(limiter.peek("key"), queue.peek());
+            prop_assert_eq!(limiter.waiters(), queue.waiters());
+        }
+    }
+}
