@@ -276,5 +276,5 @@ pub mod snapshot {
 pub mod wait {
     #[cfg(feature = "acquire")]
     pub use crate::contract::wait::ThreadTimer;
-    pub use crate::contract::wait::{DEFAULT_MAX_WAITERS, Line, Timer, Turn, Wait};
+    pub use crate::contract::wait::{DEFAULT_MAX_WAITERS, Deadline, Line, Timer, Turn, Wait};
 }

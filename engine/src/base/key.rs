@@ -238,6 +238,13 @@ impl fmt::Debug for KeyHasher {
 /// assert!(!limiter.check((String::from("user:42"), "/upload")).is_allowed());
 /// # Ok::<(), tidegate_engine::BuildError>(())
 /// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not name a key",
+    label = "not a key",
+    note = "keys are text, bytes, integers, tuples of keys, and a `KeyHash`",
+    note = "for an `IpAddr` use `IpKey::from(address)`",
+    note = "for a type of your own implement `Key`, or give a reference to one of its fields"
+)]
 pub trait Key {
     /// The key's hash under `hasher`.
     fn hash_with(&self, hasher: &KeyHasher) -> KeyHash;

@@ -69,6 +69,9 @@ use crate::time::{Clock, DefaultClock, Timestamp};
 /// }
 /// # Ok::<(), tidegate_engine::QuotaError>(())
 /// ```
+#[doc(alias = "leaky bucket")]
+#[doc(alias = "shaping")]
+#[doc(alias = "pacing")]
 #[derive(Debug)]
 pub struct Queue<C = DefaultClock> {
     tat: CachePadded<AtomicU64>,

@@ -187,6 +187,9 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// assert_eq!(wait, Some(Duration::from_secs(3)));
     /// # Ok::<(), tidegate_engine::BuildError>(())
     /// ```
+    #[doc(alias = "ban")]
+    #[doc(alias = "debounce")]
+    #[doc(alias = "penalty")]
     pub fn charge_denied(self, bursts: u64) -> Self {
         Self { denied_bursts: bursts, ..self }
     }
@@ -293,11 +296,16 @@ impl fmt::Display for BuildError {
         match self {
             Self::Quota(error) => write!(f, "quota: {error}"),
             Self::Counter(error) => write!(f, "counter: {error}"),
-            Self::Capacity => write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys"),
-            Self::LeasesWithChargeDenied => {
-                f.write_str("leases and charge_denied do not go together")
+            Self::Capacity => {
+                write!(f, "capacity must be from 1 to {MAX_CAPACITY} keys: change `capacity`")
             }
-            Self::OutOfMemory => f.write_str("the table's memory could not be allocated"),
+            Self::LeasesWithChargeDenied => f.write_str(
+                "a limiter has leases or charges denied checks: leave out `lease_units` or \
+                 `charge_denied`",
+            ),
+            Self::OutOfMemory => {
+                f.write_str("the table's memory could not be allocated: lower `capacity`")
+            }
         }
     }
 }

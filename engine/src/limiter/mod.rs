@@ -17,6 +17,7 @@ pub(crate) mod mode;
 pub(crate) mod models;
 mod receipts;
 mod restore;
+mod show;
 mod with_quota;
 mod with_quota_owned;
 
@@ -76,7 +77,8 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 /// assert!(denied.retry_after().is_some());
 /// # Ok::<(), tidegate_engine::BuildError>(())
 /// ```
-#[derive(Debug)]
+#[doc(alias = "token bucket")]
+#[doc(alias = "throttle")]
 pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
     algorithm: R::Algorithm,
     hasher: KeyHasher,

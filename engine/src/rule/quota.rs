@@ -246,21 +246,31 @@ pub const MAX_BURST_TOLERANCE: Duration = Duration::from_nanos(1 << 57);
 impl fmt::Display for QuotaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::ZeroBurst => "burst must be at least 1",
-            Self::ZeroPeriod => "period must be longer than 0",
+            Self::ZeroBurst => "burst must be at least 1 (`Quota::blocked()` admits nothing)",
+            Self::ZeroPeriod => {
+                "period must be longer than 0 (`Quota::unlimited()` admits everything)"
+            }
             Self::PeriodTooLong => "period must be at most 2^64 nanoseconds",
-            Self::RateTooHigh => "rate must be at most 1000000000 units per second",
-            Self::StrictBurst => "strict burst must be below the limit",
+            Self::RateTooHigh => {
+                "rate must be at most 1000000000 units per second: count in larger units"
+            }
+            Self::StrictBurst => {
+                "strict burst must be below the limit, or nothing is left for the rate"
+            }
             Self::UtcOffset => {
                 "offset from UTC must be whole minutes of at most 64800 seconds (18 hours)"
             }
-            Self::Unanchored => "a calendar needs a date where there is no wall clock",
+            Self::Unanchored => {
+                "a calendar needs a date where there is no wall clock: call `anchored`"
+            }
             Self::WindowTooLong => "window must be at most 2^56 nanoseconds (about 834 days)",
             Self::LimitTooHigh { max } => {
                 return write!(f, "limit must be at most {max} for windows of this length");
             }
             Self::NoTimeLeft => "the limiter's time is used up by changes of its quota",
-            Self::BurstTooLong => "burst must refill within 1667 days (burst / rate is too long)",
+            Self::BurstTooLong => {
+                "burst must refill within 1667 days: lower the burst or raise the rate"
+            }
         })
     }
 }

@@ -104,6 +104,16 @@ impl<S: State> Table<S> {
         })
     }
 
+    /// How many keys are live at `now`: counted in at most `lines` lines, and scaled to all.
+    pub(crate) fn live_keys(&self, lines: usize, now: u64) -> usize {
+        let all = self.lines.all();
+        let seen = &all[..lines.min(all.len())];
+        let slots = seen.iter().flat_map(|line| &line.slots);
+        let values = slots.filter_map(|slot| slot.settled(|tag| tag.key_tag() != 0));
+        let live = values.filter(|(_, value)| self.state.fresh_from(*value) > now).count();
+        live * all.len() / seen.len().max(1)
+    }
+
     pub(crate) fn capacity(&self) -> usize {
         self.lines.all().len() * SLOTS * FILL.0 / FILL.1
     }

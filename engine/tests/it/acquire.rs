@@ -164,6 +164,17 @@ fn who_would_wait_past_the_deadline_is_denied_at_once_and_charged_nothing() {
 }
 
 #[test]
+fn a_deadline_may_be_an_instant() {
+    let (limiter, _) = limiter(Quota::per_hour(1).burst(1));
+    assert!(limiter.check("key").is_allowed());
+    let now = std::time::Instant::now();
+    assert!(limiter.enqueue("key", 1, Wait::until(now)).is_err());
+    let late = limiter.enqueue("key", 1, Wait::until(now + 3_000 * SECOND)).unwrap_err();
+    assert!(late.retry_after().unwrap() >= 600 * SECOND);
+    assert!(limiter.enqueue("key", 1, Wait::until(now + 7_200 * SECOND)).is_ok());
+}
+
+#[test]
 fn who_does_not_wait_is_answered_as_a_check_is() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(2));
     for cost in [0, 1, 3, 1, 1, 0, 2] {

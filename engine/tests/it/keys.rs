@@ -147,3 +147,20 @@ fn keys_that_agree_in_their_high_bits_are_told_apart() {
     charge_lookalikes(ManualClock::new());
     charge_lookalikes(Unstalled(ManualClock::new()));
 }
+
+/// Rule, capacity and live keys; no words, no secrets of the hasher.
+#[test]
+fn a_limiter_prints_its_rule_and_its_fill() {
+    let clock = tidegate_engine::ManualClock::new();
+    let limiter = Limiter::builder(Quota::per_second(5)).capacity(1_000).clock(clock.clone());
+    let limiter = limiter.build().unwrap();
+    for key in 0..100_u64 {
+        assert!(limiter.check(key).is_allowed());
+    }
+    let shown = format!("{limiter:?}");
+    assert!(shown.starts_with("Limiter { rule: Quota { count: 5"), "{shown}");
+    assert!(shown.contains("live_keys: 100, evicted: 0"), "{shown}");
+    assert!(shown.len() < 200, "{shown}");
+    clock.advance(core::time::Duration::from_secs(1));
+    assert!(format!("{limiter:?}").contains("live_keys: 0"));
+}

@@ -35,7 +35,43 @@ pub struct Wait {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bound {
     AtMost(Duration),
-    Until(Timestamp),
+    Until(Deadline),
+}
+
+/// A latest start: a [`Timestamp`] on the scale of the limiter's clock, or, with the feature `std`,
+/// an [`Instant`](std::time::Instant).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Deadline(At);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum At {
+    Clock(Timestamp),
+    #[cfg(feature = "std")]
+    Instant(std::time::Instant),
+}
+
+impl From<Timestamp> for Deadline {
+    fn from(time: Timestamp) -> Self {
+        Self(At::Clock(time))
+    }
+}
+
+#[cfg(feature = "std")]
+impl From<std::time::Instant> for Deadline {
+    fn from(time: std::time::Instant) -> Self {
+        Self(At::Instant(time))
+    }
+}
+
+impl Deadline {
+    /// The time until then, from `now` on; zero once it has passed.
+    fn since(self, now: Timestamp) -> Duration {
+        match self.0 {
+            At::Clock(time) => time.since(now),
+            #[cfg(feature = "std")]
+            At::Instant(time) => time.saturating_duration_since(std::time::Instant::now()),
+        }
+    }
 }
 
 impl Wait {
@@ -47,14 +83,14 @@ impl Wait {
         Self { bound: Bound::AtMost(longest), jitter: Duration::ZERO }
     }
 
-    /// Starts no later than `deadline`, on the scale of the limiter's clock; if it has passed, at
-    /// once or not at all.
+    /// Starts no later than `deadline`; if it has passed, at once or not at all.
     ///
-    /// A deadline from another clock is off by the difference of their origins, and so is the
-    /// longest wait. Starts stay within what the limiter admits.
+    /// A [`Timestamp`] is on the scale of the limiter's clock; one of another clock is off by the
+    /// difference of their origins, and so is the longest wait. An `Instant` is compared with the
+    /// present one when the place is taken. Starts stay within what the limiter admits.
     #[must_use]
-    pub const fn until(deadline: Timestamp) -> Self {
-        Self { bound: Bound::Until(deadline), jitter: Duration::ZERO }
+    pub fn until(deadline: impl Into<Deadline>) -> Self {
+        Self { bound: Bound::Until(deadline.into()), jitter: Duration::ZERO }
     }
 
     /// Delays a start that has to wait by a random time, uniform up to `most` and never past the

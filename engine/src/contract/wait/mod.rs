@@ -15,7 +15,7 @@ mod timer;
 mod turn;
 mod waiters;
 
-pub use bound::Wait;
+pub use bound::{Deadline, Wait};
 pub(crate) use grant::{Behind, Charge, Granted, Removal};
 pub(crate) use lists::WaitLists;
 #[cfg(feature = "acquire")]
