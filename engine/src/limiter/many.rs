@@ -1,7 +1,12 @@
-//! Checks of many keys at one reading of the clock, under the limiter's own rule or a quota given
-//! with the call.
+//! Checks of many keys in one call, under the limiter's own rule or a quota given with the call.
+//!
+//! All are decided at the reading with which the call begins, until one takes another: a key without
+//! a slot is decided at a reading taken after it has claimed one. From then on that is the call's
+//! reading ([`Readings`]). At an earlier one, a later check of the same key would count the time
+//! between the two as debt, and be denied a unit that fits.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
@@ -19,19 +24,30 @@ use super::{Limiter, State};
 const TOGETHER: usize = 32;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into
-    /// `decisions` in the order of the keys, replacing its content.
+    /// Asks for one unit of each key and puts the decisions into `decisions` in the order of the
+    /// keys, replacing its content.
     ///
-    /// Each decision is atomic, the batch is not: other checks may come in between, and a key that
-    /// occurs twice is charged twice. Lines are prefetched for all keys, so that waits for memory
-    /// overlap; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
-    /// O(keys).
+    /// A key that occurs several times is charged each time. The decisions on a key are those of
+    /// the same checks one after another ([`Limiter::check_at`]), in the order of `keys`, at
+    /// readings of the clock that are taken in the call and never go back. That is one reading, the
+    /// one with which the call begins, if the clock stands still meanwhile or all keys have a slot.
+    /// A key without a slot is decided at another one, taken after it has got its slot, and so are
+    /// the checks that are decided after it.
+    ///
+    /// Each decision is atomic, the batch is not: other calls may come in between. With leases, as
+    /// with checks in turn, units that have drained in a lease are lost. In a table that is full,
+    /// keys need not be decided in the order in which they stand, so one that is evicted within the
+    /// call may be another than with checks in turn.
+    ///
+    /// Lines are prefetched for all keys, so that waits for memory overlap; this pays from a
+    /// handful of keys on. Allocates only if `decisions` lacks room. O(keys).
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
         if self.mode().is_by_word() {
             self.check_many_by_words(Self::algorithm, keys, decisions);
         } else {
-            let reread = || self.clock.now();
-            self.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
+            self.check_in_turn(keys, decisions, |key, readings| {
+                self.decide(key, 1, readings.latest(), || readings.next())
+            });
         }
     }
 
@@ -46,9 +62,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) {
         decisions.clear();
         decisions.resize(keys.len(), Decision::OPEN);
-        let now = self.instant_now();
+        let mut now = self.instant_now();
         for (keys, decisions) in keys.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
-            self.check_together(algorithm, keys, now, decisions);
+            now = self.check_together(algorithm, keys, now, decisions);
         }
         if O::LISTENS {
             for (key, decision) in keys.iter().zip(decisions) {
@@ -64,11 +80,12 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         &self,
         keys: &[K],
         decisions: &mut Vec<Decision>,
-        decide: impl Fn(KeyHash, Timestamp) -> Decision,
+        decide: impl Fn(KeyHash, &Readings<'_, Timestamp>) -> Decision,
     ) {
         decisions.clear();
         decisions.reserve(keys.len());
-        let now = self.clock.now();
+        let read = || self.clock.now();
+        let readings = Readings::from(read(), &read);
         for keys in keys.chunks(TOGETHER) {
             let mut ahead = [None; TOGETHER];
             for (hash, key) in ahead.iter_mut().zip(keys) {
@@ -76,7 +93,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                 self.table.home(key).prefetch();
                 *hash = Some(key);
             }
-            decisions.extend(ahead.iter().flatten().map(|&key| decide(key, now)));
+            decisions.extend(ahead.iter().flatten().map(|&key| decide(key, &readings)));
         }
     }
 
@@ -90,6 +107,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// 5. Decide the keys that are there, while those lines come.
     /// 6. Decide the rest one by one: new keys, keys in the least likely lines, and keys whose slot
     ///    was not theirs, or not settled, when it came to be updated.
+    ///
+    /// Returns the call's latest reading.
     #[inline]
     fn check_together<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
         &'a self,
@@ -97,7 +116,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         keys: &[K],
         now: u64,
         decisions: &mut [Decision],
-    ) {
+    ) -> u64 {
         // Of a short batch, the arrays' other elements are never read.
         let filler = self.table.home(KeyHash::from_bits(0));
 
@@ -122,7 +141,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 3.
-        let mut unfound = self.decide_at(algorithm, &spots, at_home, &homes, now, decisions);
+        let (mut unfound, now) = self.decide_at(algorithm, &spots, at_home, &homes, now, decisions);
 
         // 4.
         let mut further = Indexes::NONE;
@@ -137,19 +156,22 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 5.
-        let moved = self.decide_at(algorithm, &spots, further, &homes, now, decisions);
+        let (moved, now) = self.decide_at(algorithm, &spots, further, &homes, now, decisions);
 
         // 6.
+        let read = || self.instant_now();
+        let readings = Readings::from(now, &read);
         for index in unfound.all().chain(moved.all()) {
-            let (home, reread) = (homes[index], || self.instant_now());
-            let update =
-                home.update_unfound(now, reread, |value, now| algorithm(self).admit(value, now, 1));
+            let (home, reread) = (homes[index], || readings.next());
+            let admit = |value, now| algorithm(self).admit(value, now, 1);
+            let update = home.update_unfound(readings.latest(), reread, admit);
             decisions[index] = answer(&self.table, algorithm(self), home.key(), update, 1);
         }
+        readings.latest()
     }
 
     /// Decides the keys that were `found`, each in its spot. Returns those whose spot was not
-    /// theirs, or not settled: they are undecided.
+    /// theirs, or not settled, which are undecided, and the call's latest reading.
     #[inline]
     fn decide_at<'t, A: Algorithm<State = State<R>> + 't>(
         &'t self,
@@ -157,9 +179,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         spots: &[Spot<'t>; TOGETHER],
         found: Indexes,
         homes: &[Home<'t, State<R>>; TOGETHER],
-        now: u64,
+        mut now: u64,
         decisions: &mut [Decision],
-    ) -> Indexes {
+    ) -> (Indexes, u64) {
         let mut moved = Indexes::NONE;
         let admit = |value, now| algorithm(self).admit(value, now, 1);
         for index in found.all() {
@@ -167,7 +189,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             decisions[index] = match home.try_at(spots[index], now, &admit) {
                 Ok(update) => answer(&self.table, algorithm(self), home.key(), update, 1),
                 Err(Missed::Contended) => {
-                    self.decide_contended(algorithm(self), home.key(), now).in_registers()
+                    let (decision, latest) = self.decide_contended(algorithm(self), home, now);
+                    now = latest;
+                    decision.in_registers()
                 }
                 Err(Missed::Elsewhere) => {
                     moved.add_if(true, index);
@@ -175,20 +199,47 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                 }
             }
         }
-        moved
+        (moved, now)
     }
 
     /// Decides a key whose word another thread changed between being read and being updated.
+    /// Returns the call's latest reading too: the slot may also be gone.
     #[cold]
     #[inline(never)]
     fn decide_contended<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        key: KeyHash,
+        home: Home<'_, State<R>>,
         now: u64,
-    ) -> Decision {
-        let reread = || self.clock.now();
-        self.decide_after(Missed::Contended, algorithm, key, 1, now, reread)
+    ) -> (Decision, u64) {
+        let read = || self.instant_now();
+        let readings = Readings::from(now, &read);
+        let admit = |value, now| algorithm.admit(value, now, 1);
+        let update = home.update_after(Missed::Contended, now, || readings.next(), admit);
+        (answer(&self.table, algorithm, home.key(), update, 1), readings.latest())
+    }
+}
+
+/// The readings of the clock that a call takes, of which the latest decides.
+pub(super) struct Readings<'r, T> {
+    latest: Cell<T>,
+    read: &'r dyn Fn() -> T,
+}
+
+impl<'r, T: Copy + Ord> Readings<'r, T> {
+    fn from(latest: T, read: &'r dyn Fn() -> T) -> Self {
+        Self { latest: Cell::new(latest), read }
+    }
+
+    pub(super) fn latest(&self) -> T {
+        self.latest.get()
+    }
+
+    /// Takes another one. A clock that goes back counts as one that stands still.
+    pub(super) fn next(&self) -> T {
+        let latest = self.latest().max((self.read)());
+        self.latest.set(latest);
+        latest
     }
 }
 

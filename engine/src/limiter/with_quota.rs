@@ -188,14 +188,15 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         self.decide(self.limiter.hash(key), cost, now, || now)
     }
 
-    /// Asks for one unit of each key, at one reading of the clock, and replaces the content of
-    /// `decisions` by the answers in the order of the keys; see [`Limiter::check_many`]. O(keys);
-    /// allocates only if `decisions` lacks room.
+    /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the
+    /// order of the keys, with the readings of the clock that [`Limiter::check_many`] states.
+    /// O(keys); allocates only if `decisions` lacks room.
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
-            let reread = || limiter.clock.now();
-            limiter.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
+            limiter.check_in_turn(keys, decisions, |key, readings| {
+                self.decide(key, 1, readings.latest(), || readings.next())
+            });
         } else {
             let given = self.given();
             limiter.check_many_by_words(|_| &given, keys, decisions);

@@ -15,6 +15,7 @@ mod acquire;
 #[cfg(feature = "acquire")]
 mod acquire_runtimes;
 mod address;
+mod batches;
 mod call_quota;
 mod charge_denied;
 #[cfg(feature = "acquire")]
