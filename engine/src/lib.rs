@@ -52,7 +52,7 @@
 //! | [`acquire`](Limiter::acquire), [`enqueue`](Limiter::enqueue) | to wait instead of being denied; with a `Quota` or `LiveQuota` |
 //! | [`with_quota`](Limiter::with_quota), then the same operations | the quota depends on the call, like the plan of a customer; with a `Quota` or `LiveQuota` |
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
-//! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock, and one more for each new key |
+//! | [`check_many`](Limiter::check_many), [`check_many_n`](Limiter::check_many_n) | a batch of keys, or of keys with a cost each: one reading of the clock, and one more for each new key |
 //! | [`check_at`](Limiter::check_at) | at a time given by the caller: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
 //! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; with a `LiveQuota`, also of a `DirectLimiter` |

@@ -208,10 +208,10 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// units, threads that check one key at the same time rarely collide. The module
     /// [`limiter`](crate::limiter#leases) states what changes for callers.
     ///
-    /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations,
-    /// sets ([`LimitSet`](crate::LimitSet)), `acquire` and its variants, [`Limiter::with_quota`]
-    /// and the layers of the feature `tower` do not: they use the word of the key, in which leased
-    /// units count as taken.
+    /// Only [`Limiter::check`], `check_n`, `check_at`, `check_many` and `check_many_n` use leases.
+    /// Reservations, sets ([`LimitSet`](crate::LimitSet)), `acquire` and its variants,
+    /// [`Limiter::with_quota`] and the layers of the feature `tower` do not: they use the word of
+    /// the key, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst, and in addition each thread
     /// caches at most 1/4 of the largest lease and at most 31 units. The share of one thread

@@ -42,62 +42,94 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Lines are prefetched for all keys, so that waits for memory overlap; this pays from a
     /// handful of keys on. Allocates only if `decisions` lacks room. O(keys).
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        self.check_all(keys, |key| (key, 1), decisions);
+    }
+
+    /// As [`Limiter::check_many`], with a cost for each key: takes those units if all of them fit,
+    /// as [`Limiter::check_n`] does. A cost of 0 takes nothing: it is a [`Limiter::peek`].
+    ///
+    /// ```
+    /// use tidegate_engine::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).capacity(1_000).build()?;
+    /// let mut decisions = Vec::new();
+    /// limiter.check_many_n(&[("a", 7), ("b", 11), ("a", 3), ("a", 1)], &mut decisions);
+    /// let allowed: Vec<bool> = decisions.iter().map(|it| it.is_allowed()).collect();
+    /// assert_eq!(allowed, [true, false, true, false]);
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    pub fn check_many_n<K: Key>(&self, checks: &[(K, u64)], decisions: &mut Vec<Decision>) {
+        self.check_all(checks, |(key, cost)| (key, *cost), decisions);
+    }
+
+    /// Checks all items, each of which `check` makes a key and a cost.
+    fn check_all<T, K: Key>(
+        &self,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
+        decisions: &mut Vec<Decision>,
+    ) {
         if self.mode().is_by_word() {
-            self.check_many_by_words(Self::algorithm, keys, decisions);
+            self.check_all_by_words(Self::algorithm, items, check, decisions);
         } else {
-            self.check_in_turn(keys, decisions, |key, readings| {
-                self.decide(key, 1, readings.latest(), || readings.next())
+            self.check_in_turn(items, check, decisions, |key, cost, readings| {
+                self.decide(key, cost, readings.latest(), || readings.next())
             });
         }
     }
 
-    /// [`Limiter::check_many`] by the keys' words alone. The algorithm is given as a function of
+    /// [`Limiter::check_all`] by the keys' words alone. The algorithm is given as a function of
     /// the limiter, so that the limiter's own one, a field of it, takes no second register.
     #[inline]
-    pub(super) fn check_many_by_words<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
+    pub(super) fn check_all_by_words<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
-        keys: &[K],
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
         decisions: &mut Vec<Decision>,
     ) {
         decisions.clear();
-        decisions.resize(keys.len(), Decision::OPEN);
+        decisions.resize(items.len(), Decision::OPEN);
         let mut now = self.instant_now();
-        for (keys, decisions) in keys.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
-            now = self.check_together(algorithm, keys, now, decisions);
+        for (items, decisions) in items.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
+            now = self.check_together(algorithm, items, check, now, decisions);
         }
         if O::LISTENS {
-            for (key, decision) in keys.iter().zip(decisions) {
-                self.observer.decided(self.hash(key), 1, decision);
+            for (item, decision) in items.iter().zip(decisions) {
+                let (key, cost) = check(item);
+                self.observer.decided(self.hash(key), cost, decision);
             }
         }
     }
 
-    /// [`Limiter::check_many`] where `decide` decides each key, one at a time, after their lines
+    /// [`Limiter::check_all`] where `decide` decides each key, one at a time, after their lines
     /// have been prefetched. Out of line, so that batches in passes carry none of its registers.
     #[inline(never)]
-    pub(super) fn check_in_turn<K: Key>(
+    pub(super) fn check_in_turn<T, K: Key>(
         &self,
-        keys: &[K],
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64),
         decisions: &mut Vec<Decision>,
-        decide: impl Fn(KeyHash, &Readings<'_, Timestamp>) -> Decision,
+        decide: impl Fn(KeyHash, u64, &Readings<'_, Timestamp>) -> Decision,
     ) {
         decisions.clear();
-        decisions.reserve(keys.len());
+        decisions.reserve(items.len());
         let read = || self.clock.now();
         let readings = Readings::from(read(), &read);
-        for keys in keys.chunks(TOGETHER) {
+        for items in items.chunks(TOGETHER) {
             let mut ahead = [None; TOGETHER];
-            for (hash, key) in ahead.iter_mut().zip(keys) {
+            for (ahead, item) in ahead.iter_mut().zip(items) {
+                let (key, cost) = check(item);
                 let key = self.hash(key);
                 self.table.home(key).prefetch();
-                *hash = Some(key);
+                *ahead = Some((key, cost));
             }
-            decisions.extend(ahead.iter().flatten().map(|&key| decide(key, &readings)));
+            let decide = |&(key, cost): &(_, _)| decide(key, cost, &readings);
+            decisions.extend(ahead.iter().flatten().map(decide));
         }
     }
 
-    /// [`Limiter::check_many`] of at most `TOGETHER` keys, in passes over all of them: each pass
+    /// [`Limiter::check_all`] of at most `TOGETHER` keys, in passes over all of them: each pass
     /// prefetches what the next one reads, and none branches on where a single key is.
     ///
     /// 1. Hash, and prefetch home lines.
@@ -110,38 +142,42 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// Returns the call's latest reading.
     #[inline]
-    fn check_together<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
+    fn check_together<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
-        keys: &[K],
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
         now: u64,
         decisions: &mut [Decision],
     ) -> u64 {
         // Of a short batch, the arrays' other elements are never read.
         let filler = self.table.home(KeyHash::from_bits(0));
+        // Where all costs are the same, a constant: the index is not even compared.
+        let cost = |index| items.get(index).map_or(1, |item| check(item).1);
 
         // 1.
         let mut homes = [filler; TOGETHER];
-        for (home, key) in homes.iter_mut().zip(keys) {
-            *home = self.table.home(self.hash(key));
+        for (home, item) in homes.iter_mut().zip(items) {
+            *home = self.table.home(self.hash(check(item).0));
             home.prefetch();
         }
 
         // 2.
         let mut spots = [filler.look().0; TOGETHER];
         let mut at_home = Indexes::NONE;
-        for index in 0..keys.len().min(TOGETHER) {
+        for index in 0..items.len().min(TOGETHER) {
             let (spot, found) = homes[index].look();
             spots[index] = spot;
             at_home.add_if(found, index);
         }
-        let away = at_home.others(keys.len());
+        let away = at_home.others(items.len());
         for index in away.all() {
             homes[index].prefetch_further();
         }
 
         // 3.
-        let (mut unfound, now) = self.decide_at(algorithm, &spots, at_home, &homes, now, decisions);
+        let (mut unfound, now) =
+            self.decide_at(algorithm, &spots, at_home, &homes, cost, now, decisions);
 
         // 4.
         let mut further = Indexes::NONE;
@@ -156,16 +192,16 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 5.
-        let (moved, now) = self.decide_at(algorithm, &spots, further, &homes, now, decisions);
+        let (moved, now) = self.decide_at(algorithm, &spots, further, &homes, cost, now, decisions);
 
         // 6.
         let read = || self.instant_now();
         let readings = Readings::from(now, &read);
         for index in unfound.all().chain(moved.all()) {
-            let (home, reread) = (homes[index], || readings.next());
-            let admit = |value, now| algorithm(self).admit(value, now, 1);
+            let (home, cost, reread) = (homes[index], cost(index), || readings.next());
+            let admit = |value, now| admit(algorithm(self), value, now, cost);
             let update = home.update_unfound(readings.latest(), reread, admit);
-            decisions[index] = answer(&self.table, algorithm(self), home.key(), update, 1);
+            decisions[index] = answer(&self.table, algorithm(self), home.key(), update, cost);
         }
         readings.latest()
     }
@@ -179,17 +215,19 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         spots: &[Spot<'t>; TOGETHER],
         found: Indexes,
         homes: &[Home<'t, State<R>>; TOGETHER],
+        cost: impl Fn(usize) -> u64,
         mut now: u64,
         decisions: &mut [Decision],
     ) -> (Indexes, u64) {
         let mut moved = Indexes::NONE;
-        let admit = |value, now| algorithm(self).admit(value, now, 1);
         for index in found.all() {
-            let home = homes[index];
+            let (home, cost) = (homes[index], cost(index));
+            let admit = |value, now| admit(algorithm(self), value, now, cost);
             decisions[index] = match home.try_at(spots[index], now, &admit) {
-                Ok(update) => answer(&self.table, algorithm(self), home.key(), update, 1),
+                Ok(update) => answer(&self.table, algorithm(self), home.key(), update, cost),
                 Err(Missed::Contended) => {
-                    let (decision, latest) = self.decide_contended(algorithm(self), home, now);
+                    let (decision, latest) =
+                        self.decide_contended(algorithm(self), home, cost, now);
                     now = latest;
                     decision.in_registers()
                 }
@@ -210,14 +248,21 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         &self,
         algorithm: &A,
         home: Home<'_, State<R>>,
+        cost: u64,
         now: u64,
     ) -> (Decision, u64) {
         let read = || self.instant_now();
         let readings = Readings::from(now, &read);
-        let admit = |value, now| algorithm.admit(value, now, 1);
+        let admit = |value, now| admit(algorithm, value, now, cost);
         let update = home.update_after(Missed::Contended, now, || readings.next(), admit);
-        (answer(&self.table, algorithm, home.key(), update, 1), readings.latest())
+        (answer(&self.table, algorithm, home.key(), update, cost), readings.latest())
     }
+}
+
+/// The value after admitting `cost`; `None` when it does not fit, or takes nothing.
+#[inline]
+fn admit<A: Algorithm>(algorithm: &A, value: u64, now: u64, cost: u64) -> Option<u64> {
+    if cost == 0 { None } else { algorithm.admit(value, now, cost) }
 }
 
 /// The readings of the clock that a call takes, of which the latest decides.

@@ -192,14 +192,28 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// order of the keys, with the readings of the clock that [`Limiter::check_many`] states.
     /// O(keys); allocates only if `decisions` lacks room.
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        self.check_all(keys, |key| (key, 1), decisions);
+    }
+
+    /// As [`WithQuota::check_many`], with a cost for each key; see [`Limiter::check_many_n`].
+    pub fn check_many_n<K: Key>(&self, checks: &[(K, u64)], decisions: &mut Vec<Decision>) {
+        self.check_all(checks, |(key, cost)| (key, *cost), decisions);
+    }
+
+    fn check_all<T, K: Key>(
+        &self,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
+        decisions: &mut Vec<Decision>,
+    ) {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
-            limiter.check_in_turn(keys, decisions, |key, readings| {
-                self.decide(key, 1, readings.latest(), || readings.next())
+            limiter.check_in_turn(items, check, decisions, |key, cost, readings| {
+                self.decide(key, cost, readings.latest(), || readings.next())
             });
         } else {
             let given = self.given();
-            limiter.check_many_by_words(|_| &given, keys, decisions);
+            limiter.check_all_by_words(|_| &given, items, check, decisions);
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{
-    Clock, Decision, FixedWindow, Key, Limiter, LiveQuota, ManualClock, Quota, Rule, SlidingWindow,
+    Clock, Decision, FixedWindow, Limiter, LiveQuota, ManualClock, Quota, Rule, SlidingWindow,
 };
 
 /// Advances with every reading, by each of its steps in turn, and keeps the readings.
@@ -124,17 +124,20 @@ fn agree(
     Ok(())
 }
 
-/// Asks for one unit of each key.
-fn of_one<K: Key>(checks: &[Check], key: impl Fn(u8) -> K, check_many: impl FnOnce(&[K])) {
-    assert!(checks.iter().all(|(_, cost)| *cost == 1));
-    check_many(&checks.iter().map(|(name, _)| key(*name)).collect::<Vec<_>>());
+/// The keys, if all costs are 1: then the batch is one of `check_many`, else of `check_many_n`.
+fn of_ones(checks: &[Check]) -> Option<Vec<u8>> {
+    checks.iter().map(|(key, cost)| (*cost == 1).then_some(*key)).collect()
 }
 
 /// Keys of which most occur several times, and in more than one batch.
 fn batches() -> impl Strategy<Value = Batches> {
-    let key = prop_oneof![3 => 0_u8..4, 2 => 0_u8..20];
+    let key = || prop_oneof![3 => 0_u8..4, 2 => 0_u8..20];
+    let cost = prop_oneof![4 => 0_u64..4, 2 => 0_u64..40, 1 => any::<u64>()];
     let gap = prop_oneof![1 => Just(0_u64), 2 => 0_u64..1_000, 2 => 0_u64..5_000_000];
-    let checks = prop::collection::vec(key.prop_map(|key| (key, 1)), 1..80);
+    let checks = prop_oneof![
+        prop::collection::vec((key(), Just(1)), 1..80),
+        prop::collection::vec((key(), cost), 1..80),
+    ];
     prop::collection::vec((gap, checks), 1..5)
 }
 
@@ -165,8 +168,9 @@ fn windows_agree(rule: impl Rule, steps: Vec<u64>, batches: Batches) -> Result<(
     let limiter = Limiter::builder(rule).capacity(1_000).clock(&clock).build().unwrap();
     let twin = Limiter::builder(rule).capacity(200_000).clock(ManualClock::new()).build().unwrap();
     let in_turn = InTurn::new(false, |key, cost, now| twin.check_at(key, cost, now));
-    let check_many = |checks: &[Check], decisions: &mut Vec<Decision>| {
-        of_one(checks, |key| key, |keys| limiter.check_many(keys, decisions));
+    let check_many = |checks: &[Check], decisions: &mut Vec<Decision>| match of_ones(checks) {
+        Some(keys) => limiter.check_many(&keys, decisions),
+        None => limiter.check_many_n(checks, decisions),
     };
     agree(&clock, batches, check_many, in_turn)
 }
@@ -183,8 +187,9 @@ fn quotas_agree<R: tidegate_engine::DebtRule>(
     let twin = twin(rule, denied_bursts);
     let charges_denied = denied_bursts > 0;
     let in_turn = InTurn::new(charges_denied, |key, cost, now| twin.check_at(key, cost, now));
-    let check_many = |checks: &[Check], decisions: &mut Vec<Decision>| {
-        of_one(checks, |key| key, |keys| limiter.check_many(keys, decisions));
+    let check_many = |checks: &[Check], decisions: &mut Vec<Decision>| match of_ones(checks) {
+        Some(keys) => limiter.check_many(&keys, decisions),
+        None => limiter.check_many_n(checks, decisions),
     };
     agree(&clock, batches, check_many, in_turn)
 }
@@ -228,7 +233,10 @@ proptest! {
         let charges_denied = denied_bursts > 0;
         let in_turn = InTurn::new(charges_denied, |key, cost, now| twin.check_at(key, cost, now));
         let check_many = |checks: &[Check], decisions: &mut Vec<Decision>| {
-            of_one(checks, |key| key, |keys| given.check_many(keys, decisions));
+            match of_ones(checks) {
+                Some(keys) => given.check_many(&keys, decisions),
+                None => given.check_many_n(checks, decisions),
+            }
         };
         agree(&clock, batches, check_many, in_turn)?;
     }

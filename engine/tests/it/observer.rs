@@ -71,6 +71,14 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
         .map(|(key, &decision)| (limiter.hash(key), 1, decision))
         .collect();
     assert_eq!(limiter.observer().notified(), expected);
+    let checks: Vec<_> = keys.iter().map(|key| (key, key % 3)).collect();
+    limiter.check_many_n(&checks, &mut decisions);
+    let expected: Vec<_> = checks
+        .iter()
+        .zip(&decisions)
+        .map(|((key, cost), &decision)| (limiter.hash(key), *cost, decision))
+        .collect();
+    assert_eq!(limiter.observer().notified(), expected);
 }
 
 #[test]

@@ -53,6 +53,19 @@ fn a_set_that_is_denied_or_dropped_charges_nothing() {
 }
 
 #[test]
+fn what_ends_within_the_call_is_that_of_the_quota_given_with_it() {
+    let limiter = limiter(Quota::per_second(1));
+    let plan = Quota::per_second(1).burst(9);
+    let given = limiter.with_quota_owned(&plan).unwrap();
+    let mut decisions = Vec::new();
+    given.check_many_n(&[("key", 7), ("key", 3), ("other", 9), ("key", 2)], &mut decisions);
+    let allowed: Vec<_> = decisions.iter().map(|it| it.is_allowed()).collect();
+    assert_eq!(allowed, [true, false, true, true]);
+    drop(given.reserve("another", 9).unwrap());
+    assert_eq!(given.peek("another").remaining(), 9);
+}
+
+#[test]
 fn a_turn_goes_with_a_thread_and_gives_up_its_place() {
     let limiter = limiter(Quota::per_second(1).burst(1));
     let queue = Queue::with_clock(Quota::per_second(1).burst(1), ManualClock::new()).unwrap();
