@@ -1,9 +1,9 @@
 //! Checks of many keys in one call, under the limiter's own rule or a quota given with the call.
 //!
-//! All are decided at the reading with which the call begins, until one takes another: a key without
-//! a slot is decided at a reading taken after it has claimed one. From then on that is the call's
-//! reading ([`Readings`]). At an earlier one, a later check of the same key would count the time
-//! between the two as debt, and be denied a unit that fits.
+//! All are decided at the reading with which the call begins, until one takes another: a key
+//! without a slot is decided at a reading taken after it has claimed one. From then on that is the
+//! call's reading ([`Readings`]). At an earlier one, a later check of the same key would count the
+//! time between the two as debt, and be denied a unit that fits.
 
 use alloc::vec::Vec;
 use core::cell::Cell;
@@ -34,10 +34,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// A key without a slot is decided at another one, taken after it has got its slot, and so are
     /// the checks that are decided after it.
     ///
-    /// Each decision is atomic, the batch is not: other calls may come in between. With leases, as
-    /// with checks in turn, units that have drained in a lease are lost. In a table that is full,
-    /// keys need not be decided in the order in which they stand, so one that is evicted within the
-    /// call may be another than with checks in turn.
+    /// Each decision is atomic, the batch is not: other calls may come in between, and a key's
+    /// checks with which they compete need not be decided in the order of `keys`. Neither need
+    /// different keys, so in a table that is full another key may be evicted than with checks in
+    /// turn.
     ///
     /// Lines are prefetched for all keys, so that waits for memory overlap; this pays from a
     /// handful of keys on. Allocates only if `decisions` lacks room. O(keys).
@@ -90,9 +90,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) {
         decisions.clear();
         decisions.resize(items.len(), Decision::OPEN);
-        let mut now = self.instant_now();
+        let read = || self.instant_now();
+        let readings = Readings::new(&read);
         for (items, decisions) in items.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
-            now = self.check_together(algorithm, items, check, now, decisions);
+            self.check_together(algorithm, items, check, &readings, decisions);
         }
         if O::LISTENS {
             for (item, decision) in items.iter().zip(decisions) {
@@ -115,7 +116,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         decisions.clear();
         decisions.reserve(items.len());
         let read = || self.clock.now();
-        let readings = Readings::from(read(), &read);
+        let readings = Readings::new(&read);
         for items in items.chunks(TOGETHER) {
             let mut ahead = [None; TOGETHER];
             for (ahead, item) in ahead.iter_mut().zip(items) {
@@ -139,17 +140,15 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// 5. Decide the keys that are there, while those lines come.
     /// 6. Decide the rest one by one: new keys, keys in the least likely lines, and keys whose slot
     ///    was not theirs, or not settled, when it came to be updated.
-    ///
-    /// Returns the call's latest reading.
     #[inline]
     fn check_together<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
         items: &[T],
         check: impl Fn(&T) -> (&K, u64) + Copy,
-        now: u64,
+        readings: &Readings<'_, u64>,
         decisions: &mut [Decision],
-    ) -> u64 {
+    ) {
         // Of a short batch, the arrays' other elements are never read.
         let filler = self.table.home(KeyHash::from_bits(0));
         // Where all costs are the same, a constant: the index is not even compared.
@@ -176,8 +175,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 3.
-        let (mut unfound, now) =
-            self.decide_at(algorithm, &spots, at_home, &homes, cost, now, decisions);
+        let mut unfound =
+            self.decide_at(algorithm, &spots, at_home, &homes, cost, readings, decisions);
 
         // 4.
         let mut further = Indexes::NONE;
@@ -192,56 +191,55 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 5.
-        let (moved, now) = self.decide_at(algorithm, &spots, further, &homes, cost, now, decisions);
+        let moved = self.decide_at(algorithm, &spots, further, &homes, cost, readings, decisions);
 
         // 6.
-        let read = || self.instant_now();
-        let readings = Readings::from(now, &read);
         for index in unfound.all().chain(moved.all()) {
             let (home, cost, reread) = (homes[index], cost(index), || readings.next());
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             let update = home.update_unfound(readings.latest(), reread, admit);
             decisions[index] = answer(&self.table, algorithm(self), home.key(), update, cost);
         }
-        readings.latest()
     }
 
-    /// Decides the keys that were `found`, each in its spot. Returns those whose spot was not
-    /// theirs, or not settled, which are undecided, and the call's latest reading.
+    /// Decides the keys that were `found`, each in its spot, at one reading. Returns those that are
+    /// undecided: their spot was not theirs, or not settled, or the call has taken another reading.
+    #[expect(clippy::too_many_arguments, reason = "in a tuple they take an instruction more a key")]
     #[inline]
     fn decide_at<'t, A: Algorithm<State = State<R>> + 't>(
         &'t self,
         algorithm: impl Fn(&'t Self) -> &'t A + Copy,
         spots: &[Spot<'t>; TOGETHER],
-        found: Indexes,
+        mut found: Indexes,
         homes: &[Home<'t, State<R>>; TOGETHER],
         cost: impl Fn(usize) -> u64,
-        mut now: u64,
+        readings: &Readings<'_, u64>,
         decisions: &mut [Decision],
-    ) -> (Indexes, u64) {
-        let mut moved = Indexes::NONE;
-        for index in found.all() {
+    ) -> Indexes {
+        let (now, mut undecided) = (readings.latest(), Indexes::NONE);
+        while let Some(index) = found.take_first() {
             let (home, cost) = (homes[index], cost(index));
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             decisions[index] = match home.try_at(spots[index], now, &admit) {
                 Ok(update) => answer(&self.table, algorithm(self), home.key(), update, cost),
                 Err(Missed::Contended) => {
-                    let (decision, latest) =
-                        self.decide_contended(algorithm(self), home, cost, now);
-                    now = latest;
+                    let decision = self.decide_contended(algorithm(self), home, cost, readings);
+                    if readings.latest() > now {
+                        undecided.add_all(core::mem::replace(&mut found, Indexes::NONE));
+                    }
                     decision.in_registers()
                 }
                 Err(Missed::Elsewhere) => {
-                    moved.add_if(true, index);
+                    undecided.add_if(true, index);
                     continue;
                 }
             }
         }
-        (moved, now)
+        undecided
     }
 
-    /// Decides a key whose word another thread changed between being read and being updated.
-    /// Returns the call's latest reading too: the slot may also be gone.
+    /// Decides a key whose word another thread changed between being read and being updated; its
+    /// slot may also be gone.
     #[cold]
     #[inline(never)]
     fn decide_contended<A: Algorithm<State = State<R>>>(
@@ -249,13 +247,12 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         algorithm: &A,
         home: Home<'_, State<R>>,
         cost: u64,
-        now: u64,
-    ) -> (Decision, u64) {
-        let read = || self.instant_now();
-        let readings = Readings::from(now, &read);
+        readings: &Readings<'_, u64>,
+    ) -> Decision {
+        let (now, reread) = (readings.latest(), || readings.next());
         let admit = |value, now| admit(algorithm, value, now, cost);
-        let update = home.update_after(Missed::Contended, now, || readings.next(), admit);
-        (answer(&self.table, algorithm, home.key(), update, cost), readings.latest())
+        let update = home.update_after(Missed::Contended, now, reread, admit);
+        answer(&self.table, algorithm, home.key(), update, cost)
     }
 }
 
@@ -272,10 +269,13 @@ pub(super) struct Readings<'r, T> {
 }
 
 impl<'r, T: Copy + Ord> Readings<'r, T> {
-    fn from(latest: T, read: &'r dyn Fn() -> T) -> Self {
-        Self { latest: Cell::new(latest), read }
+    /// Takes the first one.
+    #[inline]
+    fn new(read: &'r impl Fn() -> T) -> Self {
+        Self { latest: Cell::new(read()), read }
     }
 
+    #[inline]
     pub(super) fn latest(&self) -> T {
         self.latest.get()
     }
@@ -301,6 +301,19 @@ impl Indexes {
         self.0 |= u32::from(belongs) << index;
     }
 
+    #[inline]
+    fn add_all(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    /// Removes the lowest index.
+    #[inline]
+    fn take_first(&mut self) -> Option<usize> {
+        let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+        self.0 &= self.0 - 1;
+        Some(lowest)
+    }
+
     /// The complement among the first `count` indexes, at most `TOGETHER`.
     #[inline]
     fn others(self, count: usize) -> Self {
@@ -310,11 +323,7 @@ impl Indexes {
     /// The indexes in ascending order.
     #[inline]
     fn all(mut self) -> impl Iterator<Item = usize> {
-        core::iter::from_fn(move || {
-            let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
-            self.0 &= self.0 - 1;
-            Some(lowest)
-        })
+        core::iter::from_fn(move || self.take_first())
     }
 }
 

@@ -6,7 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{
-    Clock, Decision, FixedWindow, Limiter, LiveQuota, ManualClock, Quota, Rule, SlidingWindow,
+    Clock, DebtRule, Decision, FixedWindow, Limiter, LiveQuota, ManualClock, Quota, Rule,
+    SlidingWindow,
 };
 
 /// Advances with every reading, by each of its steps in turn, and keeps the readings.
@@ -155,10 +156,7 @@ fn quota() -> impl Strategy<Value = Quota> {
 }
 
 /// A limiter without the batches' clock, for the checks in turn.
-fn twin<R: Rule>(rule: R, denied_bursts: u64) -> Limiter<R, ManualClock>
-where
-    R: tidegate_engine::DebtRule,
-{
+fn twin<R: DebtRule>(rule: R, denied_bursts: u64) -> Limiter<R, ManualClock> {
     let builder = Limiter::builder(rule).capacity(200_000).clock(ManualClock::new());
     builder.charge_denied(denied_bursts).build().unwrap()
 }
@@ -175,7 +173,7 @@ fn windows_agree(rule: impl Rule, steps: Vec<u64>, batches: Batches) -> Result<(
     agree(&clock, batches, check_many, in_turn)
 }
 
-fn quotas_agree<R: tidegate_engine::DebtRule>(
+fn quotas_agree<R: DebtRule>(
     rule: R,
     denied_bursts: u64,
     steps: Vec<u64>,
