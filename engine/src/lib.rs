@@ -45,6 +45,7 @@
 //! | operation | when |
 //! |---|---|
 //! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before the work: takes the units if they fit |
+//! | [`check_up_to`](Limiter::check_up_to) | any part of the work can be done: takes as many units as fit, in one step |
 //! | [`peek`](Limiter::peek), [`peek_n`](Limiter::peek_n) | to read what remains, and whether a cost would fit |
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
 //! | [`charge`](Limiter::charge) | the cost has been spent already, whether or not it fits |
@@ -200,6 +201,7 @@ pub use base::address::IpKey;
 pub use base::decision::Decision;
 pub use base::headers;
 pub use base::key::{Key, KeyHash, KeyHasher};
+pub use contract::grant::Grant;
 pub use contract::limit::Limit;
 pub use contract::observer::Observer;
 pub use contract::reserve::Reservation;

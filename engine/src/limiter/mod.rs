@@ -25,8 +25,9 @@
 //!   units as used. Both describe the word of the key at a moment during the call. Where remote
 //!   debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves out the
 //!   lease of the calling thread, from which a check may still be admitted.
-//! * [`Limiter::with_quota`] and charges of debt use the word only; so does [`Limiter::live`],
-//!   which counts leased units as debt. A charge of debt does not revoke leased units.
+//! * [`Limiter::with_quota`], [`Limiter::check_up_to`] and charges of debt use the word only; so
+//!   does [`Limiter::live`], which counts leased units as debt. A charge of debt does not revoke
+//!   leased units.
 //! * All leases of a key together are at most 1/16 of the burst, in addition to what threads have
 //!   cached.
 //! * When a key is evicted, its leases are void until the new word has grown past them; what is
@@ -52,6 +53,7 @@ pub(crate) mod mode;
 pub(crate) mod models;
 mod receipts;
 mod restore;
+mod up_to;
 mod with_quota;
 mod with_quota_owned;
 

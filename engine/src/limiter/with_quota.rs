@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
+use crate::contract::grant::Grant;
 use crate::contract::limit::Subject;
 use crate::contract::observer::Observer;
 use crate::contract::reserve::Reservation;
@@ -186,6 +187,11 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
         self.decide(self.limiter.hash(key), cost, now, || now)
+    }
+
+    /// Takes as much of `cost` as fits under this quota; see [`Limiter::check_up_to`].
+    pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
+        self.limiter.grant_under(&self.given(), self.limiter.hash(key), cost)
     }
 
     /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the

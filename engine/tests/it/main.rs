@@ -55,6 +55,7 @@ mod traps;
 mod traps_sets;
 mod traps_shared;
 mod traps_windows;
+mod up_to;
 mod windows;
 mod windows_bounds;
 mod windows_calendar;
