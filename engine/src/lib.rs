@@ -45,6 +45,7 @@
 //! | operation | when |
 //! |---|---|
 //! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before the work: takes the units if they fit |
+//! | [`check_up_to`](Limiter::check_up_to) | any part of the work can be done: takes as many units as fit, in one step |
 //! | [`peek`](Limiter::peek), [`peek_n`](Limiter::peek_n) | to read what remains, and whether a cost would fit |
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
 //! | [`charge`](Limiter::charge) | the cost has been spent already, whether or not it fits |
@@ -52,7 +53,7 @@
 //! | [`acquire`](Limiter::acquire), [`enqueue`](Limiter::enqueue) | to wait instead of being denied; with a `Quota` or `LiveQuota` |
 //! | [`with_quota`](Limiter::with_quota), then the same operations | the quota depends on the call, like the plan of a customer; with a `Quota` or `LiveQuota` |
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
-//! | [`check_many`](Limiter::check_many) | a batch of keys at one reading of the clock |
+//! | [`check_many`](Limiter::check_many), [`check_many_n`](Limiter::check_many_n) | a batch of keys, or of keys with a cost each: one reading of the clock, and one more for each new key |
 //! | [`check_at`](Limiter::check_at) | at a time given by the caller: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
 //! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; with a `LiveQuota`, also of a `DirectLimiter` |
@@ -200,6 +201,7 @@ pub use base::address::IpKey;
 pub use base::decision::Decision;
 pub use base::headers;
 pub use base::key::{Key, KeyHash, KeyHasher};
+pub use contract::grant::Grant;
 pub use contract::limit::Limit;
 pub use contract::observer::Observer;
 pub use contract::reserve::Reservation;

@@ -2,6 +2,7 @@
 //! snapshots and observers.
 
 pub(crate) mod counts;
+pub(crate) mod grant;
 pub(crate) mod limit;
 pub(crate) mod observer;
 pub(crate) mod outcome;

@@ -16,7 +16,8 @@ pub trait Observer {
     const LISTENS: bool = true;
 
     /// A check of `cost` units (0: a peek) for `key` was decided; without keys, for
-    /// `KeyHash::from_bits(0)`.
+    /// `KeyHash::from_bits(0)`. Of a check that takes as much as fits, `cost` is what it took, or 1
+    /// where it was denied.
     fn decided(&self, key: KeyHash, cost: u64, decision: &Decision);
 }
 

@@ -212,10 +212,10 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// threads that check one key at the same time rarely collide. A key is hot after a thread has
     /// been admitted on it at least 64 times.
     ///
-    /// Only [`Limiter::check`], `check_n`, `check_at` and `check_many` use leases. Reservations,
-    /// sets ([`LimitSet`](crate::LimitSet)), `acquire` and its variants, [`Limiter::with_quota`]
-    /// and the layers of the feature `tower` do not: they use the word of the key, in which leased
-    /// units count as taken.
+    /// Only [`Limiter::check`], `check_n`, `check_at`, `check_many` and `check_many_n` use leases.
+    /// Reservations, sets ([`LimitSet`](crate::LimitSet)), `acquire` and its variants,
+    /// [`Limiter::with_quota`] and the layers of the feature `tower` do not: they use the word of
+    /// the key, in which leased units count as taken.
     ///
     /// All leases of a key together are at most 1/16 of its burst, and in addition each thread
     /// caches at most 1/4 of the largest lease and at most 31 units. The share of one thread
@@ -245,8 +245,9 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     ///   leased units as used. Both describe the word of the key at a moment during the call. Where
     ///   remote debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves
     ///   out the lease of the calling thread, from which a check may still be admitted.
-    /// * [`Limiter::with_quota`] and charges of debt use the word only; so does [`Limiter::live`],
-    ///   which counts leased units as debt. A charge of debt does not revoke leased units.
+    /// * [`Limiter::with_quota`], [`Limiter::check_up_to`] and charges of debt use the word only;
+    ///   so does [`Limiter::live`], which counts leased units as debt. A charge of debt does not
+    ///   revoke leased units.
     /// * When a key is evicted, its leases are void until the new word has grown past them; what is
     ///   used of them after that comes on top of what the word admits.
     /// * What is refunded, or given back by a reservation, is taken from leases first, and a reset

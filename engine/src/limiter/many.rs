@@ -1,7 +1,12 @@
-//! Checks of many keys at one reading of the clock, under the limiter's own rule or a quota given
-//! with the call.
+//! Checks of many keys in one call, under the limiter's own rule or a quota given with the call.
+//!
+//! All are decided at the reading with which the call begins, until one takes another: a key
+//! without a slot is decided at a reading taken after it has claimed one. From then on that is the
+//! call's reading ([`Readings`]). At an earlier one, a later check of the same key would count the
+//! time between the two as debt, and be denied a unit that fits.
 
 use alloc::vec::Vec;
+use core::cell::Cell;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
@@ -19,68 +24,113 @@ use super::{Limiter, State};
 const TOGETHER: usize = 32;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Asks for one unit of each key, at one reading of the clock, and puts the decisions into
-    /// `decisions` in the order of the keys, replacing its content.
+    /// Asks for one unit of each key and puts the decisions into `decisions` in the order of the
+    /// keys, replacing its content.
     ///
-    /// Each decision is atomic, the batch is not: other checks may come in between, and a key that
-    /// occurs twice is charged twice. Lines are prefetched for all keys, so that waits for memory
-    /// overlap; this pays from a handful of keys on. Allocates only if `decisions` lacks room.
-    /// O(keys).
+    /// A key that occurs several times is charged each time. The decisions on a key are those of
+    /// the same checks one after another ([`Limiter::check_at`]), in the order of `keys`, at
+    /// readings of the clock that are taken in the call and never go back. That is one reading, the
+    /// one with which the call begins, if the clock stands still meanwhile or all keys have a slot.
+    /// A key without a slot is decided at another one, taken after it has got its slot, and so are
+    /// the checks that are decided after it.
+    ///
+    /// Each decision is atomic, the batch is not: other calls may come in between, and a key's
+    /// checks with which they compete need not be decided in the order of `keys`. Neither need
+    /// different keys, so in a table that is full another key may be evicted than with checks in
+    /// turn.
+    ///
+    /// Lines are prefetched for all keys, so that waits for memory overlap; this pays from a
+    /// handful of keys on. Allocates only if `decisions` lacks room. O(keys).
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        self.check_all(keys, |key| (key, 1), decisions);
+    }
+
+    /// As [`Limiter::check_many`], with a cost for each key: takes those units if all of them fit,
+    /// as [`Limiter::check_n`] does. A cost of 0 takes nothing: it is a [`Limiter::peek`].
+    ///
+    /// ```
+    /// use tidegate_engine::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::builder(Quota::per_hour(10)).capacity(1_000).build()?;
+    /// let mut decisions = Vec::new();
+    /// limiter.check_many_n(&[("a", 7), ("b", 11), ("a", 3), ("a", 1)], &mut decisions);
+    /// let allowed: Vec<bool> = decisions.iter().map(|it| it.is_allowed()).collect();
+    /// assert_eq!(allowed, [true, false, true, false]);
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    pub fn check_many_n<K: Key>(&self, checks: &[(K, u64)], decisions: &mut Vec<Decision>) {
+        self.check_all(checks, |(key, cost)| (key, *cost), decisions);
+    }
+
+    /// Checks all items, each of which `check` makes a key and a cost.
+    fn check_all<T, K: Key>(
+        &self,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
+        decisions: &mut Vec<Decision>,
+    ) {
         if self.mode().is_by_word() {
-            self.check_many_by_words(Self::algorithm, keys, decisions);
+            self.check_all_by_words(Self::algorithm, items, check, decisions);
         } else {
-            let reread = || self.clock.now();
-            self.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
+            self.check_in_turn(items, check, decisions, |key, cost, readings| {
+                self.decide(key, cost, readings.latest(), || readings.next())
+            });
         }
     }
 
-    /// [`Limiter::check_many`] by the keys' words alone. The algorithm is given as a function of
+    /// [`Limiter::check_all`] by the keys' words alone. The algorithm is given as a function of
     /// the limiter, so that the limiter's own one, a field of it, takes no second register.
     #[inline]
-    pub(super) fn check_many_by_words<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
+    pub(super) fn check_all_by_words<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
-        keys: &[K],
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
         decisions: &mut Vec<Decision>,
     ) {
         decisions.clear();
-        decisions.resize(keys.len(), Decision::OPEN);
-        let now = self.instant_now();
-        for (keys, decisions) in keys.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
-            self.check_together(algorithm, keys, now, decisions);
+        decisions.resize(items.len(), Decision::OPEN);
+        let read = || self.instant_now();
+        let readings = Readings::new(&read);
+        for (items, decisions) in items.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
+            self.check_together(algorithm, items, check, &readings, decisions);
         }
         if O::LISTENS {
-            for (key, decision) in keys.iter().zip(decisions) {
-                self.observer.decided(self.hash(key), 1, decision);
+            for (item, decision) in items.iter().zip(decisions) {
+                let (key, cost) = check(item);
+                self.observer.decided(self.hash(key), cost, decision);
             }
         }
     }
 
-    /// [`Limiter::check_many`] where `decide` decides each key, one at a time, after their lines
+    /// [`Limiter::check_all`] where `decide` decides each key, one at a time, after their lines
     /// have been prefetched. Out of line, so that batches in passes carry none of its registers.
     #[inline(never)]
-    pub(super) fn check_in_turn<K: Key>(
+    pub(super) fn check_in_turn<T, K: Key>(
         &self,
-        keys: &[K],
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64),
         decisions: &mut Vec<Decision>,
-        decide: impl Fn(KeyHash, Timestamp) -> Decision,
+        decide: impl Fn(KeyHash, u64, &Readings<'_, Timestamp>) -> Decision,
     ) {
         decisions.clear();
-        decisions.reserve(keys.len());
-        let now = self.clock.now();
-        for keys in keys.chunks(TOGETHER) {
+        decisions.reserve(items.len());
+        let read = || self.clock.now();
+        let readings = Readings::new(&read);
+        for items in items.chunks(TOGETHER) {
             let mut ahead = [None; TOGETHER];
-            for (hash, key) in ahead.iter_mut().zip(keys) {
+            for (ahead, item) in ahead.iter_mut().zip(items) {
+                let (key, cost) = check(item);
                 let key = self.hash(key);
                 self.table.home(key).prefetch();
-                *hash = Some(key);
+                *ahead = Some((key, cost));
             }
-            decisions.extend(ahead.iter().flatten().map(|&key| decide(key, now)));
+            let decide = |&(key, cost): &(_, _)| decide(key, cost, &readings);
+            decisions.extend(ahead.iter().flatten().map(decide));
         }
     }
 
-    /// [`Limiter::check_many`] of at most `TOGETHER` keys, in passes over all of them: each pass
+    /// [`Limiter::check_all`] of at most `TOGETHER` keys, in passes over all of them: each pass
     /// prefetches what the next one reads, and none branches on where a single key is.
     ///
     /// 1. Hash, and prefetch home lines.
@@ -91,38 +141,42 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// 6. Decide the rest one by one: new keys, keys in the least likely lines, and keys whose slot
     ///    was not theirs, or not settled, when it came to be updated.
     #[inline]
-    fn check_together<'a, A: Algorithm<State = State<R>> + 'a, K: Key>(
+    fn check_together<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
-        keys: &[K],
-        now: u64,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
+        readings: &Readings<'_, u64>,
         decisions: &mut [Decision],
     ) {
         // Of a short batch, the arrays' other elements are never read.
         let filler = self.table.home(KeyHash::from_bits(0));
+        // Where all costs are the same, a constant: the index is not even compared.
+        let cost = |index| items.get(index).map_or(1, |item| check(item).1);
 
         // 1.
         let mut homes = [filler; TOGETHER];
-        for (home, key) in homes.iter_mut().zip(keys) {
-            *home = self.table.home(self.hash(key));
+        for (home, item) in homes.iter_mut().zip(items) {
+            *home = self.table.home(self.hash(check(item).0));
             home.prefetch();
         }
 
         // 2.
         let mut spots = [filler.look().0; TOGETHER];
         let mut at_home = Indexes::NONE;
-        for index in 0..keys.len().min(TOGETHER) {
+        for index in 0..items.len().min(TOGETHER) {
             let (spot, found) = homes[index].look();
             spots[index] = spot;
             at_home.add_if(found, index);
         }
-        let away = at_home.others(keys.len());
+        let away = at_home.others(items.len());
         for index in away.all() {
             homes[index].prefetch_further();
         }
 
         // 3.
-        let mut unfound = self.decide_at(algorithm, &spots, at_home, &homes, now, decisions);
+        let mut unfound =
+            self.decide_at(algorithm, &spots, at_home, &homes, cost, readings, decisions);
 
         // 4.
         let mut further = Indexes::NONE;
@@ -137,58 +191,100 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 5.
-        let moved = self.decide_at(algorithm, &spots, further, &homes, now, decisions);
+        let moved = self.decide_at(algorithm, &spots, further, &homes, cost, readings, decisions);
 
         // 6.
         for index in unfound.all().chain(moved.all()) {
-            let (home, reread) = (homes[index], || self.instant_now());
-            let update =
-                home.update_unfound(now, reread, |value, now| algorithm(self).admit(value, now, 1));
-            decisions[index] = answer(&self.table, algorithm(self), home.key(), update, 1);
+            let (home, cost, reread) = (homes[index], cost(index), || readings.next());
+            let admit = |value, now| admit(algorithm(self), value, now, cost);
+            let update = home.update_unfound(readings.latest(), reread, admit);
+            decisions[index] = answer(&self.table, algorithm(self), home.key(), update, cost);
         }
     }
 
-    /// Decides the keys that were `found`, each in its spot. Returns those whose spot was not
-    /// theirs, or not settled: they are undecided.
+    /// Decides the keys that were `found`, each in its spot, at one reading. Returns those that are
+    /// undecided: their spot was not theirs, or not settled, or the call has taken another reading.
+    #[expect(clippy::too_many_arguments, reason = "in a tuple they take an instruction more a key")]
     #[inline]
     fn decide_at<'t, A: Algorithm<State = State<R>> + 't>(
         &'t self,
         algorithm: impl Fn(&'t Self) -> &'t A + Copy,
         spots: &[Spot<'t>; TOGETHER],
-        found: Indexes,
+        mut found: Indexes,
         homes: &[Home<'t, State<R>>; TOGETHER],
-        now: u64,
+        cost: impl Fn(usize) -> u64,
+        readings: &Readings<'_, u64>,
         decisions: &mut [Decision],
     ) -> Indexes {
-        let mut moved = Indexes::NONE;
-        let admit = |value, now| algorithm(self).admit(value, now, 1);
-        for index in found.all() {
-            let home = homes[index];
+        let (now, mut undecided) = (readings.latest(), Indexes::NONE);
+        while let Some(index) = found.take_first() {
+            let (home, cost) = (homes[index], cost(index));
+            let admit = |value, now| admit(algorithm(self), value, now, cost);
             decisions[index] = match home.try_at(spots[index], now, &admit) {
-                Ok(update) => answer(&self.table, algorithm(self), home.key(), update, 1),
+                Ok(update) => answer(&self.table, algorithm(self), home.key(), update, cost),
                 Err(Missed::Contended) => {
-                    self.decide_contended(algorithm(self), home.key(), now).in_registers()
+                    let decision = self.decide_contended(algorithm(self), home, cost, readings);
+                    if readings.latest() > now {
+                        undecided.add_all(core::mem::replace(&mut found, Indexes::NONE));
+                    }
+                    decision.in_registers()
                 }
                 Err(Missed::Elsewhere) => {
-                    moved.add_if(true, index);
+                    undecided.add_if(true, index);
                     continue;
                 }
             }
         }
-        moved
+        undecided
     }
 
-    /// Decides a key whose word another thread changed between being read and being updated.
+    /// Decides a key whose word another thread changed between being read and being updated; its
+    /// slot may also be gone.
     #[cold]
     #[inline(never)]
     fn decide_contended<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        key: KeyHash,
-        now: u64,
+        home: Home<'_, State<R>>,
+        cost: u64,
+        readings: &Readings<'_, u64>,
     ) -> Decision {
-        let reread = || self.clock.now();
-        self.decide_after(Missed::Contended, algorithm, key, 1, now, reread)
+        let (now, reread) = (readings.latest(), || readings.next());
+        let admit = |value, now| admit(algorithm, value, now, cost);
+        let update = home.update_after(Missed::Contended, now, reread, admit);
+        answer(&self.table, algorithm, home.key(), update, cost)
+    }
+}
+
+/// The value after admitting `cost`; `None` when it does not fit, or takes nothing.
+#[inline]
+fn admit<A: Algorithm>(algorithm: &A, value: u64, now: u64, cost: u64) -> Option<u64> {
+    if cost == 0 { None } else { algorithm.admit(value, now, cost) }
+}
+
+/// The readings of the clock that a call takes, of which the latest decides.
+pub(super) struct Readings<'r, T> {
+    latest: Cell<T>,
+    read: &'r dyn Fn() -> T,
+}
+
+impl<'r, T: Copy + Ord> Readings<'r, T> {
+    /// Takes the first one.
+    #[inline]
+    fn new(read: &'r impl Fn() -> T) -> Self {
+        Self { latest: Cell::new(read()), read }
+    }
+
+    #[inline]
+    pub(super) fn latest(&self) -> T {
+        self.latest.get()
+    }
+
+    /// Takes another one. A clock that goes back counts as one that stands still.
+    pub(super) fn next(&self) -> T {
+        let latest = self.latest().max((self.read)());
+        self.latest.set(latest);
+        latest
     }
 }
 
@@ -205,6 +301,19 @@ impl Indexes {
         self.0 |= u32::from(belongs) << index;
     }
 
+    #[inline]
+    fn add_all(&mut self, others: Self) {
+        self.0 |= others.0;
+    }
+
+    /// Removes the lowest index.
+    #[inline]
+    fn take_first(&mut self) -> Option<usize> {
+        let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
+        self.0 &= self.0 - 1;
+        Some(lowest)
+    }
+
     /// The complement among the first `count` indexes, at most `TOGETHER`.
     #[inline]
     fn others(self, count: usize) -> Self {
@@ -214,11 +323,7 @@ impl Indexes {
     /// The indexes in ascending order.
     #[inline]
     fn all(mut self) -> impl Iterator<Item = usize> {
-        core::iter::from_fn(move || {
-            let lowest = (self.0 != 0).then(|| self.0.trailing_zeros() as usize)?;
-            self.0 &= self.0 - 1;
-            Some(lowest)
-        })
+        core::iter::from_fn(move || self.take_first())
     }
 }
 

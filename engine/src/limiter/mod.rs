@@ -18,6 +18,7 @@ pub(crate) mod models;
 mod receipts;
 mod restore;
 mod show;
+mod up_to;
 mod with_quota;
 mod with_quota_owned;
 

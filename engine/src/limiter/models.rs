@@ -103,6 +103,23 @@ fn a_start_is_given_once() {
     });
 }
 
+/// Of a key that has its slot, and of one whose slot is just being claimed.
+#[test]
+fn what_fits_is_granted_whole_and_once() {
+    for known in [false, true] {
+        explore(COMPLETE, move || {
+            let limiter = Arc::new(limiter(quota(3)));
+            if known {
+                know(&limiter);
+            }
+            let other = spawn(&limiter, |limiter| limiter.check_up_to("key", 2).units());
+            let units = limiter.check_up_to("key", 2).units();
+            assert_eq!(units + other.join().unwrap(), 3);
+            assert_eq!(owed(&limiter, "key"), 3);
+        });
+    }
+}
+
 /// A check takes what there is at once, or nothing: it does not pass waiters.
 #[test]
 fn a_check_does_not_pass_who_waits() {

@@ -194,7 +194,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// The value after a denial; `None` when it does not change, which is always so unless denied
     /// checks are charged.
-    fn denied<A: Algorithm<State = State<R>>>(
+    pub(super) fn denied<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
         cost: u64,

@@ -5,6 +5,7 @@ use core::fmt;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
+use crate::contract::grant::Grant;
 use crate::contract::limit::Subject;
 use crate::contract::observer::Observer;
 use crate::contract::reserve::Reservation;
@@ -188,17 +189,37 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         self.decide(self.limiter.hash(key), cost, now, || now)
     }
 
-    /// Asks for one unit of each key, at one reading of the clock, and replaces the content of
-    /// `decisions` by the answers in the order of the keys; see [`Limiter::check_many`]. O(keys);
-    /// allocates only if `decisions` lacks room.
+    /// Takes as much of `cost` as fits under this quota; see [`Limiter::check_up_to`].
+    pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
+        self.limiter.grant_under(&self.given(), self.limiter.hash(key), cost)
+    }
+
+    /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the
+    /// order of the keys, with the readings of the clock that [`Limiter::check_many`] states.
+    /// O(keys); allocates only if `decisions` lacks room.
     pub fn check_many<K: Key>(&self, keys: &[K], decisions: &mut Vec<Decision>) {
+        self.check_all(keys, |key| (key, 1), decisions);
+    }
+
+    /// As [`WithQuota::check_many`], with a cost for each key; see [`Limiter::check_many_n`].
+    pub fn check_many_n<K: Key>(&self, checks: &[(K, u64)], decisions: &mut Vec<Decision>) {
+        self.check_all(checks, |(key, cost)| (key, *cost), decisions);
+    }
+
+    fn check_all<T, K: Key>(
+        &self,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64) + Copy,
+        decisions: &mut Vec<Decision>,
+    ) {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
-            let reread = || limiter.clock.now();
-            limiter.check_in_turn(keys, decisions, |key, now| self.decide(key, 1, now, reread));
+            limiter.check_in_turn(items, check, decisions, |key, cost, readings| {
+                self.decide(key, cost, readings.latest(), || readings.next())
+            });
         } else {
             let given = self.given();
-            limiter.check_many_by_words(|_| &given, keys, decisions);
+            limiter.check_all_by_words(|_| &given, items, check, decisions);
         }
     }
 

@@ -2,6 +2,7 @@
 
 use alloc::sync::Arc;
 use core::fmt;
+use core::ops::Deref;
 
 use crate::base::decision::Decision;
 use crate::base::key::Key;
@@ -17,7 +18,10 @@ use crate::time::{Clock, DefaultClock};
 use super::{Limiter, WithQuota};
 
 /// As [`WithQuota`], for values that move into a task: each of them keeps the limiter alive; from
-/// [`Limiter::with_quota_owned`]. For what ends within the call use a [`WithQuota`].
+/// [`Limiter::with_quota_owned`].
+///
+/// It dereferences to that [`WithQuota`], for the operations that end within the call:
+/// [`check_many_n`](WithQuota::check_many_n), [`charge`](WithQuota::charge) and all others.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -104,6 +108,15 @@ where
         O: Send + Sync,
     {
         Arc::<Limiter<R, C, O>>::clone(self.limiter)
+    }
+}
+
+impl<'l, 'q, R: Rule, C, O> Deref for OwnedWithQuota<'l, 'q, R, C, O> {
+    type Target = WithQuota<'l, 'q, R, C, O>;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &self.view
     }
 }
 

@@ -26,6 +26,22 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The value after admitting `cost`, at least 1; `None` when it does not fit.
     fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
 
+    /// As many units as fit, at most `cost`, which is at least 1, and the value after admitting
+    /// them; `None` when none fits, or nothing is counted.
+    ///
+    /// Rules that read what may change meanwhile must read it once for both.
+    fn admit_up_to(&self, value: u64, now: u64, cost: u64) -> Option<(u64, u64)> {
+        if let Some(admitted) = self.admit(value, now, cost) {
+            return Some((cost, admitted));
+        }
+        let left = self.answer(Update::Unchanged { found: value, now }, 0).remaining();
+        let units = left.min(cost);
+        if units == 0 {
+            return None;
+        }
+        self.admit(value, now, units).map(|admitted| (units, admitted))
+    }
+
     /// The value after charging `cost` whether or not it fits, saturating; `None` when it stays.
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64>;
 

@@ -15,6 +15,7 @@ mod acquire;
 #[cfg(feature = "acquire")]
 mod acquire_runtimes;
 mod address;
+mod batches;
 mod call_quota;
 mod charge_denied;
 #[cfg(feature = "acquire")]
@@ -55,6 +56,7 @@ mod traps;
 mod traps_sets;
 mod traps_shared;
 mod traps_windows;
+mod up_to;
 mod windows;
 mod windows_bounds;
 mod windows_calendar;

@@ -40,6 +40,8 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
     }
     let decision = limiter.check_n("a", 7);
     assert_eq!(limiter.observer().notified(), [(key, 7, decision)]);
+    let grant = limiter.check_up_to("a", 3);
+    assert_eq!(limiter.observer().notified(), [(key, 3, grant.decision())]);
     let decision = limiter.check_n("a", 100_001);
     assert!(!decision.is_allowed());
     assert_eq!(limiter.observer().notified(), [(key, 100_001, decision)]);
@@ -59,6 +61,11 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
     assert_eq!(limiter.observer().notified(), [], "nothing was decided");
     let decision = limiter.charge("a", 200_000);
     assert_eq!(limiter.observer().notified(), [(key, 0, decision)], "a charge ends with a peek");
+    for (cost, told) in [(0, 0), (1, 1), (9, 1)] {
+        let grant = limiter.check_up_to("a", cost);
+        assert_eq!(grant.units(), 0);
+        assert_eq!(limiter.observer().notified(), [(key, told, grant.decision())]);
+    }
     limiter.refund("a", 1);
     limiter.reset("a");
     assert_eq!(limiter.observer().notified(), []);
@@ -69,6 +76,14 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
         .iter()
         .zip(&decisions)
         .map(|(key, &decision)| (limiter.hash(key), 1, decision))
+        .collect();
+    assert_eq!(limiter.observer().notified(), expected);
+    let checks: Vec<_> = keys.iter().map(|key| (key, key % 3)).collect();
+    limiter.check_many_n(&checks, &mut decisions);
+    let expected: Vec<_> = checks
+        .iter()
+        .zip(&decisions)
+        .map(|((key, cost), &decision)| (limiter.hash(key), *cost, decision))
         .collect();
     assert_eq!(limiter.observer().notified(), expected);
 }

@@ -143,8 +143,11 @@ fn batches_and_inline_quotas_follow_the_policy_too() {
         let mut decisions = Vec::new();
         limiter.check_many(&[key; 3], &mut decisions);
         decisions.push(limiter.check_with(key, 60, &inline).unwrap());
+        let grant = limiter.check_up_to(key, u64::MAX);
+        assert_eq!(grant.units(), if admitted { limiter.quota().burst_size() } else { 0 });
+        decisions.push(grant.decision());
         assert!(decisions.iter().all(|decision| decision.is_allowed() == admitted));
-        let more = if admitted { [0, denied, allowed + 4, 0] } else { [0, denied + 4, allowed, 0] };
+        let more = if admitted { [0, denied, allowed + 5, 0] } else { [0, denied + 5, allowed, 0] };
         assert_eq!(counts(&limiter), more);
     }
 }

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tidegate_engine::counter::SubWindowCounter;
 use tidegate_engine::set::Ask;
-use tidegate_engine::{DirectLimiter, Limit, LimitSet, Limiter, ManualClock, Queue, Quota};
+use tidegate_engine::{
+    Decision, DirectLimiter, Limit, LimitSet, Limiter, ManualClock, Queue, Quota,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_mins(1);
@@ -50,6 +52,19 @@ fn a_set_that_is_denied_or_dropped_charges_nothing() {
     let twice = [one.ask_owned("key", 3), one.ask("key", 3)];
     assert!(!LimitSet::new(twice).check().is_allowed());
     assert_eq!((one.peek("key").remaining(), other.peek("key").remaining()), (5, 2));
+}
+
+#[test]
+fn what_ends_within_the_call_is_that_of_the_quota_given_with_it() {
+    let limiter = limiter(Quota::per_second(1));
+    let plan = Quota::per_second(1).burst(9);
+    let given = limiter.with_quota_owned(&plan).unwrap();
+    let mut decisions = Vec::new();
+    given.check_many_n(&[("key", 7), ("key", 3), ("other", 9), ("key", 2)], &mut decisions);
+    let allowed: Vec<_> = decisions.iter().map(Decision::is_allowed).collect();
+    assert_eq!(allowed, [true, false, true, true]);
+    drop(given.reserve("another", 9).unwrap());
+    assert_eq!(given.peek("another").remaining(), 9);
 }
 
 #[test]

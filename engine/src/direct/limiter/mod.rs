@@ -27,6 +27,7 @@ use crate::base::key::KEYLESS;
 use crate::base::source::Source;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::base::word::Update;
+use crate::contract::grant::{Grant, UpTo};
 use crate::contract::observer::Observer;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
@@ -164,6 +165,18 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
         };
         self.notified(cost, &decision);
         decision
+    }
+
+    /// Takes as much of `cost` as fits: all of it, a part, or nothing, in one atomic step; see
+    /// [`Limiter::check_up_to`](crate::Limiter::check_up_to). A cost of 0 takes nothing: it is a
+    /// [`DirectLimiter::peek`]. O(1).
+    pub fn check_up_to(&self, cost: u64) -> Grant {
+        let (check, now) = (UpTo::new(cost), self.clock.now());
+        let take = |value, now| check.admit(&self.algorithm, value, now);
+        let update = self.update(self.instant(now), take);
+        let (grant, cost) = check.grant(self.answer(update, check.decided(), now));
+        self.notified(cost, &grant.decision());
+        grant
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.

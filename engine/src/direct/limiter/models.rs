@@ -87,6 +87,40 @@ fn no_charge_is_lost() {
     );
 }
 
+/// Two threads that take as much as fits: all of it is taken, once. Complete.
+#[test]
+fn what_fits_is_granted_whole_and_once() {
+    explore::explore(None, || {
+        let quota = Quota::new(1, Duration::from_nanos(10)).burst(3);
+        let limiter = DirectLimiter::builder(quota).clock(Stopped).build().expect("it can be");
+        let limiter = Arc::new(limiter);
+        let other = Arc::clone(&limiter);
+        let other = thread::spawn(move || other.check_up_to(2).units());
+        let units = limiter.check_up_to(2).units();
+        assert_eq!(units + other.join().expect("no panic"), 3);
+        assert_eq!(limiter.peek().remaining(), 0);
+    });
+}
+
+/// What fits concurrently with a change from a burst of 4 to one of 2, with one unit owed before,
+/// is what one of the quotas leaves: within 3 preemptions.
+#[test]
+fn a_grant_is_of_one_quota() {
+    let quota = |burst, interval| Quota::new(1, Duration::from_nanos(interval)).burst(burst);
+    explore::explore(Some(3), move || {
+        let rule = LiveQuota::new(quota(4, 10));
+        let limiter =
+            Arc::new(DirectLimiter::builder(rule).clock(Stopped).build().expect("it can be"));
+        assert!(limiter.check().is_allowed());
+        let other = Arc::clone(&limiter);
+        let asking = thread::spawn(move || other.check_up_to(9).units());
+        limiter.set_quota(quota(2, 30), Inheritance::Proportional).expect("it can be enforced");
+        let units = asking.join().expect("no panic");
+        assert!(units == 3 || units == 1, "{units}");
+        assert_eq!(limiter.peek().remaining(), 0);
+    });
+}
+
 /// Refunds of what was admitted, concurrent with a check: within 3 preemptions.
 #[test]
 fn no_refund_is_lost() {

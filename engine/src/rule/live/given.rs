@@ -68,6 +68,11 @@ impl Algorithm for Given<'_> {
         gcra.admit(tat, now, cost)
     }
 
+    fn admit_up_to(&self, value: u64, now: u64, cost: u64) -> Option<(u64, u64)> {
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        gcra.admit_up_to(tat, now, cost)
+    }
+
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
         let View { gcra, tat, now, .. } = self.view(value, now);
         gcra.charge(tat, now, cost)
