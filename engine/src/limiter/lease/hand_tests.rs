@@ -204,6 +204,25 @@ fn what_can_not_be_returned_is_left_to_others() {
     }
 }
 
+/// A word that is lower for a moment than what a lease ends at, as while it is lowered, makes a
+/// check use none of the lease and of what is held.
+#[test]
+fn what_is_void_for_a_moment_is_not_used_up() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    // No other lease is taken instead.
+    limiter.leases_on().stripes[0].entry(KEY).heat.expired(KEY, BURST);
+    let leased = limiter.leased(KEY);
+    let (table, gcra) = limiter.parts();
+    let before = super::look(table, KEY, 0);
+    table.home(KEY).update(0, || 0, |_, _| Some(gcra.interval()));
+    assert!(limiter.check(KEY).is_allowed());
+    assert_eq!(debt(&limiter, KEY), 2);
+    table.home(KEY).update(0, || 0, |_, _| Some(before));
+    assert_eq!(limiter.leased(KEY), leased);
+}
+
 /// A lease that begins where void units end does not make them usable.
 #[test]
 fn what_is_void_is_not_joined_to_the_next_lease() {

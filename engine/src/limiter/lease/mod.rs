@@ -151,11 +151,10 @@ impl Leases {
     ) -> Decision {
         if let Some((entry, sight, block)) = self.held(check.key)
             && let Some(left) = block.take_whole(check.gcra, check.cost, check.now)
+            && let Some(tat) = check.word_of(block)
         {
             Held::leave(check.key, left);
-            if let Some(tat) = check.word_of(block) {
-                return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
-            }
+            return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
         }
         self.decide_by_entry(seat(), &LeasedCheck { ..check }).in_registers()
     }
@@ -227,9 +226,8 @@ impl Leases {
             return decision;
         }
         let entry = self.entry(seat, check.key);
-        if let Some((used, apart)) = self.use_lease(seat, entry, check)
-            && let Some(tat) = check.settle(entry, used)
-        {
+        if let Some((used, apart, tat)) = self.use_lease(seat, entry, check) {
+            check.settle(entry, used);
             let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
             return check.gcra.leased(tat, check.now, used.left + apart);
         }
@@ -241,24 +239,25 @@ impl Leases {
     fn use_rest(&self, check: &LeasedCheck<'_, impl State, impl Fn() -> u64>) -> Option<Decision> {
         let (entry, sight, block) = self.held(check.key)?;
         let left = block.take_rest(check.gcra, check.cost, check.now)?;
+        let tat = check.word_of(block)?;
         Held::leave(check.key, left);
-        let tat = check.settle(entry, Used { block, left })?;
+        check.settle(entry, Used { block, left });
         Some(check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat)))
     }
 
     /// Uses the lease of the seat's entry together with the units in hand that precede it, and
     /// takes in hand some of what is left.
     ///
-    /// Returns what was used and what was left, and apart from that the units in hand that do not
-    /// adjoin the lease. `None`, and nothing is used, if there is no lease that suffices or another
-    /// thread was first.
+    /// Returns what was used and what was left, apart from that the units in hand that do not
+    /// adjoin the lease, and the key's word. `None`, and nothing is used, if there is no lease that
+    /// suffices or another thread was first.
     #[inline]
-    fn use_lease<S, R>(
+    fn use_lease(
         &self,
         seat: Seat,
         entry: &Entry,
-        check: &LeasedCheck<'_, S, R>,
-    ) -> Option<(Used, Option<Block>)> {
+        check: &LeasedCheck<'_, impl State, impl Fn() -> u64>,
+    ) -> Option<(Used, Option<Block>, u64)> {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
@@ -272,6 +271,7 @@ impl Leases {
 
         let block = Block { units: joined + lease.block.units, ..lease.block };
         let left = block.take(gcra, cost, now)?;
+        let tat = check.word_of(block)?;
         let has_expired = left + cost < block.units;
         if has_expired {
             Held::lost(key);
@@ -295,7 +295,7 @@ impl Leases {
             let block = block.first(gcra, left, taken);
             Held { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
-        Some((Used { block, left }, apart))
+        Some((Used { block, left }, apart, tat))
     }
 
     /// See [`Held::allowance`].
