@@ -48,7 +48,7 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
     pub(super) fn settle(&self, entry: &Entry, used: Used) {
         let expired = used.block.units - used.left - self.cost;
         if expired > 0 {
-            note_expired(entry, self.key, expired);
+            note_lost(entry, self.key, expired);
         }
     }
 
@@ -63,11 +63,14 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
     }
 }
 
+/// Notes that leased units of `key` are lost.
 #[cold]
 #[inline(never)]
-fn note_expired(entry: &Entry, key: KeyHash, units: u64) {
-    entry.heat.expired(key, units);
-    Held::lost(key);
+pub(super) fn note_lost(entry: &Entry, key: KeyHash, units: u64) {
+    if units > 0 {
+        entry.heat.lost(key, units);
+        Held::lost(key);
+    }
 }
 
 /// Reads the key's word; 0 where there is none.
