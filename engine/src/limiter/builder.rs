@@ -236,11 +236,12 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     ///   are lost when the thread ends. A higher cost is paid as a whole by the word or by one
     ///   lease, so it can be denied while up to 1/16 of the burst is leased in parts, or units are
     ///   cached.
-    /// * Units that drain unused in a lease are lost: about 1/16 of what is admitted, at worst 1/8,
-    ///   on keys whose threads keep changing or are idle for as long as a lease takes to drain, and
-    ///   on keys that are refunded as often as charged. In addition at most 1/32 of what a thread
-    ///   uses is lost from its cache, when it ends or idles, or when a refund reaches below its
-    ///   cached units while it uses them.
+    /// * Units that drain unused in a lease are lost, and those that a thread is taking or
+    ///   returning while another one refunds or resets: about 1/16 of what is admitted, at worst
+    ///   1/8, on keys whose threads keep changing or are idle for as long as a lease takes to
+    ///   drain. In addition at most 1/32 of what a thread uses is lost from its cache, when it ends
+    ///   or idles, or when another thread gives units of the key back. A thread that is alone loses
+    ///   nothing by its refunds.
     /// * `remaining` counts what other threads have leased as taken, and `reset_after` counts
     ///   leased units as used. Both describe the word of the key at a moment during the call. Where
     ///   remote debt has taken the word beyond the burst, [`Limiter::peek`] reports that and leaves
@@ -250,10 +251,10 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     ///   revoke leased units.
     /// * When a key is evicted, its leases are void until the new word has grown past them; what is
     ///   used of them after that comes on top of what the word admits.
-    /// * What is refunded, or given back by a reservation, is taken from leases first, and a reset
-    ///   empties them; units that other threads are just taking or returning are lost. Until such a
-    ///   call has returned, however long its thread is stopped, units that were leased before it
-    ///   can come on top of what the word admits, as long as they have not drained.
+    /// * A refund, or what a reservation gives back, ends the leases that were charged last,
+    ///   whatever thread's they are, and returns what is left of them as well; a reset ends all.
+    ///   Until such a call has returned, however long its thread is stopped, units that were leased
+    ///   before it can come on top of what the word admits, as long as they have not drained.
     pub fn lease_units(self, units: u64) -> Self {
         Self { lease_units: units, ..self }
     }

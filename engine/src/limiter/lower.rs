@@ -5,6 +5,8 @@
 //! never claim a slot.
 
 use crate::base::key::{Key, KeyHash};
+#[cfg(feature = "std")]
+use crate::base::stripe::Seat;
 use crate::base::word::Update;
 use crate::contract::observer::Observer;
 use crate::rule::Rule;
@@ -12,6 +14,8 @@ use crate::rule::algorithm::Algorithm as _;
 use crate::time::Clock;
 
 use super::Limiter;
+#[cfg(feature = "std")]
+use super::lease::{Lowered, Refund};
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Gives back `cost` units that were admitted and not used: lowers the key's debt by `cost`
@@ -32,7 +36,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// Concurrent callers see the debt before or after, never between; of two refunds and any
     /// checks at the same time none is lost. If the key is evicted first, nothing is left to give
-    /// back. O(1); with leases O(threads). Neither locks nor allocates.
+    /// back. With leases, what threads have leased last is returned too, in further steps: see
+    /// [`LimiterBuilder::lease_units`](crate::LimiterBuilder::lease_units). O(1); with leases
+    /// O(threads), and as much again for each that is returned. Neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
         self.lower(key, |value, now| self.algorithm().refund(value, now, cost));
     }
@@ -55,31 +61,49 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// more.
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
-        self.lower(key, |value, now| self.algorithm().reset(value, now));
+        self.lower_word(key, |value, now| self.algorithm().reset(value, now));
         // Also where there was no word: what was leased of one that was evicted.
-        self.lowered(key, 0);
-    }
-
-    /// Replaces a live word by what `decide(value, now)` returns; its last call counts.
-    pub(crate) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
-        let (key, now) = (self.hash(key), || self.instant_now());
-        if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
-            && let Some(value) = decide(before, now)
-        {
-            self.lowered(key, value);
+        #[cfg(feature = "std")]
+        if let Some((leases, _)) = self.mode().leases::<R>(self.algorithm()) {
+            leases.revoke(key);
         }
     }
 
-    /// Revokes what threads have leased of the key beyond the value to which it was lowered.
+    /// Replaces a live word by what `decide(value, now)` returns, which is less; its last call
+    /// counts. Recalls what threads have leased of what is given back.
+    pub(crate) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
+        let key = self.hash(key);
+        if let Some((from, to)) = self.lower_word(key, decide) {
+            self.lowered(key, from, to);
+        }
+    }
+
+    /// The value that was replaced, and the one that replaces it.
+    fn lower_word(
+        &self,
+        key: KeyHash,
+        decide: impl Fn(u64, u64) -> Option<u64>,
+    ) -> Option<(u64, u64)> {
+        let now = || self.instant_now();
+        if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
+            && let Some(value) = decide(before, now)
+        {
+            return Some((before, value));
+        }
+        None
+    }
+
+    /// Recalls what threads have leased of a key whose word was lowered.
     #[cfg(feature = "std")]
-    pub(super) fn lowered(&self, key: KeyHash, value: u64) {
+    pub(super) fn lowered(&self, key: KeyHash, from: u64, to: u64) {
         if let Some((leases, gcra)) = self.mode().leases::<R>(self.algorithm()) {
-            leases.lowered(gcra, key, value);
+            let refund = Refund { gcra, table: &self.table, key, now: || self.instant_now() };
+            leases.recall(Seat::here(), &refund, Lowered { from, to });
         }
     }
 
     /// Without threads there are no leases.
     #[cfg(not(feature = "std"))]
     #[expect(clippy::unused_self, reason = "as with leases")]
-    pub(super) fn lowered(&self, _: KeyHash, _: u64) {}
+    pub(super) fn lowered(&self, _: KeyHash, _: u64, _: u64) {}
 }

@@ -217,7 +217,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             Update::Written { before, now } => {
                 let found = decide(before, now).unwrap_or(before);
                 if found < before {
-                    self.lowered(key, found);
+                    self.lowered(key, before, found);
                 }
                 Update::Unchanged { found, now }
             }

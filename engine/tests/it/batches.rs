@@ -242,7 +242,8 @@ proptest! {
     #[test]
     fn a_batch_under_windows_decides_as_its_checks_in_turn(
         limit in 1_u64..40,
-        window in prop_oneof![1_000_u64..1_000_000, Just(1_000_000_000)],
+        // A word of a shorter window does not hold as many.
+        window in prop_oneof![10_000_u64..1_000_000, Just(1_000_000_000)],
         steps in steps(),
         batches in batches(),
     ) {

@@ -271,7 +271,8 @@ fn a_node_that_is_stopped_leaves() {
 
 #[test]
 fn a_cluster_needs_a_secret() {
-    let address = ["--cluster", "127.0.0.1:0"];
+    // Default ports may be in use.
+    let address = ["--resp", "127.0.0.1:0", "--http", "127.0.0.1:0", "--cluster", "127.0.0.1:0"];
     assert!(mistake(&address).contains("--cluster-secret-file"));
     let with = |path: &str| mistake(&[&address[..], &["--cluster-secret-file", path]].concat());
     assert!(with("no/such/file").contains("--cluster-secret-file no/such/file: "));

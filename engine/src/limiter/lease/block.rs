@@ -46,12 +46,11 @@ impl Block {
         tat >= self.end
     }
 
-    /// The units whose intervals end by `tat`.
-    pub(super) fn up_to(self, gcra: &Gcra, tat: u64) -> Self {
-        let beyond = self.end.saturating_sub(tat).div_ceil(gcra.interval()).min(self.units);
-        // Saturates as `start` does.
-        let end = self.end.saturating_sub(beyond * gcra.interval());
-        Self { end, units: self.units - beyond }
+    /// The units whose intervals have not begun at `now` if the last one is moved to end at `end`,
+    /// where it does not end earlier.
+    pub(super) fn unexpired_before(self, gcra: &Gcra, end: u64, now: u64) -> u64 {
+        let left = self.end.min(end).saturating_sub(now) / gcra.interval();
+        left.min(self.units)
     }
 
     /// The units left after a use of `cost` units at `now`; `None` when they may not be used.

@@ -35,24 +35,21 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
         self.table.home(self.key).update(self.now, &self.reread, decide)
     }
 
-    /// The key's word, if it covers the used block; else the block is void and the check has used
-    /// nothing. The word is read after the use, so that waiting for it overlaps with what comes
-    /// next.
+    /// The key's word, if it covers a block; else the block is void, and the check uses nothing of
+    /// it.
     #[inline]
-    pub(super) fn word_of(&self, used: Block) -> Option<u64> {
+    pub(super) fn word_of(&self, block: Block) -> Option<u64> {
         let tat = look(self.table, self.key, self.now);
-        used.is_covered(tat).then_some(tat)
+        block.is_covered(tat).then_some(tat)
     }
 
-    /// The same for a block of which some units may have expired.
+    /// Notes what has expired of a block that was used.
     #[inline]
-    pub(super) fn settle(&self, entry: &Entry, used: Used) -> Option<u64> {
-        let tat = self.word_of(used.block)?;
+    pub(super) fn settle(&self, entry: &Entry, used: Used) {
         let expired = used.block.units - used.left - self.cost;
         if expired > 0 {
-            note_expired(entry, self.key, expired);
+            note_lost(entry, self.key, expired);
         }
-        Some(tat)
     }
 
     /// The units the check would leave of a lease of its key, whose word is `tat`; `None` if it may
@@ -66,11 +63,14 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
     }
 }
 
+/// Notes that leased units of `key` are lost.
 #[cold]
 #[inline(never)]
-fn note_expired(entry: &Entry, key: KeyHash, units: u64) {
-    entry.heat.expired(key, units);
-    Held::lost(key);
+pub(super) fn note_lost(entry: &Entry, key: KeyHash, units: u64) {
+    if units > 0 {
+        entry.heat.lost(key, units);
+        Held::lost(key);
+    }
 }
 
 /// Reads the key's word; 0 where there is none.

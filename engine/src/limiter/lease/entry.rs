@@ -14,9 +14,9 @@
 //! | step | from | to | which thread |
 //! |---|---|---|---|
 //! | `leave` | leased | fewer units of the same generation | any that uses units (L3) |
-//! | `begin` | free, leased | busy, the next generation | any that is to replace, return or trim the lease (L3) |
+//! | `begin` | free, leased | busy, the next generation | any that is to replace, return or recall the lease (L3) |
 //! | `publish`, `restore`, `empty` | busy | leased, free | the one that made it busy (L5) |
-//! | poisoning, in `trim` | busy | poisoned | any that has lowered a key's word (L8) |
+//! | poisoning, in `recall` | busy | poisoned | any that has lowered a key's word (L8) |
 //! | the end of a poisoned entry | poisoned | free | the one that made it busy (L9) |
 //!
 //! All but the last are compare-and-swaps from the state that was read. Threads that find an entry
@@ -29,20 +29,20 @@
 //! succeeds proves that key and end, read after the state, were its own.
 //!
 //! # Why no unit outlives a lowered word
-//! A thread that lowers the word of a key then takes what is beyond the new value from the key's
-//! leases: `trim`. If it finds the entry busy it poisons it: what comes of the entry may have been
+//! A thread that lowers the word of a key then ends the key's leases that end beyond the new value:
+//! `recall`. If it finds the entry busy it poisons it: what comes of the entry may have been
 //! charged before, so it ends empty. Charges follow the step that makes an entry busy (L7), so a
 //! thread that lowers the word after a charge finds the lease it became, or the entry busy.
 //!
 //! Units in hand (`hand.rs`) precede what is left of their lease, and are valid while the entry has
 //! the epoch that was read before they were taken. To end the epoch is to *revoke* them. That is
 //! done before an entry passes to another key, so an epoch is about one key only; and by a thread
-//! that lowers this key's word to below what is left, or finds the entry busy.
+//! that recalls the lease, after it has ended it, or finds the entry busy.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | L1 state, read | acquire | publish (L5), L9 | an older lease's key or end: units are used for another key or twice, returned to another key, or not taken from a key that is reset | `lease-state-relaxed`, `lease-state-passed-on-relaxed`, `lease-state-trimmed-relaxed` |
+//! | L1 state, read | acquire | publish (L5), L9 | an older lease's key or end: units are used for another key or twice, returned to another key, or kept of a key that is reset | `lease-state-relaxed`, `lease-state-passed-on-relaxed`, `lease-state-recalled-relaxed` |
 //! | L2 key and end, read | acquire | fill (L4) | L6 may miss that the entry was passed on, and a peek reports another lease's units. A use does not need it: its compare-and-swap fails | `lease-key-relaxed`, `lease-end-relaxed` |
 //! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - | `lease-use-stored` |
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 | `lease-fill-key-relaxed`, `lease-fill-end-relaxed` |
@@ -51,7 +51,7 @@
 //! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6, either of which is enough | U2 of a thread that lowers the key's word | a thread that lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`; of a claim no single weakening does, `lease-claimed-beyond-a-reset` does not poison it |
 //! | L8 state, poison | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
 //! | L9 state, end of a poisoned one | release | L1 of a thread that passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-spoiled-relaxed` |
-//! | L10 epoch, read | acquire; before L3 | revoke (L11) | units that are taken while their key's word is lowered may get the very epoch that was to revoke them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
+//! | L10 epoch, read | acquire; before L3 | revoke (L11), which follows the end of the lease | units that are taken while their key's word is lowered may get the very epoch that was to revoke them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
 //! | L11 epoch, revoke | release | L10 | as L10 | as L10 |
 //! | L12 revoke before the key, fill | by L4, which releases | L2 of a thread that lowers the word | a thread that finds the entry passed on may not see that held units are void, and uses them after a reset | `lease-recalled-after-the-key` |
 //! | L13 key, read before publishing | relaxed | its writer, by L1 of the lease that was ended | - | - |
@@ -61,7 +61,6 @@
 
 use crate::base::key::KeyHash;
 use crate::base::sync::{AtomicU64, Ordering};
-use crate::rule::gcra::Gcra;
 
 use super::block::Block;
 use super::heat::Heat;
@@ -265,30 +264,41 @@ impl Entry {
             .is_ok()
     }
 
-    /// Revokes what is beyond `tat` of the lease of `key`, and of what threads hold of it, and
-    /// poisons a busy entry; `false` when another thread changed the entry first.
-    #[must_use]
-    pub(super) fn trim(&self, key: KeyHash, gcra: &Gcra, tat: u64) -> bool {
-        let state = State(self.state.load(Ordering::Acquire)); // L1
-        if state.is_busy() {
-            self.revoke();
-            let (from, to) = (state.0, state.poisoned().0);
-            return self
-                .state
-                .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed) // L8
-                .is_ok();
+    /// Ends the lease of `key`, with units or without, if it ends beyond `to`, and poisons a busy
+    /// entry. For a thread that has lowered the key's word from `from` to `to`.
+    ///
+    /// A lease with units that ends beyond `from` has been charged later, or before the key was
+    /// evicted: only what threads hold is made void, which may be of the lease before it.
+    pub(super) fn recall(&self, key: KeyHash, to: u64, from: u64) -> Option<(Lease, Filling<'_>)> {
+        // Lock-free: it repeats only after another thread has changed the entry.
+        loop {
+            let state = State(self.state.load(Ordering::Acquire)); // L1
+            if state.is_busy() {
+                self.revoke();
+                let (from, to) = (state.0, state.poisoned().0);
+                let poisoned = self
+                    .state
+                    .compare_exchange(from, to, Ordering::Relaxed, Ordering::Relaxed) // L8
+                    .is_ok();
+                if poisoned {
+                    return None;
+                }
+                continue;
+            }
+            // Key and end may be of two leases. Then the entry was passed on after the state was
+            // read, so the new lease was charged after the word was lowered.
+            let lease = self.lease_in(state);
+            if !lease.is_of(key) || lease.block.is_covered(to) {
+                return None;
+            }
+            if lease.block.units > 0 && lease.block.end > from {
+                self.revoke();
+                return None;
+            }
+            if let Some(filling) = self.begin(lease) {
+                return Some((lease, filling));
+            }
         }
-        // Key and end may be of two leases. Then the entry was passed on after the state was read,
-        // so the new lease was charged after the word was lowered, and needs no trimming.
-        let lease = self.lease_in(state);
-        if !lease.is_of(key) || lease.block.is_covered(tat) {
-            return true;
-        }
-        if tat < lease.block.start(gcra) {
-            self.revoke();
-        }
-        let kept = lease.block.up_to(gcra, tat);
-        self.begin(lease).map(|filling| filling.publish(key, kept)).is_some()
     }
 
     /// Ends the lease and makes the entry busy; the lease's units are the caller's then. `None`
@@ -328,14 +338,20 @@ impl Filling<'_> {
         self.finish(block.units)
     }
 
-    /// Puts back the units of the lease that the entry held before, unless it was poisoned.
-    pub(super) fn restore(self, lease: Lease) {
-        self.finish(lease.block.units);
+    /// Puts back the units of the lease that the entry held before; `false` if it was poisoned, and
+    /// is empty.
+    pub(super) fn restore(self, lease: Lease) -> bool {
+        self.finish(lease.block.units)
     }
 
     /// Leaves the entry without a lease.
     pub(super) fn empty(self) {
         self.finish(0);
+    }
+
+    /// Makes void what threads hold in hand of the lease that was ended.
+    pub(super) fn revoke(&self) {
+        self.entry.revoke();
     }
 
     /// Whether the entry has not been poisoned yet.

@@ -1,4 +1,20 @@
-//! What ends leases before they are used up: their return, and a word that is lowered.
+//! What ends leases before they are used up: their return, a refund, and a reset.
+//!
+//! # What a refund does to leases
+//! A refund of `c` units lowers the word by `c` intervals. Some of these may be of leased units,
+//! which are void then, because their intervals will be charged again: by that alone, units of a
+//! lease would become units of the word, and nothing would be given back. So the thread *recalls*
+//! each lease that ends beyond the new value: it ends it, and lowers the word once more, by the
+//! units that it alone has then. In all the word falls by `c` and by what was recalled. So what is
+//! used, which is what the word counts as charged less what is left in leases, falls by `c`.
+//!
+//! * Each such step may make another lease void: they are looked at again until none is recalled.
+//! * What is behind intervals that are free again has moved to them. A unit that has expired there
+//!   is not given back, so debt that drained is not given back either.
+//! * A lease is busy until its recall is through. A reset meanwhile poisons it: nothing of it is
+//!   given back then, since the reset has forgotten its charge.
+
+use core::cell::Cell;
 
 use crate::base::key::KeyHash;
 use crate::base::stripe::Seat;
@@ -7,7 +23,9 @@ use crate::rule::gcra::Gcra;
 use crate::table::Table;
 
 use super::Leases;
-use super::entry::{Filling, Lease};
+use super::block::Block;
+use super::check::note_lost;
+use super::entry::{Entry, Filling, Lease};
 use super::hand::Held;
 
 impl Leases {
@@ -23,31 +41,129 @@ impl Leases {
                 let whole = with_held(lease, &filling, gcra);
                 if give_back(whole, &filling, gcra, table) {
                     filling.empty();
-                } else {
-                    filling.restore(whole);
+                } else if !filling.restore(whole) {
+                    entry.heat.lost(lease.key(), whole.block.units);
+                    Held::lost(lease.key());
                 }
             }
         }
     }
 
-    /// Revokes what is beyond `tat` of the leases of a key whose word has been lowered to it,
-    /// because later charges get those intervals again; what threads are just taking or returning
+    /// Revokes all leases of a key that has been reset; what threads are just taking or returning
     /// is lost.
-    pub(crate) fn lowered(&self, gcra: &Gcra, key: KeyHash, tat: u64) {
+    pub(crate) fn revoke(&self, key: KeyHash) {
         for stripe in &self.stripes {
-            let entry = stripe.entry(key);
-            // Lock-free: it repeats only after another thread has changed the entry.
-            while !entry.trim(key, gcra, tat) {}
+            if let Some((_, filling)) = stripe.entry(key).recall(key, 0, u64::MAX) {
+                filling.revoke();
+                filling.empty();
+            }
         }
+    }
+
+    /// Recalls the leases of a key whose word a refund has lowered to before their ends: ends them,
+    /// because later charges get those intervals again, and lowers the word by what was left of
+    /// them. What threads are just taking or returning is lost, and what other threads hold in
+    /// hand.
+    pub(crate) fn recall(
+        &self,
+        seat: Seat,
+        refund: &Refund<'_, impl State, impl Fn() -> u64>,
+        mut lowered: Lowered,
+    ) {
+        let key = refund.key;
+        let units = (lowered.from - lowered.to) / refund.gcra.interval();
+        self.entry(seat, key).heat.refunded(key, units);
+        // What is given back may move the word to before the end of a lease that has been looked at
+        // already. Each pass that gives back ends a lease, so more passes than stripes come of
+        // leases that are taken meanwhile: the last pass gives nothing back, so there is an end.
+        for passes_left in (0..=self.stripes.len()).rev() {
+            let mut gave_back = false;
+            for stripe in &self.stripes {
+                let entry = stripe.entry(key);
+                if let Some((lease, filling)) = entry.recall(key, lowered.to, lowered.from) {
+                    let ended = Recalled { entry, lease, filling };
+                    gave_back |= refund.give_back(ended, &mut lowered, passes_left > 0);
+                }
+            }
+            if !gave_back {
+                return;
+            }
+        }
+    }
+}
+
+/// By how much a word has been lowered.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Lowered {
+    /// The largest value from which it was.
+    pub(crate) from: u64,
+    /// The least value to which it was.
+    pub(crate) to: u64,
+}
+
+/// A key of which units are given back. `now` reads the clock.
+pub(crate) struct Refund<'l, S, N> {
+    pub(crate) gcra: &'l Gcra,
+    pub(crate) table: &'l Table<S>,
+    pub(crate) key: KeyHash,
+    pub(crate) now: N,
+}
+
+/// A lease that was ended for a refund, and its entry.
+struct Recalled<'e> {
+    entry: &'e Entry,
+    lease: Lease,
+    filling: Filling<'e>,
+}
+
+impl<S: State, N: Fn() -> u64> Refund<'_, S, N> {
+    /// Lowers the word, which this thread has `lowered`, by what was left of a lease and by what
+    /// the thread holds of it, if it `may`; returns whether it did.
+    fn give_back(&self, ended: Recalled<'_>, lowered: &mut Lowered, may: bool) -> bool {
+        let Self { gcra, table, key, ref now } = *self;
+        let Recalled { entry, lease, filling } = ended;
+        let held = Held::of(key)
+            .filter(|held| held.epoch == filling.epoch()) // L14
+            .filter(|held| held.block.end <= lowered.from);
+        filling.revoke();
+        if held.is_some() {
+            Held::put_down(key, filling.epoch());
+        }
+        let after = Cell::new(None);
+        let lower = |tat: u64, _| {
+            // Read after the word: what had not drained by then had not when the word became this.
+            let now = now();
+            let held = held.map_or(0, |held| held.block.unexpired(gcra, now));
+            let whole = Block { units: lease.block.units + held, ..lease.block };
+            // What is behind intervals that are free again has moved to them.
+            let units = whole.unexpired_before(gcra, tat.min(lowered.to), now);
+            let lowers = may && units > 0 && filling.is_whole();
+            after.set(lowers.then(|| tat - units * gcra.interval()));
+            after.get()
+        };
+        let update = table.home(key).update(now(), now, lower);
+        filling.empty();
+
+        let all = lease.block.units + held.map_or(0, |held| held.block.units);
+        let (Update::Written { before, .. }, Some(after)) = (update, after.get()) else {
+            note_lost(entry, key, all);
+            return false;
+        };
+        let returned = (before - after) / gcra.interval();
+        entry.heat.recalled(key, returned);
+        note_lost(entry, key, all - returned);
+        *lowered = Lowered { from: lowered.from.max(before), to: lowered.to.min(after) };
+        true
     }
 }
 
 /// A lease that the caller has ended, together with the units in hand that precede it, which are in
 /// hand no longer.
 pub(super) fn with_held(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
-    let held = Held::before(gcra, lease.block, lease.key(), filling.epoch());
+    let epoch = filling.epoch(); // L14
+    let held = Held::before(gcra, lease.block, lease.key(), epoch);
     if held > 0 {
-        Held::put_down(lease.key());
+        Held::put_down(lease.key(), epoch);
     }
     lease.with_units(lease.block.units + held)
 }

@@ -147,11 +147,13 @@ impl Held {
     }
 
     /// Holds nothing of `key` any more: the units are back in the caller's lease, and not lost.
-    pub(super) fn put_down(key: KeyHash) {
+    /// What was used backs units of the entry's `epoch`.
+    pub(super) fn put_down(key: KeyHash, epoch: LeaseEpoch) {
         Magazine::with(key, |magazine| {
             magazine.count_used();
             magazine.units.set(0);
             magazine.taken.set(0);
+            magazine.epoch.set(epoch.get());
         });
     }
 

@@ -204,15 +204,67 @@ fn what_can_not_be_returned_is_left_to_others() {
     }
 }
 
+/// A word that is lower for a moment than what a lease ends at, as while it is lowered, makes a
+/// check use none of the lease and of what is held.
+#[test]
+fn what_is_void_for_a_moment_is_not_used_up() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    // No other lease is taken instead.
+    limiter.leases_on().stripes[0].entry(KEY).heat.lost(KEY, BURST);
+    let leased = limiter.leased(KEY);
+    let (table, gcra) = limiter.parts();
+    let before = super::look(table, KEY, 0);
+    table.home(KEY).update(0, || 0, |_, _| Some(gcra.interval()));
+    assert!(limiter.check(KEY).is_allowed());
+    assert_eq!(debt(&limiter, KEY), 2);
+    table.home(KEY).update(0, || 0, |_, _| Some(before));
+    assert_eq!(limiter.leased(KEY), leased);
+}
+
+/// What a thread holds before a gap stays when its lease is returned, and is void after a refund.
+#[test]
+fn what_is_held_without_a_lease_is_void_after_a_refund() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    use_one_as_another(&limiter);
+    limiter.return_leases();
+    assert_eq!(held(&limiter, KEY), MOST);
+    let theirs = Magazines::empty();
+    theirs.swap();
+    limiter.refund(KEY, 2);
+    theirs.swap();
+    assert_eq!(held(&limiter, KEY), 0);
+}
+
+/// What a thread holds and gives back is not lost: it may hold as much again at once.
+#[test]
+fn what_is_given_back_by_its_thread_backs_as_before() {
+    Seat::sit(0);
+    let limiter = limiter();
+    hold(&limiter, KEY);
+    limiter.refund(KEY, 1);
+    assert_eq!((held(&limiter, KEY), limiter.leased(KEY)), (0, 0));
+    // Takes a lease, and then what is held.
+    for holds in [0, MOST] {
+        assert!(limiter.check(KEY).is_allowed());
+        assert_eq!(held(&limiter, KEY), holds);
+    }
+}
+
 /// A lease that begins where void units end does not make them usable.
 #[test]
 fn what_is_void_is_not_joined_to_the_next_lease() {
     Seat::sit(0);
     let limiter = limiter();
     let mut admitted = hold(&limiter, KEY);
-    limiter.refund(KEY, limiter.leased(KEY) - MOST + 1);
     let theirs = Magazines::empty();
     theirs.swap();
+    // Recalls the lease, but not what the other thread holds: the word ends one unit before its
+    // end.
+    limiter.refund(KEY, 1);
     admitted += 1;
     assert!(limiter.check(KEY).is_allowed());
     assert!(limiter.leased(KEY) > 0);
@@ -224,7 +276,7 @@ fn what_is_void_is_not_joined_to_the_next_lease() {
         admitted += 1;
     }
     admitted += exhaust(&limiter, KEY);
-    assert_eq!(admitted, BURST - (MOST - 1));
+    assert_eq!(admitted, BURST + 1 - MOST);
 }
 
 /// A key that was evicted and charged up to what a thread holds, and not up to the end of the

@@ -21,8 +21,8 @@ pub(super) const MOST: u64 = COUNT_MASK / BACKING / 2;
 /// key tag (47) | count (17)
 /// ```
 ///
-/// Relaxed loads and stores, because the counts are statistics: threads that share an entry may
-/// lose updates, and only the size of leases depends on them.
+/// Relaxed, and checks are counted by a load and a store, because the counts are statistics:
+/// threads that share an entry may lose updates, and only the size of leases depends on them.
 #[derive(Debug)]
 pub(super) struct Heat(AtomicU64);
 
@@ -59,20 +59,44 @@ impl Heat {
         }
     }
 
-    /// Takes back what [`Heat::leased`] counted of units that have expired unused, and what backed
-    /// them, so that no use backs two of them.
-    pub(super) fn expired(&self, key: KeyHash, units: u64) {
-        let (tag, count) = self.load();
-        if tag == key.tag() {
-            self.store(tag, count.saturating_sub(units * (BACKING + 1)));
+    /// Takes back what [`Heat::leased`] counted of units that are lost, and what backed them, so
+    /// that no use backs two of them.
+    pub(super) fn lost(&self, key: KeyHash, units: u64) {
+        self.cool(key, units * (BACKING + 1));
+    }
+
+    /// Takes back what [`Heat::leased`] counted of units that a refund has recalled, and as much
+    /// again: a lease of which more is recalled than used is not worth its cost.
+    pub(super) fn recalled(&self, key: KeyHash, units: u64) {
+        self.cool(key, 2 * units);
+    }
+
+    /// Takes back what was counted of units that are refunded: they count as never admitted.
+    pub(super) fn refunded(&self, key: KeyHash, units: u64) {
+        self.cool(key, units);
+    }
+
+    /// By compare-and-swap, so that threads that do so at once lose nothing of it.
+    fn cool(&self, key: KeyHash, by: u64) {
+        loop {
+            let heat = self.0.load(Ordering::Relaxed);
+            let (tag, count) = Self::parts(heat);
+            if tag != key.tag() {
+                return;
+            }
+            let cooler = Self::whole(tag, count.saturating_sub(by));
+            // A statistic, as above.
+            let (one, other) = (Ordering::Relaxed, Ordering::Relaxed);
+            if self.0.compare_exchange(heat, cooler, one, other).is_ok() {
+                return;
+            }
         }
     }
 
     #[inline]
     fn load(&self) -> (u64, u64) {
         // A statistic, as above.
-        let heat = self.0.load(Ordering::Relaxed);
-        (heat >> COUNT_BITS, heat & COUNT_MASK)
+        Self::parts(self.0.load(Ordering::Relaxed))
     }
 
     #[inline]
@@ -81,7 +105,15 @@ impl Heat {
         /// soon.
         const COUNT_MAX: u64 = MOST * BACKING;
         // A statistic, as above.
-        self.0.store((tag << COUNT_BITS) | count.min(COUNT_MAX), Ordering::Relaxed);
+        self.0.store(Self::whole(tag, count.min(COUNT_MAX)), Ordering::Relaxed);
+    }
+
+    const fn parts(heat: u64) -> (u64, u64) {
+        (heat >> COUNT_BITS, heat & COUNT_MASK)
+    }
+
+    const fn whole(tag: u64, count: u64) -> u64 {
+        (tag << COUNT_BITS) | count
     }
 }
 

@@ -14,20 +14,22 @@
 //! * it has *expired*: its interval has begun;
 //! * the key's word does not *cover* it: the lease ends later than the TAT, because the word was
 //!   evicted, or is just being lowered;
-//! * it was *revoked*: the key's word was lowered, by a refund or a reset, to before its end.
+//! * it was *revoked*: the key's word was lowered, by a refund or a reset, to before its end. What
+//!   a refund revokes of leases it *recalls*: it gives the units back to the word.
 //!
 //! A unit is *lost* if it is charged and will never be used: it is void, or in hand of a thread
 //! that has ended.
 //!
 //! # Where more than that can be admitted
-//! * A thread that lowers a word revokes what is beyond the new value from the key's leases, so
-//!   that the intervals stay disjoint: what is refunded comes out of leases first. From the step
-//!   that lowers the word until that is done, both can be charged: at most what was leased then.
-//! * A return of a lease that stalls right before its step on the word takes back other charges if
-//!   meanwhile the word is lowered and grows to the very same value: at most the lease's units.
+//! * A thread that lowers a word ends the key's leases that end beyond the new value, so that the
+//!   intervals stay disjoint. From the step that lowers the word until that is done, both can be
+//!   charged: at most what was leased then.
+//! * A return or a recall of a lease that stalls right before its step on the word takes back other
+//!   charges if meanwhile the word is lowered and grows to the very same value: at most the lease's
+//!   units.
 //! * After an eviction a new word has new intervals, which overlap those of the key's leases. Once
-//!   it has grown past a lease's end it covers the lease again: what is used of the lease then
-//!   comes on top, at most what the key may have leased.
+//!   it has grown past a lease's end it covers the lease again: what is used or recalled of the
+//!   lease then comes on top, at most what the key may have leased.
 //!
 //! # What may be leased
 //! * Each thread has a *stripe* of entries; a key has one entry in each, which holds at most one
@@ -58,6 +60,8 @@ mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod progress;
 #[cfg(all(test, not(any(loom, interleave))))]
+mod refund_tests;
+#[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
 use crate::base::decision::Decision;
@@ -72,6 +76,7 @@ use block::Block;
 use check::Used;
 pub(crate) use check::{LeasedCheck, look};
 use entry::{Entry, Sight};
+pub(crate) use give_back::{Lowered, Refund};
 use give_back::{give_back, with_held};
 use hand::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
 
@@ -151,11 +156,10 @@ impl Leases {
     ) -> Decision {
         if let Some((entry, sight, block)) = self.held(check.key)
             && let Some(left) = block.take_whole(check.gcra, check.cost, check.now)
+            && let Some(tat) = check.word_of(block)
         {
             Held::leave(check.key, left);
-            if let Some(tat) = check.word_of(block) {
-                return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
-            }
+            return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
         }
         self.decide_by_entry(seat(), &LeasedCheck { ..check }).in_registers()
     }
@@ -227,9 +231,8 @@ impl Leases {
             return decision;
         }
         let entry = self.entry(seat, check.key);
-        if let Some((used, apart)) = self.use_lease(seat, entry, check)
-            && let Some(tat) = check.settle(entry, used)
-        {
+        if let Some((used, apart, tat)) = self.use_lease(seat, entry, check) {
+            check.settle(entry, used);
             let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
             return check.gcra.leased(tat, check.now, used.left + apart);
         }
@@ -241,24 +244,25 @@ impl Leases {
     fn use_rest(&self, check: &LeasedCheck<'_, impl State, impl Fn() -> u64>) -> Option<Decision> {
         let (entry, sight, block) = self.held(check.key)?;
         let left = block.take_rest(check.gcra, check.cost, check.now)?;
+        let tat = check.word_of(block)?;
         Held::leave(check.key, left);
-        let tat = check.settle(entry, Used { block, left })?;
+        check.settle(entry, Used { block, left });
         Some(check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat)))
     }
 
     /// Uses the lease of the seat's entry together with the units in hand that precede it, and
     /// takes in hand some of what is left.
     ///
-    /// Returns what was used and what was left, and apart from that the units in hand that do not
-    /// adjoin the lease. `None`, and nothing is used, if there is no lease that suffices or another
-    /// thread was first.
+    /// Returns what was used and what was left, apart from that the units in hand that do not
+    /// adjoin the lease, and the key's word. `None`, and nothing is used, if there is no lease that
+    /// suffices or another thread was first.
     #[inline]
-    fn use_lease<S, R>(
+    fn use_lease(
         &self,
         seat: Seat,
         entry: &Entry,
-        check: &LeasedCheck<'_, S, R>,
-    ) -> Option<(Used, Option<Block>)> {
+        check: &LeasedCheck<'_, impl State, impl Fn() -> u64>,
+    ) -> Option<(Used, Option<Block>, u64)> {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
@@ -272,6 +276,7 @@ impl Leases {
 
         let block = Block { units: joined + lease.block.units, ..lease.block };
         let left = block.take(gcra, cost, now)?;
+        let tat = check.word_of(block)?;
         let has_expired = left + cost < block.units;
         if has_expired {
             Held::lost(key);
@@ -295,7 +300,7 @@ impl Leases {
             let block = block.first(gcra, left, taken);
             Held { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
-        Some((Used { block, left }, apart))
+        Some((Used { block, left }, apart, tat))
     }
 
     /// See [`Held::allowance`].
@@ -354,7 +359,7 @@ impl Leases {
             if old.block.is_covered(tat) && old.block.unexpired(check.gcra, check.now) > 0 {
                 return None;
             }
-            entry.heat.expired(check.key, old.block.units);
+            entry.heat.lost(check.key, old.block.units);
         }
         let filling = entry.begin(old)?;
         let is_own = old.is_of(check.key);
@@ -371,10 +376,11 @@ impl Leases {
         let units = fitting(before, now);
         let end = gcra::charge(before, now, (check.cost + units) * check.gcra.interval());
         entry.heat.admitted(check.key);
+        entry.heat.leased(check.key, units);
         if !filling.publish(check.key, Block { end, units }) {
+            entry.heat.lost(check.key, units);
             return Some(check.gcra.leased(end, now, 0));
         }
-        entry.heat.leased(check.key, units);
         let held = self.held(check.key);
         let held = held.map_or(0, |(_, _, block)| usable(block, check.gcra, before, now));
         Some(check.gcra.leased(end, now, units + held))

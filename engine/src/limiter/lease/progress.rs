@@ -148,7 +148,7 @@ const SCENARIOS: &[Scenario] = &[
         leased: 4,
         seat: 1,
         stopped: Refund(1, 2),
-        after: [2, 0],
+        after: [0, 0],
     },
     Scenario {
         name: "refund of all leases",

@@ -1,7 +1,7 @@
 //! Units in hand: taken, used and returned while other threads lower the key's word, use the lease,
 //! or pass its entry on.
 
-use super::{BURST, FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
+use super::{FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
 
 impl World {
     /// What the calling thread holds of a key.
@@ -15,15 +15,15 @@ impl World {
 #[test]
 fn units_in_hand_do_not_outlive_a_refund() {
     for lowered in [2, 4, 5] {
-        explore(None, move || {
+        explore(Some(TRIO), move || {
             let world = World::holding(2);
             world.set(KEY, FULL);
             world.lease(0, KEY, FULL, 5);
-            let other = spawn(&world, move |world| world.lower(KEY, lowered));
+            let other = spawn(&world, move |world| world.refund(KEY, lowered));
             // Denied if it finds no room in the word and then the lease being trimmed.
             let _ = world.check(0, KEY);
             other.join().unwrap();
-            assert!(world.held(KEY) == 0 || lowered == 2);
+            assert_eq!(world.held(KEY), 0);
             world.assert_charged(KEY);
         });
     }
@@ -39,7 +39,7 @@ fn the_rest_in_hand_does_not_outlive_a_reset() {
         world.lease(0, KEY, NOW + 5, 5);
         assert!(world.check(0, KEY));
         assert_eq!(world.held(KEY), 3);
-        let other = spawn(&world, |world| world.lower(KEY, BURST));
+        let other = spawn(&world, |world| world.reset(KEY));
         assert!(world.check_at(0, KEY, NOW + 2));
         other.join().unwrap();
         assert_eq!((world.held(KEY), world.units(0, KEY)), (0, 0));
@@ -58,7 +58,7 @@ fn units_in_hand_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
         assert_eq!(world.held(KEY), 2);
         // The writer first: loom does not move loads behind later writes of other threads.
         let passer = spawn(&world, |world| world.try_lease(0, OTHER, FULL, 1));
-        let resetter = spawn(&world, |world| world.lower(KEY, BURST));
+        let resetter = spawn(&world, |world| world.reset(KEY));
         resetter.join().unwrap();
         assert_eq!(world.held(KEY), 0);
         passer.join().unwrap();
@@ -113,7 +113,7 @@ fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
             world.set(KEY, NOW + 7);
             world.lease(0, KEY, NOW + 7, units);
             assert!(world.check(0, KEY));
-            let other = spawn(&world, |world| world.lower(KEY, FULL));
+            let other = spawn(&world, |world| world.reset(KEY));
             world.return_all(0);
             other.join().unwrap();
             assert_eq!((world.tat(KEY), world.units(0, KEY), world.held(KEY)), (NOW, 0, 0));
@@ -133,7 +133,7 @@ fn units_in_hand_that_can_not_be_returned_do_not_outlive_a_refund() {
             world.lease(0, KEY, NOW + 4, 4);
             assert!(world.check(0, KEY));
             assert_eq!(world.held(KEY), 3);
-            let other = spawn(&world, move |world| world.lower(KEY, lowered));
+            let other = spawn(&world, move |world| world.refund(KEY, lowered));
             world.return_all(0);
             let _ = world.check(0, KEY);
             other.join().unwrap();
