@@ -7,9 +7,9 @@ use crate::base::key::{Key, KeyHash};
 use crate::base::stripe::Seat;
 use crate::contract::observer::Observer;
 use crate::rule::DebtRule;
-use crate::rule::gcra::Bucket;
 #[cfg(feature = "std")]
 use crate::rule::gcra::Gcra;
+use crate::rule::gcra::{Bucket, View};
 use crate::rule::quota::Quota;
 use crate::time::{Clock, Timestamp};
 
@@ -29,24 +29,35 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// For limiters with a [`Quota`] or a `LiveQuota`: charges remote debt, consumed elsewhere at
     /// time `at`, whether or not it fits. Debt that has drained since `at` on a key that was idle
     /// is not charged again. Debt may exceed the burst tolerance; then even a cost of 1 waits.
-    /// Saturates 18 years after the clock's origin.
+    /// Saturates 18 years after the clock's origin; under a `LiveQuota` at 5.1 years or more.
     ///
     /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
     /// the quota changed counts as idle before it.
     ///
     /// For a key that finds no place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
     pub fn charge_debt(&self, key: impl Key, debt: Duration, at: Timestamp) {
-        let view = |value, now| self.algorithm().view(value, now);
-        let _ = self.force(self.hash(key), |value, now| view(value, now).charge_debt(debt, at));
+        self.force_debt(key, |view| view.charge_debt(debt, at));
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as
     /// of now. Idempotent.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let (key, at) = (self.hash(key), self.clock.now());
-        let view = |value, now| self.algorithm().view(value, now);
-        let _ = self.force(key, |value, now| view(value, now).raise_debt(debt, at));
+        self.force_debt(key, |view| view.raise_debt(debt, at));
         self.wait_lists.fix(key, at);
+    }
+
+    /// Replaces the TAT of a key, whether or not it has a slot yet, by what `raise` returns.
+    fn force_debt(
+        &self,
+        key: impl Key,
+        raise: impl Fn(&View<<R::Algorithm as Bucket>::Terms>) -> Option<u64>,
+    ) {
+        let bucket = self.algorithm();
+        let _ = self.force(self.hash(key), |value, now| {
+            let view = bucket.view(value, now);
+            raise(&view).map(|tat| view.value(tat))
+        });
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt,

@@ -98,8 +98,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// [`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)), and if `cost` exceeds
     /// the burst and never fits (`None`).
     ///
-    /// First come, first served on each key: starts have the order in which places were taken (only
-    /// [`Wait::jitter`] can swap those that are less than the jitter apart). No check passes
+    /// First come, first served on each key: starts have the order in which places were taken, to
+    /// the unit of time (only [`Wait::jitter`] can swap those that are less than the jitter apart). No check passes
     /// waiters, except one of units that were leased before, or under a longer burst given with the
     /// call. The cost of what starts in `[s, t]`, checks included, is at most
     /// `burst + rate * (t - s)`. The place is taken when the future is first polled, by one charge
@@ -273,7 +273,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
                 self.waiters.waits_under(view.gcra.scale().to_nanos(view.gcra.tau()));
             }
             issued.set(ticket);
-            ticket.map(|ticket| ticket.charged)
+            ticket.map(|Ticket { view, charged }| view.value(charged))
         };
         let (home, now) = (self.table.home(request.key), self.instant(request.reading));
         let update = home.update(now, || self.instant_now(), charge);
@@ -334,7 +334,8 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
         let lower = |value, now| {
             let view = self.algorithm().view(value, now);
             let taken = view.time == time && view.tat >= least && (!last || view.tat == end);
-            if taken { lowered(view.tat, view.now, units) } else { None }
+            let left = if taken { lowered(view.tat, view.now, units) } else { None };
+            left.map(|tat| view.value(tat))
         };
         let now = self.instant(now);
         matches!(self.table.home(key).update(now, || now, lower), Update::Written { .. })

@@ -16,6 +16,9 @@ pub trait Algorithm: Debug + Send + Sync {
     /// What the table knows of the values.
     type State: State + Debug + Send + Sync + 'static;
 
+    /// Whether a value that is not that of a word any more may be taken for another.
+    const CHANGES: bool = false;
+
     /// The table's part of the algorithm.
     fn state(&self) -> Self::State;
 
@@ -86,11 +89,12 @@ pub trait Saves: Algorithm {
     /// rounded up to a nanosecond.
     fn save(&self, value: u64, now: Timestamp) -> Option<SavedState>;
 
-    /// The value at `now` of a key whose state was saved `downtime` before, saturating; an expired
-    /// value once the state has expired. `None` when the state is of another kind.
+    /// A state that was saved `downtime` before `now`, as [`Saves::raise`] takes it: the value at
+    /// `now`, saturating, an expired one once the state has expired, or what stands for that where
+    /// values [change](Algorithm::CHANGES). `None` when the state is of another kind.
     fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64>;
 
-    /// The join of `value` and `other`: a value at least as far from fresh as both; `None` when
-    /// `value` stays.
+    /// The join of `value` and `other`, a state that was loaded: a value at least as far from fresh
+    /// as both; `None` when `value` stays.
     fn raise(&self, value: u64, now: u64, other: u64) -> Option<u64>;
 }

@@ -12,6 +12,8 @@
 
 mod fractional;
 mod given;
+#[cfg(feature = "std")]
+pub(crate) mod ring;
 mod rule;
 mod scale;
 mod terms;
@@ -31,10 +33,8 @@ pub use scale::Scale;
 pub(crate) use terms::Terms;
 pub(crate) use view::{Bucket, Time, View};
 
-/// Bits of a TAT: all that a value has.
-const TAT_BITS: u32 = VALUE_BITS;
 /// The largest TAT: 2^59 - 1 units, at least 18 years after the origin. Charging saturates here.
-pub(crate) const TAT_MAX: u64 = (1 << TAT_BITS) - 1;
+pub(crate) const TAT_MAX: u64 = (1 << VALUE_BITS) - 1;
 
 pub(crate) const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
 /// Time stands still here, at least 13.7 years after the origin: a full burst still fits below

@@ -216,9 +216,6 @@ pub enum QuotaError {
     PeriodTooLong,
     /// More than one unit per nanosecond (10^9 units per second).
     RateTooHigh,
-    /// Changes under large debts have used up the limiter's time: less than a year would be left
-    /// (`set_quota` with a `LiveQuota`).
-    NoTimeLeft,
     /// The burst takes longer than [`MAX_BURST_TOLERANCE`] to refill.
     BurstTooLong,
     /// The burst of [`Quota::strict`] is not below the limit: nothing is left for the rate.
@@ -267,7 +264,6 @@ impl fmt::Display for QuotaError {
             Self::LimitTooHigh { max } => {
                 return write!(f, "limit must be at most {max} for windows of this length");
             }
-            Self::NoTimeLeft => "the limiter's time is used up by changes of its quota",
             Self::BurstTooLong => {
                 "burst must refill within 1667 days: lower the burst or raise the rate"
             }

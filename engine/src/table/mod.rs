@@ -25,6 +25,8 @@
 pub(crate) mod answer;
 mod bits;
 mod claim;
+#[cfg(feature = "std")]
+mod convert;
 mod line;
 mod lines;
 mod look;

@@ -31,6 +31,7 @@ mod leases;
 mod live_bounds;
 mod live_calls;
 mod live_change;
+mod live_endless;
 mod log_readings;
 mod long_run;
 mod observer;

@@ -5,12 +5,15 @@
 //! |---|---|---|---|---|
 //! | S1 word, read | acquire | S2: a thread that reads a value made under a new quota sees that quota | the value is taken for an endless debt under the old one, see `rule/live/epoch.rs` | `single-look-relaxed` |
 //! | S2 word, exchange | release | S1 | as S1 | `single-exchange-relaxed` |
+//! | S3 word, second look | relaxed | ordered after the reading of the quota, which is acquire: a change rewrites the word before the quota says so | - | `single-denial-without-second-look` |
 //!
 //! Apart from quotas that change, nothing else relies on the two: the word is the whole state, and
 //! exchanges of it are ordered by its modification order (`single-charge-stored`).
 //!
-//! A denial relies on S1 alone: a value the word had during the call. A word that is back at what a
-//! thread read (after a refund) is the same state, so the decision of that thread still holds.
+//! A denial relies on S1 alone: a value the word had during the call. Under a quota that changes a
+//! value may stand for something else by the time it is decided on, unless the word still has it
+//! (S3). A word that is back at what a thread read (after a refund) is the same state, so the
+//! decision of that thread still holds.
 
 mod builder;
 #[cfg(feature = "std")]
@@ -308,7 +311,13 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
         let mut backoff = Backoff::new();
         loop {
             let found = self.value();
-            let Some(value) = decide(found, now) else { return Update::Unchanged { found, now } };
+            let Some(value) = decide(found, now) else {
+                // S3. `decide` may have seen a quota that came after `found`.
+                if R::Algorithm::CHANGES && self.word.load(Ordering::Relaxed) != found {
+                    continue;
+                }
+                return Update::Unchanged { found, now };
+            };
             // S2
             match self.word.compare_exchange(found, value, Ordering::Release, Ordering::Relaxed) {
                 Ok(before) => return Update::Written { before, now },

@@ -66,6 +66,26 @@ fn no_charge_is_lost_beside_a_change() {
     });
 }
 
+/// Two threads that check once each during a change, under quotas with room for both: within 3
+/// preemptions. Neither is denied, also where one reads what the other has charged under the new
+/// quota before the change has rewritten the word.
+#[test]
+fn two_threads_beside_a_change() {
+    let quota = |burst, interval| Quota::new(1, Duration::from_nanos(interval)).burst(burst);
+    explore::explore(Some(3), move || {
+        let rule = LiveQuota::new(quota(3, 10));
+        let limiter =
+            Arc::new(DirectLimiter::builder(rule).clock(Stopped).build().expect("it can be"));
+        let asking = [(); 2].map(|()| {
+            let other = Arc::clone(&limiter);
+            thread::spawn(move || other.check().is_allowed())
+        });
+        limiter.set_quota(quota(4, 3), Inheritance::Proportional).expect("it can be enforced");
+        assert_eq!(asking.map(|asking| asking.join().expect("no panic")), [true; 2]);
+        assert_eq!(limiter.peek().remaining(), 2);
+    });
+}
+
 fn ask(limiter: &Limiter, cost: u64) -> i64 {
     if limiter.check_n(cost).is_allowed() { cost.cast_signed() } else { 0 }
 }

@@ -15,6 +15,7 @@
 //! | V4 version, raised | release | V1 | as V1 | `live-cell-version-relaxed` |
 //! | V5 version, second read | relaxed | ordered after V2 by its acquire | - | `live-cell-read-once` |
 //! | V6 version, read by the writer | relaxed | none: the caller serializes changes | - | - |
+//! | V7 word, amended | release | V2: what preceded the amendment | - | `live-swept-relaxed` |
 
 use crate::base::sync::{AtomicU64, Ordering};
 
@@ -30,14 +31,15 @@ impl<const N: usize> Cell<N> {
         Self { version: AtomicU64::new(0), sets: [words, words].map(|set| set.map(AtomicU64::new)) }
     }
 
-    /// The first `M` words, all of one change. Lock-free.
+    /// The `M` words from number `FIRST` on, all of one change. Lock-free.
     #[inline]
-    pub(super) fn read<const M: usize>(&self) -> [u64; M] {
-        const { assert!(M <= N) };
+    pub(super) fn read<const FIRST: usize, const M: usize>(&self) -> [u64; M] {
+        const { assert!(FIRST + M <= N) };
         loop {
             let version = self.version.load(Ordering::Acquire); // V1
             let set = &self.sets[(version & 1) as usize];
-            let words = core::array::from_fn(|index| set[index].load(Ordering::Acquire)); // V2
+            // V2
+            let words = core::array::from_fn(|index| set[FIRST + index].load(Ordering::Acquire));
             // V5
             if self.version.load(Ordering::Relaxed) == version {
                 return words;
@@ -52,6 +54,13 @@ impl<const N: usize> Cell<N> {
             word.store(value, Ordering::Release); // V3
         }
         self.version.store(version, Ordering::Release); // V4
+    }
+
+    /// Replaces one word; readers see it together with any of the others. The caller serializes
+    /// writers.
+    pub(super) fn amend(&self, index: usize, value: u64) {
+        let version = self.version.load(Ordering::Relaxed); // V6
+        self.sets[(version & 1) as usize][index].store(value, Ordering::Release); // V7
     }
 }
 
@@ -75,7 +84,7 @@ mod models {
             let reading = thread::spawn(move || {
                 let mut seen = 0;
                 for _ in 0..2 {
-                    let [first, second] = reader.read::<2>();
+                    let [first, second] = reader.read::<0, 2>();
                     assert_eq!(first, second, "words of different changes");
                     assert!(first >= seen, "an older change was seen later");
                     seen = first;
@@ -85,7 +94,7 @@ mod models {
                 cell.write([change, change]);
             }
             reading.join().unwrap();
-            assert_eq!(cell.read::<2>(), [changes; 2]);
+            assert_eq!(cell.read::<0, 2>(), [changes; 2]);
         });
     }
 

@@ -1,57 +1,64 @@
 //! A quota in force, and how values from before it are read.
 //!
-//! Values of different epochs do not overlap: an epoch's time begins at its *floor*, which is above
-//! every value of the epoch before it. So a value by itself shows which epoch it is of, and a
-//! change rewrites no word: a value below the floor is *carried over* when it is read.
+//! Values of two epochs that follow each other do not overlap ([`ring`]), so a value by itself
+//! shows which of both it is of: one of the epoch before is *carried over* when it is read. A
+//! change begins with an epoch in which words of both kinds are read, and then sweeps: once it has
+//! rewritten all words of the epoch before, and withdrawn the claims that might still write one,
+//! there is none, and the next epoch may stand anywhere.
 
 use core::num::NonZeroU64;
 use core::time::Duration;
 
-use crate::rule::gcra::{self, Gcra, NOW_MAX, Scale, TAT_MAX, Time, View};
-use crate::rule::quota::{Quota, QuotaError};
+use crate::rule::gcra::ring::{self, DEBT_MAX, RING};
+use crate::rule::gcra::{self, Gcra, NOW_MAX, Scale, TAT_MAX, Time};
+use crate::rule::quota::Quota;
 use crate::time::Timestamp;
 
 use super::Inheritance;
 
-// An epoch's words in a `Cell`: time, rule, past, quota. Those that a check needs come first, so
-// that it reads no others.
+// An epoch's words in a `Cell`: span, time, rule, past, quota. What is needed together is adjacent,
+// so that a check reads no others.
 
+/// The words that say when a word's key is fresh: the span and the time.
+pub(super) const SPAN: usize = 0;
+/// Words of the span.
+const SPANS: usize = 1;
+/// The words by which values of this epoch are decided: the time and the rule.
+pub(super) const TIME: usize = SPAN + SPANS;
 /// Words of the time: those of its scale, its floor and its base.
-pub(super) const TIME: usize = 4;
-/// Words of the time and the rule, by which values of this epoch are decided.
-pub(super) const RULE: usize = TIME + Gcra::WORDS;
-/// Words of the time, the rule and the past.
-const PAST: usize = RULE + Past::WORDS;
+pub(super) const TIMES: usize = 4;
+/// The words of the rule.
+const RULE: usize = TIME + TIMES;
+const PAST: usize = RULE + Gcra::WORDS;
+const QUOTA: usize = PAST + Past::WORDS;
 /// Words of an epoch.
-pub(super) const WORDS: usize = PAST + QUOTA;
+pub(super) const WORDS: usize = QUOTA + QUOTAS;
 /// Words of a quota: count, period, burst and strict limit.
-const QUOTA: usize = 4;
-
-/// A change is refused when it leaves less than this until time saturates, in units: 2^55, at least
-/// 1.1 years.
-const TIME_LEFT_MIN: u64 = 1 << 55;
-
-/// The most debt beyond the burst for which the next floor makes room, in units: 2^52, at least 52
-/// days; more is not carried over as it is. So a key charged a debt of years does not use up the
-/// limiter's time.
-const BEYOND_MAX: u64 = 1 << 52;
+const QUOTAS: usize = 4;
 
 /// Room above the highest value for what concurrent calls still charge under the old epoch, in
-/// units: 2^36, at least 68 seconds.
-const UNDER_WAY: u64 = 1 << 36;
+/// units: 2^40, at least 18 minutes.
+const UNDER_WAY: u64 = 1 << 40;
 
-/// The instant of `now` in an epoch; the epoch's first one for times before it.
-#[inline]
-pub(super) fn instant(time: Time, now: Timestamp) -> u64 {
-    time.point(now).max(time.floor)
-}
+/// How far the values of an epoch are at most ahead of a reading, in units: what a key owes, and
+/// 2^54, at least 208 days, by which the reading may be late.
+pub(super) const AHEAD_MAX: u64 = DEBT_MAX + (1 << 54);
+
+/// What an epoch has at least of the ring until all words are its own, in units: what is ahead, and
+/// 2^54 for the sweep to take and for readings that precede the clock.
+const SPAN_MIN: u64 = AHEAD_MAX + (1 << 54);
+
+// An epoch that has been shortened leaves the next one enough.
+const _: () = assert!(NOW_MAX + SPAN_MIN - RING + DEBT_MAX + UNDER_WAY < RING - SPAN_MIN);
 
 /// What is carried over of the values of the epoch before.
 #[derive(Clone, Copy, Debug)]
 struct Past {
-    /// The last instant of the epoch before: what a value is beyond it was debt at the change.
+    /// The floor of the epoch before.
+    floor: u64,
+    /// Its last instant: what a TAT is beyond it was debt at the change.
     end: u64,
-    /// The burst tolerance of the epoch before.
+    /// Its burst tolerance.
     tau: u64,
     /// Its emission interval.
     interval: u64,
@@ -62,20 +69,21 @@ struct Past {
 }
 
 impl Past {
-    /// Before the first epoch: no debt is carried over.
-    const NONE: Self = Self { end: 0, tau: 0, interval: 0, ratio: Ratio::ZERO, most: 0 };
-
-    /// The debt of a value of the epoch before, in units of this one.
-    fn debt(self, value: u64) -> u64 {
-        // Values of earlier epochs are below the end of the one before: they have been carried
-        // over, or were not live.
-        let debt = value.saturating_sub(self.end);
-        let within = debt.min(self.tau);
-        let beyond = debt - within;
-        self.ratio.rounded_up(within).min(self.most).saturating_add(self.ratio.rounded_up(beyond))
+    /// Where all values stand that are below `floor`: no debt is carried over.
+    const fn forgotten(floor: u64) -> Self {
+        Self { floor, end: 0, tau: 0, interval: 0, ratio: Ratio::ZERO, most: 0 }
     }
 
-    /// The part of `cost` units of the charge that left the value `charged` that had not drained at
+    /// The debt of a TAT of the epoch before, in units of this one.
+    fn debt(self, tat: u64) -> u64 {
+        let debt = tat.saturating_sub(self.end);
+        let within = debt.min(self.tau);
+        let beyond = debt - within;
+        let within = self.ratio.rounded_up(within).min(self.most);
+        within.saturating_add(self.ratio.rounded_up(beyond)).min(DEBT_MAX)
+    }
+
+    /// The part of `cost` units of the charge that left the TAT `charged` that had not drained at
     /// the change, in units of this epoch.
     ///
     /// Of debt up to a burst, the excess over the new burst is forgotten. Which charge that excess
@@ -117,6 +125,8 @@ impl Ratio {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Epoch {
+    /// How far above the floor words are those of this epoch; the others are of the epoch before.
+    span: u64,
     pub(super) time: Time,
     pub(super) gcra: Gcra,
     past: Past,
@@ -124,28 +134,25 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
-    /// The first epoch: no value is below its floor.
-    pub(super) fn first(quota: Quota) -> Result<Self, QuotaError> {
-        let gcra = Gcra::exact(&quota)?;
-        let time = Time::always(gcra.scale());
-        Ok(Self { time, gcra, past: Past::NONE, quota })
+    /// The first epoch: no value is from before it.
+    pub(super) fn first(quota: Quota, gcra: Gcra) -> Self {
+        let time = Time { floor: ring::FIRST, ..Time::always(gcra.scale()) };
+        Self { span: RING, time, gcra, past: Past::forgotten(ring::FIRST), quota }
     }
 
-    /// The epoch that begins at `at`, when no value of this one is above `highest`.
+    /// The epoch of `quota`, which begins at `at`, when no TAT of this one is above `highest`;
+    /// `None` if that leaves too little of the ring, because this one has lasted for years: then it
+    /// has to be [shortened](Self::shortened) first.
     pub(super) fn next(
         &self,
-        quota: Quota,
+        (quota, gcra): (Quota, Gcra),
         inheritance: Inheritance,
         at: Timestamp,
         highest: u64,
-    ) -> Result<Self, QuotaError> {
-        let gcra = Gcra::exact(&quota)?;
-        let end = instant(self.time, at);
+    ) -> Option<Self> {
+        let end = self.time.point(at);
         let (tau, interval) = (self.gcra.tau(), self.gcra.interval());
-        let floor = highest.min(end + tau + BEYOND_MAX).max(end + tau) + UNDER_WAY;
-        if floor > NOW_MAX - TIME_LEFT_MIN {
-            return Err(QuotaError::NoTimeLeft);
-        }
+        let owed = highest.saturating_sub(end).clamp(tau, DEBT_MAX);
         let scale = gcra.scale();
         let durations = Ratio::new(scale.units(), self.time.scale.units());
         let have_rates = gcra.burst() > 0 && self.gcra.burst() > 0;
@@ -156,58 +163,101 @@ impl Epoch {
             }
             Inheritance::Proportional | Inheritance::Keep => (durations, TAT_MAX),
         };
+        let past = Past { floor: self.time.floor, end, tau, interval, ratio, most };
+        let floor = ring::above(self.time.floor, end + owed + UNDER_WAY);
         let time = Time { scale, floor, base: scale.to_units(at.as_nanos()) };
-        Ok(Self { time, gcra, past: Past { end, tau, interval, ratio, most }, quota })
+        let next = Self { span: RING, time, gcra, past, quota };
+        let span = RING.checked_sub(next.distance())?;
+        (span >= SPAN_MIN).then_some(Self { span, ..next })
     }
 
-    /// The value in terms of this epoch; 0 for one that is not live.
-    #[inline]
+    /// This epoch as if it had begun later, though not after `at`: values from before are fresh.
+    pub(super) fn shortened(&self, at: Timestamp) -> Self {
+        let Time { scale, floor, base } = self.time;
+        let end = self.time.point(at);
+        let later = ring::above(floor, end.min(RING - SPAN_MIN));
+        let by = later.wrapping_sub(floor);
+        let base = base.max(scale.to_units(at.as_nanos()).saturating_sub(end) + by);
+        let time = Time { scale, floor: later, base };
+        Self { span: RING - by, time, past: Past::forgotten(floor), ..*self }
+    }
+
+    /// This epoch once all words are its own.
+    pub(super) const fn swept(self) -> Self {
+        Self { span: RING, ..self }
+    }
+
+    pub(super) const fn span(&self) -> u64 {
+        self.span
+    }
+
+    /// From the floor of the epoch before to that of this one, less than [`RING`].
+    const fn distance(&self) -> u64 {
+        self.time.floor.wrapping_sub(self.past.floor)
+    }
+
+    /// The TAT of a word's value, in terms of this epoch; 0 for one that is not live.
     pub(super) fn tat(&self, value: u64) -> u64 {
-        if value >= self.time.floor { value } else { self.carried(value) }
+        match ring::tat(self.time.floor, value) {
+            _ if value == 0 => 0,
+            tat if tat < self.span => tat,
+            _ => self.past.debt(ring::tat(self.past.floor, value)),
+        }
     }
 
-    /// A value and a `now`, which may be of the epoch before, in terms of this one.
-    pub(super) fn view(&self, value: u64, now: u64) -> View {
-        let (time, now) = (self.time, now.max(self.time.floor));
-        View { gcra: self.gcra, time, tat: self.tat(value), now }
+    /// As [`Epoch::tat`], for a value that may not be that of a word any more; 0 for one from
+    /// before more than one change.
+    ///
+    /// A value of this epoch is at most [`AHEAD_MAX`] ahead of `now`. For a reading that is later
+    /// than that it may seem fresh, and a value that was read years ago may seem to be of this one.
+    pub(super) fn found(&self, value: u64, now: u64) -> u64 {
+        let tat = ring::tat(self.time.floor, value);
+        if value == 0 {
+            return 0;
+        }
+        if tat <= now + AHEAD_MAX {
+            return tat;
+        }
+        let before = ring::tat(self.past.floor, value);
+        if before < self.distance() { self.past.debt(before) } else { 0 }
     }
 
-    /// The value after giving back `cost` units of the charge that left the value `charged`, as far
+    /// The value that replaces a word's from before this epoch; `None` for one of this epoch.
+    pub(super) fn converted(&self, value: u64) -> Option<u64> {
+        let is_before = value == 0 || ring::tat(self.time.floor, value) >= self.span;
+        is_before.then(|| ring::value(self.time.floor, self.tat(value)))
+    }
+
+    /// The TAT after giving back `cost` units of the charge that left the value `charged`, as far
     /// as they still count; `None` when it stays the same. Units of a charge older than the epoch
     /// before no longer count.
-    pub(super) fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        if charged >= self.time.floor {
-            return gcra.give_back(tat, now, cost, charged);
+    pub(super) fn give_back(&self, tat: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
+        if let Some(charged) = ring::whole_tat(self.time.floor, charged) {
+            return self.gcra.give_back(tat, now, cost, charged);
         }
-        let left = self.tat(charged).saturating_sub(now);
+        let charged = ring::whole_tat(self.past.floor, charged)?;
+        let left = self.past.debt(charged).saturating_sub(now);
         gcra::lowered(tat, now, self.past.returned(cost, charged).min(left))
-    }
-
-    #[cold]
-    fn carried(&self, value: u64) -> u64 {
-        match self.past.debt(value) {
-            0 => 0,
-            debt => self.time.floor.saturating_add(debt).min(TAT_MAX),
-        }
     }
 
     pub(super) fn to_words(self) -> [u64; WORDS] {
         let mut words = [0; WORDS];
-        words[..TIME].copy_from_slice(&time_to_words(self.time));
-        words[TIME..RULE].copy_from_slice(&self.gcra.to_words());
-        words[RULE..PAST].copy_from_slice(&self.past.to_words());
-        words[PAST..].copy_from_slice(&quota_to_words(self.quota));
+        words[SPAN] = self.span;
+        words[TIME..RULE].copy_from_slice(&time_to_words(self.time));
+        words[RULE..PAST].copy_from_slice(&self.gcra.to_words());
+        words[PAST..QUOTA].copy_from_slice(&self.past.to_words());
+        words[QUOTA..].copy_from_slice(&quota_to_words(self.quota));
         words
     }
 
     pub(super) fn from_words(words: [u64; WORDS]) -> Self {
-        let time = time_from_words(part(&words, 0));
+        let time = time_from_words(part(&words, TIME));
         Self {
+            span: words[SPAN],
             time,
-            gcra: Gcra::from_words(time.scale, part(&words, TIME)),
-            past: Past::from_words(part(&words, RULE)),
-            quota: quota_from_words(part(&words, PAST)),
+            gcra: Gcra::from_words(time.scale, part(&words, RULE)),
+            past: Past::from_words(part(&words, PAST)),
+            quota: quota_from_words(part(&words, QUOTA)),
         }
     }
 }
@@ -217,41 +267,47 @@ fn part<const N: usize>(words: &[u64; WORDS], start: usize) -> [u64; N] {
     core::array::from_fn(|index| words[start + index])
 }
 
-fn time_to_words(Time { scale, floor, base }: Time) -> [u64; TIME] {
+fn time_to_words(Time { scale, base, floor }: Time) -> [u64; TIMES] {
     let [units, nanos] = scale.to_words();
     [units, nanos, floor, base]
 }
 
 #[inline]
-pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIME]) -> Time {
+pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIMES]) -> Time {
     Time { scale: Scale::from_words([units, nanos]), floor, base }
 }
 
 impl Past {
     /// Words of [`Past::to_words`].
-    const WORDS: usize = 6;
+    const WORDS: usize = 7;
 
     fn to_words(self) -> [u64; Self::WORDS] {
-        let Self { end, tau, interval, ratio: Ratio { numerator, denominator }, most } = self;
-        [end, tau, interval, numerator, denominator, most]
+        let Self { floor, end, tau, interval, ratio, most } = self;
+        [floor, end, tau, interval, ratio.numerator, ratio.denominator, most]
     }
 
-    fn from_words([end, tau, interval, numerator, denominator, most]: [u64; Self::WORDS]) -> Self {
-        Self { end, tau, interval, ratio: Ratio { numerator, denominator }, most }
+    fn from_words(
+        [floor, end, tau, interval, numerator, denominator, most]: [u64; Self::WORDS],
+    ) -> Self {
+        Self { floor, end, tau, interval, ratio: Ratio { numerator, denominator }, most }
     }
 }
 
-fn quota_to_words(quota: Quota) -> [u64; QUOTA] {
+fn quota_to_words(quota: Quota) -> [u64; QUOTAS] {
     let period = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
     // 0 for a quota that is not strict.
     let strict_limit = quota.strict_limit().map_or(0, NonZeroU64::get);
     [quota.count(), period, quota.burst_size(), strict_limit]
 }
 
-fn quota_from_words([count, period, burst, strict_limit]: [u64; QUOTA]) -> Quota {
+fn quota_from_words([count, period, burst, strict_limit]: [u64; QUOTAS]) -> Quota {
     let period = Duration::from_nanos(period);
     match strict_limit {
         0 => Quota::new(count, period).burst(burst),
         limit => Quota::strict(limit, period, burst),
     }
 }
+
+#[cfg(all(test, not(any(loom, interleave))))]
+#[path = "epoch_tests.rs"]
+mod tests;

@@ -3,11 +3,12 @@
 use crate::base::decision::Decision;
 use crate::base::word::Update;
 use crate::rule::algorithm::Algorithm;
-use crate::rule::gcra::{self, Bucket, Scale, Scaled, View};
+use crate::rule::gcra::ring;
+use crate::rule::gcra::{Bucket, Scale, Scaled, View};
 use crate::rule::quota::Quota;
 use crate::time::Timestamp;
 
-use super::{LiveGcra, LiveTat, answer_across};
+use super::{LiveGcra, LiveTat, answer_across, full, in_terms, value_of};
 
 /// A quota given with the call. Debt is carried over as under the quota in force, and kept as a
 /// duration between the two quotas.
@@ -29,6 +30,17 @@ impl<'a> Given<'a> {
         if scale == self.scaled.rounded().scale() { self.scaled } else { self.rescaled(scale) }
     }
 
+    #[inline]
+    fn in_view(&self, View { time, tat, now, .. }: View) -> View<Scaled> {
+        View { gcra: self.in_scale(time.scale), time, tat, now }
+    }
+
+    /// As [`LiveGcra::view_word`].
+    #[inline]
+    fn view_word(&self, value: u64, now: u64) -> View<Scaled> {
+        self.in_view(self.live.view_word(value, now))
+    }
+
     /// The quota rescaled after a change. One whose burst takes close to the longest time may not
     /// be enforceable in the other scale: then it denies everything.
     #[cold]
@@ -46,13 +58,14 @@ impl Bucket for Given<'_> {
 
     #[inline]
     fn view(&self, value: u64, now: u64) -> View<Scaled> {
-        let View { time, tat, now, .. } = self.live.view(value, now);
-        View { gcra: self.in_scale(time.scale), time, tat, now }
+        self.in_view(self.live.view(value, now))
     }
 }
 
 impl Algorithm for Given<'_> {
     type State = LiveTat;
+
+    const CHANGES: bool = true;
 
     fn state(&self) -> LiveTat {
         self.live.state()
@@ -64,33 +77,36 @@ impl Algorithm for Given<'_> {
 
     #[inline]
     fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.admit(tat, now, cost)
+        let View { gcra, time, tat, now } = self.view_word(value, now);
+        gcra.admit(tat, now, cost).map(|tat| value_of(time, tat))
     }
 
     fn admit_up_to(&self, value: u64, now: u64, cost: u64) -> Option<(u64, u64)> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.admit_up_to(tat, now, cost)
+        let View { gcra, time, tat, now } = self.view_word(value, now);
+        let (units, tat) = gcra.admit_up_to(tat, now, cost)?;
+        Some((units, value_of(time, tat)))
     }
 
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.charge(tat, now, cost)
+        let view = self.view_word(value, now);
+        view.gcra.charge(view.tat, view.now, cost).map(|tat| view.value(tat))
     }
 
     fn charge_denied(&self, value: u64, now: u64, cost: u64, bursts: u64) -> Option<u64> {
-        self.view(value, now).charge_denied(cost, bursts)
+        let view = self.view_word(value, now);
+        view.charge_denied(cost, bursts).map(|tat| view.value(tat))
     }
 
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.refund(tat, now, cost)
+        let View { gcra, time, tat, now } = self.view_word(value, now);
+        gcra.refund(tat, now, cost).map(|tat| value_of(time, tat))
     }
 
     fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
-        let View { gcra, time, tat, now } = self.view(value, now);
+        let View { gcra, time, tat, now } = self.view_word(value, now);
         // Nothing of a charge from before a change is given back.
-        if charged < time.floor { None } else { gcra.give_back(tat, now, cost, charged) }
+        let charged = ring::whole_tat(time.floor, charged)?;
+        gcra.give_back(tat, now, cost, charged).map(|tat| value_of(time, tat))
     }
 
     fn owes_beyond(&self, value: u64, now: u64, tolerance: u64) -> bool {
@@ -98,8 +114,7 @@ impl Algorithm for Given<'_> {
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
-        let View { tat, now, .. } = self.live.view(value, now);
-        gcra::reset(tat, now)
+        self.live.reset(value, now)
     }
 
     fn can_fit(&self, cost: u64) -> bool {
@@ -108,9 +123,16 @@ impl Algorithm for Given<'_> {
 
     #[inline]
     fn answer(&self, update: Update, cost: u64) -> Decision {
-        let (view, update) = self.live.seen(update);
-        let scaled = self.in_scale(view.time.scale);
-        answer_across(&scaled, scaled.rounded(), update, cost)
+        let (value, now) = match update {
+            Update::Written { before: value, now } | Update::Unchanged { found: value, now } => {
+                (value, now)
+            }
+            Update::Full { fresh_from, now, admitted } => {
+                return full(self.scaled.rounded(), fresh_from, now, admitted);
+            }
+        };
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        answer_across(&gcra, gcra.rounded(), in_terms(update, tat, now), cost)
     }
 }
 
@@ -118,9 +140,11 @@ impl Algorithm for Given<'_> {
 mod tests {
     use core::time::Duration;
 
+    use super::super::tests::Word;
     use super::super::{Inheritance, LiveQuota};
     use super::*;
     use crate::rule::Rule as _;
+    use crate::rule::gcra;
 
     /// The quotas in force count time in units of 5/3 ns and of 1 ns.
     #[test]
@@ -129,12 +153,10 @@ mod tests {
         let quota = Quota::per_second(1_000).burst(4);
         let given = gcra::given(&live, &quota);
         let at = |micros| Timestamp::ORIGIN.saturating_add(Duration::from_micros(micros));
-        let value = given.admit(0, given.instant(at(0)), 3).unwrap();
-        let change = live.change();
-        change.publish(Quota::per_second(1), Inheritance::Keep, at(0), value).unwrap();
-        drop(change);
+        let word = Word::new(given.admit(0, given.instant(at(0)), 3).unwrap());
+        live.change(Quota::per_second(1), Inheritance::Keep, &word, || at(0)).unwrap();
         // What a change makes of debt is rounded up, by less than a microsecond.
-        let value = given.admit(value, given.instant(at(1)), 1).unwrap();
+        let value = given.admit(word.get(), given.instant(at(1)), 1).unwrap();
         let now = given.instant(at(900));
         assert_eq!(given.admit(value, now, 1), None);
         let denied = given.answer(Update::Unchanged { found: value, now }, 1);

@@ -12,16 +12,17 @@ use core::time::Duration;
 use std::sync::PoisonError;
 
 use crate::base::decision::Decision;
-use crate::base::sync::{Arc, Mutex, MutexGuard};
+use crate::base::sync::{Arc, Mutex};
 use crate::base::word::{State, Update};
 use crate::rule::algorithm::Algorithm;
-use crate::rule::gcra::{self, Bucket, Gcra, Plans, Scale, Scaled, View};
+use crate::rule::gcra::ring::{self, DEBT_MAX};
+use crate::rule::gcra::{self, Bucket, Gcra, Plans, Scale, Scaled, Time, View};
 use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule, sealed};
 use crate::time::Timestamp;
 
 use cell::Cell;
-use epoch::{Epoch, RULE, TIME, WORDS, instant, time_from_words};
+use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIMES, WORDS, time_from_words};
 pub use given::Given;
 
 /// A [`Quota`] that can be changed while it is enforced: by
@@ -85,8 +86,9 @@ impl Rule for LiveQuota {
     const HAS_MODES: bool = true;
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
-        let cell = Cell::new(Epoch::first(self.0)?.to_words());
-        Ok(LiveGcra { shared: Arc::new(Shared { cell, setting: Mutex::new(()) }) })
+        let first = Epoch::first(self.0, Gcra::exact(&self.0)?);
+        let cell = Cell::new(first.to_words());
+        Ok(LiveGcra { shared: Arc::new(Shared { cell, in_force: Mutex::new(first) }) })
     }
 
     fn given<'a>(algorithm: &'a LiveGcra, quota: &'a Quota) -> Option<Given<'a>> {
@@ -134,8 +136,9 @@ pub struct LiveGcra {
 
 struct Shared {
     cell: Cell<WORDS>,
-    /// Held while the quota is changed. Checks never take it.
-    setting: Mutex<()>,
+    /// What the cell holds, once all words are of that epoch; locked while the quota is changed.
+    /// Checks never take it.
+    in_force: Mutex<Epoch>,
 }
 
 impl fmt::Debug for LiveGcra {
@@ -149,43 +152,99 @@ impl LiveGcra {
         self.epoch().quota
     }
 
-    /// Serializes changes.
-    pub(crate) fn change(&self) -> Change<'_> {
-        // A change that panicked left the cell consistent: the version is raised last.
-        let guard = self.shared.setting.lock().unwrap_or_else(PoisonError::into_inner);
-        Change { shared: &self.shared, from: self.epoch(), _guard: guard }
-    }
-
-    /// A value of the epoch before in terms of this one, if it is live; `None` for any other.
-    pub(crate) fn carry(&self, value: u64) -> Option<u64> {
-        let epoch = self.epoch();
-        let tat = epoch.tat(value);
-        (value < epoch.time.floor && tat > 0).then_some(tat)
+    /// Puts `quota` in force in all `words`.
+    pub(crate) fn change(
+        &self,
+        quota: Quota,
+        inheritance: Inheritance,
+        words: &impl Words,
+        now: impl Fn() -> Timestamp,
+    ) -> Result<(), QuotaError> {
+        let gcra = Gcra::exact(&quota)?;
+        // A change that panicked, in `now`, changed nothing.
+        let mut epoch = self.shared.in_force.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            let highest = words.highest(|value| epoch.tat(value));
+            let at = now();
+            if let Some(next) = epoch.next((quota, gcra), inheritance, at, highest) {
+                *epoch = self.shared.enter(next, words);
+                return Ok(());
+            }
+            *epoch = self.shared.enter(epoch.shortened(at), words);
+        }
     }
 
     fn epoch(&self) -> Epoch {
         self.shared.epoch()
     }
 
-    /// An update, which may be from before a change, with its value and its `now` in terms of the
-    /// quota in force.
+    /// The view of a word's value; of one that is not that of a word any more, any.
     #[inline]
-    fn seen(&self, update: Update) -> (View, Update) {
-        let (Update::Written { before: value, now }
-        | Update::Unchanged { found: value, now }
-        | Update::Full { fresh_from: value, now, .. }) = update;
-        let view = self.view(value, now);
-        let View { tat, now, .. } = view;
-        let update = match update {
-            Update::Written { .. } => Update::Written { before: tat, now },
-            Update::Unchanged { .. } => Update::Unchanged { found: tat, now },
-            // Where the change made room, report the shortest wait there is.
-            Update::Full { admitted, .. } => {
-                Update::Full { fresh_from: tat.max(now + 1), now, admitted }
-            }
-        };
-        (view, update)
+    fn view_word(&self, value: u64, now: u64) -> View {
+        self.view_or(value, now, |epoch, _| epoch.tat(value))
     }
+
+    /// The view of a value, whose TAT is that of `unclear` if it is not clearly one of this epoch.
+    #[expect(clippy::inline_always, reason = "a call hands the view over in memory, and stalls")]
+    #[inline(always)]
+    fn view_or(&self, value: u64, now: u64, unclear: impl FnOnce(&Epoch, u64) -> u64) -> View {
+        let [units, nanos, floor, base, rule @ ..] =
+            self.shared.cell.read::<TIME, { TIMES + Gcra::WORDS }>();
+        let time = time_from_words([units, nanos, floor, base]);
+        let point = time.point(Timestamp::from_nanos(now));
+        let tat = if value == 0 { 0 } else { ring::tat(floor, value) };
+        if tat > point + AHEAD_MAX {
+            return self.view_unclear(now, unclear);
+        }
+        View { gcra: Gcra::from_words(time.scale, rule), time, tat, now: point }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn view_unclear(&self, now: u64, unclear: impl FnOnce(&Epoch, u64) -> u64) -> View {
+        let epoch = self.epoch();
+        let now = epoch.time.point(Timestamp::from_nanos(now));
+        View { gcra: epoch.gcra, time: epoch.time, tat: unclear(&epoch, now), now }
+    }
+}
+
+/// The words whose values a changing quota decides on.
+pub(crate) trait Words {
+    /// The highest TAT; 0 without any.
+    fn highest(&self, tat: impl Fn(u64) -> u64) -> u64;
+
+    /// Replaces each value by what `convert` returns, `None` for one that stays. From then on no
+    /// thread writes a value that it has decided on before the call.
+    fn convert(&self, convert: impl Fn(u64) -> Option<u64>);
+}
+
+/// The value of a TAT that owes no more than a burst, or no more than it did.
+#[inline]
+fn value_of(time: Time, tat: u64) -> u64 {
+    ring::value(time.floor, tat)
+}
+
+/// An update in terms of the quota in force, under which its value is `tat`.
+#[inline]
+const fn in_terms(update: Update, tat: u64, now: u64) -> Update {
+    match update {
+        Update::Written { .. } => Update::Written { before: tat, now },
+        Update::Unchanged { .. } => Update::Unchanged { found: tat, now },
+        Update::Full { .. } => update,
+    }
+}
+
+/// The answer to a check that found no room, until a clock's reading of `fresh_from`. Where a
+/// change made room, it is the shortest wait there is.
+#[cold]
+fn full(gcra: &Gcra, fresh_from: u64, now: u64, admitted: bool) -> Decision {
+    if admitted {
+        return Decision::allowed(gcra.burst(), gcra.burst(), 0);
+    }
+    // What a key owes is at most two nanoseconds a unit.
+    let wait = fresh_from.saturating_sub(now);
+    let wait = if wait > 2 * DEBT_MAX { 1 } else { wait.max(1) };
+    Decision::denied(gcra.burst(), 0, wait, wait)
 }
 
 /// The answer to an update, which may have been decided just before a change, in terms of the quota
@@ -210,17 +269,12 @@ impl Bucket for LiveGcra {
     type Terms = Gcra;
 
     fn scale(&self) -> Scale {
-        time_from_words(self.shared.cell.read::<TIME>()).scale
+        time_from_words(self.shared.cell.read::<TIME, TIMES>()).scale
     }
 
     #[inline]
     fn view(&self, value: u64, now: u64) -> View {
-        let [units, nanos, floor, base, rule @ ..] = self.shared.cell.read::<RULE>();
-        if value < floor {
-            return self.view_carried(value, now);
-        }
-        let time = time_from_words([units, nanos, floor, base]);
-        View { gcra: Gcra::from_words(time.scale, rule), time, tat: value, now: now.max(floor) }
+        self.view_or(value, now, |epoch, now| epoch.found(value, now))
     }
 }
 
@@ -236,43 +290,18 @@ impl Plans for LiveGcra {
     }
 }
 
-impl LiveGcra {
-    #[cold]
-    fn view_carried(&self, value: u64, now: u64) -> View {
-        self.epoch().view(value, now)
-    }
-}
-
 impl Shared {
     fn epoch(&self) -> Epoch {
-        Epoch::from_words(self.cell.read())
-    }
-}
-
-/// A change in progress.
-pub(crate) struct Change<'a> {
-    shared: &'a Shared,
-    from: Epoch,
-    _guard: MutexGuard<'a, ()>,
-}
-
-impl Change<'_> {
-    /// The value in terms of the quota being replaced.
-    pub(crate) fn tat(&self, value: u64) -> u64 {
-        self.from.tat(value)
+        Epoch::from_words(self.cell.read::<0, WORDS>())
     }
 
-    /// Puts `quota` in force from `at` on, given that no key's TAT is above `highest`.
-    pub(crate) fn publish(
-        &self,
-        quota: Quota,
-        inheritance: Inheritance,
-        at: Timestamp,
-        highest: u64,
-    ) -> Result<(), QuotaError> {
-        let next = self.from.next(quota, inheritance, at, highest)?;
-        self.shared.cell.write(next.to_words());
-        Ok(())
+    /// Begins an epoch, makes all words its own, and says so. The caller serializes changes.
+    fn enter(&self, epoch: Epoch, words: &impl Words) -> Epoch {
+        self.cell.write(epoch.to_words());
+        words.convert(|value| epoch.converted(value));
+        let swept = epoch.swept();
+        self.cell.amend(SPAN, swept.span());
+        swept
     }
 }
 
@@ -287,23 +316,48 @@ impl fmt::Debug for LiveTat {
     }
 }
 
-impl State for LiveTat {
+impl LiveTat {
+    /// The TAT of a word, and how its epoch counts time.
     #[inline]
-    fn fresh_from(&self, value: u64) -> u64 {
-        let time = time_from_words(self.shared.cell.read::<TIME>());
-        if value >= time.floor { value } else { self.shared.epoch().tat(value) }
+    fn tat(&self, value: u64) -> (u64, Time) {
+        let [span, time @ ..] = self.shared.cell.read::<SPAN, { 1 + TIMES }>();
+        let time = time_from_words(time);
+        let tat = if value == 0 { 0 } else { ring::tat(time.floor, value) };
+        if tat < span { (tat, time) } else { self.tat_before(value) }
     }
 
-    /// Raw values do not rank: one from before a change is below all later ones, whatever it owes.
-    fn rank(&self, value: u64) -> u64 {
-        self.fresh_from(value)
+    #[cold]
+    fn tat_before(&self, value: u64) -> (u64, Time) {
+        let epoch = self.shared.epoch();
+        (epoch.tat(value), epoch.time)
     }
 }
 
+impl State for LiveTat {
+    /// A reading of the clock. A word that has been fresh since its epoch began has the value of
+    /// that moment, and counts as unused.
+    #[inline]
+    fn fresh_from(&self, value: u64) -> u64 {
+        match self.tat(value) {
+            (0, _) => 0,
+            (tat, time) => time.scale.to_nanos(time.base.saturating_add(tat)),
+        }
+    }
+
+    /// Of TATs, because raw values do not rank: the ring has no beginning.
+    fn rank(&self, value: u64) -> u64 {
+        self.tat(value).0
+    }
+}
+
+/// A `now` is a reading of the clock in nanoseconds, which means the same under every quota.
+///
 /// Each method reads the quota by itself, so a change may fall between two calls of one check,
 /// which is then decided before the change and answered after it.
 impl Algorithm for LiveGcra {
     type State = LiveTat;
+
+    const CHANGES: bool = true;
 
     fn state(&self) -> LiveTat {
         LiveTat { shared: Arc::clone(&self.shared) }
@@ -311,46 +365,51 @@ impl Algorithm for LiveGcra {
 
     #[inline]
     fn instant(&self, now: Timestamp) -> u64 {
-        instant(time_from_words(self.shared.cell.read::<TIME>()), now)
+        now.as_nanos()
     }
 
     #[inline]
     fn admit(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.admit(tat, now, cost)
+        let View { gcra, time, tat, now } = self.view_word(value, now);
+        gcra.admit(tat, now, cost).map(|tat| value_of(time, tat))
     }
 
     fn admit_up_to(&self, value: u64, now: u64, cost: u64) -> Option<(u64, u64)> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.admit_up_to(tat, now, cost)
+        let view = self.view_word(value, now);
+        let (units, tat) = view.gcra.admit_up_to(view.tat, view.now, cost)?;
+        Some((units, value_of(view.time, tat)))
     }
 
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        Algorithm::charge(&gcra, tat, now, cost)
+        let view = self.view_word(value, now);
+        Algorithm::charge(&view.gcra, view.tat, view.now, cost).map(|tat| view.value(tat))
     }
 
     fn charge_denied(&self, value: u64, now: u64, cost: u64, bursts: u64) -> Option<u64> {
-        self.view(value, now).charge_denied(cost, bursts)
+        let view = self.view_word(value, now);
+        view.charge_denied(cost, bursts).map(|tat| view.value(tat))
     }
 
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
-        let View { gcra, tat, now, .. } = self.view(value, now);
-        gcra.refund(tat, now, cost)
+        let View { gcra, time, tat, now } = self.view_word(value, now);
+        gcra.refund(tat, now, cost).map(|tat| value_of(time, tat))
     }
 
-    fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64> {
-        self.epoch().give_back(value, now, cost, charged)
+    fn give_back(&self, value: u64, now: u64, cost: u64, receipt: u64) -> Option<u64> {
+        let epoch = self.epoch();
+        let (tat, now) = (epoch.tat(value), epoch.time.point(Timestamp::from_nanos(now)));
+        let left = epoch.give_back(tat, now, cost, receipt)?;
+        Some(value_of(epoch.time, left))
     }
 
     fn owes_beyond(&self, value: u64, now: u64, tolerance: u64) -> bool {
-        let View { gcra, tat, now, .. } = self.view(value, now);
+        let View { gcra, tat, now, .. } = self.view_word(value, now);
         gcra.owes_beyond(tat, now, tolerance)
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
-        let View { tat, now, .. } = self.view(value, now);
-        gcra::reset(tat, now)
+        let View { time, tat, now, .. } = self.view_word(value, now);
+        gcra::reset(tat, now).map(|tat| value_of(time, tat))
     }
 
     fn can_fit(&self, cost: u64) -> bool {
@@ -359,51 +418,19 @@ impl Algorithm for LiveGcra {
 
     #[inline]
     fn answer(&self, update: Update, cost: u64) -> Decision {
-        let (View { gcra, .. }, update) = self.seen(update);
-        answer_across(&gcra, &gcra, update, cost)
+        let (value, now) = match update {
+            Update::Written { before: value, now } | Update::Unchanged { found: value, now } => {
+                (value, now)
+            }
+            Update::Full { fresh_from, now, admitted } => {
+                return full(&self.epoch().gcra, fresh_from, now, admitted);
+            }
+        };
+        let View { gcra, tat, now, .. } = self.view(value, now);
+        answer_across(&gcra, &gcra, in_terms(update, tat, now), cost)
     }
 }
 
 #[cfg(all(test, not(any(loom, interleave))))]
-mod tests {
-    use core::time::Duration;
-
-    use super::{Inheritance, LiveQuota};
-    use crate::base::word::State as _;
-    use crate::rule::Rule as _;
-    use crate::rule::algorithm::Algorithm as _;
-    use crate::rule::quota::Quota;
-    use crate::time::Timestamp;
-
-    /// Also before any call has rewritten it: a new key must not take its slot.
-    #[test]
-    fn a_value_from_before_a_change_is_live_until_its_debt_has_drained() {
-        let quota = Quota::per_second(1).burst(5);
-        let gcra = LiveQuota::new(quota).algorithm().unwrap();
-        let state = gcra.state();
-        let at = |millis| Timestamp::ORIGIN.saturating_add(Duration::from_millis(millis));
-        let value = gcra.admit(0, gcra.instant(at(0)), 3).unwrap();
-        let change = gcra.change();
-        change.publish(quota, Inheritance::Keep, at(1_000), change.tat(value)).unwrap();
-        drop(change);
-        assert!(state.fresh_from(value) > gcra.instant(at(2_999)));
-        assert_eq!(state.fresh_from(value), gcra.instant(at(3_000)));
-        assert_eq!(state.fresh_from(0), 0);
-    }
-
-    /// Of two keys the one that owes less is evicted, on whichever side of a change it was charged.
-    #[test]
-    fn values_from_before_and_after_a_change_rank_by_what_they_owe() {
-        let quota = Quota::per_second(1).burst(5);
-        let gcra = LiveQuota::new(quota).algorithm().unwrap();
-        let state = gcra.state();
-        let now = gcra.instant(Timestamp::ORIGIN);
-        let [little, much] = [1, 4].map(|cost| gcra.admit(0, now, cost).unwrap());
-        let change = gcra.change();
-        change.publish(quota, Inheritance::Keep, Timestamp::ORIGIN, change.tat(much)).unwrap();
-        drop(change);
-        let between = gcra.admit(0, gcra.instant(Timestamp::ORIGIN), 2).unwrap();
-        assert!(little < much && much < between);
-        assert!(state.rank(little) < state.rank(between) && state.rank(between) < state.rank(much));
-    }
-}
+#[path = "live_tests.rs"]
+mod tests;

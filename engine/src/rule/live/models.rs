@@ -12,6 +12,7 @@ use crate::explore;
 use crate::limiter::{Limiter, Parts};
 use crate::rule::Rule as _;
 use crate::rule::algorithm::Algorithm as _;
+use crate::rule::gcra::ring::RING;
 use crate::rule::quota::Quota;
 use crate::table::Table;
 use crate::time::{Clock, Timestamp};
@@ -69,14 +70,26 @@ fn explore(
     preemptions: Option<usize>,
     end: fn(u64, u64),
 ) {
+    explore_from(ask, quotas, how, during, preemptions, end);
+}
+
+/// As [`explore`], after what `before` does and is admitted.
+fn explore_from(
+    before: fn(&Live) -> u64,
+    quotas: [Quota; 2],
+    how: Inheritance,
+    during: fn(&Live) -> u64,
+    preemptions: Option<usize>,
+    end: fn(u64, u64),
+) {
     explore::explore(preemptions, move || {
         let limiter = Arc::new(limiter(quotas[0]));
-        assert_eq!(ask(&limiter), 1);
+        let before = before(&limiter);
         let other = Arc::clone(&limiter);
         let asking = thread::spawn(move || during(&other));
         limiter.set_quota(quotas[1], how).expect("it can be enforced");
         let after = ask(&limiter);
-        let admitted = 1 + asking.join().unwrap() + after;
+        let admitted = before + asking.join().unwrap() + after;
         end(admitted, limiter.peek(KEY).remaining());
     });
 }
@@ -127,4 +140,64 @@ fn a_reservation_gives_back_what_it_took_beside_a_change() {
     explore(quotas, Inheritance::Keep, borrow, Some(TWICE), |admitted, left| {
         assert_eq!((admitted, left), (2, 2));
     });
+}
+
+/// Two threads that check once each: neither is denied, also where one reads what the other has
+/// charged under the new quota before the sweep. Within 2 preemptions.
+#[test]
+fn two_threads_beside_a_raise() {
+    explore::explore(Some(2), || {
+        let limiter = Arc::new(limiter(quota(3, 10)));
+        assert_eq!(ask(&limiter), 1);
+        let asking = [(); 2].map(|()| {
+            let other = Arc::clone(&limiter);
+            thread::spawn(move || ask(&other))
+        });
+        limiter.set_quota(quota(4, 3), Inheritance::Proportional).expect("it can be enforced");
+        assert_eq!(asking.map(|asking| asking.join().unwrap()), [1, 1]);
+        assert_eq!(limiter.peek(KEY).remaining(), 1);
+    });
+}
+
+/// A change that goes round the ring: another key owes so much that its values before and after
+/// are on different sides of where the ring begins. Within 3 preemptions.
+#[test]
+fn no_charge_is_lost_beside_a_change_that_goes_round() {
+    // The first three changes lead to its last quarter.
+    const OWED: u64 = RING / 4;
+    explore::explore(Some(TWICE), || {
+        let limiter = Arc::new(limiter(quota(2, 10)));
+        let another = KeyHash::from_bits(0x0dd);
+        limiter.raise_debt(another, Duration::from_nanos(OWED));
+        let change = |burst| {
+            limiter.set_quota(quota(burst, 10), Inheritance::Keep).expect("it can be enforced");
+        };
+        for _ in 0..3 {
+            change(2);
+        }
+        assert_eq!(ask(&limiter), 1);
+        let other = Arc::clone(&limiter);
+        let asking = thread::spawn(move || ask(&other));
+        change(4);
+        assert_eq!(asking.join().unwrap(), 1);
+        assert_eq!(limiter.peek(KEY).remaining(), 2);
+        assert_eq!(limiter.peek(another).reset_after(), Duration::from_nanos(OWED));
+    });
+}
+
+/// The first check of a key, whose claim the change may withdraw: no slot keeps a value that was
+/// decided on before. Within 3 preemptions.
+#[test]
+fn a_first_check_beside_a_change_is_of_either_quota() {
+    let quotas = [quota(2, 10), quota(4, 10)];
+    explore_from(
+        |_| 0,
+        quotas,
+        Inheritance::Keep,
+        ask,
+        Some(TWICE),
+        |admitted, left| {
+            assert_eq!((admitted, left), (2, 2));
+        },
+    );
 }

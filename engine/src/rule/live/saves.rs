@@ -3,12 +3,12 @@
 
 use core::time::Duration;
 
-use crate::rule::algorithm::Saves;
+use crate::rule::algorithm::{Algorithm as _, Saves};
+use crate::rule::gcra::{self, Bucket as _, TAT_MAX, View};
 use crate::rule::saved::{SavedState, SnapshotKind};
 use crate::time::Timestamp;
 
 use super::LiveGcra;
-use super::epoch::instant;
 
 impl Saves for LiveGcra {
     fn kind(&self) -> SnapshotKind {
@@ -18,20 +18,23 @@ impl Saves for LiveGcra {
     /// At a `now` from before the last change, the debt is what the change left, plus the time
     /// until the change.
     fn save(&self, value: u64, now: Timestamp) -> Option<SavedState> {
-        let epoch = self.epoch();
-        let tat = epoch.tat(value);
-        let debt = tat.saturating_sub(epoch.time.point(now));
-        let nanos = || Duration::from_nanos(epoch.time.scale.to_nanos(debt));
-        (tat > instant(epoch.time, now)).then(|| SavedState::Debt(nanos()))
+        let View { gcra, time, tat, now: point } = self.view(value, self.instant(now));
+        (tat > point).then(|| {
+            let debt = (tat - point).saturating_add(time.lead(now));
+            SavedState::Debt(Duration::from_nanos(gcra.scale().to_nanos(debt)))
+        })
     }
 
+    /// Not a value, which might be one of another epoch when it is used, but the reading of the
+    /// clock at which the debt has drained.
     fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
-        let epoch = self.epoch();
-        epoch.gcra.load_at(state, downtime, instant(epoch.time, now))
+        let SavedState::Debt(debt) = state else { return None };
+        Some(now.saturating_add(debt.saturating_sub(downtime)).as_nanos())
     }
 
     fn raise(&self, value: u64, now: u64, other: u64) -> Option<u64> {
-        let epoch = self.epoch();
-        epoch.gcra.raise(epoch.tat(value), now.max(epoch.time.floor), epoch.tat(other))
+        let view = self.view_word(value, now);
+        let other = view.time.scale.to_units(other).saturating_sub(view.time.base);
+        gcra::raised(view.tat, view.now, other.min(TAT_MAX)).map(|tat| view.value(tat))
     }
 }
