@@ -87,8 +87,9 @@
 //!   that another thread is just moving to or from a lease or a block of a
 //!   [`ShardedCounter`](counter::ShardedCounter). A thread that loses a race decides again, after a
 //!   brief pause at most. Deciding is lock-free: a thread that is stopped anywhere keeps no other
-//!   from it. Locks are taken by [`Concurrency`] while calls wait for a permit, by concurrent
-//!   changes of a [`LiveQuota`], and by the built-in timer of calls that wait.
+//!   from it. Locks are taken by calls that wait, or give up a place, among each other; by
+//!   [`Concurrency`] while calls wait for a permit; by concurrent changes of a [`LiveQuota`]; and
+//!   by the built-in timer.
 //! * **A decision describes one instant.** Others may have changed the key by the time `remaining`
 //!   is read; `retry_after` is enough if no other call is admitted meanwhile.
 //! * **A set of limits is all or nothing, not one instant.** While it takes from one limit after

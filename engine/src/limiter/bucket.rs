@@ -5,6 +5,7 @@ use core::time::Duration;
 use crate::base::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::base::stripe::Seat;
+use crate::base::word::Update;
 use crate::contract::observer::Observer;
 use crate::rule::DebtRule;
 #[cfg(feature = "std")]
@@ -36,15 +37,17 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// For a key that finds no place this follows the [`OverflowPolicy`](crate::OverflowPolicy).
     pub fn charge_debt(&self, key: impl Key, debt: Duration, at: Timestamp) {
-        self.force_debt(key, |view| view.charge_debt(debt, at));
+        let _ = self.force_debt(key, |view| view.charge_debt(debt, at));
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as
     /// of now. Idempotent.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let (key, at) = (self.hash(key), self.clock.now());
-        self.force_debt(key, |view| view.raise_debt(debt, at));
-        self.wait_lists.fix(key, at);
+        let update = self.force_debt(key, |view| view.raise_debt(debt, at));
+        if self.waiters.count() > 0 && matches!(update, Update::Written { .. }) {
+            self.wait_lists.fix(key, at);
+        }
     }
 
     /// Replaces the TAT of a key, whether or not it has a slot yet, by what `raise` returns.
@@ -52,12 +55,12 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         &self,
         key: impl Key,
         raise: impl Fn(&View<<R::Algorithm as Bucket>::Terms>) -> Option<u64>,
-    ) {
+    ) -> Update {
         let bucket = self.algorithm();
-        let _ = self.force(self.hash(key), |value, now| {
+        self.force(self.hash(key), |value, now| {
             let view = bucket.view(value, now);
             raise(&view).map(|tat| view.value(tat))
-        });
+        })
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt,

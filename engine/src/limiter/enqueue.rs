@@ -8,7 +8,7 @@ use crate::base::key::{Key, KeyHash};
 use crate::base::word::Update;
 use crate::contract::observer::Observer;
 use crate::contract::wait::{
-    Behind, Charge, Granted, Removal, Timer, Turn, Wait, WaitLists, Waiters, line,
+    Behind, Charge, Granted, Removal, TakenOff, Timer, Turn, Wait, WaitLists, Waiters, line,
 };
 use crate::rule::DebtRule;
 use crate::rule::gcra::{Bucket, Terms, View, lowered};
@@ -81,9 +81,9 @@ impl<T: Terms> Ticket<T> {
 
 /// Why a request gets no place.
 enum Denied {
-    /// The start would come after the longest wait.
+    /// It would have to wait.
     TooLate(Decision),
-    /// No wait would help.
+    /// It would start after the longest wait, or never.
     Never(Decision),
 }
 
@@ -99,14 +99,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// the burst and never fits (`None`).
     ///
     /// First come, first served on each key: starts have the order in which places were taken, to
-    /// the unit of time (only [`Wait::jitter`] can swap those that are less than the jitter apart). No check passes
-    /// waiters, except one of units that were leased before, or under a longer burst given with the
-    /// call. The cost of what starts in `[s, t]`, checks included, is at most
-    /// `burst + rate * (t - s)`. The place is taken when the future is first polled, by one charge
-    /// of the key's word into the future. Dropping the future gives up the place: those behind it
-    /// start earlier, see [`Turn`]. Each waiter wakes at its start, and before that at most once
-    /// for each place given up before it. One that is not polled delays those behind it at most to
-    /// the starts that they were given at first.
+    /// the unit of time (only [`Wait::jitter`] can swap those that are less than the jitter
+    /// apart). No check passes waiters, except one of units that were leased before, or under a
+    /// longer burst given with the call. The cost of what starts in `[s, t]`, checks included, is
+    /// at most `burst + rate * (t - s)`. The place is taken when the future is first polled, by one
+    /// charge of the key's word into the future. Dropping the future gives up the place: those
+    /// behind it start earlier, see [`Turn`]. Each waiter wakes at its start, and before that at
+    /// most once for each place given up before it. One that is not polled delays those behind it
+    /// at most to the starts that they were given at first.
     ///
     /// A waiter keeps its start when the quota changes ([`LiveQuota`](crate::LiveQuota)), and a
     /// place that is given up after the change lapses. Places are then taken under the new quota,
@@ -241,9 +241,6 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
             Err(Denied::Never(denied)) => return Err(denied),
             Err(Denied::TooLate(denied)) => denied,
         };
-        if wait.longest(reading).is_zero() {
-            return Err(denied);
-        }
         let Some(waiter) = self.waiters.enter() else { return Err(denied) };
         let request = PlaceRequest { may_wait: true, ..at_once };
         match self.wait_lists.enter(key, || self.place(bucket, &request)) {
@@ -300,8 +297,13 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
             Update::Unchanged { found, now } if cost > 0 && decision.retry_after().is_some() => {
                 let view = bucket.view(found, now);
                 let unchanged = Update::Unchanged { found: view.tat, now: view.now };
-                let longest = request.longest(&view);
-                Err(Denied::TooLate(view.gcra.answer_by(unchanged, cost, longest)))
+                // Whether a place among the waiters would be in time.
+                let patient = PlaceRequest { may_wait: true, ..*request };
+                let longest = patient.longest(&view);
+                if Ticket::issue(view, &patient).is_none() {
+                    return Err(Denied::Never(view.gcra.answer_by(unchanged, cost, longest)));
+                }
+                Err(Denied::TooLate(view.gcra.answer_by(unchanged, cost, 0)))
             }
             _ => Err(Denied::Never(decision)),
         }
@@ -323,21 +325,32 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
         &self.wait_lists
     }
 
-    fn take_off(&self, key: KeyHash, removal: Removal, now: Timestamp) -> bool {
-        let Removal { time, units, end, least, behind } = removal;
+    fn take_off(&self, key: KeyHash, removal: Removal) -> Option<TakenOff> {
+        let Removal { time, end, least, behind, .. } = removal;
         // What is leased behind a charge that has started does not move.
         let last = match behind {
             Behind::Places => false,
             Behind::Started => !self.mode().is_by_word(),
             Behind::Unknown => true,
         };
+        let taken = Cell::new(None);
         let lower = |value, now| {
+            taken.set(None);
             let view = self.algorithm().view(value, now);
-            let taken = view.time == time && view.tat >= least && (!last || view.tat == end);
-            let left = if taken { lowered(view.tat, view.now, units) } else { None };
-            left.map(|tat| view.value(tat))
+            if view.time != time || view.tat < least || last && view.tat != end {
+                return None;
+            }
+            // After the word, and so not before a start of what it counts.
+            let at = self.clock.now();
+            let units = removal.left_at(time.point(at));
+            let left = lowered(view.tat, time.point(at), units)?;
+            taken.set(Some((TakenOff { units, at }, view.tat, left)));
+            Some(view.value(left))
         };
-        let now = self.instant(now);
-        matches!(self.table.home(key).update(now, || now, lower), Update::Written { .. })
+        let now = || self.instant_now();
+        let update = self.table.home(key).update(now(), now, lower);
+        let (off, from, to) = taken.get().filter(|_| matches!(update, Update::Written { .. }))?;
+        self.lowered(key, from, to);
+        Some(off)
     }
 }

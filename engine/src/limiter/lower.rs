@@ -62,6 +62,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
         self.lower_word(key, |value, now| self.algorithm().reset(value, now));
+        if self.waiters.count() > 0 {
+            self.wait_lists.fix(key, self.clock.now());
+        }
         // Also where there was no word: what was leased of one that was evicted.
         #[cfg(feature = "std")]
         if let Some((leases, _)) = self.mode().leases::<R>(self.algorithm()) {
@@ -75,6 +78,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let key = self.hash(key);
         if let Some((from, to)) = self.lower_word(key, decide) {
             self.lowered(key, from, to);
+            if self.waiters.count() > 0 {
+                self.wait_lists.refunded(key, from.saturating_sub(to));
+            }
         }
     }
 

@@ -2,6 +2,7 @@
 
 use core::time::Duration;
 
+use crate::base::word::Update;
 use crate::contract::observer::Observer;
 use crate::contract::snapshot::{RestoreError, Restored, SavedKey, Snapshot};
 use crate::rule::Rule;
@@ -33,8 +34,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// May be applied to a running limiter, and repeatedly: it never lowers the state of a key, nor
     /// adds to it, but joins (max) it with that of the snapshot as of this call. What was admitted
     /// here before the snapshot arrived is therefore not counted in addition. Keys that find no
-    /// slot follow the [`OverflowPolicy`](crate::OverflowPolicy). Lock-free, O(keys), allocates
-    /// nothing; not atomic: others observe the keys one by one.
+    /// slot follow the [`OverflowPolicy`](crate::OverflowPolicy). O(keys), allocates nothing;
+    /// lock-free, but for the lists of keys that are waited for, whose starts it fixes. Not atomic:
+    /// others observe the keys one by one.
     ///
     /// # Errors
     /// When the keys of the snapshot were hashed by another hasher, or its states are of another
@@ -49,10 +51,13 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let mut restored = Restored::default();
         for SavedKey { key, state } in keys {
             let saved = self.algorithm().load(state, downtime, now);
-            restored.count(saved.map(|saved| {
+            let update = saved.map(|saved| {
                 self.force(key, |value, now| self.algorithm().raise(value, now, saved))
-            }));
-            self.wait_lists.fix(key, now);
+            });
+            if self.waiters.count() > 0 && matches!(update, Some(Update::Written { .. })) {
+                self.wait_lists.fix(key, now);
+            }
+            restored.count(update);
         }
         restored.evicted = self.table.evicted() - evicted;
         Ok(restored)

@@ -178,6 +178,88 @@ fn a_blocked_thread_moves_up() {
     });
 }
 
+/// What is refunded while callers wait does not make them keep their places.
+#[test]
+fn places_given_up_after_a_refund_serve_those_behind_them() {
+    let timer = ManualTimer::new();
+    let limiter = limiter(Quota::per_second(1).burst(2), &timer);
+    let wait = || limiter.enqueue("key", 1, 60 * SECOND).unwrap();
+    assert!(limiter.check_n("key", 2).is_allowed());
+    let [first, second] = [wait(), wait()];
+    limiter.refund("key", 1);
+    let third = wait();
+    assert_eq!((second.delay(), third.delay()), (2 * SECOND, 2 * SECOND));
+    assert!(first.cancel());
+    assert_eq!((second.delay(), third.delay()), (SECOND, SECOND));
+    let _ = (second.keep(), third.keep());
+}
+
+/// Those who sleep are told that they have moved up, whatever is in front of them.
+#[test]
+fn callers_behind_fixed_and_held_places_move_up_one_by_one() {
+    for held in [false, true] {
+        let timer = ManualTimer::new();
+        let queue = queue(Quota::per_second(1).burst(1), &timer);
+        assert!(queue.check().is_allowed());
+        let front: Vec<_> = (0..40).map(|_| queue.enqueue(1, 600 * SECOND).unwrap()).collect();
+        let front: Vec<_> = if held {
+            front
+        } else {
+            for turn in front {
+                let _ = turn.keep();
+            }
+            Vec::new()
+        };
+        let wait = || Task::begun(queue.acquire_on(&timer, 1, 600 * SECOND));
+        let leaving: Vec<_> = (0..10).map(|_| wait()).collect();
+        let mut staying: Vec<_> = (0..10).map(|_| Some(wait())).collect();
+        drop(leaving);
+        let mut starts = Vec::new();
+        for second in 0..70_u64 {
+            for task in &mut staying {
+                if task.as_mut().is_some_and(|task| task.poll_if_woken().is_some()) {
+                    *task = None;
+                    starts.push(second);
+                }
+            }
+            timer.advance(SECOND);
+        }
+        assert_eq!(starts, (41..51).collect::<Vec<_>>(), "held: {held}");
+        drop(front);
+        assert_eq!(queue.waiters(), 0);
+    }
+}
+
+/// A place is given up just as others start behind it: what they were charged for is not taken off.
+#[test]
+fn a_late_give_up_leaves_those_that_have_started() {
+    struct Late {
+        clock: ManualClock,
+        late: std::sync::atomic::AtomicBool,
+    }
+
+    impl Clock for Late {
+        fn now(&self) -> Timestamp {
+            if self.late.swap(false, std::sync::atomic::Ordering::Relaxed) {
+                let before = self.clock.now();
+                self.clock.advance(SECOND * 3 / 2);
+                return before;
+            }
+            self.clock.now()
+        }
+    }
+
+    let clock = Late { clock: ManualClock::new(), late: false.into() };
+    let queue = Queue::with_clock(Quota::per_second(1).burst(2), clock).unwrap();
+    assert!(queue.check_n(2).is_allowed());
+    let first = queue.enqueue(1, 60 * SECOND).unwrap();
+    queue.clock().clock.advance(SECOND);
+    queue.clock().late.store(true, std::sync::atomic::Ordering::Relaxed);
+    // It reads 1 s, and takes units off at 2.5 s, when half of them has drained.
+    assert!(first.cancel());
+    assert_eq!(queue.peek().reset_after(), Duration::ZERO);
+}
+
 /// Two calls whose start has passed are given up one after the other: the second takes back what is
 /// left of the interval that it has then.
 #[test]
@@ -206,8 +288,14 @@ fn a_place_given_up_takes_nothing_from_others() {
     let turns = [wait(), wait()];
     limiter.reset("key");
     assert!(limiter.check_n("key", 2).is_allowed());
+    let behind = wait();
+    assert_eq!(behind.delay(), SECOND);
     drop(turns);
+    assert_eq!(behind.delay(), SECOND);
     assert!(!limiter.check("key").is_allowed());
+    let _ = behind.keep();
+    limiter.reset("key");
+    assert!(limiter.check_n("key", 2).is_allowed());
 
     let turns = [wait(), wait()];
     limiter.raise_debt("key", 10 * SECOND);

@@ -57,7 +57,16 @@ pub struct Removal {
     pub(crate) end: u64,
     /// Only if the word's TAT is at least this; otherwise others have lowered it.
     pub(crate) least: u64,
+    /// For one that has not started: the last point in time at which that is certain.
+    pub(crate) whole_until: Option<u64>,
     pub(crate) behind: Behind,
+}
+
+/// Units that were taken off a key's word, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct TakenOff {
+    pub(crate) units: u64,
+    pub(crate) at: Timestamp,
 }
 
 /// What else may have been charged since.
@@ -75,6 +84,16 @@ impl Removal {
     /// Of a charge whose list does not say what is behind it.
     pub(super) fn of_last(Charge { time, before, end, .. }: Charge) -> Self {
         let units = end.saturating_sub(before);
-        Self { time, units, end, least: end, behind: Behind::Unknown }
+        Self { time, units, end, least: end, whole_until: None, behind: Behind::Unknown }
+    }
+
+    /// What has not drained at a point in time, which is read after the word: then it is not before
+    /// any start that the word counts.
+    pub(crate) fn left_at(self, point: u64) -> u64 {
+        match self.whole_until {
+            Some(until) if point > until => 0,
+            Some(_) => self.units,
+            None => self.units.min(self.end.saturating_sub(point)),
+        }
     }
 }

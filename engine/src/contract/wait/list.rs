@@ -12,11 +12,18 @@
 //! much. They stay disjoint, each still begins at its start or later, because a start moves up
 //! together with its interval but not before the present moment, and none ends later.
 //!
+//! The present moment is read after the word, so that it is not before any start that the word
+//! counts. A caller that sleeps longer than its place requires starts late, as with a late timer.
+//!
 //! # Who wakes whom
-//! Each caller sleeps until the start it knows. When places move up, only the first one that is
-//! not due is woken, to sleep anew; when it starts or leaves, it does the same for the next one.
-//! So each place that is given up costs at most one wake, and each caller that has moved up one. A
-//! caller that is not polled delays those behind it at most to the starts they were given first.
+//! Each caller sleeps until the start it knows. When places move up, only the first one that sleeps
+//! is woken, to sleep anew; when it starts or leaves, the next one is. So each place that is given
+//! up costs at most one wake, and each caller that has moved up one. A caller that is woken and not
+//! polled delays those behind it, at most to the starts they were given first.
+//!
+//! # What others do to the word
+//! A charge is in the gap before the next place. A word that is lower than the last place's end, by
+//! more than what was refunded, was wiped by a reset or an eviction: then nothing is taken off it.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -27,10 +34,7 @@ use core::time::Duration;
 use crate::rule::gcra::{Scale, Time};
 use crate::time::Timestamp;
 
-use super::grant::{Behind, Charge, Removal, Start};
-
-/// How many places without a waker are passed over in search of a caller to wake.
-const LOOK_AHEAD: usize = 32;
+use super::grant::{Behind, Charge, Removal, Start, TakenOff};
 
 /// A reading of the clock, and the same on a list's time axis.
 #[derive(Clone, Copy, Debug)]
@@ -66,6 +70,10 @@ pub(super) struct WaitList {
     kept: BTreeSet<u64>,
     /// The callers whose start does not move any more: it has come, or the quota has changed.
     fixed: BTreeMap<u64, Fixed>,
+    /// Whether burst tolerances differ, so that starts may have another order than places.
+    mixed: bool,
+    /// What was refunded since the last place was taken.
+    refunded: u64,
     /// The number of the next place.
     next: u64,
     moves: Moves,
@@ -155,6 +163,8 @@ impl WaitList {
             places: BTreeMap::new(),
             kept: BTreeSet::new(),
             fixed: BTreeMap::new(),
+            mixed: false,
+            refunded: 0,
             next: 0,
             moves: Moves { count: 0, last: 0, scale: time.scale },
             moved: 0,
@@ -173,7 +183,9 @@ impl WaitList {
     /// Appends a caller that starts later; returns its number.
     pub(super) fn push(&mut self, charge: Charge, start: Start, wakers: &mut Wakers) -> u64 {
         let Charge { time, before, end, tolerance } = charge;
-        if time != self.time {
+        // Others have lowered the word, and what they took may have been charged again.
+        let wiped = before.saturating_add(self.refunded) < self.end;
+        if time != self.time || wiped {
             self.fix(start.at, wakers);
             self.time = time;
             (self.moves.last, self.moves.scale) = (0, time.scale);
@@ -186,6 +198,8 @@ impl WaitList {
         let number = self.next;
         self.next += 1;
         self.end = end;
+        self.refunded = 0;
+        self.mixed |= self.places.last_key_value().is_some_and(|(_, it)| it.tolerance != tolerance);
         self.places.insert(number, Place { gap, units, tolerance, start, moves, waker: None });
         number
     }
@@ -210,16 +224,21 @@ impl WaitList {
         self.wake_next(now, wakers);
     }
 
-    /// Wakes the first caller, if it has moved up and does not know.
+    /// Wakes the first caller that sleeps, if it has moved up and does not know; where tolerances
+    /// differ, also all that start before it.
     fn wake_next(&mut self, now: Reading, wakers: &mut Wakers) {
-        let mut front = self.front;
-        for place in self.places.values_mut().take(LOOK_AHEAD) {
+        let (mut front, mut first) = (self.front, None);
+        for place in self.places.values_mut() {
             front = place.end(front);
-            if place.waker.is_some() {
-                if place.moves != self.moves.count {
-                    place.learn(&self.moves, front, now);
-                    wakers.wake.extend(place.waker.take());
-                }
+            if place.waker.is_none() {
+                continue;
+            }
+            let start = front.saturating_sub(place.tolerance);
+            if start <= *first.get_or_insert(start) && place.moves != self.moves.count {
+                place.learn(&self.moves, front, now);
+                wakers.wake.extend(place.waker.take());
+            }
+            if !self.mixed {
                 return;
             }
         }
@@ -292,18 +311,33 @@ impl WaitList {
             && let Some(place) = self.places.get_mut(&number)
         {
             wakers.discard.extend(place.waker.take());
-            self.kept.insert(number);
+            self.keep_place(number);
         }
+        self.settle(at, wakers);
         start
     }
 
+    /// Of neighbours that do not move, one suffices; so there are no more of them than callers.
+    fn keep_place(&mut self, number: u64) {
+        let next = self.places.range(number + 1..).next().map(|(number, _)| *number);
+        let before = self.places.range(..number).next_back().map(|(number, _)| *number);
+        if let Some(before) = before.filter(|before| self.kept.remove(before)) {
+            self.remove(before);
+        }
+        if next.is_some_and(|next| self.kept.contains(&next)) {
+            self.remove(number);
+        } else {
+            self.kept.insert(number);
+        }
+    }
+
     /// Removes a caller that gives up its place, and takes what its charge still covers from the
-    /// word by `take_off`, which says whether it did. Returns the same.
+    /// word by `take_off`. Returns whether that did.
     pub(super) fn give_up(
         &mut self,
         number: u64,
         at: Timestamp,
-        take_off: impl FnOnce(Removal) -> bool,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
         wakers: &mut Wakers,
     ) -> bool {
         self.settle(at, wakers);
@@ -324,19 +358,15 @@ impl WaitList {
         &mut self,
         Charge { time, before, end, .. }: Charge,
         at: Timestamp,
-        take_off: impl FnOnce(Removal) -> bool,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
         wakers: &mut Wakers,
     ) -> bool {
         self.settle(at, wakers);
         let next = self.places.first_key_value().is_some_and(|(_, place)| place.gap == 0);
+        let charge = (end.saturating_sub(before), end);
         let taken = next
             && (time, end) == (self.time, self.front)
-            && self.take_from_front(
-                (end.saturating_sub(before), end),
-                Behind::Places,
-                at,
-                take_off,
-            );
+            && self.take_from_front(charge, Behind::Places, at, take_off);
         self.settle(at, wakers);
         taken
     }
@@ -347,28 +377,22 @@ impl WaitList {
         (units, end): (u64, u64),
         behind: Behind,
         at: Timestamp,
-        take_off: impl FnOnce(Removal) -> bool,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
     ) -> bool {
-        let units = units.min(end.saturating_sub(self.reading(at).point));
-        if units == 0 {
+        if !self.kept.is_empty() {
             return false;
         }
-        let kept = self.kept.first().copied();
-        let taken = if let Some(kept) = kept.and_then(|kept| self.places.get_mut(&kept)) {
-            kept.gap = kept.gap.saturating_add_unsigned(units);
-            false
-        } else {
-            let (time, least) = (self.time, self.end.max(end));
-            if !take_off(Removal { time, units, end, least, behind }) {
-                return false;
-            }
-            self.end = self.end.saturating_sub(units);
-            true
-        };
+        let (time, least) = (self.time, self.end.max(end));
+        let removal = Removal { time, units, end, least, whole_until: None, behind };
+        if end <= self.reading(at).point {
+            return false;
+        }
+        let Some(TakenOff { units, at }) = take_off(removal) else { return false };
+        self.end = self.end.saturating_sub(units);
         self.front = self.front.saturating_sub(units);
         self.moved = self.moved.saturating_add(units);
         self.moves_at(at);
-        taken
+        true
     }
 
     /// Takes out a place that has not started: all that is behind it moves up, as far as the next
@@ -377,33 +401,44 @@ impl WaitList {
         &mut self,
         number: u64,
         at: Timestamp,
-        take_off: impl FnOnce(Removal) -> bool,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
         wakers: &mut Wakers,
     ) -> bool {
-        let (time, behind) = (self.time, Behind::Places);
+        // Before the first start, nothing of any place has drained.
+        let first = self.places.first_key_value();
+        let start = first.map(|(_, it)| it.end(self.front).saturating_sub(it.tolerance));
+        let (time, behind, whole_until) = (self.time, Behind::Places, start);
         let Some(place) = self.places.get_mut(&number) else { return false };
         wakers.discard.extend(place.waker.take());
         let (units, end) = (place.units, self.end);
         let kept = self.kept.range(number..).next().copied();
         if let Some(kept) = kept.and_then(|kept| self.places.get_mut(&kept)) {
             kept.gap = kept.gap.saturating_add_unsigned(units);
-        } else if take_off(Removal { time, units, end, least: end, behind }) {
-            self.end = self.end.saturating_sub(units);
+            self.moves_at(at);
         } else {
-            self.remove(number);
-            return false;
+            let removal = Removal { time, units, end, least: end, whole_until, behind };
+            let Some(taken) = take_off(removal) else {
+                self.remove(number);
+                return false;
+            };
+            self.end = self.end.saturating_sub(units);
+            self.moves_at(taken.at);
         }
         if let Some(place) = self.places.get_mut(&number) {
             place.units = 0;
         }
         self.remove(number);
-        self.moves_at(at);
         kept.is_none()
     }
 
     fn moves_at(&mut self, at: Timestamp) {
         self.moves.count += 1;
         self.moves.last = self.moves.last.max(self.reading(at).point);
+    }
+
+    /// Notes that the key's word was lowered by a refund.
+    pub(super) fn refunded(&mut self, units: u64) {
+        self.refunded = self.refunded.saturating_add(units);
     }
 
     /// Removes a place whose charge, as far as it has one, stays where it is.
@@ -422,6 +457,9 @@ impl WaitList {
         if let Some(place) = self.remove(number) {
             wakers.discard.extend(place.waker);
         }
+        // It looks after those behind it.
+        let next = self.places.values_mut().find_map(|place| place.waker.take());
+        wakers.wake.extend(next);
     }
 
     /// Fixes all starts: from here on the charges are not taken back. Any reading serves: it is for

@@ -1,11 +1,13 @@
 //! The callers that wait, by key: the locks over their lists.
 //!
 //! Only callers that wait, and those that give up a charge, take a lock; checks never do. It is
-//! held for one operation on a list and one on the key's word, and never while a waker is cloned,
-//! called or dropped, which may run any code and re-enter this module.
+//! held for one operation on a list and one on the key's word, with readings of the clock, and
+//! never while a waker is cloned, called or dropped, which may run any code and re-enter this
+//! module. A clock must not.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use core::fmt::{self, Debug};
 use core::task::Waker;
 
@@ -13,7 +15,7 @@ use crate::base::key::KeyHash;
 use crate::base::sync::{Mutex, lock};
 use crate::time::Timestamp;
 
-use super::grant::{Charge, Granted, Removal};
+use super::grant::{Charge, Granted, Removal, TakenOff};
 use super::list::{Found, WaitList, Wakers};
 
 /// Locks of a limiter with keys; callers that wait for different keys seldom meet.
@@ -47,7 +49,7 @@ impl WaitLists {
             }
             result
         };
-        wakers.wake.into_iter().for_each(Waker::wake);
+        WakeAll(wakers.wake).run();
         result
     }
 
@@ -86,22 +88,27 @@ impl WaitLists {
     }
 
     /// Removes a caller whose charge stays as it is; returns its start.
-    pub(super) fn keep(&self, key: KeyHash, number: u64, now: Timestamp) -> Option<Timestamp> {
-        self.change(key, |lists, wakers| lists.get_mut(&key)?.keep(number, now, wakers))
+    pub(super) fn keep(
+        &self,
+        key: KeyHash,
+        number: u64,
+        now: impl Fn() -> Timestamp,
+    ) -> Option<Timestamp> {
+        self.change(key, |lists, wakers| lists.get_mut(&key)?.keep(number, now(), wakers))
     }
 
     /// Removes a caller that gives up its place; `take_off` takes units off the key's word. Returns
-    /// whether it did.
+    /// whether it did. The clock is read under the lock: not before those who have started.
     pub(super) fn give_up(
         &self,
         key: KeyHash,
         number: u64,
-        now: Timestamp,
-        take_off: impl FnOnce(Removal) -> bool,
+        now: impl Fn() -> Timestamp,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
     ) -> bool {
         self.change(key, |lists, wakers| {
             let list = lists.get_mut(&key);
-            list.is_some_and(|list| list.give_up(number, now, take_off, wakers))
+            list.is_some_and(|list| list.give_up(number, now(), take_off, wakers))
         })
     }
 
@@ -111,13 +118,13 @@ impl WaitLists {
         &self,
         key: KeyHash,
         charge: Charge,
-        now: Timestamp,
-        take_off: impl Fn(Removal) -> bool,
+        now: impl Fn() -> Timestamp,
+        take_off: impl Fn(Removal) -> Option<TakenOff>,
     ) -> bool {
         self.change(key, |lists, wakers| {
             let list = lists.get_mut(&key);
-            list.is_some_and(|list| list.take_back(charge, now, &take_off, wakers))
-                || take_off(Removal::of_last(charge))
+            list.is_some_and(|list| list.take_back(charge, now(), &take_off, wakers))
+                || take_off(Removal::of_last(charge)).is_some()
         })
     }
 
@@ -130,14 +137,44 @@ impl WaitLists {
         });
     }
 
-    /// Fixes the starts of the callers that wait for a key: their charges have become part of what
-    /// is restored, and are not taken back.
+    /// Fixes the starts of the callers that wait for a key: their charges are no longer known to be
+    /// in its word, or have become part of what is restored, so they are not taken back.
     pub(crate) fn fix(&self, key: KeyHash, now: Timestamp) {
         self.change(key, |lists, wakers| {
             if let Some(list) = lists.get_mut(&key) {
                 list.fix(now, wakers);
             }
         });
+    }
+
+    /// Notes that a refund has lowered the key's word.
+    pub(crate) fn refunded(&self, key: KeyHash, units: u64) {
+        self.change(key, |lists, _| {
+            if let Some(list) = lists.get_mut(&key) {
+                list.refunded(units);
+            }
+        });
+    }
+}
+
+/// Wakes all, also if one of them panics.
+struct WakeAll(Vec<Waker>);
+
+impl WakeAll {
+    fn run(mut self) {
+        while let Some(waker) = self.0.pop() {
+            waker.wake();
+        }
+    }
+}
+
+impl Drop for WakeAll {
+    fn drop(&mut self) {
+        if let Some(waker) = self.0.pop() {
+            let rest = Self(core::mem::take(&mut self.0));
+            waker.wake();
+            drop(rest);
+        }
     }
 }
 

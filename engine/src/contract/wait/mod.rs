@@ -1,7 +1,7 @@
 //! Waiting instead of being denied: a place in line, its start time, and a timer to sleep on.
 //!
 //! A waiter charges the key's word into the future, in one atomic step. The charge is a ticket: the
-//! resulting word determines when its holder starts. It sleeps until then, and wakes once. The
+//! resulting word determines when its holder starts, and sleeps until then. The
 //! tickets of a key are in a list, so that those behind one that is given up move up (`list.rs`);
 //! checks, and calls that start at once, do not see the list.
 
@@ -16,7 +16,7 @@ mod turn;
 mod waiters;
 
 pub use bound::{Deadline, Wait};
-pub(crate) use grant::{Behind, Charge, Granted, Removal};
+pub(crate) use grant::{Behind, Charge, Granted, Removal, TakenOff};
 pub(crate) use lists::WaitLists;
 #[cfg(feature = "acquire")]
 pub use timer::ThreadTimer;

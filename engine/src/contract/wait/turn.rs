@@ -26,8 +26,8 @@ impl<L: line::Sealed> Line for L {}
 
 pub(crate) mod line {
     use crate::base::key::KeyHash;
-    use crate::contract::wait::{Removal, WaitLists, Waiters};
-    use crate::time::{Clock, Timestamp};
+    use crate::contract::wait::{Removal, TakenOff, WaitLists, Waiters};
+    use crate::time::Clock;
 
     pub trait Sealed {
         type Clock: Clock;
@@ -38,8 +38,8 @@ pub(crate) mod line {
 
         fn wait_lists(&self) -> &WaitLists;
 
-        /// Takes units off the key's word, if it is as the removal says; returns whether it did.
-        fn take_off(&self, key: KeyHash, removal: Removal, now: Timestamp) -> bool;
+        /// Takes units off the key's word, if it is as the removal says.
+        fn take_off(&self, key: KeyHash, removal: Removal) -> Option<TakenOff>;
     }
 }
 
@@ -192,10 +192,14 @@ impl<'l, L: Line> Turn<'l, L> {
 
     /// Removes the place of one that waits; returns its start.
     fn fix(&mut self) -> Option<Timestamp> {
-        let line = self.line.line();
-        let left = self.place.leave(line, self.key);
+        let (line, key) = (self.line.line(), self.key);
+        let number = self.place.leave(line);
         self.place = Place::Nothing;
-        left.and_then(|(number, now)| line.wait_lists().keep(self.key, number, now))
+        let number = number?;
+        let panics = Abandoned { line, key, number };
+        let start = line.wait_lists().keep(key, number, || line.line_clock().now());
+        mem::forget(panics);
+        start
     }
 
     /// Gives up the place, as dropping does; returns whether what was charged for it was taken
@@ -223,28 +227,26 @@ impl<'l, L: Line> Turn<'l, L> {
 
     fn give_up(&mut self) -> bool {
         let (line, key) = (self.line.line(), self.key);
+        let (now, take_off) = (|| line.line_clock().now(), |removal| line.take_off(key, removal));
         if let Place::Started(charge) = self.place {
             self.place = Place::Nothing;
-            let now = line.line_clock().now();
-            let take_off = |removal| line.take_off(key, removal, now);
             return line.wait_lists().take_back(key, charge, now, take_off);
         }
-        let Some((number, now)) = self.place.leave(line, key) else { return false };
-        let take_off = |removal| line.take_off(key, removal, now);
-        line.wait_lists().give_up(key, number, now, take_off)
+        let Some(number) = self.place.leave(line) else { return false };
+        let panics = Abandoned { line, key, number };
+        let taken = line.wait_lists().give_up(key, number, now, take_off);
+        mem::forget(panics);
+        taken
     }
 }
 
 impl Place {
-    /// Takes the number of one that waits, which counts as a waiter no longer, and reads the clock.
-    fn leave(&mut self, line: &impl Line, key: KeyHash) -> Option<(u64, Timestamp)> {
+    /// Takes the number of one that waits, which no longer counts as a waiter.
+    fn leave(&mut self, line: &impl Line) -> Option<u64> {
         let Self::Waiting(number) = *self else { return None };
         *self = Self::Nothing;
         line.line_waiters().leave();
-        let panics = Abandoned { line, key, number };
-        let now = line.line_clock().now();
-        mem::forget(panics);
-        Some((number, now))
+        Some(number)
     }
 }
 

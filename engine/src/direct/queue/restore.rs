@@ -43,14 +43,16 @@ impl<C: Clock> Queue<C> {
         let mut restored = Restored::default();
         for SavedKey { state, .. } in snapshot.keyless_of(self.gcra.kind())? {
             let saved = self.gcra.load(state, downtime, reading);
-            restored.count(saved.map(|saved| self.raise(saved, now)));
-            self.wait_lists.fix(KEYLESS, reading);
+            let update = saved.map(|saved| self.raise(saved, now));
+            if self.waiters.count() > 0 && matches!(update, Some(Update::Written { .. })) {
+                self.wait_lists.fix(KEYLESS, reading);
+            }
+            restored.count(update);
         }
         Ok(restored)
     }
 
-    /// If this raises the TAT, no held turn has made one as late, so none takes back what was
-    /// restored.
+    /// If this raises the TAT, places in line become part of what is restored.
     fn raise(&self, saved: u64, now: u64) -> Update {
         if saved <= now {
             return Update::Unchanged { found: saved, now };

@@ -72,6 +72,7 @@ pub struct View<T = Gcra> {
 impl<T> View<T> {
     /// The value of a TAT to which a charge has led. Under a quota that changes it saturates.
     #[inline]
+    #[cfg_attr(not(feature = "std"), expect(clippy::unused_self, reason = "as with std"))]
     pub(crate) fn value(&self, tat: u64) -> u64 {
         #[cfg(feature = "std")]
         if self.time.floor != 0 {
