@@ -25,7 +25,7 @@ fn a_first_limiter() -> Result {
     let limiter = Limiter::new(Quota::per_second(100).burst(20))?;
     let decision = limiter.check("user:42"); // also bytes, integers, an IpKey, a KeyHash
     if !decision.is_allowed() {
-        println!("retry after {:?}", decision.retry_after());
+        println!("retry after {:?}", decision.retry_after()); // `None`: the cost never fits
     }
 
     assert_eq!(decision.remaining(), 19);
