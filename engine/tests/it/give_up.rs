@@ -249,15 +249,42 @@ fn a_late_give_up_leaves_those_that_have_started() {
         }
     }
 
-    let clock = Late { clock: ManualClock::new(), late: false.into() };
-    let queue = Queue::with_clock(Quota::per_second(1).burst(2), clock).unwrap();
-    assert!(queue.check_n(2).is_allowed());
-    let first = queue.enqueue(1, 60 * SECOND).unwrap();
-    queue.clock().clock.advance(SECOND);
-    queue.clock().late.store(true, std::sync::atomic::Ordering::Relaxed);
-    // It reads 1 s, and takes units off at 2.5 s, when half of them has drained.
-    assert!(first.cancel());
-    assert_eq!(queue.peek().reset_after(), Duration::ZERO);
+    // The start comes at 1 s. The reading before the word is of 0.9 or 1 s, the one after it of 2.4
+    // or 2.5 s, when half of the unit or more has drained.
+    for (tenths, taken, left) in [(10, true, 0), (9, false, 6)] {
+        let clock = Late { clock: ManualClock::new(), late: false.into() };
+        let queue = Queue::with_clock(Quota::per_second(1).burst(2), clock).unwrap();
+        assert!(queue.check_n(2).is_allowed());
+        let first = queue.enqueue(1, 60 * SECOND).unwrap();
+        queue.clock().clock.advance(SECOND * tenths / 10);
+        queue.clock().late.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert_eq!(first.cancel(), taken);
+        assert_eq!(queue.peek().reset_after(), SECOND * left / 10);
+    }
+}
+
+/// An eviction wipes what was charged for the places of a key; those who come after it keep theirs.
+#[test]
+fn a_place_given_up_after_an_eviction_takes_nothing_from_others() {
+    for waits in [false, true] {
+        let timer = ManualTimer::new();
+        let limiter = limiter(Quota::per_second(1).burst(2), &timer);
+        let wait = || limiter.enqueue("key", 1, 60 * SECOND).unwrap();
+        assert!(limiter.check_n("key", 2).is_allowed());
+        let turns = [wait(), wait()];
+        for other in 0_u64.. {
+            if limiter.peek("key").remaining() == 2 {
+                break;
+            }
+            let _ = limiter.charge(other, 100);
+        }
+        assert!(limiter.check_n("key", 2).is_allowed());
+        let behind = waits.then(wait);
+        drop(turns);
+        let left = limiter.peek("key").reset_after();
+        assert_eq!(left, SECOND * (2 + u32::from(waits)), "waits: {waits}");
+        assert!(behind.is_none_or(|turn| turn.delay() == SECOND));
+    }
 }
 
 /// Two calls whose start has passed are given up one after the other: the second takes back what is

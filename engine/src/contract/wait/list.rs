@@ -184,7 +184,7 @@ impl WaitList {
     pub(super) fn push(&mut self, charge: Charge, start: Start, wakers: &mut Wakers) -> u64 {
         let Charge { time, before, end, tolerance } = charge;
         // Others have lowered the word, and what they took may have been charged again.
-        let wiped = before.saturating_add(self.refunded) < self.end;
+        let wiped = before < self.least();
         if time != self.time || wiped {
             self.fix(start.at, wakers);
             self.time = time;
@@ -382,7 +382,7 @@ impl WaitList {
         if !self.kept.is_empty() {
             return false;
         }
-        let (time, least) = (self.time, self.end.max(end));
+        let (time, least) = (self.time, self.least().max(end.saturating_sub(self.refunded)));
         let removal = Removal { time, units, end, least, whole_until: None, behind };
         if end <= self.reading(at).point {
             return false;
@@ -408,6 +408,7 @@ impl WaitList {
         let first = self.places.first_key_value();
         let start = first.map(|(_, it)| it.end(self.front).saturating_sub(it.tolerance));
         let (time, behind, whole_until) = (self.time, Behind::Places, start);
+        let least = self.least();
         let Some(place) = self.places.get_mut(&number) else { return false };
         wakers.discard.extend(place.waker.take());
         let (units, end) = (place.units, self.end);
@@ -416,7 +417,7 @@ impl WaitList {
             kept.gap = kept.gap.saturating_add_unsigned(units);
             self.moves_at(at);
         } else {
-            let removal = Removal { time, units, end, least: end, whole_until, behind };
+            let removal = Removal { time, units, end, least, whole_until, behind };
             let Some(taken) = take_off(removal) else {
                 self.remove(number);
                 return false;
@@ -434,6 +435,11 @@ impl WaitList {
     fn moves_at(&mut self, at: Timestamp) {
         self.moves.count += 1;
         self.moves.last = self.moves.last.max(self.reading(at).point);
+    }
+
+    /// The least TAT of a word that still has the charges of all places.
+    fn least(&self) -> u64 {
+        self.end.saturating_sub(self.refunded)
     }
 
     /// Notes that the key's word was lowered by a refund.
