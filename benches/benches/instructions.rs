@@ -74,7 +74,7 @@ impl Scene {
     fn leasing(hash: Hash, quota: Quota, leases: u64) -> Box<Self> {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(1 << 40));
-        let limiter = Limiter::builder(quota).capacity(1).hasher(hash.hasher()).clock(clock);
+        let limiter = Limiter::builder(quota).capacity(13_107).hasher(hash.hasher()).clock(clock);
         let limiter = limiter.lease_units(leases);
         Box::new(Self {
             limiter: limiter.build().expect("a small table"),

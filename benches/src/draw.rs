@@ -45,7 +45,7 @@ impl Draw {
         let count = count.ok_or_else(|| Failure::SetUp(format!("cannot draw from {keys} keys")))?;
         let law = match workload {
             Workload::HotAllowed | Workload::HotDenied => Law::Only,
-            Workload::Zipf1M => Law::Zipf(
+            Workload::Zipf1M | Workload::Zipf1MScattered => Law::Zipf(
                 Zipf::new(f64::from(count), ZIPF_EXPONENT)
                     .map_err(|error| Failure::SetUp(format!("Zipf's law: {error}")))?,
             ),

@@ -10,7 +10,7 @@ use self::scale::Scale;
 use self::svg::{Svg, escape};
 use crate::contenders::Label;
 use crate::failure::Failure;
-use crate::record::{Line, Memory, Run, Speed};
+use crate::record::{self, Line, Memory, Run, Speed};
 use crate::roster;
 use crate::workloads::Workload;
 
@@ -41,10 +41,10 @@ pub fn draw(lines: &[Line]) -> Result<String, Failure> {
     let mut svg = Svg::new(WIDTH);
     let mut y = MARGIN + 16.0;
     svg.text(MARGIN, y, "title", "Checks a second, as a multiple of governor-string's");
-    for line in lines {
-        if let Line::Run(Run { machine, date, runs, .. }) = line {
+    for (of, Run { machine, date, runs, .. }) in record::runs(lines) {
+        let conditions = format!("{machine}; {date}; medians of {runs} rounds in turn");
+        for note in of.map(|of| format!("{of}:")).into_iter().chain([conditions]) {
             y += 16.0;
-            let note = format!("{machine}; {date}; medians of {runs} rounds in turn");
             svg.text(MARGIN, y, "dim", &escape(&note));
         }
     }

@@ -35,6 +35,17 @@ fn the_figure_is_well_formed_and_names_every_row() {
 }
 
 #[test]
+fn several_runs_are_told_apart() {
+    let of_zipf = [samples::run(), samples::ours("zipf-1m-scattered", 1, "precise", 3.0)];
+    let lines = [&of_zipf, &samples::lines()[..]].concat();
+    let text = draw(&lines).expect("figures");
+    for names in ["zipf-1m-scattered:<", "zipf-1m, new-key, memory:<"] {
+        assert!(text.contains(names), "{text}");
+    }
+    assert!(!draw(&samples::lines()).expect("figures").contains(":<"));
+}
+
+#[test]
 fn nothing_is_outside_of_the_page() {
     let text = draw(&samples::lines()).expect("figures");
     let document = roxmltree::Document::parse(&text).expect("well-formed");

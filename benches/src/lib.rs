@@ -26,6 +26,7 @@ pub mod machine;
 pub mod markdown;
 pub mod marks;
 pub mod memory;
+pub mod pool;
 pub mod published;
 pub mod record;
 pub mod reference;

@@ -4,12 +4,12 @@ mod algorithms;
 
 use core::fmt::Write as _;
 
-use crate::contenders::{Label, Remarks};
+use crate::contenders::{Contender as _, Label, Ours, Precise, Remarks};
 use crate::failure::Failure;
 use crate::highlights;
 use crate::marks;
 use crate::published::BENCHMARKS;
-use crate::record::{Line, Memory, Run, Speed};
+use crate::record::{self, Line, Memory, Run, Speed};
 use crate::roster;
 use crate::verdict::{self, Loss};
 use crate::workloads::Workload;
@@ -33,35 +33,55 @@ pub fn renew_highlights(document: &str, lines: &[Line]) -> Result<String, Failur
 
 /// The highlights' table, what belongs to it, and where we lose to one of them.
 fn highlights_section(lines: &[Line]) -> Result<String, Failure> {
-    let lines = highlights::of(lines);
+    let shown = highlights::of(lines);
+    let lines = record::by_workload(&shown);
     let labels = labels(&lines);
     if labels.is_empty() {
         return Err(Failure::SetUp("there are no figures to show".to_owned()));
     }
     let mut text = String::new();
+    paragraph(&mut text, &claim(&lines));
     paragraph(&mut text, &table(&lines, &labels));
     let mut notes: Vec<_> = labels.iter().filter_map(|label| short_remark(&lines, label)).collect();
-    for line in &lines {
-        if let Line::Run(Run { machine, date, runs, .. }) = line {
-            notes.push(note(&format!("{date}, {machine}, medians of {runs} rounds.")));
-        }
+    for (of, Run { machine, date, runs, .. }) in record::runs(&shown) {
+        let of = of.map(|of| format!("{of}: ")).unwrap_or_default();
+        notes.push(note(&format!("{of}{date}, {machine}, medians of {runs} rounds.")));
     }
     paragraph(&mut text, &notes.join("\n"));
     paragraph(&mut text, &losses(&lines).join("\n"));
     Ok(text)
 }
 
+/// What the README claims: the row of keys that lie as a server's do, and what the others show.
+fn claim(lines: &[Line]) -> String {
+    let (ours, scattered) = (Ours::<Precise>::label(), Workload::Zipf1MScattered);
+    let times = list(speeds(lines, &ours, scattered).map(|speed| two_digits(speed.ratio)));
+    let text = match times {
+        Some(times) => format!(
+            "A server's keys lie anywhere in memory. With a million that do (`{}`), *precise* \
+             makes {times} times as many checks a second as governor: that is what to expect. In \
+             the other workloads keys lie in the order in which they are asked for, so that the \
+             processor fetches them ahead for everybody, and the limiter shows; `{}` is the same \
+             checks that way.",
+            scattered.name(),
+            Workload::Zipf1M.name()
+        ),
+        None => "Keys lie in memory in the order in which they are asked for, so that the \
+                 processor fetches them ahead for everybody: that shows the limiter, and flatters \
+                 the faster one beside a server whose keys lie anywhere."
+            .to_owned(),
+    };
+    wrap(&text, "\n")
+}
+
 /// How the figures came about, the table, what belongs to it, and where we lose.
 fn section(lines: &[Line]) -> Result<String, Failure> {
+    let mut text = String::new();
+    origins(&mut text, lines);
+    let lines = &record::by_workload(lines);
     let labels = labels(lines);
     if labels.is_empty() {
         return Err(Failure::SetUp("there are no figures to show".to_owned()));
-    }
-    let mut text = String::new();
-    for line in lines {
-        if let Line::Run(run) = line {
-            paragraph(&mut text, &origin(run));
-        }
     }
     paragraph(&mut text, &table(lines, &labels));
     let remarks: Vec<_> = labels.iter().filter_map(|label| remark(lines, label)).collect();
@@ -73,9 +93,23 @@ fn section(lines: &[Line]) -> Result<String, Failure> {
     Ok(text)
 }
 
-fn origin(Run { command, machine, load, date, runs, .. }: &Run) -> String {
+/// How the figures came about, run by run.
+fn origins(text: &mut String, lines: &[Line]) {
+    let runs = record::runs(lines);
+    if runs.len() > 1 {
+        let several = "Not all columns were recorded at the same time: a ratio is to the \
+                       peer's rate in the same run, and rates of different runs do not compare.";
+        paragraph(text, &wrap(several, "\n"));
+    }
+    for (of, run) in runs {
+        paragraph(text, &origin(of.as_deref(), run));
+    }
+}
+
+fn origin(of: Option<&str>, Run { command, machine, load, date, runs, .. }: &Run) -> String {
     let load = load.map(|load| format!(", other load {load:.1} threads")).unwrap_or_default();
-    let text = format!("Recorded on {date}, {machine}{load}, medians of {runs} rounds, by");
+    let recorded = of.map_or_else(|| "Recorded".to_owned(), |of| format!("{of}: recorded"));
+    let text = format!("{recorded} on {date}, {machine}{load}, medians of {runs} rounds, by");
     let command = wrap(command, " \\\n  ");
     format!("{}\n\n```sh\n{command}\n```", wrap(&text, "\n"))
 }

@@ -100,6 +100,49 @@ fn the_limiter_without_keys_is_printed_as_direct() {
     assert!(text.contains("* direct to keyless: hot-denied with 1 thread 2.00."), "{text}");
 }
 
+/// The samples, after one more workload in another run.
+fn with_scattered_keys() -> Vec<Line> {
+    let mut lines = vec![samples::run()];
+    for (threads, ours) in [(1, 3.25), (2, 3.5)] {
+        lines.push(samples::ours("zipf-1m-scattered", threads, "precise", ours));
+        lines.push(samples::peer("zipf-1m-scattered", threads, "governor-string", 1.0));
+        lines.push(samples::peer("zipf-1m-scattered", threads, "sketch", 6.5));
+    }
+    lines.extend(samples::lines());
+    lines
+}
+
+#[test]
+fn the_claim_is_the_row_of_scattered_keys() {
+    let text = highlights_section(&with_scattered_keys()).expect("figures");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let claim = "(`zipf-1m-scattered`), *precise* makes 3.25 / 3.50 times as many checks a second";
+    assert!(words.contains(claim), "{text}");
+    let row = "| **ours precise** | 4.00 / 3.00 | 3.25 / 3.50 | 2.00 | 20.0 B |";
+    assert!(text.lines().any(|line| line == row), "{text}");
+    let without = highlights_section(&samples::lines()).expect("figures");
+    assert!(!without.contains("scattered") && without.starts_with("Keys lie in"), "{without}");
+}
+
+#[test]
+fn figures_of_several_runs_are_told_apart_and_stand_in_one_order() {
+    let lines = with_scattered_keys();
+    let text = section(&lines).expect("figures");
+    for start in [
+        "Not all columns were recorded at the same time: ",
+        "zipf-1m, new-key, memory: recorded on 2026-11-21, ",
+        "zipf-1m-scattered: recorded on 2026-11-21, ",
+        "| | zipf-1m | zipf-1m-scattered | new-key | memory |",
+        "* precise to sketch: zipf-1m with 1 thread 1.50, zipf-1m-scattered with 1 thread 2.00, ",
+    ] {
+        assert!(text.lines().any(|line| format!("{line} ").starts_with(start)), "{start}\n{text}");
+    }
+    let text = section_of_samples();
+    assert!(text.starts_with("Recorded on 2026-11-21, "), "{text}");
+    let text = highlights_section(&lines).expect("figures");
+    assert!(text.contains("* zipf-1m-scattered: 2026-11-21, 2 cores, "), "{text}");
+}
+
 /// After a new recording: `cargo run --release -p tidegate-benches --bin figure`.
 #[test]
 fn the_published_tables_are_made_from_what_is_recorded() {

@@ -134,6 +134,63 @@ impl Memory {
     }
 }
 
+impl Line {
+    /// The name of the workload that it is about; none of a run.
+    #[must_use]
+    pub fn workload(&self) -> Option<&str> {
+        match self {
+            Self::Run(_) => None,
+            Self::Speed(Speed { workload, .. })
+            | Self::Memory(Memory { workload, .. })
+            | Self::Absence(Absence { workload, .. }) => Some(workload),
+        }
+    }
+}
+
+/// A recording in which some workloads are measured anew: what `old` has of the others, and then
+/// `new`, which begins with its run.
+#[must_use]
+pub fn merge(old: Vec<Line>, new: &[Line]) -> Vec<Line> {
+    let is_anew = |line: &Line| {
+        line.workload().is_some_and(|name| new.iter().any(|new| new.workload() == Some(name)))
+    };
+    let mut merged: Vec<Line> = Vec::new();
+    for line in old.into_iter().filter(|line| !is_anew(line)).chain(new.iter().cloned()) {
+        // A run of which nothing is left.
+        if matches!((&line, merged.last()), (Line::Run(_), Some(Line::Run(_)))) {
+            merged.pop();
+        }
+        merged.push(line);
+    }
+    merged
+}
+
+/// Each run with the names of its workloads; without them if it is the only run.
+#[must_use]
+pub fn runs(lines: &[Line]) -> Vec<(Option<String>, &Run)> {
+    let mut runs: Vec<(Vec<&str>, &Run)> = Vec::new();
+    for line in lines {
+        match (line, line.workload(), runs.last_mut()) {
+            (Line::Run(run), ..) => runs.push((Vec::new(), run)),
+            (_, Some(name), Some((names, _))) if !names.contains(&name) => names.push(name),
+            _ => {}
+        }
+    }
+    let has_several = runs.len() > 1;
+    let named = |(names, run): (Vec<&str>, _)| (has_several.then(|| names.join(", ")), run);
+    runs.into_iter().map(named).collect()
+}
+
+/// The lines in the order of [`Workload::ALL`], whenever they were recorded; runs come first.
+#[must_use]
+pub fn by_workload(lines: &[Line]) -> Vec<Line> {
+    let mut lines = lines.to_vec();
+    lines.sort_by_key(|line| {
+        line.workload().map(|name| Workload::ALL.iter().position(|one| one.name() == name))
+    });
+    lines
+}
+
 /// The line's text, without an end of line.
 ///
 /// # Errors

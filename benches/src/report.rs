@@ -97,7 +97,7 @@ impl<W: Write> Report<W> {
         remarks: &str,
     ) -> io::Result<()> {
         let row =
-            format!("{workload:<12} {threads:>7}  {label:<22} {figure:>24} {ratio:>7}  {remarks}");
+            format!("{workload:<17} {threads:>7}  {label:<22} {figure:>24} {ratio:>7}  {remarks}");
         writeln!(self.out, "{}", row.trim_end())?;
         self.out.flush()
     }

@@ -124,18 +124,45 @@ pub fn all() -> Vec<Entry> {
 /// # Errors
 /// When there is no such variant.
 pub fn chosen_of_ours(variants: &[String], also_sip: bool) -> Result<Vec<Entry>, Failure> {
-    let name = |entry: &Entry| entry.label.variant.clone().unwrap_or_default();
     let mut entries = ours();
-    let known: Vec<_> = entries.iter().map(name).collect();
-    if let Some(unknown) = variants.iter().find(|variant| !known.contains(variant)) {
-        let known = known.join(", ");
-        return Err(Failure::SetUp(format!("no variant is called {unknown}; there are {known}")));
-    }
+    refuse_unknown(variants, &entries)?;
     entries.retain(|entry| {
-        let name = name(entry);
-        if variants.is_empty() { also_sip || !is_sip(&name) } else { variants.contains(&name) }
+        let name = entry.label.variant.as_deref().unwrap_or_default();
+        if variants.is_empty() { also_sip || !is_sip(name) } else { is_named(variants, entry) }
     });
     Ok(entries)
+}
+
+/// The algorithms named in `variants` and the peers that have them; all if it is empty.
+///
+/// # Errors
+/// When there is no such algorithm, or this program is built without the peers.
+pub fn chosen_algorithms(variants: &[String]) -> Result<Vec<Entry>, Failure> {
+    let mut entries = algorithms()?;
+    refuse_unknown(variants, &entries)?;
+    if !variants.is_empty() {
+        entries.retain(|entry| match entry.beside {
+            // Forms of an algorithm begin with its name.
+            Some(beside) => variants.iter().any(|variant| variant.starts_with(beside)),
+            None => is_named(variants, entry),
+        });
+    }
+    Ok(entries)
+}
+
+fn is_named(variants: &[String], entry: &Entry) -> bool {
+    variants.iter().any(|variant| entry.label.variant.as_ref() == Some(variant))
+}
+
+fn refuse_unknown(variants: &[String], entries: &[Entry]) -> Result<(), Failure> {
+    let known = || entries.iter().filter_map(|entry| entry.label.variant.as_deref());
+    match variants.iter().find(|variant| known().all(|one| one != *variant)) {
+        Some(unknown) => {
+            let known = known().collect::<Vec<_>>().join(", ");
+            Err(Failure::SetUp(format!("no variant is called {unknown}; there are {known}")))
+        }
+        None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -50,6 +50,23 @@ fn every_algorithm_stands_beside_a_peer_and_every_peer_beside_an_algorithm() {
     }
 }
 
+#[cfg(feature = "peers")]
+#[test]
+fn algorithms_are_chosen_with_the_peers_that_have_them() {
+    let labels = |variants: &[&str]| -> Vec<String> {
+        let variants: Vec<_> = variants.iter().map(|&variant| variant.to_owned()).collect();
+        let entries = chosen_algorithms(&variants).expect("known");
+        entries.into_iter().map(|entry| entry.label.to_string()).collect()
+    };
+    assert_eq!(labels(&["single"]), ["ours single", "governor-direct"]);
+    assert_eq!(
+        labels(&["fixed-window-u64-calendar"]),
+        ["ours fixed-window-u64-calendar", "volga-fixed-window"]
+    );
+    assert_eq!(labels(&[]).len(), algorithms().expect("built with the peers").len());
+    assert!(chosen_algorithms(&["precise".to_owned()]).is_err());
+}
+
 /// Every claim of every workload holds for all participants.
 #[test]
 fn everybody_can_do_what_they_take_part_in() {

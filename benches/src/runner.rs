@@ -147,9 +147,7 @@ pub fn run_first_checks(
 
 fn scripts(workload: Workload, settings: &Settings) -> Result<Vec<Script>, Failure> {
     let most_threads = settings.threads.iter().copied().max().unwrap_or(1);
-    (0..most_threads)
-        .map(|thread| Script::new(workload, settings.keys, settings.checks, settings.seed, thread))
-        .collect()
+    Script::of_threads(workload, settings.keys, settings.checks, settings.seed, most_threads)
 }
 
 /// The rounds of every entry with one thread count.

@@ -28,6 +28,7 @@ fn every_workload_is_what_its_name_says() {
         (Workload::HotAllowed, 1),
         (Workload::HotDenied, 1),
         (Workload::Zipf1M, 5_000),
+        (Workload::Zipf1MScattered, 5_000),
         (Workload::Uniform10M, 5_000),
     ] {
         let reported = run_small(workload, keys);

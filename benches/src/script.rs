@@ -1,10 +1,12 @@
 //! The sequence of keys that each thread checks.
 
 use core::hint::black_box;
+use std::sync::Arc;
 
 use crate::contenders::Contender;
 use crate::draw::{Draw, key_of, write_key};
 use crate::failure::Failure;
+use crate::pool::Pool;
 use crate::workloads::Workload;
 
 /// A type of keys, made from a key's index.
@@ -18,8 +20,11 @@ pub trait CallKey: Send + Sync + Sized + 'static {
     /// Overwrites this with the key of another index.
     fn set(&mut self, index: u32);
 
-    /// The script's keys of this type.
+    /// The script's keys of this type, in order.
     fn of_script(script: &Script) -> &[Self];
+
+    /// The pool's keys of this type, by place.
+    fn of_pool(pool: &Pool) -> &[Self];
 }
 
 impl CallKey for String {
@@ -35,6 +40,10 @@ impl CallKey for String {
 
     fn of_script(script: &Script) -> &[Self] {
         &script.strings
+    }
+
+    fn of_pool(pool: &Pool) -> &[Self] {
+        pool.strings()
     }
 }
 
@@ -52,19 +61,34 @@ impl CallKey for u64 {
     fn of_script(script: &Script) -> &[Self] {
         &script.numbers
     }
+
+    fn of_pool(pool: &Pool) -> &[Self] {
+        pool.numbers()
+    }
 }
 
 /// The keys one thread checks in a round, in order, repeated `laps` times: as strings, and the same
 /// ones as integers.
 ///
 /// They are in memory in the order of their use, as a request's key is in cache when it is checked:
-/// the limiter is timed, not the load of the key's text.
+/// the limiter is timed, not the load of the key's text. If they are
+/// [scattered](Workload::is_scattered), a key's text is in the cache only where it comes up often,
+/// and its load is timed too.
 #[derive(Debug)]
 pub struct Script {
     draw: Draw,
     strings: Vec<String>,
     numbers: Vec<u64>,
     laps: u32,
+    scattered: Option<Scattered>,
+}
+
+/// Keys that are taken from a pool.
+#[derive(Debug)]
+struct Scattered {
+    pool: Arc<Pool>,
+    /// In the order of their use.
+    places: Vec<u32>,
 }
 
 impl Script {
@@ -72,8 +96,8 @@ impl Script {
     /// first-level cache.
     const HOT_KEYS: u32 = 64;
 
-    /// The script of thread `thread`, counted from 0, for `checks` checks of `keys` keys. It is
-    /// empty before [`Script::redraw`].
+    /// The script of thread `thread`, counted from 0, for `checks` checks of `keys` keys, in order.
+    /// It is empty before [`Script::redraw`].
     ///
     /// # Errors
     /// When the keys cannot be drawn.
@@ -88,15 +112,47 @@ impl Script {
         let (length, laps) =
             if workload.is_hot() { (Self::HOT_KEYS, checks / Self::HOT_KEYS) } else { (checks, 1) };
         let strings = (0..length).map(|_| String::new()).collect();
-        Ok(Self { draw, strings, numbers: vec![0; length as usize], laps })
+        Ok(Self { draw, strings, numbers: vec![0; length as usize], laps, scattered: None })
+    }
+
+    /// The scripts of so many threads. If the workload's keys are scattered, all take them from one
+    /// pool.
+    ///
+    /// # Errors
+    /// When the keys cannot be drawn.
+    pub fn of_threads(
+        workload: Workload,
+        keys: usize,
+        checks: u32,
+        seed: u64,
+        threads: usize,
+    ) -> Result<Vec<Self>, Failure> {
+        let pool = workload.is_scattered().then(|| Arc::new(Pool::new(keys, seed)));
+        let script = |thread| {
+            let script = Self::new(workload, keys, checks, seed, thread)?;
+            Ok(match &pool {
+                Some(pool) => script.scatter(Arc::clone(pool)),
+                None => script,
+            })
+        };
+        (0..threads).map(script).collect()
+    }
+
+    /// The same checks, with keys that lie where the pool has them.
+    fn scatter(self, pool: Arc<Pool>) -> Self {
+        let places = vec![0; self.numbers.len()];
+        Self { strings: Vec::new(), scattered: Some(Scattered { pool, places }), ..self }
     }
 
     /// Draws new keys in place, and reports to `tally` how often each index is checked.
     pub fn redraw(&mut self, mut tally: impl FnMut(u32, u32)) {
-        for (string, number) in self.strings.iter_mut().zip(&mut self.numbers) {
+        for nth in 0..self.numbers.len() {
             let index = self.draw.next_index();
-            string.set(index);
-            number.set(index);
+            match &mut self.scattered {
+                Some(Scattered { pool, places }) => places[nth] = pool.place(index),
+                None => self.strings[nth].set(index),
+            }
+            self.numbers[nth].set(index);
             tally(index, self.laps);
         }
     }
@@ -118,8 +174,18 @@ impl Script {
     pub fn perform<C: Contender>(&self, contender: &C) -> u64 {
         let mut allowed = 0;
         for _ in 0..self.laps {
-            allowed += contender.check_all(black_box(C::Key::of_script(self)));
+            allowed += match &self.scattered {
+                None => contender.check_all(black_box(C::Key::of_script(self))),
+                Some(Scattered { pool, places }) => {
+                    let keys = black_box(C::Key::of_pool(pool));
+                    contender.check_each(places.iter().map(|place| &keys[*place as usize]))
+                }
+            };
         }
         allowed
     }
 }
+
+#[cfg(test)]
+#[path = "script_tests.rs"]
+mod tests;

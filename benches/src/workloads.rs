@@ -15,6 +15,9 @@ pub enum Workload {
     /// A million keys drawn by Zipf's law with exponent 0.99, every check allowed.
     #[value(name = "zipf-1m")]
     Zipf1M,
+    /// The checks of [`Workload::Zipf1M`], of keys that lie scattered in memory.
+    #[value(name = "zipf-1m-scattered")]
+    Zipf1MScattered,
     /// Ten million keys drawn uniformly, every check allowed.
     #[value(name = "uniform-10m")]
     Uniform10M,
@@ -26,10 +29,11 @@ pub enum Workload {
 
 impl Workload {
     /// Every workload, in the order of a report.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::HotAllowed,
         Self::HotDenied,
         Self::Zipf1M,
+        Self::Zipf1MScattered,
         Self::Uniform10M,
         Self::NewKey,
         Self::Memory,
@@ -42,6 +46,7 @@ impl Workload {
             Self::HotAllowed => "hot-allowed",
             Self::HotDenied => "hot-denied",
             Self::Zipf1M => "zipf-1m",
+            Self::Zipf1MScattered => "zipf-1m-scattered",
             Self::Uniform10M => "uniform-10m",
             Self::NewKey => "new-key",
             Self::Memory => "memory",
@@ -55,6 +60,7 @@ impl Workload {
             Self::HotAllowed => "one key, every check allowed",
             Self::HotDenied => "one key, every check denied",
             Self::Zipf1M => "Zipf(0.99) over a million keys, every check allowed",
+            Self::Zipf1MScattered => "the same, but a key's bytes miss the cache for all",
             Self::Uniform10M => "uniform over ten million keys, every check allowed",
             Self::NewKey => "first checks of a million keys by each thread",
             Self::Memory => "a million live keys",
@@ -66,7 +72,7 @@ impl Workload {
     pub const fn keys(self) -> usize {
         match self {
             Self::HotAllowed | Self::HotDenied => 1,
-            Self::Zipf1M | Self::NewKey | Self::Memory => 1_000_000,
+            Self::Zipf1M | Self::Zipf1MScattered | Self::NewKey | Self::Memory => 1_000_000,
             Self::Uniform10M => 10_000_000,
         }
     }
@@ -86,7 +92,21 @@ impl Workload {
     /// Whether there are so many keys that most checks miss the cache, the case for batches.
     #[must_use]
     pub const fn is_wide(self) -> bool {
-        matches!(self, Self::Zipf1M | Self::Uniform10M | Self::NewKey)
+        matches!(self, Self::Zipf1M | Self::Zipf1MScattered | Self::Uniform10M | Self::NewKey)
+    }
+
+    /// Whether keys lie at addresses that have nothing to do with the order in which they are
+    /// asked for; those of the other workloads lie in that order.
+    #[must_use]
+    pub const fn is_scattered(self) -> bool {
+        matches!(self, Self::Zipf1MScattered)
+    }
+
+    /// Whether algorithms other than the usual quota run it. Where keys lie makes no difference
+    /// between them.
+    #[must_use]
+    pub const fn is_of_algorithms(self) -> bool {
+        self.is_repeated() && !self.is_scattered()
     }
 
     /// A plan under which up to `checks` checks after the warm-up have the outcome in the name.

@@ -1,4 +1,5 @@
 //! Real nodes on loopback.
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

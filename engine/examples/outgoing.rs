@@ -1,38 +1,71 @@
-//! Shaping outgoing calls: a partner's API takes 20 calls per second, shared by several workers. A
-//! [`Queue`] gives each call a start time, first come, first served: threads block until then, and
-//! tasks await it.
+//! A client of other services under three limits: for each host, for each account, and in all. A
+//! call waits until all of them admit it and is charged to all, or gives up and is charged to none.
 //!
 //! Run it with `cargo run -p tidegate-engine --example outgoing`; it ends by itself after about a
 //! second.
 
+use std::error::Error;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use tidegate_engine::{Decision, Queue, Quota, QuotaError};
+use tidegate_engine::set::{Ask, SetDecision};
+use tidegate_engine::{DirectLimiter, LimitSet, Limiter, Quota};
 
-const WORKERS: usize = 3;
+const ACCOUNTS: [&str; 3] = ["red", "green", "blue"];
 const CALLS_EACH: usize = 4;
 
-/// How long a call may wait for its turn.
+/// How long a call may wait. A point in time, `Wait::until`, would do as well.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-fn main() -> Result<(), QuotaError> {
-    let quota = Quota::per_second(20).burst(2);
+struct Client {
+    hosts: Limiter,
+    accounts: Limiter,
+    in_all: DirectLimiter,
+    start: Instant,
+}
+
+impl Client {
+    fn new() -> Result<Self, Box<dyn Error>> {
+        Ok(Self {
+            hosts: Limiter::new(Quota::per_second(20).burst(2))?,
+            accounts: Limiter::new(Quota::per_second(10).burst(1))?,
+            in_all: DirectLimiter::new(Quota::per_hour(1_000))?,
+            start: Instant::now(),
+        })
+    }
+
+    /// What a call that moves `kilobytes` asks of the limits.
+    fn asks<'l>(&'l self, account: &str, kilobytes: u64) -> LimitSet<'l, [Ask<'l>; 3]> {
+        LimitSet::new([
+            self.hosts.ask("api.example", 1).named("host"),
+            self.accounts.ask(account, 1).named("account"),
+            self.in_all.ask(kilobytes).named("in all"),
+        ])
+    }
+
+    /// Stands in for the call, made if all limits have admitted it.
+    fn call(&self, account: &str, admitted: &SetDecision<'_, [Ask<'_>; 3]>) {
+        match admitted.blocked() {
+            None => println!("{:>4} ms: call of {account}", self.start.elapsed().as_millis()),
+            Some(limit) => println!("{account} gives up: {}", limit.name()),
+        }
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
     println!("threads");
-    by_threads(&Queue::new(quota)?);
+    by_threads(&Client::new()?);
     println!("tasks");
-    by_tasks(&Queue::new(quota)?);
+    by_tasks(&Client::new()?);
     Ok(())
 }
 
-fn by_threads(partner: &Queue) {
-    let start = Instant::now();
+fn by_threads(client: &Client) {
     thread::scope(|scope| {
-        for worker in 0..WORKERS {
+        for account in ACCOUNTS {
             scope.spawn(move || {
-                for call in 0..CALLS_EACH {
-                    let turn = partner.acquire_blocking(1, PATIENCE);
-                    make_call(turn, worker, call, start);
+                for _ in 0..CALLS_EACH {
+                    client.call(account, &client.asks(account, 10).acquire_blocking(PATIENCE));
                 }
             });
         }
@@ -41,22 +74,13 @@ fn by_threads(partner: &Queue) {
 
 /// On tokio here; any other runtime, or none, works the same.
 #[tokio::main(flavor = "current_thread")]
-async fn by_tasks(partner: &Queue) {
-    let start = Instant::now();
-    let work = async |worker| {
-        for call in 0..CALLS_EACH {
-            let turn = partner.acquire(1, PATIENCE).await;
-            make_call(turn, worker, call, start);
+async fn by_tasks(client: &Client) {
+    let work = async |account| {
+        for _ in 0..CALLS_EACH {
+            client.call(account, &client.asks(account, 10).acquire(PATIENCE).await);
         }
     };
-    tokio::join!(work(0), work(1), work(2));
-}
-
-/// Stands in for the call, made if its turn has come.
-fn make_call(turn: Decision, worker: usize, call: usize, start: Instant) {
-    if turn.is_allowed() {
-        println!("{:>4} ms: worker {worker}, call {call}", start.elapsed().as_millis());
-    } else {
-        println!("worker {worker}, call {call}: given up");
-    }
+    tokio::join!(work(ACCOUNTS[0]), work(ACCOUNTS[1]), work(ACCOUNTS[2]));
+    // Denied at once: 880 of the 1,000 kilobytes are left, and 20 more take 72 s.
+    client.call("red", &client.asks("red", 900).acquire(PATIENCE).await);
 }

@@ -30,8 +30,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         match client.check(HealthCheckRequest::default()).await {
             Ok(answer) => println!("call {call}: {:?}", answer.metadata().get("ratelimit")),
             Err(status) => {
-                let wait = status.metadata().get("retry-after");
-                println!("call {call}: {:?}, retry after {wait:?} s", status.code());
+                println!("call {call}: {:?}: {}", status.code(), status.message());
             }
         }
     }

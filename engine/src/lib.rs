@@ -6,17 +6,31 @@
 //!
 //! let limiter = Limiter::new(Quota::per_second(100).burst(20))?;
 //! let decision = limiter.check("user:42");
-//! if !decision.is_allowed() {
-//!     println!("try again in {:?}", decision.retry_after());
-//! }
+//! assert!(decision.is_allowed() && decision.remaining() == 19);
 //! # Ok::<(), tidegate_engine::BuildError>(())
 //! ```
 //!
 //! # What to pick when
 //!
-//! If unsure, a [`Limiter`] with a [`Quota`]: it is the fastest, and its guarantee holds for every
-//! interval. Every rule of a [`Limiter`] takes 20 bytes a key. All limits answer with the same
-//! [`Decision`].
+//! | you want | take |
+//! |---|---|
+//! | a limit for each user, address or API key | [`Limiter`]; if unsure, with a [`Quota`] |
+//! | one limit without keys | [`DirectLimiter`]; if it is very hot or must be exact, a [counter] |
+//! | several limits for one request | [`LimitSet`]: all of them are charged, or none |
+//! | limits in front of axum, tonic and the like | [`RateLimitLayer`](#in-front-of-a-server) |
+//! | a quota for each customer or request | [`Limiter::with_quota`]; in the layer `RequestLimit::with_quotas` |
+//! | a quota that changes while it is enforced | [`LiveQuota`] |
+//! | to wait instead of being denied | [`Queue`]; for each key [`Limiter::acquire`]; for several limits [`LimitSet::acquire`] |
+//! | a cost that is known only afterwards | [`Limiter::reserve`] |
+//! | as much as fits; a share left to others | [`Limiter::check_up_to`]; [`Limiter::check_leaving`] |
+//! | at most N at once, however long they take | [`Concurrency`] |
+//! | a limit that a configuration chooses | [`AnyRule`](rule::AnyRule), such as `"100/m sliding"`; [`dyn Limit`](Limit) |
+//! | to measure before it is enforced | [`Shadow`] of the limit |
+//!
+//! # What each guarantees
+//!
+//! A [`Quota`] is the fastest rule, and its guarantee holds for every interval. Every rule of a
+//! [`Limiter`] takes 20 bytes a key. All limits answer with the same [`Decision`].
 //!
 //! | you want | take | it guarantees | its price |
 //! |---|---|---|---|
@@ -30,9 +44,11 @@
 //! | one limit without keys | [`DirectLimiter`] | as its rule does | one cache line that all admitting threads write |
 //! | one very hot counter | [`SubWindowCounter`](counter::SubWindowCounter), [`ShardedCounter`](counter::ShardedCounter) | never more than N in any window | a unit counts a little longer than the window |
 //! | one limit without any error | [`SlidingLog`](counter::SlidingLog) | exactly N in any window | 8 to 16 bytes a unit of the limit |
-//! | calls that wait instead of being denied | [`Queue`]; for each key [`Limiter::acquire`] | starts are spaced by the quota, first come first served | callers wait |
+//! | calls that wait instead of being denied | [`Queue`], [`Limiter::acquire`], [`LimitSet::acquire`] | starts are spaced by the quota, first come first served | callers wait |
 //! | at most N at once, however long they take | [`Concurrency`] | permits come back on drop | no notion of time |
+//! | one of these kinds, chosen at run time | [`dyn Limit`](Limit) | as the limit that it is | a call through a pointer, and one to the key |
 //! | several limits for one request | [`LimitSet`] | all are charged, or none | not one instant: a check may meet units that are given back |
+//! | a limit that is measured before it is enforced | [`Shadow`] of it | it decides and counts, and denies nothing | |
 //!
 //! # The parts
 //!
@@ -42,9 +58,14 @@
 //! and no clean-up. A limiter is shared by reference or in an `Arc`. The first limiter of a process
 //! takes up to 200 ms to build, while its clock is calibrated.
 //!
+//! Rules read and print as text, for configurations and logs: `100/s`, `5/15m`, `1000/d burst 50`,
+//! `100/m sliding`. [`AnyRule`](rule::AnyRule) states the grammar, and builds limits whose kind is
+//! only known from a text.
+//!
 //! | operation | when |
 //! |---|---|
 //! | [`check`](Limiter::check), [`check_n`](Limiter::check_n) | before the work: takes the units if they fit |
+//! | [`check_leaving`](Limiter::check_leaving) | a class of calls may use the limit only while a share is left for more important ones |
 //! | [`check_up_to`](Limiter::check_up_to) | any part of the work can be done: takes as many units as fit, in one step |
 //! | [`peek`](Limiter::peek), [`peek_n`](Limiter::peek_n) | to read what remains, and whether a cost would fit |
 //! | [`reserve`](Limiter::reserve), then `commit(used)` | the cost is known only afterwards, its bound before: token budgets |
@@ -53,6 +74,7 @@
 //! | [`acquire`](Limiter::acquire), [`enqueue`](Limiter::enqueue) | to wait instead of being denied; with a `Quota` or `LiveQuota` |
 //! | [`with_quota`](Limiter::with_quota), then the same operations | the quota depends on the call, like the plan of a customer; with a `Quota` or `LiveQuota` |
 //! | [`LimitSet::check`] | several limits at once, all of them charged or none |
+//! | [`LimitSet::acquire`] | to wait until all of several limits admit |
 //! | [`check_many`](Limiter::check_many), [`check_many_n`](Limiter::check_many_n) | a batch of keys, or of keys with a cost each: one reading of the clock, and one more for each new key |
 //! | [`check_at`](Limiter::check_at) | at a time given by the caller: a recorded sequence |
 //! | [`reset`](Limiter::reset) | to forgive |
@@ -70,13 +92,13 @@
 //! |---|---|
 //! | [`capacity`](LimiterBuilder::capacity) | other than about a million keys are live at once: 20 bytes each |
 //! | [`overflow_policy`](LimiterBuilder::overflow_policy) | with more live keys than fit, new keys are to be denied, or admitted uncharged, instead of evicting the key with the least debt |
-//! | [`clock`](LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`], which reports its staleness; in tests a [`ManualClock`] |
+//! | [`clock`](LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`], which reports its staleness; in tests a [`ManualClock`]; a field that holds either needs a [`SharedClock`](clock::SharedClock) |
 //! | [`initial`](direct::DirectLimiterBuilder::initial) | a `DirectLimiter` is not to start with all units; also of a [`Queue`](Queue::initial) |
 //! | [`warm_up`](direct::DirectLimiterBuilder::warm_up) | the rate of a `DirectLimiter` with a `Quota` is to grow to the whole at first, to spare a cold backend |
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | clients that keep retrying are to stay banned; with a `Quota` or `LiveQuota` |
 //! | [`lease_units`](LimiterBuilder::lease_units) | several cores use one key: its admissions then scale with them; with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more calls may wait in `acquire` at once; with a `Quota` or `LiveQuota` |
-//! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as [`Counts`](observer::Counts) |
+//! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as a closure that logs who was denied, or [`Counts`](observer::Counts) |
 //!
 //! # What is guaranteed, and what concurrent callers may observe
 //!
@@ -126,8 +148,9 @@
 //!
 //! # In front of a server
 //!
-//! With the feature `tower`; 429, `Retry-After` and the `RateLimit` header fields are included.
-//! Without a server, several limits at once are a [`LimitSet`].
+//! With the feature `tower`; 429, `Retry-After`, the `RateLimit` header fields and a line that says
+//! why are included. A quota can come with each request: `RequestLimit::with_quotas`. Without a
+//! server, several limits at once are a [`LimitSet`].
 //!
 #![cfg_attr(feature = "tower", doc = "```")]
 #![cfg_attr(not(feature = "tower"), doc = "```ignore")]
@@ -159,7 +182,7 @@
 //! ```
 //!
 //! In axum, `Router::new().route("/", get(hello)).layer(limits()?)` is all there is to add, with
-//! `into_make_service_with_connect_info::<SocketAddr>()` where it is served; the examples `axum`
+//! `into_make_service_with_connect_info::<SocketAddr>()` where it is served; the examples `tenants`
 //! and `tonic` in the repository are whole servers.
 //!
 //! # Features
@@ -168,6 +191,7 @@
 //! |---|---|
 //! | `std` (default) | the operating system's clocks, random seeds (so `Limiter::new` and `builder`), leases, `LiveQuota`, `Concurrency`, `ShardedCounter`, blocking waits, jitter |
 //! | `acquire` (default) | waiting on a timer that needs no runtime |
+//! | `serde` | rules and overflow policies in serialisations, as their text |
 //! | `tower` | the module `tower`: a layer for axum, tonic and everything else that uses tower |
 //!
 //! Without `std` the crate needs `alloc`, atomics of 64 bits and a [`Clock`] of the caller:
@@ -207,6 +231,7 @@ pub use contract::limit::Limit;
 pub use contract::observer::Observer;
 pub use contract::reserve::Reservation;
 pub use contract::set::LimitSet;
+pub use contract::shadow::Shadow;
 pub use contract::snapshot::Snapshot;
 #[cfg(feature = "std")]
 pub use direct::concurrency::Concurrency;
@@ -230,7 +255,7 @@ pub use time::{Clock, ManualClock};
 pub mod clock {
     #[cfg(feature = "std")]
     pub use crate::time::TscClock;
-    pub use crate::time::{DefaultClock, Timestamp};
+    pub use crate::time::{DefaultClock, SharedClock, Timestamp};
     #[cfg(all(feature = "std", not(loom)))]
     pub use crate::time::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL};
 }
@@ -251,14 +276,18 @@ pub mod counter {
     pub use crate::direct::counter::{MAX_SHARDS, ShardedCounter, ShardedCounterBuilder};
 }
 
-/// Bounds of [keys](crate::Key).
+/// Bounds of [keys](crate::Key), and keys as they are printed.
 pub mod key {
     pub use crate::base::address::MAX_IPV6_PREFIX;
+    pub use crate::base::key::{MAX_SHOWN_BYTES, ShownKey};
 }
 
-/// An [`Observer`] that counts, and what limiters count without one.
+/// What an [`Observer`] is notified of, observers that are closures, one that counts, and what
+/// limiters count without one.
 pub mod observer {
     pub use crate::contract::counts::{Counts, DecisionCounts};
+    pub use crate::contract::observer::{ObservedKey, from_fn};
+    pub use crate::contract::shadow::ShadowCounts;
     pub use crate::table::overflow::OverflowCounts;
 }
 

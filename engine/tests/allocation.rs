@@ -1,4 +1,5 @@
-//! A check allocates nothing, whatever its result.
+//! What a limiter allocates: little when it is built for few keys, and nothing in a check.
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,9 +8,10 @@ use tidegate_engine::{Limiter, ManualClock, Quota};
 
 thread_local! {
     static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+    static ALLOCATED_BYTES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The system's allocator, counting each thread's allocations.
+/// The system's allocator, counting each thread's allocations and their bytes.
 struct Counting;
 
 // SAFETY: every call goes to the system's allocator unchanged; counting allocates nothing, since
@@ -17,6 +19,7 @@ struct Counting;
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        ALLOCATED_BYTES.set(ALLOCATED_BYTES.get() + layout.size());
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -29,6 +32,18 @@ unsafe impl GlobalAlloc for Counting {
 
 #[global_allocator]
 static COUNTING: Counting = Counting;
+
+#[test]
+fn a_limiter_for_64_keys_takes_at_most_8_kib() {
+    let build = || Limiter::builder(Quota::per_second(10)).capacity(64).build().unwrap();
+    drop(build()); // the first of a process also calibrates its clock
+    let before = ALLOCATED_BYTES.get();
+    let limiter = Box::new(build());
+    let bytes = ALLOCATED_BYTES.get() - before;
+    println!("{bytes} bytes, {} of them for keys", limiter.memory_bytes());
+    assert!(bytes <= 8 * 1024, "{bytes} bytes");
+    assert!(limiter.memory_bytes() < bytes && limiter.capacity() >= 64);
+}
 
 #[test]
 fn a_check_with_leases_allocates_nothing() {

@@ -1,4 +1,5 @@
 //! A denial writes nothing: the memory of a limiter that denies can be read-only.
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 #![cfg(target_os = "linux")]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -4,6 +4,7 @@
 //! Each model is a process of its own, with as many in parallel as there are processors. loom maps
 //! and unmaps the stacks of its threads in every run, and threads of one process would contend
 //! there.
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 #![cfg(not(any(loom, interleave)))]
 
 use std::io::Write as _;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::rate::Rate;
+use crate::quota::WrittenQuota;
 
 /// A rate limiter for Redis clients and HTTP, alone or as a cluster.
 #[derive(Debug, Parser)]
@@ -32,7 +32,8 @@ pub enum CliCommand {
 
 #[derive(Debug, Args)]
 pub struct ServeArgs {
-    /// Limits to enforce: TOML tables `[[limit]]` with name, rate, burst and, optionally, overflow.
+    /// Limits to enforce: TOML tables `[[limit]]` with name, rate and, optionally, burst and
+    /// overflow.
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Where to serve the Redis protocol; port 0 picks a free one.
@@ -57,12 +58,13 @@ pub struct ReplayArgs {
     /// An access log in the common or combined format; - reads standard input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// How many requests each address may make: COUNT/s, COUNT/m, COUNT/h or COUNT/d.
+    /// How many requests each address may make: COUNT/PERIOD, such as 100/s, 5/15m or 1000/d;
+    /// "1000/d burst 50" gives the burst as well.
     #[arg(long)]
-    pub rate: Rate,
-    /// How many requests at once.
+    pub rate: WrittenQuota,
+    /// How many requests at once; as many as COUNT unless given.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
-    pub burst: u64,
+    pub burst: Option<u64>,
     /// Print one JSON object.
     #[arg(long)]
     pub json: bool,

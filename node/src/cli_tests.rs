@@ -38,9 +38,10 @@ fn a_mistake_names_its_flag() {
         (&["--join", "127.0.0.1:1"], "--cluster"),
         (&["--cluster-secret-file", "x"], "--cluster"),
         (&["replay", "log", "--burst", "1"], "--rate"),
-        (&["replay", "log", "--rate", "1/s"], "--burst"),
         (&["replay", "--rate", "1/s", "--burst", "1"], "LOG"),
         (&["replay", "log", "--rate", "1", "--burst", "1"], "--rate"),
+        (&["replay", "log", "--rate", "1/15x"], "`1/15x`: unknown unit `x`"),
+        (&["replay", "log", "--rate", "1/m fixed"], "a node enforces no windows"),
         (&["replay", "log", "--rate", "1/s", "--burst", "0"], "--burst"),
     ] {
         assert!(mistake(args).contains(name), "{args:?}: {}", mistake(args));

@@ -8,8 +8,9 @@
 //! overflow = "deny"
 //! ```
 //!
-//! `overflow` may be left out: `evict-least-debt`, `deny` or `allow`, the engine's
-//! [`OverflowPolicy`].
+//! `rate` is a quota in the engine's grammar. `burst` may be left out: it may also stand in `rate`,
+//! and else equals the count. `overflow` may be left out: `evict-least-debt`, `deny` or `allow`,
+//! the engine's [`OverflowPolicy`].
 //!
 //! A file is read whole and refused whole: every error names the line and the key.
 
@@ -19,11 +20,12 @@ use std::io::Read;
 use std::ops::Range;
 use std::path::Path;
 
-use tidegate_engine::{OverflowPolicy, Quota, QuotaError};
+use tidegate_engine::limiter::ParseOverflowPolicyError;
+use tidegate_engine::{OverflowPolicy, Quota};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use crate::rate::Rate;
+use crate::quota::{self, WrittenQuota};
 
 /// The name of limits given with a call, in answers and metrics.
 pub const INLINE: &str = "inline";
@@ -44,13 +46,6 @@ pub struct LimitConfig {
     /// What happens to a key that finds no slot.
     pub overflow: OverflowPolicy,
 }
-
-/// The names of the policies.
-const POLICIES: [(&str, OverflowPolicy); 3] = [
-    ("evict-least-debt", OverflowPolicy::EvictLeastDebt),
-    ("deny", OverflowPolicy::Deny),
-    ("allow", OverflowPolicy::Allow),
-];
 
 impl LimitConfig {
     /// The limit of a node without a configuration: 100 a second, 200 at once.
@@ -206,30 +201,27 @@ impl<'a> Entry<'a> {
         if let Some(problem) = name_problem(name) {
             return Err(self.error("name", format!("limit.name: {problem}")));
         }
-        let rate: Rate = self
-            .string("rate")?
-            .parse()
-            .map_err(|error| self.error("rate", format!("limit.rate: {error}")))?;
-        let burst = self.integer("burst")?;
-        let quota = rate.enforceable(burst).map_err(|error| {
-            let key = match error {
-                QuotaError::ZeroBurst | QuotaError::BurstTooLong => "burst",
-                _ => "rate",
-            };
-            self.error(key, format!("limit.{key}: {error}"))
-        })?;
-        Ok(LimitConfig { name: name.to_owned(), quota, overflow: self.overflow()? })
+        Ok(LimitConfig { name: name.to_owned(), quota: self.quota()?, overflow: self.overflow()? })
+    }
+
+    fn quota(&self) -> Result<Quota, ConfigError> {
+        let error =
+            |key, problem: &dyn fmt::Display| self.error(key, format!("limit.{key}: {problem}"));
+        let rate: WrittenQuota =
+            self.string("rate")?.parse().map_err(|problem| error("rate", &problem))?;
+        let has_burst = self.table.contains_key("burst");
+        let burst = if has_burst { Some(self.integer("burst")?) } else { None };
+        let quota = rate.with_burst(burst).map_err(|problem| error("burst", &problem))?;
+        quota::enforceable(&quota).map_err(|problem| error(problem.field(has_burst), &problem))?;
+        Ok(quota)
     }
 
     fn overflow(&self) -> Result<OverflowPolicy, ConfigError> {
         if !self.table.contains_key("overflow") {
             return Ok(OverflowPolicy::default());
         }
-        let name = self.string("overflow")?;
-        let policy = POLICIES.iter().find(|policy| policy.0 == name);
-        policy.map(|policy| policy.1).ok_or_else(|| {
-            let problem = "limit.overflow: expected `evict-least-debt`, `deny` or `allow`";
-            self.error("overflow", problem.to_owned())
+        self.string("overflow")?.parse().map_err(|error: ParseOverflowPolicyError| {
+            self.error("overflow", format!("limit.overflow: {error}"))
         })
     }
 

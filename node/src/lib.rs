@@ -16,7 +16,7 @@ mod http;
 mod limiters;
 mod metrics;
 mod net;
-mod rate;
+mod quota;
 mod replay;
 mod resp;
 mod serve;

@@ -32,13 +32,13 @@ struct Options {
     peers: bool,
     /// Run all algorithms except the usual quota for many keys, each with the peers that have it;
     /// needs a build with `--features peers`
-    #[arg(long, conflicts_with_all = ["peers", "variant"])]
+    #[arg(long, conflicts_with = "peers")]
     algorithms: bool,
-    /// Run only this workload
+    /// Run only this workload; may be given several times
     #[arg(long, value_name = "WORKLOAD")]
-    only: Option<Workload>,
-    /// Run only this variant of ours: a style (precise, recent, batch32) with -u64 or -sip; may be
-    /// given several times
+    only: Vec<Workload>,
+    /// Run only this variant of ours: a style (precise, recent, batch32) with -u64 or -sip, or with
+    /// --algorithms only this algorithm; may be given several times
     #[arg(long, value_name = "VARIANT")]
     variant: Vec<String>,
     /// Timed rounds of each limiter, of which the median is shown
@@ -55,7 +55,8 @@ struct Options {
     /// A twentieth of the checks, no `SipHash`: shows that everything works, not how fast it is
     #[arg(long)]
     quick: bool,
-    /// Also write the figures to this file, as JSON, below a line on their conditions
+    /// Also write the figures to this file, as JSON, below a line on their conditions; with --only,
+    /// the file keeps what it has of other workloads
     #[arg(long, value_name = "FILE", conflicts_with = "quick")]
     record: Option<PathBuf>,
     /// Measure the memory of one limiter in this process and print bytes
@@ -87,31 +88,50 @@ type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 fn compare(options: &Options) -> Outcome {
     let entries = entries(options)?;
+    let workloads = workloads(options)?;
+    let kept = kept(options)?;
     let (load, machine) = (machine::load(), machine::describe());
     describe_run(options, &machine)?;
     let format = if options.json { Format::Json } else { Format::Table };
     let mut report = Report::new(io::stdout(), format);
     report.begin()?;
-    for workload in Workload::ALL {
-        if options.only.is_none_or(|only| only == workload)
-            && (workload.is_repeated() || !options.algorithms)
-        {
-            measure(workload, options, &entries, &mut report)
-                .map_err(|error| format!("{}: {error}", workload.name()))?;
-        }
+    for workload in workloads {
+        measure(workload, options, &entries, &mut report)
+            .map_err(|error| format!("{}: {error}", workload.name()))?;
     }
     let lines = report.finish()?;
     if let Some(path) = &options.record {
-        fs::write(path, recording(options, machine, load, lines)?)
-            .map_err(|error| format!("{}: {error}", path.display()))?;
+        let lines = record::merge(kept, &recording(options, machine, load, lines));
+        fs::write(path, text(&lines)?).map_err(|error| format!("{}: {error}", path.display()))?;
     }
     Ok(())
+}
+
+fn workloads(options: &Options) -> Result<Vec<Workload>, Failure> {
+    let mut workloads = Workload::ALL.to_vec();
+    workloads.retain(|workload| options.only.is_empty() || options.only.contains(workload));
+    if options.algorithms {
+        workloads.retain(|workload| workload.is_of_algorithms());
+    }
+    if workloads.is_empty() {
+        return Err(Failure::SetUp("the algorithms have no part in this workload".to_owned()));
+    }
+    Ok(workloads)
+}
+
+/// What is recorded already, if only some workloads are recorded anew. Read before anything is
+/// measured, so that a file that cannot be read costs no time.
+fn kept(options: &Options) -> Result<Vec<Line>, Failure> {
+    match &options.record {
+        Some(path) if !options.only.is_empty() && path.exists() => record::read(path),
+        _ => Ok(Vec::new()),
+    }
 }
 
 /// Ours, the reference, and the peers if requested, in the order of a report.
 fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
     if options.algorithms {
-        return roster::algorithms();
+        return roster::chosen_algorithms(&options.variant);
     }
     let mut entries = roster::chosen_of_ours(&options.variant, !options.quick)?;
     entries.push(roster::reference());
@@ -222,13 +242,13 @@ fn settings(workload: Workload, options: &Options) -> Settings {
     }
 }
 
-/// The text of a recording: its conditions, then the figures.
+/// A recording: its conditions, then the figures.
 fn recording(
     options: &Options,
     machine: String,
     load: Option<f64>,
     mut lines: Vec<Line>,
-) -> Result<String, Box<dyn std::error::Error>> {
+) -> Vec<Line> {
     let arguments: Vec<_> = env::args().skip(1).collect();
     let features = if options.peers || options.algorithms { "--features peers " } else { "" };
     lines.insert(
@@ -245,9 +265,14 @@ fn recording(
             runs: options.runs,
         }),
     );
+    lines
+}
+
+fn text(lines: &[Line]) -> Result<String, Failure> {
     let mut text = String::new();
-    for line in &lines {
-        writeln!(text, "{}", record::to_json(line)?)?;
+    for line in lines {
+        // Writing into a `String` does not fail.
+        let _ = writeln!(text, "{}", record::to_json(line)?);
     }
     Ok(text)
 }

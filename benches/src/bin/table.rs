@@ -1,12 +1,12 @@
 //! The behaviour of a full table: evictions at the intended fill, and key sprays.
 //!
-//! Both run on a manual clock, so figures depend only on the seed.
+//! Both run on a manual clock, so figures depend only on the seed. And the time to build tables.
 #![forbid(unsafe_code)]
 
 use std::error::Error;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::{Parser, Subcommand};
 use rand::rngs::Xoshiro256PlusPlus;
@@ -36,6 +36,15 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 10)]
         turnovers: u32,
     },
+    /// Times building and dropping limiters, the first not counted: it calibrates the clock
+    Build {
+        /// Capacity of each in keys
+        #[arg(long, value_name = "N", default_value_t = 64)]
+        keys: usize,
+        /// How many are built in a round
+        #[arg(long, value_name = "N", default_value_t = 1_000)]
+        limiters: u32,
+    },
     /// Sprays ten times as many keys as the capacity while 50 keys are being denied, and shows how
     /// many of the checks that their quota denies are denied
     Spray {
@@ -57,6 +66,7 @@ fn main() -> ExitCode {
     let Options { seed, command } = Options::parse();
     let outcome = match command {
         Command::Fill { keys, turnovers } => fill(keys, turnovers, seed),
+        Command::Build { keys, limiters } => build(keys, limiters),
         Command::Spray { keys, checks, visits } => sprays(keys, checks, visits, seed),
     };
     match outcome {
@@ -68,6 +78,29 @@ fn main() -> ExitCode {
         }
     }
 }
+
+fn build(keys: usize, limiters: u32) -> Outcome {
+    let build = || Limiter::builder(Quota::per_second(10)).capacity(keys).build();
+    let first = build()?;
+    let mut times = Vec::new();
+    for _ in 0..BUILD_ROUNDS {
+        let start = Instant::now();
+        let mut limiters_of_round = Vec::new();
+        for _ in 0..limiters {
+            let limiter = build()?;
+            let _ = limiter.check("a key");
+            limiters_of_round.push(limiter);
+        }
+        times.push(start.elapsed() / limiters);
+    }
+    times.sort_unstable();
+    let (median, bytes) = (times[BUILD_ROUNDS / 2], first.memory_bytes());
+    println!("a limiter of {keys} keys, {bytes} bytes for them: built and checked in {median:?}");
+    Ok(())
+}
+
+/// The rounds of which the median is shown.
+const BUILD_ROUNDS: usize = 11;
 
 /// Costs are lifetimes in nanoseconds: one unit refills per nanosecond.
 const LIFETIMES: Quota = Quota::per_second(1_000_000_000).burst(1 << 50);

@@ -69,7 +69,13 @@ pub trait Contender: Sync + Sized + 'static {
     /// Takes one unit of each key; returns how many were allowed. This is the timed part.
     #[inline]
     fn check_all(&self, keys: &[Self::Key]) -> u64 {
-        keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
+        self.check_each(keys.iter())
+    }
+
+    /// The same where the keys are scattered.
+    #[inline]
+    fn check_each<'k>(&self, keys: impl Iterator<Item = &'k Self::Key>) -> u64 {
+        keys.map(|key| u64::from(self.check(black_box(key)))).sum()
     }
 
     /// Takes several units, outside the timed part.

@@ -42,7 +42,16 @@ pub trait Style: Sync + Sized + 'static {
     /// Takes one unit of each key; returns how many were allowed.
     #[inline]
     fn check_all<K: Key>(limiter: &Limiter<Quota, Self::Clock>, keys: &[K]) -> u64 {
-        keys.iter().map(|key| u64::from(check(limiter, black_box(key)))).sum()
+        Self::check_each(limiter, keys.iter())
+    }
+
+    /// The same where the keys are scattered.
+    #[inline]
+    fn check_each<'k, K: Key + 'k>(
+        limiter: &Limiter<Quota, Self::Clock>,
+        keys: impl Iterator<Item = &'k K>,
+    ) -> u64 {
+        keys.map(|key| u64::from(check(limiter, black_box(key)))).sum()
     }
 
     /// Why the style is excluded from a workload, if it is.
@@ -130,6 +139,8 @@ impl Style for Leased {
 #[derive(Debug)]
 pub struct Batch32;
 
+const BATCH: usize = 32;
+
 impl Style for Batch32 {
     type Clock = TscClock;
     const NAME: &'static str = "batch32";
@@ -140,7 +151,6 @@ impl Style for Batch32 {
 
     #[inline]
     fn check_all<K: Key>(limiter: &Limiter<Quota, TscClock>, keys: &[K]) -> u64 {
-        const BATCH: usize = 32;
         let mut decisions = Vec::with_capacity(BATCH);
         let mut allowed = 0;
         for batch in keys.chunks(BATCH) {
@@ -148,6 +158,25 @@ impl Style for Batch32 {
             allowed += black_box(&decisions).iter().filter(|one| is_allowed(one)).count() as u64;
         }
         allowed
+    }
+
+    #[inline]
+    fn check_each<'k, K: Key + 'k>(
+        limiter: &Limiter<Quota, TscClock>,
+        mut keys: impl Iterator<Item = &'k K>,
+    ) -> u64 {
+        let mut batch: Vec<&K> = Vec::with_capacity(BATCH);
+        let mut decisions = Vec::with_capacity(BATCH);
+        let mut allowed = 0;
+        loop {
+            batch.clear();
+            batch.extend(keys.by_ref().take(BATCH));
+            if batch.is_empty() {
+                return allowed;
+            }
+            limiter.check_many(&batch, &mut decisions);
+            allowed += black_box(&decisions).iter().filter(|one| is_allowed(one)).count() as u64;
+        }
     }
 
     fn absence(workload: Workload) -> Option<&'static str> {
@@ -234,6 +263,11 @@ impl<S: Style, K: CallKey + Key, H: Hashing> Contender for Ours<S, K, H> {
     #[inline]
     fn check_all(&self, keys: &[K]) -> u64 {
         S::check_all(&self.limiter, keys)
+    }
+
+    #[inline]
+    fn check_each<'k>(&self, keys: impl Iterator<Item = &'k K>) -> u64 {
+        S::check_each(&self.limiter, keys)
     }
 
     fn admit(&self, key: &K, units: NonZeroU32) -> bool {

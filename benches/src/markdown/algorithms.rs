@@ -2,25 +2,22 @@
 
 use crate::contenders::Label;
 use crate::failure::Failure;
-use crate::record::{Absence, Line, Memory, Speed};
+use crate::record::{Absence, Line, Memory, Speed, by_workload};
 use crate::reference::is_beside;
 use crate::workloads::Workload;
 
-use super::{absences, labels, list, losses, origin, paragraph, speeds, two_digits};
+use super::{absences, labels, list, losses, origins, paragraph, speeds, two_digits};
 
 /// Variants that tables print under another name: what is recorded, what is printed.
 const PRINTED: [(&str, &str); 1] = [("single", "direct")];
 
 /// How the figures came about, the table, and where we lose.
 pub(super) fn section(lines: &[Line]) -> Result<String, Failure> {
-    let lines = &as_printed(lines);
-    let labels = labels(lines);
+    let lines = as_printed(lines);
     let mut text = String::new();
-    for line in lines {
-        if let Line::Run(run) = line {
-            paragraph(&mut text, &origin(run));
-        }
-    }
+    origins(&mut text, &lines);
+    let lines = &by_workload(&lines);
+    let labels = labels(lines);
     let rows: Vec<_> = labels.iter().filter_map(|label| row(lines, label)).collect();
     if rows.is_empty() {
         return Err(Failure::SetUp("there are no algorithms to show".to_owned()));
@@ -64,7 +61,7 @@ fn as_printed(lines: &[Line]) -> Vec<Line> {
 }
 
 fn workloads() -> impl Iterator<Item = Workload> {
-    Workload::ALL.into_iter().filter(|workload| workload.is_repeated())
+    Workload::ALL.into_iter().filter(|workload| workload.is_of_algorithms())
 }
 
 /// The row of one of ours: millions a second and the multiple of the best peer, by rising numbers

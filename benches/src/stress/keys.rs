@@ -8,8 +8,10 @@ use tidegate_engine::{KeyHash, Limiter, ManualClock, Quota};
 
 use super::Violation;
 
-/// Low bits of a key's hash that do not choose its home in the smallest table.
+/// Low bits of a key's hash that do not choose its home in a table of [`CAPACITY`] keys.
 const TAG_BITS: u32 = 47;
+/// Keys of the table in which [`rivals`] compete: 4,096 lines.
+pub const CAPACITY: usize = 13_107;
 /// Slots of the buckets that a key may live in.
 pub const PLACES: usize = 48;
 
@@ -19,8 +21,8 @@ pub fn neighbours(count: usize, seed: u64) -> Vec<KeyHash> {
     tags(seed).map(KeyHash::from_bits).take(count).collect()
 }
 
-/// `count` keys, more than [`PLACES`], that may live in the same slots of a table of the smallest
-/// size, and nowhere else.
+/// `count` keys, more than [`PLACES`], that may live in the same slots of a table of [`CAPACITY`]
+/// keys, and nowhere else.
 ///
 /// The engine defines how tags choose their buckets. The assumptions made here are verified, so a
 /// change there makes this fail instead of silently weakening a run.
@@ -34,7 +36,7 @@ pub fn rivals(count: usize, seed: u64) -> Result<Vec<KeyHash>, Violation> {
     let nearest = |tag: &u64| tag.wrapping_mul(STRIDE) < u64::MAX / DISTANCES;
     let keys: Vec<_> = tags(seed).filter(nearest).map(KeyHash::from_bits).take(count).collect();
 
-    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
+    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(CAPACITY).clock(ManualClock::new());
     let limiter = limiter.build().map_err(|error| Violation::SetUp(error.to_string()))?;
     for (index, key) in keys.iter().take(PLACES + 1).enumerate() {
         let _ = limiter.check(*key);

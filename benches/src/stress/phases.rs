@@ -58,7 +58,7 @@ fn run_half<const STALLS: bool>(
     let clock = Hesitant::<STALLS>::default();
     clock.time.advance(Duration::from_secs(1));
     let quota = Quota::new(1, Duration::from_nanos(INTERVAL_NANOS)).burst(BURST);
-    let limiter = Limiter::builder(quota).capacity(1).clock(clock.clone());
+    let limiter = Limiter::builder(quota).capacity(13_107).clock(clock.clone());
     let limiter = limiter.build().map_err(|error| Violation::SetUp(error.to_string()))?;
     let checks = (CHECKS_A_PHASE / settings.threads as u64).max(1);
     let phases = (settings.checks / (checks * settings.threads as u64)).max(1);
@@ -123,7 +123,9 @@ struct Hesitant<const STALLS: bool> {
 }
 
 impl<const STALLS: bool> Clock for Hesitant<STALLS> {
-    const STALLS: bool = STALLS;
+    fn stalls(&self) -> bool {
+        STALLS
+    }
 
     fn now(&self) -> Timestamp {
         thread_local! {

@@ -118,7 +118,7 @@ fn paced(load: Load, settings: &Settings, keys: &[KeyHash]) -> Result<Load, Viol
 
 fn limiter<C: Clock>(load: Load, clock: C) -> Result<Limiter<Quota, C>, Violation> {
     let quota = Quota::new(1, Duration::from_nanos(load.interval)).burst(load.burst);
-    let limiter = Limiter::builder(quota).capacity(1).lease_units(load.lease).clock(clock);
+    let limiter = Limiter::builder(quota).capacity(13_107).lease_units(load.lease).clock(clock);
     limiter.build().map_err(|error| Violation::SetUp(error.to_string()))
 }
 

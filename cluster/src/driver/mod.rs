@@ -220,7 +220,7 @@ impl Driver {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
         let leave = self.leave.as_ref().map(|leave| leave.acknowledge_by);
         let due = [core, self.flush_at, self.publish_at, leave].into_iter().flatten().min();
-        due.unwrap_or_else(|| Instant::now() + Duration::from_hours(1))
+        due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
     }
 
     fn on_time(&mut self) {

@@ -3,7 +3,7 @@
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use crate::base::key::{Key, KeyHash, KeyHasher};
+use crate::base::key::{Key, KeyHash, KeyHasher, ShownKey};
 
 /// The longest IPv6 prefix that names a client, in bits, and [`IpKey`]'s default.
 ///
@@ -142,6 +142,10 @@ impl Key for IpKey {
             Network::V4(address) => address.to_ipv6_mapped().to_bits(),
             Network::V6 { bits, prefix } => bits | u128::from(prefix),
         })
+    }
+
+    fn shown(&self) -> ShownKey<'_> {
+        ShownKey::Network(self.network(), self.prefix_len())
     }
 }
 

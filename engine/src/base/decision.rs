@@ -175,6 +175,12 @@ impl Decision {
         Self { verdict: Admission::ALLOWED, ..self.computed() }
     }
 
+    /// The decision of a limit that lets through what it denies: an admission after which nothing
+    /// remains.
+    pub(crate) const fn let_through(self) -> Self {
+        Self { remaining: 0, verdict: Admission::ALLOWED, ..self }
+    }
+
     /// The decision with what remains in place of the interval it is computed from.
     const fn computed(self) -> Self {
         let remaining = self.remaining();

@@ -60,6 +60,12 @@ impl LimitName {
         quoted.push('"');
         Self(quoted.into())
     }
+
+    /// The name in quotes: printable ASCII.
+    #[cfg(all(feature = "tower", not(loom)))]
+    pub(crate) const fn quoted(&self) -> &str {
+        &self.0
+    }
 }
 
 /// The two lists of one answer, as of when the request was decided on. Both are printable ASCII,

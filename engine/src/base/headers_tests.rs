@@ -39,7 +39,7 @@ fn each_limit_is_an_item_and_one_without_a_window_has_none() {
     let decision = limiter.build().unwrap().check("k");
     let mut fields = RateLimitFields::with_capacity(2);
     assert_eq!((fields.policy(), fields.state()), ("", ""));
-    fields.push(&LimitName::new("a"), Some(Duration::from_mins(1)), &decision);
+    fields.push(&LimitName::new("a"), Some(Duration::from_secs(60)), &decision);
     fields.push(&LimitName::new("b"), None, &decision);
     assert_eq!(fields.policy(), r#""a";q=5;w=60, "b";q=5"#);
     assert_eq!(fields.state(), r#""a";r=4;t=12, "b";r=4;t=12"#);

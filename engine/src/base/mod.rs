@@ -3,6 +3,7 @@
 
 pub(crate) mod address;
 pub(crate) mod backoff;
+pub(crate) mod cold;
 pub(crate) mod decision;
 pub mod headers;
 pub(crate) mod key;
@@ -11,4 +12,6 @@ pub(crate) mod source;
 #[cfg(feature = "std")]
 pub(crate) mod stripe;
 pub(crate) mod sync;
+#[cfg(feature = "serde")]
+pub(crate) mod text;
 pub(crate) mod word;

@@ -1,9 +1,8 @@
 //! An observer that counts decisions.
 
 use crate::base::decision::Decision;
-use crate::base::key::KeyHash;
 use crate::base::shards::Shards;
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 
 /// Counts the decisions of a limiter, or of several: give one to
 /// [`LimiterBuilder::observer`](crate::LimiterBuilder::observer) or
@@ -75,11 +74,18 @@ impl Default for Counts {
 
 impl Observer for Counts {
     #[inline]
-    fn decided(&self, _: KeyHash, cost: u64, decision: &Decision) {
+    fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.0.count(match (cost, decision.is_allowed()) {
             (0, _) => LOOKS,
             (_, true) => ALLOWED,
             (_, false) => DENIED,
         });
+    }
+}
+
+impl Observer for &Counts {
+    #[inline]
+    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        (**self).decided(key, cost, decision);
     }
 }

@@ -1,22 +1,52 @@
-//! What every limit provides to sets of limits and reservations.
+//! What every limit provides to sets of limits and reservations, and as an object.
 
 use alloc::sync::Arc;
 use core::cmp::Ordering;
 use core::time::Duration;
 
 use crate::base::decision::Decision;
-use crate::base::key::{KEYLESS, KEYLESS_HASHER, KeyHash, KeyHasher};
+use crate::base::key::{KEYLESS, KEYLESS_HASHER, Key, KeyHash, KeyHasher};
+use crate::contract::observer::ObservedKey;
+use crate::contract::wait::{JoinRequest, JoinResult};
 use crate::rule::quota::Quota;
 use crate::time::Timestamp;
 
-/// A limit of any algorithm that can be part of a [`LimitSet`](crate::LimitSet) and hand out a
-/// [`Reservation`](crate::Reservation).
+/// A limit of any kind: as `dyn Limit` it is asked without knowing which, and it can be part of a
+/// [`LimitSet`](crate::LimitSet) and hand out a [`Reservation`](crate::Reservation).
+///
+/// ```
+/// use core::time::Duration;
+/// use tidegate_engine::counter::SubWindowCounter;
+/// use tidegate_engine::{BuildError, FixedWindow, Limit, Limiter, Quota};
+///
+/// fn limit(kind: &str, units: u64, period: Duration) -> Result<Box<dyn Limit>, BuildError> {
+///     Ok(match kind {
+///         "window" => Box::new(Limiter::new(FixedWindow::new(units, period))?),
+///         "counter" => Box::new(SubWindowCounter::new(units, period)?), // one for all keys
+///         _ => Box::new(Limiter::new(Quota::new(units, period))?),
+///     })
+/// }
+///
+/// for kind in ["quota", "window", "counter"] {
+///     let limit = limit(kind, 2, Duration::from_secs(3_600))?; // from a configuration
+///     assert!(limit.check_n("user:42", 2).is_allowed());
+///     assert!(!limit.check("user:42").is_allowed());
+/// }
+/// # Ok::<(), BuildError>(())
+/// ```
 ///
 /// These are [`Limiter`](crate::Limiter) and, without keys,
 /// [`DirectLimiter`](crate::DirectLimiter), with any rule, and any clock and observer that are
-/// `Send` and `Sync`; and [`SubWindowCounter`](crate::counter::SubWindowCounter) and
-/// `ShardedCounter`. The trait is sealed: all-or-nothing relies on each limit taking back exactly
-/// what it charged.
+/// `Send` and `Sync`; [`SubWindowCounter`](crate::counter::SubWindowCounter) and
+/// `ShardedCounter`; and a [`Shadow`](crate::Shadow) of any of them. The trait is sealed:
+/// all-or-nothing relies on each limit taking back exactly what it charged.
+///
+/// # As an object
+/// `check`, `peek`, `reserve` and `refund` are methods of `dyn Limit`, and so of `&dyn Limit`,
+/// `Box<dyn Limit>` and `Arc<dyn Limit>`; it is `Send` and `Sync`. Each calls the method of that
+/// name of the limit, with the same effect on leases, charged denials and observers. A limit
+/// without keys ignores the key. The price is two calls through pointers, to the limit and to the
+/// key.
 pub trait Limit: Send + Sync + sealed::Sealed {
     /// The hasher of this limit's keys.
     #[doc(hidden)]
@@ -60,6 +90,13 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     #[doc(hidden)]
     fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision;
 
+    /// Takes a place in the line of the key, if the limit has lines; see [`JoinRequest`]. Does not
+    /// notify the observer.
+    #[doc(hidden)]
+    fn join(&self, _whom: Subject<'_>, _cost: u64, _request: &JoinRequest) -> JoinResult<'_> {
+        JoinResult::NoLine
+    }
+
     /// The time in which all that fits at once is granted again, for reports to clients; `None` if
     /// it never is, or if that time varies.
     #[doc(hidden)]
@@ -67,25 +104,58 @@ pub trait Limit: Send + Sync + sealed::Sealed {
 
     /// Notifies the observer, if there is one, of a decision on `cost` units.
     #[doc(hidden)]
-    fn notify(&self, _key: KeyHash, _cost: u64, _decision: &Decision) {}
+    fn notify(&self, _key: ObservedKey<'_>, _cost: u64, _decision: &Decision) {}
+
+    /// Whether denials are only counted: a caller answers them by [`answered`], and has nothing to
+    /// settle of what was denied.
+    #[doc(hidden)]
+    fn is_shadow(&self) -> bool {
+        false
+    }
+
+    /// A call was refused before this limit was asked, for want of a key or of a quota that can be
+    /// enforced.
+    #[doc(hidden)]
+    fn refused(&self) {}
+
+    /// `check_n` of this limit.
+    #[doc(hidden)]
+    fn check_key(&self, key: &dyn Key, cost: u64) -> Decision;
+
+    /// `peek_n` of this limit, or what it would be.
+    #[doc(hidden)]
+    fn peek_key(&self, key: &dyn Key, cost: u64) -> Decision;
+
+    /// `refund` of this limit; false if it has none, and then nothing is given back.
+    #[doc(hidden)]
+    fn refund_key(&self, key: &dyn Key, cost: u64) -> bool;
 }
 
 pub(crate) mod sealed {
     pub trait Sealed {}
 }
 
-/// The key to charge, and the quota to charge it under: one given with the call, or else that of
-/// the limit.
+/// The key to charge, the quota to charge it under, one given with the call or else that of the
+/// limit, and what to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Subject<'q> {
     pub(crate) key: KeyHash,
     pub(crate) quota: Option<&'q Quota>,
+    /// Units that must be left for others after the cost.
+    pub(crate) left: u64,
+}
+
+impl Subject<'_> {
+    /// The units that must fit for a charge of `cost`; a peek needs none.
+    pub(crate) fn needed(&self, cost: u64) -> u64 {
+        if cost == 0 { 0 } else { cost.saturating_add(self.left) }
+    }
 }
 
 /// Under the limit's own rule.
 impl From<KeyHash> for Subject<'_> {
     fn from(key: KeyHash) -> Self {
-        Self { key, quota: None }
+        Self { key, quota: None, left: 0 }
     }
 }
 
@@ -122,6 +192,11 @@ impl Lender<'_> {
             Self::Shared(limit) => &**limit,
         }
     }
+}
+
+/// The answer to a decision of `limit`: of a shadow, a denial lets through.
+pub(crate) fn answered(limit: &dyn Limit, decision: Decision) -> Decision {
+    if decision.is_allowed() || !limit.is_shadow() { decision } else { decision.let_through() }
 }
 
 /// Changes a charge of `cost` units to one of `actual`, and returns what remains.

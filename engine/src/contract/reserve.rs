@@ -4,8 +4,9 @@ use alloc::sync::Arc;
 use core::fmt;
 
 use crate::base::decision::Decision;
-use crate::base::key::KeyHash;
-use crate::contract::limit::{Lender, Limit, Receipt, Subject, settle};
+use crate::base::key::{Key, KeyHash};
+use crate::contract::limit::{Lender, Limit, Receipt, Subject, answered, settle};
+use crate::contract::observer::ObservedKey;
 use crate::rule::quota::Quota;
 
 /// Units taken from a key before it is known how many are used; from
@@ -77,6 +78,7 @@ pub struct Reservation<'l> {
     quota: Option<Quota>,
     cost: u64,
     receipt: Receipt,
+    /// What the limit decided, which a shadow does not enforce.
     decision: Decision,
     open: bool,
 }
@@ -85,26 +87,34 @@ impl<'l> Reservation<'l> {
     pub(crate) fn borrowed(
         limit: &'l dyn Limit,
         whom: Subject<'_>,
+        given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Borrowed(limit), whom, cost)
+        Self::take(Lender::Borrowed(limit), whom, given, cost)
     }
 
     pub(crate) fn shared(
         limit: Arc<dyn Limit>,
         whom: Subject<'_>,
+        given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Shared(limit), whom, cost)
+        Self::take(Lender::Shared(limit), whom, given, cost)
     }
 
-    fn take(limit: Lender<'l>, whom: Subject<'_>, cost: u64) -> Result<Self, Decision> {
+    /// The key as it was `given` is for the observer.
+    fn take(
+        limit: Lender<'l>,
+        whom: Subject<'_>,
+        given: &dyn Key,
+        cost: u64,
+    ) -> Result<Self, Decision> {
         let lender = limit.limit();
         let (decision, receipt) = lender.take(whom, cost, lender.now());
         // Built before the observer is notified, so that a panic in it gives back what was taken.
-        let (open, Subject { key, quota }) = (decision.is_allowed(), whom);
+        let (open, Subject { key, quota, .. }) = (answered(lender, decision).is_allowed(), whom);
         let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };
-        taken.limit.limit().notify(key, cost, &decision);
+        taken.limit.limit().notify(ObservedKey::new(key, given), cost, &decision);
         if open { Ok(taken) } else { Err(decision) }
     }
 
@@ -130,13 +140,16 @@ impl<'l> Reservation<'l> {
     /// The decision that admitted them.
     #[must_use]
     pub fn decision(&self) -> Decision {
-        self.decision
+        answered(self.limit.limit(), self.decision)
     }
 
+    /// Of what a shadow would have denied, nothing is charged.
     fn settle(&mut self, actual: u64) -> Decision {
         self.open = false;
-        let whom = Subject { key: self.key, quota: self.quota.as_ref() };
-        settle(self.limit.limit(), whom, self.cost, self.receipt, actual)
+        let whom = Subject { key: self.key, quota: self.quota.as_ref(), left: 0 };
+        let limit = self.limit.limit();
+        let actual = if self.decision.is_allowed() { actual } else { self.cost };
+        answered(limit, settle(limit, whom, self.cost, self.receipt, actual))
     }
 }
 

@@ -3,7 +3,7 @@
 use alloc::sync::Arc;
 
 use crate::base::decision::Decision;
-use crate::base::key::KEYLESS;
+use crate::base::key::{KEYLESS, Keyless};
 use crate::contract::limit::{Limit, Subject};
 use crate::contract::observer::Observer;
 use crate::contract::reserve::Reservation;
@@ -40,7 +40,7 @@ macro_rules! lends {
             /// # Errors
             /// The denial when the units do not fit.
             pub fn reserve(&self, cost: u64) -> Result<Reservation<'_>, Decision> {
-                Reservation::borrowed(self, Subject::from(KEYLESS), cost)
+                Reservation::borrowed(self, Subject::from(KEYLESS), &Keyless, cost)
             }
 
             /// As `reserve`, for a reservation that moves into a task: it keeps the limit alive.
@@ -55,7 +55,7 @@ macro_rules! lends {
                 Self: 'static,
             {
                 let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
-                Reservation::shared(limit, Subject::from(KEYLESS), cost)
+                Reservation::shared(limit, Subject::from(KEYLESS), &Keyless, cost)
             }
         }
     };

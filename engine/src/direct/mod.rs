@@ -3,6 +3,8 @@
 //! This module holds what goes with a [`DirectLimiter`](crate::DirectLimiter).
 
 #[cfg(feature = "std")]
+mod any;
+#[cfg(feature = "std")]
 pub(crate) mod concurrency;
 pub(crate) mod counter;
 mod lend;

@@ -189,7 +189,7 @@ impl<C: Clock> Queue<C> {
                     return Ok(Granted {
                         key: KEYLESS,
                         decision: gcra.answer(Update::Written { before: found, now }, cost),
-                        charge: Some(Charge { time, before, end, tolerance: gcra.tau() }),
+                        charge: Some(Charge { time, before, lead: 0, end, tolerance: gcra.tau() }),
                         start: wait.start(reading, wait_units, gcra.scale()),
                         waits: wait_units > 0,
                     });

@@ -1,19 +1,24 @@
 //! Waiting in a key's line: charges that start later.
 
+use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::cell::Cell;
+use core::time::Duration;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
 use crate::base::word::Update;
+use crate::contract::limit::Subject;
 use crate::contract::observer::Observer;
 use crate::contract::wait::{
-    Behind, Charge, Granted, Removal, TakenOff, Timer, Turn, Wait, WaitLists, Waiters, line,
+    Behind, Charge, Granted, JoinRequest, JoinResult, Removal, TakenOff, Timer, Turn, Wait,
+    WaitLists, Waiters, line,
 };
-use crate::rule::DebtRule;
-use crate::rule::gcra::{Bucket, Terms, View, lowered};
+use crate::rule::gcra::{Bucket, TAT_MAX, Terms, View, given, lowered};
+use crate::rule::sealed::IfDebt;
+use crate::rule::{DebtRule, Rule};
 use crate::table::answer::answer;
-use crate::time::{Clock, Timestamp};
+use crate::time::{Clock, Timestamp, saturating_nanos};
 
 use super::{Limiter, State};
 
@@ -27,6 +32,11 @@ struct PlaceRequest<'w> {
     reading: Timestamp,
     /// Whether it may wait as long as `wait` says; if not, only a start at once will do.
     may_wait: bool,
+    /// The time from the reading on until which the start can be put off: the charge covers nothing
+    /// before that.
+    reach: Duration,
+    /// Whether it has a place in the list also if it can start at once, because it may be put off.
+    listed: bool,
 }
 
 impl PlaceRequest<'_> {
@@ -34,15 +44,27 @@ impl PlaceRequest<'_> {
     fn longest(&self, view: &View<impl Terms>) -> u64 {
         if self.may_wait { self.wait.longest_units(self.reading, view.gcra.scale()) } else { 0 }
     }
+
+    /// The view as if the key were charged as far as the request reaches.
+    fn reaching<T: Terms>(&self, view: View<T>) -> View<T> {
+        if self.reach.is_zero() {
+            return view;
+        }
+        let reach = view.gcra.scale().to_units(saturating_nanos(self.reach));
+        let point = view.now.saturating_add(reach.saturating_sub(view.since(self.reading)));
+        View { tat: view.tat.max(point.min(TAT_MAX)), ..view }
+    }
 }
 
 /// A charge of a key's word, which starts once all but a burst of what it leaves has drained.
 #[derive(Clone, Copy)]
 struct Ticket<T> {
-    /// The word before the charge.
+    /// The word before the charge, as if it were charged as far as the request reaches.
     view: View<T>,
     /// The TAT after it.
     charged: u64,
+    /// What of the charge only lets it reach as far as the request does.
+    lead: u64,
 }
 
 impl<T: Terms> Ticket<T> {
@@ -51,10 +73,12 @@ impl<T: Terms> Ticket<T> {
         if request.cost == 0 {
             return None;
         }
+        let (found, view) = (view, request.reaching(view));
         // A key without a slot is decided at a later reading, by which some of the wait is over.
         let longest = request.longest(&view).saturating_sub(view.since(request.reading));
         let charged = view.gcra.admit_by(view.tat, view.now, request.cost, longest)?;
-        Some(Self { view, charged })
+        let lead = view.tat.max(view.now) - found.tat.max(view.now);
+        Some(Self { view, charged, lead })
     }
 
     /// The time from the view's `now` to the start, in units.
@@ -68,13 +92,14 @@ impl<T: Terms> Ticket<T> {
         let wait = self.wait();
         // From the reading on. A start at once is a start at the reading.
         let from_reading = if wait == 0 { 0 } else { wait + self.view.since(request.reading) };
-        let (before, end) = (tat.max(now), self.charged);
+        let (lead, end) = (self.lead, self.charged);
+        let before = tat.max(now) - lead;
         Granted {
             key: request.key,
             decision: gcra.answer(Update::Written { before: tat, now }, request.cost),
-            charge: Some(Charge { time, before, end, tolerance: gcra.tau() }),
+            charge: Some(Charge { time, before, lead, end, tolerance: gcra.tau() }),
             start: request.wait.start(request.reading, from_reading, gcra.scale()),
-            waits: wait > 0,
+            waits: wait > 0 || request.listed,
         }
     }
 }
@@ -183,7 +208,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Result<Turn<'_, Self>, Decision> {
-        self.enqueue_under(self.algorithm(), self.hash(key), cost, &wait.into())
+        self.enqueue_under(self.algorithm(), key, cost, &wait.into())
     }
 
     /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::enqueue`], for a
@@ -215,13 +240,25 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(super) fn enqueue_under<B: Bucket<State = State<R>>>(
         &self,
         bucket: &B,
-        key: KeyHash,
+        key: impl Key,
         cost: u64,
         wait: &Wait,
     ) -> Result<Turn<'_, Self>, Decision> {
-        let turn = self.line_up(bucket, key, cost, wait);
+        let key = self.asked(key);
+        let reading = self.clock.now();
+        let reach = Duration::ZERO;
+        let request = PlaceRequest {
+            key: key.hash,
+            cost,
+            wait,
+            reading,
+            may_wait: true,
+            reach,
+            listed: false,
+        };
+        let turn = self.line_up(bucket, request);
         let decision = turn.as_ref().map_or_else(|denied| *denied, Turn::decision);
-        let _ = self.notified(key, cost, decision);
+        let _ = self.notified(&key, cost, decision);
         turn
     }
 
@@ -230,20 +267,22 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     fn line_up<B: Bucket<State = State<R>>>(
         &self,
         bucket: &B,
-        key: KeyHash,
-        cost: u64,
-        wait: &Wait,
+        request: PlaceRequest<'_>,
     ) -> Result<Turn<'_, Self>, Decision> {
-        let reading = self.clock.now();
-        let at_once = PlaceRequest { key, cost, wait, reading, may_wait: false };
-        let denied = match self.place(bucket, &at_once) {
-            Ok(granted) => return Ok(Turn::new(self, granted, None)),
-            Err(Denied::Never(denied)) => return Err(denied),
-            Err(Denied::TooLate(denied)) => denied,
+        let listed = if request.listed { self.waiters.enter() } else { None };
+        let waiter = if let Some(waiter) = listed {
+            waiter
+        } else {
+            let at_once = PlaceRequest { may_wait: false, listed: false, ..request };
+            let denied = match self.place(bucket, &at_once) {
+                Ok(granted) => return Ok(Turn::new(self, granted, None)),
+                Err(Denied::Never(denied)) => return Err(denied),
+                Err(Denied::TooLate(denied)) => denied,
+            };
+            let Some(waiter) = self.waiters.enter() else { return Err(denied) };
+            waiter
         };
-        let Some(waiter) = self.waiters.enter() else { return Err(denied) };
-        let request = PlaceRequest { may_wait: true, ..at_once };
-        match self.wait_lists.enter(key, || self.place(bucket, &request)) {
+        match self.wait_lists.enter(request.key, || self.place(bucket, &request)) {
             Ok((granted, number)) => {
                 // The key may have drained since: then the turn does not count as a waiter.
                 if number.is_some() {
@@ -270,7 +309,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
                 self.waiters.waits_under(view.gcra.scale().to_nanos(view.gcra.tau()));
             }
             issued.set(ticket);
-            ticket.map(|Ticket { view, charged }| view.value(charged))
+            ticket.map(|Ticket { view, charged, .. }| view.value(charged))
         };
         let (home, now) = (self.table.home(request.key), self.instant(request.reading));
         let update = home.update(now, || self.instant_now(), charge);
@@ -290,6 +329,10 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Result<Granted, Denied> {
         let &PlaceRequest { key, cost, reading, .. } = request;
         let decision = answer(&self.table, bucket, key, update, cost);
+        if decision.is_allowed() && cost > 0 && !request.reach.is_zero() {
+            // Room has come up since the place was due: without it nothing would be charged.
+            return self.place(bucket, &PlaceRequest { reach: Duration::ZERO, ..*request });
+        }
         if decision.is_allowed() {
             return Ok(Granted::uncharged(key, decision, reading));
         }
@@ -306,6 +349,80 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
                 Err(Denied::TooLate(view.gcra.answer_by(unchanged, cost, 0)))
             }
             _ => Err(Denied::Never(decision)),
+        }
+    }
+}
+
+/// A [`Limit::join`](crate::Limit), for a limiter of any rule.
+pub(super) struct Join<'l, 'a, R: Rule, C, O> {
+    pub(super) limiter: &'l Limiter<R, C, O>,
+    pub(super) whom: Subject<'a>,
+    pub(super) cost: u64,
+    pub(super) request: JoinRequest,
+}
+
+impl<'l, R, C, O> IfDebt<R> for Join<'l, '_, R, C, O>
+where
+    R: Rule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    type Output = JoinResult<'l>;
+
+    fn act(self) -> JoinResult<'l>
+    where
+        R: DebtRule,
+    {
+        let algorithm = self.limiter.algorithm();
+        match self.whom.quota {
+            None => self.under(algorithm),
+            Some(quota) => self.under(&given(algorithm, quota)),
+        }
+    }
+}
+
+impl<'l, R, C, O> Join<'l, '_, R, C, O>
+where
+    R: DebtRule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    fn under<B: Bucket<State = State<R>>>(self, bucket: &B) -> JoinResult<'l> {
+        let Self { limiter, whom, cost, request: JoinRequest { longest, reach } } = self;
+        let (key, reading) = (whom.key, limiter.clock.now());
+        let wait = &Wait::at_most(longest);
+        let request =
+            PlaceRequest { key, cost, wait, reading, may_wait: true, reach, listed: true };
+        if !limiter.is_due(bucket, &request) {
+            return JoinResult::NotYet;
+        }
+        match limiter.line_up(bucket, request) {
+            Ok(turn) => JoinResult::Held(Box::new(turn)),
+            Err(denied) => JoinResult::Denied(denied),
+        }
+    }
+}
+
+impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// Whether a place is worth taking already. It is if the charges of the key reach as far as the
+    /// request does. If they end before, the time between would be lost: that is accepted, up to
+    /// half of what the request itself costs, where the key has no room at present.
+    fn is_due<B: Bucket<State = State<R>>>(&self, bucket: &B, request: &PlaceRequest<'_>) -> bool {
+        if request.reach.is_zero() {
+            return true;
+        }
+        let now = self.instant(request.reading);
+        let update = self.table.home(request.key).update(now, || now, |_, _| None);
+        let Update::Unchanged { found, now } = update else { return false };
+        let view = bucket.view(found, now);
+        let begins = view.tat.max(view.now);
+        let lost = request.reaching(view).tat.saturating_sub(begins);
+        match view.gcra.admit_by(view.tat, view.now, request.cost, u64::MAX) {
+            Some(charged) if lost > 0 => {
+                view.gcra.wait(charged, view.now) > 0 && lost <= (charged - begins) / 2
+            }
+            // A cost that never fits is denied by the line.
+            _ => true,
         }
     }
 }

@@ -28,7 +28,7 @@ where
     /// The denial when the units do not fit; nothing is charged then, unless the limiter
     /// [charges what it denies](crate::LimiterBuilder::charge_denied).
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
-        Reservation::borrowed(self, Subject::from(self.hash(key)), cost)
+        Reservation::borrowed(self, Subject::from(self.hash(&key)), &key, cost)
     }
 
     /// As [`Limiter::reserve`], for a reservation that moves into a task: it keeps the limiter
@@ -47,7 +47,7 @@ where
         O: 'static,
     {
         let limit: Arc<dyn Limit> = Arc::<Self>::clone(self);
-        Reservation::shared(limit, Subject::from(self.hash(key)), cost)
+        Reservation::shared(limit, Subject::from(self.hash(&key)), &key, cost)
     }
 
     /// `cost` units of `key`, to be asked for together with what other limits have to admit: see

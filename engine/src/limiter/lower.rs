@@ -91,12 +91,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         decide: impl Fn(u64, u64) -> Option<u64>,
     ) -> Option<(u64, u64)> {
         let now = || self.instant_now();
-        if let Update::Written { before, now } = self.table.home(key).update(now(), now, &decide)
-            && let Some(value) = decide(before, now)
-        {
-            return Some((before, value));
+        match self.table.home(key).update(now(), now, &decide) {
+            Update::Written { before, now } => decide(before, now).map(|value| (before, value)),
+            Update::Unchanged { .. } | Update::Full { .. } => None,
         }
-        None
     }
 
     /// Recalls what threads have leased of a key whose word was lowered.

@@ -10,14 +10,14 @@ use core::cell::Cell;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
 use crate::table::answer::answer;
 use crate::table::{Home, Missed, Spot};
 use crate::time::{Clock, Timestamp};
 
-use super::{Limiter, State};
+use super::{Asked, Limiter, State};
 
 /// How many keys are decided together: several times the number of lines that a core fetches at
 /// once, so that the waits for the first and the last of them are a small part.
@@ -73,8 +73,25 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             self.check_all_by_words(Self::algorithm, items, check, decisions);
         } else {
             self.check_in_turn(items, check, decisions, |key, cost, readings| {
-                self.decide(key, cost, readings.latest(), || readings.next())
+                self.decide(Asked::silent(key), cost, readings.latest(), || readings.next())
             });
+        }
+        self.notify_all(items, check, decisions);
+    }
+
+    /// Notifies the observer of the decisions on all items.
+    pub(super) fn notify_all<T, K: Key>(
+        &self,
+        items: &[T],
+        check: impl Fn(&T) -> (&K, u64),
+        decisions: &[Decision],
+    ) {
+        if self.observer.listens() {
+            for (item, decision) in items.iter().zip(decisions) {
+                let (key, cost) = check(item);
+                let key = ObservedKey::new(self.hash(key), key);
+                self.observer.decided(key, cost, decision);
+            }
         }
     }
 
@@ -94,12 +111,6 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let readings = Readings::new(&read);
         for (items, decisions) in items.chunks(TOGETHER).zip(decisions.chunks_mut(TOGETHER)) {
             self.check_together(algorithm, items, check, &readings, decisions);
-        }
-        if O::LISTENS {
-            for (item, decision) in items.iter().zip(decisions) {
-                let (key, cost) = check(item);
-                self.observer.decided(self.hash(key), cost, decision);
-            }
         }
     }
 

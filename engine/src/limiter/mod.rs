@@ -1,12 +1,15 @@
 //! The limiter for many keys: [`Limiter`], the bounds of its builder, and what
 //! [`Limiter::with_quota`] returns.
 
+#[cfg(feature = "std")]
+mod any;
 mod bucket;
 pub(crate) mod builder;
 mod denied;
 mod enqueue;
 #[cfg(feature = "std")]
 pub(crate) mod lease;
+mod leaving;
 mod lend;
 #[cfg(feature = "std")]
 mod live;
@@ -25,7 +28,7 @@ mod with_quota_owned;
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash, KeyHasher};
 use crate::base::word::Update;
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 use crate::contract::wait::{WaitLists, Waiters};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
@@ -38,6 +41,7 @@ use crate::time::{Clock, DefaultClock, Timestamp};
 use denied::{TimedCheck, decide_charging};
 use mode::Mode;
 
+pub use crate::table::overflow::ParseOverflowPolicyError;
 use builder::LimiterBuilder;
 pub use builder::{DEFAULT_CAPACITY, MAX_CAPACITY};
 #[cfg(feature = "std")]
@@ -94,7 +98,11 @@ pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check(&self, key: impl Key) -> Decision {
         self.check_n(key, 1)
@@ -103,13 +111,15 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Asks for `cost` units and takes them when they fit, at the clock's present reading.
     ///
     /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call hands the decision over in memory, and stalls"
+    )]
+    #[inline(always)]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
         // The clock is read before the table: the time-stamp counter waits for outstanding loads.
-        let key = self.hash(key);
-        let now = self.clock.now();
-        self.decide(key, cost, now, || self.clock.now())
+        self.decide(self.asked(key), cost, self.clock.now(), || self.clock.now())
     }
 
     /// As [`Limiter::check_n`], at a time given by the caller: for a batch that shares one reading,
@@ -128,7 +138,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.hash(key), cost, now, move || now)
+        self.decide(self.asked(key), cost, now, move || now)
     }
 
     /// What a check would find, without charging anything: `remaining` is what is left.
@@ -144,7 +154,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// a peek. O(1).
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.peek_under(self.algorithm(), self.hash(key), cost)
+        self.peek_under(self.algorithm(), &self.asked(key), cost)
     }
 
     /// Charges `cost` units at the clock's present reading, whether or not they fit: for a cost
@@ -155,9 +165,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// charge follows the [`OverflowPolicy`]. Where a cost can be estimated before it is spent,
     /// [`Limiter::reserve`] also checks whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.hash(key);
-        self.force(key, |value, now| self.algorithm().charge(value, now, cost));
-        self.peek(key)
+        let key = self.asked(key);
+        self.force(key.hash, |value, now| self.algorithm().charge(value, now, cost));
+        self.decide(key, 0, self.clock.now(), || self.clock.now())
     }
 
     /// The hash of the key under this limiter's hasher, which every call takes in place of the key.
@@ -226,21 +236,25 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         clippy::inline_always,
         reason = "a call hands the decision over in memory, and stalls"
     )]
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "by reference the compiler keeps the hash in memory"
+    )]
     #[inline(always)]
-    fn decide(
+    fn decide<K: Key>(
         &self,
-        key: KeyHash,
+        key: Asked<K>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
-        let mode = self.mode();
+        let (mode, hash) = (self.mode(), key.hash);
         let decision = if mode.is_by_word() {
-            self.decide_by_word(self.algorithm(), key, cost, now, reread)
+            self.decide_by_word(self.algorithm(), hash, cost, now, reread)
         } else {
-            self.decide_by_mode(mode, key, cost, self.instant(now), || self.instant(reread()))
+            self.decide_by_mode(mode, hash, cost, self.instant(now), || self.instant(reread()))
         };
-        self.notified(key, cost, decision)
+        self.notified(&key, cost, decision)
     }
 
     /// Decides where leases or charged denials are configured.
@@ -266,11 +280,20 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         decide_charging(mode.charged_bursts(), algorithm, check).in_registers()
     }
 
+    /// A key and its hash.
+    #[inline]
+    fn asked<K: Key>(&self, key: K) -> Asked<K> {
+        Asked { hash: self.hash(&key), given: self.observer.listens().then_some(key) }
+    }
+
     /// Notifies the observer of the decision, and returns it.
     #[inline]
-    fn notified(&self, key: KeyHash, cost: u64, decision: Decision) -> Decision {
-        if O::LISTENS {
-            self.observer.decided(key, cost, &decision);
+    fn notified<K: Key>(&self, key: &Asked<K>, cost: u64, decision: Decision) -> Decision {
+        if self.observer.listens() {
+            // Asked first: where the answer is a constant, the compiler need not follow the key.
+            if let Some(given) = &key.given {
+                self.observer.decided(ObservedKey::new(key.hash, given), cost, &decision);
+            }
         }
         decision
     }
@@ -290,7 +313,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ) -> Decision {
         let (home, now) = (self.table.home(key), self.instant(now));
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
-        let tried = if C::STALLS {
+        let tried = if self.clock.stalls() {
             home.try_at_home::<true>(now, admit)
         } else {
             home.try_at_home::<false>(now, admit)
@@ -389,6 +412,22 @@ impl Limiter {
         hasher: KeyHasher,
     ) -> LimiterBuilder<R, C> {
         LimiterBuilder::with(rule, clock, hasher)
+    }
+}
+
+/// A key that a call decides on. Without an observer only the hash lives as long as the call: the
+/// key is dropped once it is hashed.
+struct Asked<K> {
+    hash: KeyHash,
+    /// The key as it was given, if an observer listens.
+    given: Option<K>,
+}
+
+impl Asked<KeyHash> {
+    /// A key that no observer is notified of.
+    #[inline]
+    fn silent(hash: KeyHash) -> Self {
+        Self { hash, given: None }
     }
 }
 

@@ -5,18 +5,21 @@
 use core::time::Duration;
 
 use crate::base::decision::Decision;
-use crate::base::key::{KeyHash, KeyHasher};
+use crate::base::key::{Key, KeyHash, KeyHasher};
 use crate::base::word::Update;
 use crate::contract::limit::{Limit, Receipt, Subject, sealed::Sealed};
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 use crate::contract::outcome::Outcome;
+use crate::contract::wait::{JoinRequest, JoinResult};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
+use crate::rule::leaving::Leaving;
 use crate::table::answer::answer;
 use crate::table::overflow::Event;
 use crate::time::{Clock, Timestamp};
 
-use super::{Limiter, State};
+use super::enqueue::Join;
+use super::{Asked, Limiter, State};
 
 impl<R: Rule, C: Clock, O: Observer> Sealed for Limiter<R, C, O> {}
 
@@ -40,8 +43,8 @@ where
 
     fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         match self.given(whom) {
-            None => self.look_under(&self.algorithm, whom.key, cost, now),
-            Some(given) => self.look_under(&given, whom.key, cost, now),
+            None => self.look_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
+            Some(given) => self.look_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
         }
     }
 
@@ -50,16 +53,16 @@ where
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
         match self.given(whom) {
-            None => self.take_under(&self.algorithm, whom.key, cost, now),
-            Some(given) => self.take_under(&given, whom.key, cost, now),
+            None => self.take_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
+            Some(given) => self.take_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
         }
     }
 
     fn deny(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
         self.mode().charged_bursts()?;
         match self.given(whom) {
-            None => self.deny_under(&self.algorithm, whom.key, cost, now),
-            Some(given) => self.deny_under(&given, whom.key, cost, now),
+            None => self.deny_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
+            Some(given) => self.deny_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
         }
     }
 
@@ -78,14 +81,36 @@ where
         }
     }
 
+    fn join(&self, whom: Subject<'_>, cost: u64, request: &JoinRequest) -> JoinResult<'_> {
+        // Places take what they cost from the line, and leave nothing to those behind them.
+        if whom.left > 0 {
+            return JoinResult::NoLine;
+        }
+        let join = Join { limiter: self, whom, cost, request: *request };
+        R::if_debt(join).unwrap_or(JoinResult::NoLine)
+    }
+
     fn refill_time(&self) -> Option<Duration> {
         self.rule.refill_time(&self.algorithm)
     }
 
-    fn notify(&self, key: KeyHash, cost: u64, decision: &Decision) {
-        if O::LISTENS {
+    fn notify(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        if self.observer.listens() {
             self.observer.decided(key, cost, decision);
         }
+    }
+
+    fn check_key(&self, key: &dyn Key, cost: u64) -> Decision {
+        self.check_n(key, cost)
+    }
+
+    fn peek_key(&self, key: &dyn Key, cost: u64) -> Decision {
+        self.peek_n(key, cost)
+    }
+
+    fn refund_key(&self, key: &dyn Key, cost: u64) -> bool {
+        self.refund(key, cost);
+        true
     }
 }
 
@@ -111,10 +136,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     pub(super) fn peek_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        key: KeyHash,
+        key: &Asked<impl Key>,
         cost: u64,
     ) -> Decision {
-        let (update, cost) = self.found_for(algorithm, key, cost, self.clock.now());
+        let (update, cost) = self.found_for(algorithm, key.hash, cost, self.clock.now());
         self.notified(key, 0, algorithm.answer(update, cost))
     }
 
@@ -218,6 +243,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                 let found = decide(before, now).unwrap_or(before);
                 if found < before {
                     self.lowered(key, before, found);
+                    if self.waiters.count() > 0 {
+                        self.wait_lists.given_back(key, before - found, || self.clock.now());
+                    }
                 }
                 Update::Unchanged { found, now }
             }

@@ -1,6 +1,6 @@
 //! Checks that take as much as fits.
 
-use crate::base::key::{Key, KeyHash};
+use crate::base::key::Key;
 use crate::contract::grant::{Grant, UpTo};
 use crate::contract::observer::Observer;
 use crate::contract::outcome::Outcome;
@@ -9,7 +9,7 @@ use crate::rule::algorithm::Algorithm;
 use crate::table::answer::answer;
 use crate::time::Clock;
 
-use super::{Limiter, State};
+use super::{Asked, Limiter, State};
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Takes as much of `cost` as fits: all of it, a part, or nothing. For work that can be done in
@@ -45,26 +45,26 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// # Ok::<(), tidegate_engine::BuildError>(())
     /// ```
     pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
-        self.grant_under(self.algorithm(), self.hash(key), cost)
+        self.grant_under(self.algorithm(), &self.asked(key), cost)
     }
 
     /// [`Limiter::check_up_to`] under the limiter's own rule or a quota given with the call.
     pub(super) fn grant_under<A: Algorithm<State = State<R>>>(
         &self,
         algorithm: &A,
-        key: KeyHash,
+        key: &Asked<impl Key>,
         cost: u64,
     ) -> Grant {
         let (check, outcome) = (UpTo::new(cost), Outcome::new());
         let now = || self.instant_now();
-        let update = self.table.home(key).update(now(), now, |value, now| {
+        let update = self.table.home(key.hash).update(now(), now, |value, now| {
             outcome.of(check.admit(algorithm, value, now), || match cost {
                 0 => None,
                 _ => self.denied(algorithm, 1, value, now),
             })
         });
         let (update, _) = outcome.result(update);
-        let decision = answer(&self.table, algorithm, key, update, check.decided());
+        let decision = answer(&self.table, algorithm, key.hash, update, check.decided());
         let (grant, cost) = check.grant(decision);
         self.notified(key, cost, decision);
         grant

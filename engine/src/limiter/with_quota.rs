@@ -17,8 +17,8 @@ use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule};
 use crate::time::{Clock, DefaultClock, Timestamp};
 
-use super::Limiter;
 use super::denied::{TimedCheck, decide_charging};
+use super::{Asked, Limiter};
 
 /// The keys of a limiter under a quota that is given with the call, such as the plan of a customer;
 /// from [`Limiter::with_quota`]. A small value that is made for a call or two, or kept as long as
@@ -114,12 +114,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         cost: u64,
         quota: &Quota,
     ) -> Result<Decision, QuotaError> {
+        if self.observer.listens() {
+            return Ok(self.with_quota(quota)?.check_n(key, cost));
+        }
         // As [`WithQuota::check_n`], in an order that holds less in registers.
         let key = self.hash(key);
         let rounded = Gcra::in_scale(quota, self.algorithm().scale())?;
         let now = self.clock.now();
-        let decision = self.decide_with((quota, &rounded), key, cost, now, || self.clock.now());
-        Ok(self.notified(key, cost, decision))
+        Ok(self.decide_with((quota, &rounded), key, cost, now, || self.clock.now()))
     }
 
     /// How many bursts of debt denied checks can add, if they are charged.
@@ -177,21 +179,27 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.limiter.hash(key);
-        let now = self.limiter.clock.now();
-        self.decide(key, cost, now, || self.limiter.clock.now())
+        let limiter = self.limiter;
+        self.decide(limiter.asked(key), cost, limiter.clock.now(), || limiter.clock.now())
     }
 
     /// As [`WithQuota::check_n`], at a time given by the caller; see [`Limiter::check_at`].
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.limiter.hash(key), cost, now, || now)
+        self.decide(self.limiter.asked(key), cost, now, || now)
     }
 
     /// Takes as much of `cost` as fits under this quota; see [`Limiter::check_up_to`].
     pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
-        self.limiter.grant_under(&self.given(), self.limiter.hash(key), cost)
+        self.limiter.grant_under(&self.given(), &self.limiter.asked(key), cost)
+    }
+
+    /// Takes `cost` units if they fit under this quota and at least `left` more would; see
+    /// [`Limiter::check_leaving`].
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
+        self.limiter.check_leaving_under(&self.given(), &self.limiter.asked(key), cost, left)
     }
 
     /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the
@@ -215,12 +223,13 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         let Self { limiter, .. } = self;
         if limiter.charges_denied().is_some() {
             limiter.check_in_turn(items, check, decisions, |key, cost, readings| {
-                self.decide(key, cost, readings.latest(), || readings.next())
+                self.decide(Asked::silent(key), cost, readings.latest(), || readings.next())
             });
         } else {
             let given = self.given();
             limiter.check_all_by_words(|_| &given, items, check, decisions);
         }
+        limiter.notify_all(items, check, decisions);
     }
 
     /// What a check would find, without charging anything.
@@ -233,14 +242,14 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// What a check of `cost` would find, without charging anything; see [`Limiter::peek_n`].
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.limiter.peek_under(&self.given(), self.limiter.hash(key), cost)
+        self.limiter.peek_under(&self.given(), &self.limiter.asked(key), cost)
     }
 
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let (key, given) = (self.limiter.hash(key), self.given());
-        self.limiter.force(key, |value, now| given.charge(value, now, cost));
-        self.peek(key)
+        let (key, given) = (self.limiter.asked(key), self.given());
+        self.limiter.force(key.hash, |value, now| given.charge(value, now, cost));
+        self.decide(key, 0, self.limiter.clock.now(), || self.limiter.clock.now())
     }
 
     /// Gives back `cost` units that were admitted under this quota and not used; see
@@ -302,7 +311,6 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Result<Turn<'l, Limiter<R, C, O>>, Decision> {
-        let key = self.limiter.hash(key);
         self.limiter.enqueue_under(&self.given(), key, cost, &wait.into())
     }
 
@@ -312,17 +320,18 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         *self.quota
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "as that of the limiter")]
     #[inline]
-    fn decide(
+    fn decide<K: Key>(
         &self,
-        key: KeyHash,
+        key: Asked<K>,
         cost: u64,
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
         let Self { limiter, quota, rounded } = self;
-        let decision = limiter.decide_with((quota, rounded), key, cost, now, reread);
-        limiter.notified(key, cost, decision)
+        let decision = limiter.decide_with((quota, rounded), key.hash, cost, now, reread);
+        limiter.notified(&key, cost, decision)
     }
 
     fn given(&self) -> <R::Algorithm as Plans>::Given<'_> {
@@ -342,7 +351,7 @@ where
     /// # Errors
     /// The denial when the units do not fit.
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'l>, Decision> {
-        Reservation::borrowed(self.limiter, self.subject(key), cost)
+        Reservation::borrowed(self.limiter, self.subject(&key), &key, cost)
     }
 
     /// `cost` units of `key`, to be asked for together with other limits; see [`Limiter::ask`].
@@ -350,11 +359,11 @@ where
     where
         'l: 'q,
     {
-        Ask::of(self.limiter, self.subject(key), cost)
+        Ask::of(self.limiter, self.subject(&key), cost)
     }
 
-    pub(super) fn subject(&self, key: impl Key) -> Subject<'q> {
-        Subject { key: self.limiter.hash(key), quota: Some(self.quota) }
+    pub(super) fn subject(&self, key: &impl Key) -> Subject<'q> {
+        Subject { quota: Some(self.quota), ..Subject::from(self.limiter.hash(key)) }
     }
 }
 

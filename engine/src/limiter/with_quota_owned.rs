@@ -89,7 +89,7 @@ where
         C: Send + Sync,
         O: Send + Sync,
     {
-        Reservation::shared(self.limit(), self.view.subject(key), cost)
+        Reservation::shared(self.limit(), self.view.subject(&key), &key, cost)
     }
 
     /// As [`WithQuota::ask`], for a set whose reservation keeps the limiter alive. It borrows the
@@ -99,7 +99,7 @@ where
         C: Send + Sync,
         O: Send + Sync,
     {
-        Ask::shared(self.limit(), self.view.subject(key), cost)
+        Ask::shared(self.limit(), self.view.subject(&key), cost)
     }
 
     fn limit(&self) -> Arc<dyn Limit>

@@ -289,7 +289,7 @@ impl Gcra {
         if self.scale.is_nanosecond() {
             return Decision::allowed_every(self.interval, self.burst, left, debt);
         }
-        core::hint::cold_path();
+        crate::base::cold::cold_path();
         Decision::allowed(self.burst, self.tokens(debt) + left, self.scale.to_nanos(debt))
     }
 

@@ -3,16 +3,21 @@
 //! This module holds what goes with the rules at the root of the crate.
 
 pub(crate) mod algorithm;
+pub(crate) mod any;
 pub(crate) mod gcra;
+pub(crate) mod leaving;
 #[cfg(feature = "std")]
 pub(crate) mod live;
 pub(crate) mod quota;
 pub(crate) mod saved;
+mod text;
 pub(crate) mod window;
 
+pub use any::AnyRule;
 #[cfg(feature = "std")]
 pub use live::Inheritance;
 pub use quota::MAX_BURST_TOLERANCE;
+pub use text::ParseRuleError;
 pub use window::{MAX_UTC_OFFSET_SECONDS, MAX_WINDOW};
 
 use core::fmt::Debug;
@@ -83,6 +88,13 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     fn refill_time(&self, _algorithm: &Self::Algorithm) -> Option<Duration> {
         None
     }
+
+    /// What `act` does with a rule whose state is debt; `None` for any other rule.
+    #[doc(hidden)]
+    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
+        let _ = act;
+        None
+    }
 }
 
 /// A [`Rule`] whose state is debt, a duration: [`Quota`] and `LiveQuota`.
@@ -96,4 +108,14 @@ pub trait DebtRule: Rule<Algorithm: Plans> {}
 
 pub(crate) mod sealed {
     pub trait Sealed {}
+
+    /// What can be done only where the state is debt, for callers that know no more than
+    /// [`Rule`](super::Rule).
+    pub trait IfDebt<R> {
+        type Output;
+
+        fn act(self) -> Self::Output
+        where
+            R: super::DebtRule;
+    }
 }

@@ -14,6 +14,9 @@ use core::time::Duration;
 /// [`Quota::blocked`], made also by a count or a strict limit of 0, denies every cost above 0;
 /// [`Quota::unlimited`] admits every cost.
 ///
+/// It reads and prints as text, such as `100/s` or `1000/d burst 50`:
+/// [`AnyRule`](crate::rule::AnyRule) has the grammar.
+///
 /// # When to use it
 /// Unless there is a reason for another rule: units come back one by one, so load is smooth, burst
 /// and rate are chosen separately, and no moment is better than another to ask. The algorithm is
@@ -62,19 +65,19 @@ impl Quota {
     /// `count` units each minute.
     #[must_use]
     pub const fn per_minute(count: u64) -> Self {
-        Self::new(count, Duration::from_mins(1))
+        Self::new(count, Duration::from_secs(60))
     }
 
     /// `count` units each hour.
     #[must_use]
     pub const fn per_hour(count: u64) -> Self {
-        Self::new(count, Duration::from_hours(1))
+        Self::new(count, Duration::from_secs(3_600))
     }
 
     /// `count` units each day of 24 hours.
     #[must_use]
     pub const fn per_day(count: u64) -> Self {
-        Self::new(count, Duration::from_hours(24))
+        Self::new(count, Duration::from_secs(86_400))
     }
 
     /// At most `limit` units in *every* interval as long as `window`, wherever it begins, both its
@@ -160,7 +163,6 @@ impl Quota {
     }
 
     /// The limit that a strict quota keeps in every window.
-    #[cfg(feature = "std")]
     pub(crate) const fn strict_limit(&self) -> Option<NonZeroU64> {
         self.limit
     }

@@ -4,6 +4,7 @@
 //! word, settled   value (59)            | generation, low 4 bits | 0
 //! word, claimed   key tag (47) | 0 (5) | generation (11)         | 1
 //! tag             key tag (47) | candidate (4) | strikes (2) | generation (11)
+//! home bits       0 (41) | home bits (12) | generation (11), in small tables (`homes.rs`)
 //! ```
 //!
 //! A *generation* counts how often the slot has been claimed. A claimed word whose key tag is 0
@@ -12,8 +13,6 @@
 
 use crate::base::key::{KeyHash, TAG_BITS};
 use crate::base::word::VALUE_BITS;
-
-use super::lines::CANDIDATES;
 
 const TAG_SHIFT: u32 = u64::BITS - TAG_BITS;
 const GENERATION_BITS: u32 = 11;
@@ -27,14 +26,13 @@ const STRIKE_BITS: u32 = 2;
 const CANDIDATE_SHIFT: u32 = STRIKE_SHIFT + STRIKE_BITS;
 
 /// Which of its key's lines a slot is in.
-const CANDIDATE_BITS: u32 = 4;
+pub(super) const CANDIDATE_BITS: u32 = 4;
 const CANDIDATE_MASK: u64 = (1 << CANDIDATE_BITS) - 1;
 
 /// The most strikes a tag holds.
 pub(super) const STRIKES_MAX: u32 = (1 << STRIKE_BITS) - 1;
 
 const _: () = assert!(TAG_SHIFT == CANDIDATE_SHIFT + CANDIDATE_BITS);
-const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
 const _: () = assert!(VALUE_BITS == u64::BITS - VALUE_SHIFT);
 
 /// How often a slot has been claimed, modulo 2^11.
@@ -147,5 +145,23 @@ impl Tag {
     /// value.
     pub(super) const fn rank(self, rank: u64) -> u64 {
         ((self.strikes() as u64) << VALUE_BITS) | rank
+    }
+}
+
+/// The home bits of a slot's key, and the claim that noted them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HomeBits(pub(super) u64);
+
+impl HomeBits {
+    pub(super) const fn new(key: KeyHash, generation: Generation) -> Self {
+        Self(key.home_bits() << GENERATION_BITS | generation.0)
+    }
+
+    pub(super) const fn bits(self) -> u64 {
+        self.0 >> GENERATION_BITS
+    }
+
+    pub(super) const fn generation(self) -> Generation {
+        Generation(self.0 & GENERATION_MASK)
     }
 }

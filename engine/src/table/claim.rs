@@ -2,10 +2,11 @@
 //!
 //! A key without a slot *claims* one: it publishes a descriptor, the *intent*, which names the key
 //! in place of the word; scans all slots the key may have for other intents of it (*resolve*);
-//! writes the tag (*label*); and replaces the intent by the value (*confirm*, the commit). A claim
-//! is aborted by *withdrawing* its intent. A thread that meets an intent of its own key helps it to
-//! completion (*joins* it), so no thread waits for another; an intent of another key is passed by,
-//! or its slot is stolen (*taken over*) when no other slot is left.
+//! writes the tag, and in a small table the home bits (*label*); and replaces the intent by the
+//! value (*confirm*, the commit). A claim is aborted by *withdrawing* its intent. A thread that
+//! meets an intent of its own key helps it to completion (*joins* it), so no thread waits for
+//! another; an intent of another key is passed by, or its slot is stolen (*taken over*) when no
+//! other slot is left.
 //!
 //! Of two intents of one key the one in the earlier slot survives, in the key's own order of lines
 //! and slots. The loser's word becomes free in the same generation, never what it was before. Each
@@ -40,7 +41,7 @@
 //! | C2 tag, any scan | relaxed | none: at least as new as the word by C1; if newer, the step it leads to fails | - | - |
 //! | C3 word, claim | release | C1 | a thread that finds its key gone may read an older value of a clock in a shared word than the claimer did. No model shows it: loom never moves a load behind a later store. The fence (C4) orders the claim before the scan of the other slots | none |
 //! | C4 fence | sequentially consistent | the same fence of another claimer; as a release fence it also orders C3 before C5 | both scan before either has published: two live words | `fence-acquire-release`, `no-fence` |
-//! | C5 tag, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
+//! | C5 tag, home bits, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
 //! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-look` |
@@ -49,10 +50,10 @@ mod room;
 
 use crate::base::backoff::Backoff;
 use crate::base::key::KeyHash;
-use crate::base::sync::{Ordering, fence};
+use crate::base::sync::{AtomicU64, Ordering, fence};
 
 use super::Table;
-use super::bits::{Generation, Tag, Word};
+use super::bits::{Generation, HomeBits, Tag, Word};
 use super::line::{CacheLine, SLOTS, Slot};
 use super::lines::{BLOCK, Place};
 use crate::base::word::{State, Update};
@@ -120,10 +121,10 @@ impl<S: State> Table<S> {
         // A new key needs all lines: this waits for memory once.
         self.lines.prefetch(place);
         // A key that has a slot needs no scan, unless the hint is wrong.
-        if let Some(slot) = self.look_beyond(looked_at, place, key, now)
-            && let Some(update) = slot.update(key, now, Backoff::new(), decide)
-        {
-            return update;
+        if let Some(slot) = self.look_beyond(looked_at, place, key, now) {
+            if let Some(update) = slot.update(key, now, Backoff::new(), decide) {
+                return update;
+            }
         }
         let mut takeovers = 0;
         loop {
@@ -303,7 +304,7 @@ impl<S: State> Table<S> {
             claim.slot.withdraw(claim.word);
             return None;
         }
-        if !claim.slot.label(claim.word, Tag::new(key, claim.candidate, claim.generation)) {
+        if !self.label(key, claim) {
             return None;
         }
         let now = now.max(reread());
@@ -323,6 +324,14 @@ impl<S: State> Table<S> {
             )
             .ok()
             .map(|_| Update::Written { before: 0, now })
+    }
+
+    /// Writes what the slot is to say of its key; `false` when the intent is gone.
+    fn label(&self, key: KeyHash, claim: Met<'_>) -> bool {
+        let Met { slot, candidate, word, generation } = claim;
+        let (tag, home) = (Tag::new(key, candidate, generation), HomeBits::new(key, generation));
+        slot.note(word, &slot.tag, tag.0)
+            && self.lines.home_bits(slot).is_none_or(|place| slot.note(word, place, home.0))
     }
 
     /// Whether the claim may go on: the key is settled in no other slot and has no earlier intent.
@@ -409,20 +418,18 @@ impl Slot {
         self.word.compare_exchange(intent.0, free.0, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 
-    /// Writes the tag; `false` when the intent is gone.
-    fn label(&self, intent: Word, label: Tag) -> bool {
+    /// Writes a part of the label; `false` when the intent is gone.
+    fn note(&self, intent: Word, place: &AtomicU64, new: u64) -> bool {
         loop {
-            let seen = self.tag.load(Ordering::Acquire); // C5
-            // C8. The tag is read first: if the intent is still there after that, `seen` is not
-            // newer than the claim, and replacing it cannot undo a later label.
+            let seen = place.load(Ordering::Acquire); // C5
+            // C8. The place is read first: if the intent is still there after that, `seen` is not
+            // newer than the claim, and replacing it cannot undo what a later one writes.
             if self.word.load(Ordering::Relaxed) != intent.0 {
                 return false;
             }
-            if seen == label.0
-                || self
-                    .tag
-                    .compare_exchange(seen, label.0, Ordering::Relaxed, Ordering::Relaxed) // C5
-                    .is_ok()
+            if seen == new
+                || place.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            // C5
             {
                 return true;
             }

@@ -3,13 +3,12 @@
 use core::ops::Range;
 
 use crate::base::key::{HOME_BITS, KeyHash};
+use crate::base::sync::AtomicU64;
 
-use super::line::CacheLine;
+use super::bits::{CANDIDATE_BITS, Tag};
+use super::homes::Homes;
+use super::line::{CacheLine, SLOTS, Slot};
 use super::memory::Memory;
-
-/// The fewest lines, unless a test asks for fewer: with them a slot's position gives back the bits
-/// of its key that the tag does not hold.
-pub(super) const MIN_LINES: usize = 1 << HOME_BITS;
 
 /// An odd multiplier (from the square root of 2) that turns a tag into a stride.
 const STRIDE: u64 = 0xb504_f333_f9de_6485;
@@ -23,6 +22,8 @@ pub(super) const BLOCK: usize = if cfg!(any(loom, interleave)) { 2 } else { 4 };
 const BLOCKS: usize = 3;
 /// How many lines a key may live in, at most.
 pub(super) const CANDIDATES: usize = BLOCKS * BLOCK;
+
+const _: () = assert!(CANDIDATES <= 1 << CANDIDATE_BITS);
 
 /// The lines of a key, the likeliest first: keys go to the first unused slot of a block, in the
 /// order of their candidates.
@@ -63,22 +64,34 @@ pub(super) struct Place {
 #[derive(Debug)]
 pub(super) struct Lines {
     memory: Memory,
+    homes: Homes,
 }
 
 impl Lines {
     /// `count` zeroed lines, a power of two below a block's or whole blocks; `None` if `count` is 0
     /// or the memory cannot be allocated.
     pub(super) fn new(count: usize) -> Option<Self> {
-        debug_assert!(count < BLOCK && count.is_power_of_two() || count.is_multiple_of(BLOCK));
+        debug_assert!(count < BLOCK && count.is_power_of_two() || count % BLOCK == 0);
         if count == 0 {
             return None;
         }
-        Some(Self { memory: Memory::zeroed(count)? })
+        Some(Self { memory: Memory::zeroed(count)?, homes: Homes::of_table(count)? })
+    }
+
+    /// The same, with the home bits of all keys kept next to them.
+    #[cfg(all(test, any(loom, interleave)))]
+    pub(super) fn with_homes(self) -> Self {
+        let homes = Homes::of_slots(self.all().len() * SLOTS).unwrap();
+        Self { homes, ..self }
     }
 
     #[inline]
     pub(super) fn all(&self) -> &[CacheLine] {
         self.memory.lines()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        size_of_val(self.all()) + self.homes.memory_bytes()
     }
 
     /// How many lines a key may live in.
@@ -142,10 +155,31 @@ impl Lines {
         }
     }
 
+    /// Where a claim of this slot notes the home bits of its key, if they are kept.
+    #[inline]
+    pub(super) fn home_bits(&self, slot: &Slot) -> Option<&AtomicU64> {
+        let first = self.all().as_ptr().addr();
+        self.homes.of((core::ptr::from_ref(slot).addr() - first) / size_of::<Slot>())
+    }
+
+    #[cfg(all(test, interleave))]
+    pub(super) fn all_home_bits(&self) -> impl Iterator<Item = &AtomicU64> {
+        self.homes.all()
+    }
+
+    /// The key of the `index`-th slot, in which `tag` was read; `None` if the slot has been claimed
+    /// since.
+    pub(super) fn key_at(&self, index: usize, tag: Tag) -> Option<KeyHash> {
+        if self.homes.are_kept() {
+            return self.homes.key(index, tag);
+        }
+        self.key_by_position(index / SLOTS, tag.key_tag(), tag.candidate())
+    }
+
     /// The key that `tag` stands for in the `candidate`-th of its lines, which is `index`.
     ///
-    /// With fewer than `MIN_LINES` lines several keys fit; they share one slot and so one state.
-    pub(super) fn key_at(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
+    /// With fewer lines than [`homes`](super::homes) states several keys fit.
+    fn key_by_position(&self, index: usize, tag: u64, candidate: usize) -> Option<KeyHash> {
         let (lines, blocks) = (self.all().len(), self.blocks());
         let before = candidate / BLOCK * stride(tag, blocks) % blocks;
         let block = (index / BLOCK + blocks - before) % blocks;

@@ -27,6 +27,7 @@ mod bits;
 mod claim;
 #[cfg(feature = "std")]
 mod convert;
+mod homes;
 mod line;
 mod lines;
 mod look;
@@ -48,8 +49,9 @@ use crate::base::word::{State, Update};
 use crate::table::overflow::{Counters, Event, OverflowCounts, OverflowPolicy};
 
 use bits::{Tag, Word};
+use homes::{COSTLY_LINES, WHOLE_KEY_LINES};
 use line::{CacheLine, SLOTS, Slot};
-use lines::{BLOCK, Lines, MIN_LINES};
+use lines::{BLOCK, Lines};
 pub(crate) use look::Spot;
 
 /// The share of slots that may be live before keys compete for slots, as a fraction.
@@ -70,7 +72,12 @@ impl<S: State> Table<S> {
     /// allocated.
     pub(crate) fn new(keys: usize, state: S) -> Option<Self> {
         let slots = keys.checked_mul(FILL.1)?.div_ceil(FILL.0);
-        Self::with_lines(slots.div_ceil(SLOTS).next_multiple_of(BLOCK).max(MIN_LINES), state)
+        let lines = match slots.div_ceil(SLOTS).next_multiple_of(BLOCK) {
+            // More room in less memory.
+            COSTLY_LINES..WHOLE_KEY_LINES => WHOLE_KEY_LINES,
+            lines => lines,
+        };
+        Self::with_lines(lines, state)
     }
 
     /// A table of exactly `count` lines: one, two, or whole blocks.
@@ -97,12 +104,10 @@ impl<S: State> Table<S> {
 
     /// Key and value of every settled slot, each read at its own moment.
     pub(crate) fn entries(&self) -> impl Iterator<Item = (KeyHash, u64)> + '_ {
-        self.lines.all().iter().enumerate().flat_map(move |(index, line)| {
-            line.slots.iter().filter_map(move |slot| {
-                let (tag, value) = slot.settled(|tag| tag.key_tag() != 0)?;
-                let key = self.lines.key_at(index, tag.key_tag(), tag.candidate())?;
-                Some((key, value))
-            })
+        let slots = self.lines.all().iter().flat_map(|line| &line.slots);
+        slots.enumerate().filter_map(|(index, slot)| {
+            let (tag, value) = slot.settled(|tag| tag.key_tag() != 0)?;
+            Some((self.lines.key_at(index, tag)?, value))
         })
     }
 
@@ -121,7 +126,7 @@ impl<S: State> Table<S> {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(self.lines.all())
+        self.lines.memory_bytes()
     }
 
     pub(crate) fn policy(&self) -> OverflowPolicy {

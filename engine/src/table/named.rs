@@ -24,21 +24,23 @@ impl CacheLine {
     }
 }
 
-cfg_select! {
-    all(
-        target_arch = "x86_64",
-        target_feature = "sse2",
-        target_pointer_width = "64",
-        not(any(loom, interleave, miri))
-    ) => {
-        mod vectors;
-    }
-    _ => {
-        impl CacheLine {
-            #[inline]
-            fn named_at_once(&self, key: KeyHash) -> u32 {
-                self.named_one_by_one(key)
-            }
-        }
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    target_pointer_width = "64",
+    not(any(loom, interleave, miri))
+))]
+mod vectors;
+
+#[cfg(not(all(
+    target_arch = "x86_64",
+    target_feature = "sse2",
+    target_pointer_width = "64",
+    not(any(loom, interleave, miri))
+)))]
+impl CacheLine {
+    #[inline]
+    fn named_at_once(&self, key: KeyHash) -> u32 {
+        self.named_one_by_one(key)
     }
 }

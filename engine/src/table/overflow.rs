@@ -1,5 +1,8 @@
 //! Overflow: keys for which the table has no slot.
 
+use core::fmt;
+use core::str::FromStr;
+
 use crate::base::shards::Shards;
 
 /// What a limiter does when a key needs a slot and every slot it may have holds a key that still
@@ -8,6 +11,8 @@ use crate::base::shards::Shards;
 /// While the table is filled to its [capacity](crate::Limiter::capacity) or less, that happens to
 /// fewer than one insertion in 10 000. [`Limiter::overflow`](crate::Limiter::overflow) counts each
 /// time it does.
+///
+/// As text, and with the feature `serde`: `evict-least-debt`, `deny` and `allow`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum OverflowPolicy {
@@ -39,6 +44,47 @@ pub enum OverflowPolicy {
     /// The decision shows a fresh key: all of the burst remains.
     Allow,
 }
+
+impl OverflowPolicy {
+    fn name(self) -> &'static str {
+        match self {
+            Self::EvictLeastDebt => "evict-least-debt",
+            Self::Deny => "deny",
+            Self::Allow => "allow",
+        }
+    }
+}
+
+impl FromStr for OverflowPolicy {
+    type Err = ParseOverflowPolicyError;
+
+    fn from_str(text: &str) -> Result<Self, ParseOverflowPolicyError> {
+        let policies = [Self::EvictLeastDebt, Self::Deny, Self::Allow];
+        let policy = policies.into_iter().find(|policy| policy.name() == text);
+        policy.ok_or(ParseOverflowPolicyError(()))
+    }
+}
+
+impl fmt::Display for OverflowPolicy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(feature = "serde")]
+crate::base::text::as_text!(OverflowPolicy, "an overflow policy such as \"deny\"");
+
+/// A text is not the name of an [`OverflowPolicy`]. It displays as the names there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParseOverflowPolicyError(());
+
+impl fmt::Display for ParseOverflowPolicyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("expected `evict-least-debt`, `deny` or `allow`")
+    }
+}
+
+impl core::error::Error for ParseOverflowPolicyError {}
 
 /// How often a limiter had no slot for a key, since it was built.
 ///

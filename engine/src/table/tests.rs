@@ -171,7 +171,7 @@ fn equal_words_are_told_apart_for_fifteen_hand_overs() {
 
 #[test]
 fn entries_give_back_whole_keys() {
-    for lines in [4_096, 4_100, 6_000, 65_536, 100_004] {
+    for lines in [1, 4, 8, 12, 100, 4_092, 4_096, 4_100, 6_000, 65_536, 100_004] {
         let table = Table::with_lines(lines, Tat).unwrap();
         let count = (table.capacity() as u64).min(20_000);
         for (index, key) in keys(count).enumerate() {
@@ -195,9 +195,43 @@ fn a_table_filled_to_its_capacity_does_not_evict() {
     assert_eq!(table.evicted(), 0, "of {count}");
 }
 
+/// Tables of a few lines, each filled with many different sets of keys.
+#[test]
+fn a_small_table_filled_to_its_capacity_evicts_less_than_one_key_in_ten_thousand() {
+    for capacity in [1, 2, 12, 13, 25, 38, 39, 51, 64, 100, 200, 400, 1_000, 3_000, 10_000] {
+        let (mut inserted, mut evicted) = (0, 0);
+        for seed in 0..40_000_u64.div_ceil(capacity) {
+            let table = Table::new(capacity as usize, Tat).unwrap();
+            let (hasher, count) = (KeyHasher::rapid(seed), table.capacity() as u64);
+            for key in 0..count {
+                set(&table, hasher.hash_u64(key), NOW + 1);
+            }
+            (inserted, evicted) = (inserted + count, evicted + table.evicted());
+        }
+        assert!(evicted * 10_000 < inserted, "{capacity}: {evicted} of {inserted}");
+    }
+}
+
+/// Small tables take memory for home bits as well.
+#[test]
+fn more_keys_never_take_less_memory() {
+    let mut most = 0;
+    for keys in (1..13_200).step_by(31).chain([8_729, 8_730, 13_103, 13_104, 13_107, 13_108]) {
+        let memory = |keys| Table::new(keys, Tat).unwrap().memory_bytes();
+        let (bytes, next) = (memory(keys), memory(keys + 1));
+        assert!(bytes <= next, "{keys}: {bytes} {next}");
+        if keys <= 13_107 {
+            most = most.max(bytes);
+        }
+    }
+    assert_eq!((most, Table::new(8_729, Tat).unwrap().memory_bytes()), (262_144, 261_888));
+}
+
 #[test]
 fn a_table_has_at_least_the_capacity_asked_for() {
-    for keys in [1, 13_103, 13_104, 13_105, 13_107, 13_108, 20_000, 99_999, 1_000_000] {
+    for keys in
+        [1, 9, 12, 13, 64, 13_103, 13_104, 13_105, 13_107, 13_108, 20_000, 99_999, 1_000_000]
+    {
         assert!(Table::new(keys, Tat).unwrap().capacity() >= keys, "{keys}");
     }
 }
@@ -277,7 +311,7 @@ impl Handovers {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            if random.is_multiple_of(Self::TURNS_A_UNIT) {
+            if random % Self::TURNS_A_UNIT == 0 {
                 self.time.fetch_add(1, Ordering::SeqCst);
             }
             let clock = || self.time.load(Ordering::SeqCst);

@@ -1,5 +1,7 @@
 //! Where `now` comes from.
 
+use alloc::boxed::Box;
+use core::fmt;
 use core::time::Duration;
 
 use crate::base::sync::{Arc, AtomicU64, Ordering};
@@ -65,23 +67,90 @@ pub(crate) fn saturating_nanos(duration: Duration) -> u64 {
 /// guarantee, or, under a rule that counts in windows, the limit once more: see
 /// [`Limiter::check_at`](crate::Limiter::check_at). Limits without keys forget nothing; the
 /// counters document what `d` does to their windows.
+///
+/// Clocks can be objects: `&C`, `Box<C>` and `Arc<C>` are clocks for every clock `C`, also for
+/// `dyn Clock`; see [`SharedClock`].
 pub trait Clock {
-    /// A performance hint, on which no decision depends: whether reading the clock waits for
-    /// outstanding loads, as reading a processor's counter does. `true` unless set. With `false`,
-    /// for a clock that is a plain load, a limiter arranges a check so that the cache misses of
-    /// consecutive checks overlap.
-    const STALLS: bool = true;
-
     /// The time now.
     fn now(&self) -> Timestamp;
+
+    /// A performance hint, on which no decision depends: whether reading the clock waits for
+    /// outstanding loads, as reading a processor's counter does. `true` unless overridden. With
+    /// `false`, for a clock that is a plain load, a limiter arranges a check so that the cache
+    /// misses of consecutive checks overlap.
+    ///
+    /// It is asked in each check. Where the clock's type is known and the answer is a constant,
+    /// that costs nothing.
+    #[inline]
+    fn stalls(&self) -> bool {
+        true
+    }
 }
 
-impl<C: Clock> Clock for &C {
-    const STALLS: bool = C::STALLS;
+/// A clock of any kind, chosen when a limiter is built: so that a field holds a limiter on the real
+/// clock in production, and on a [`ManualClock`] in tests, in a struct without type parameters.
+///
+/// The price: a check calls the clock through a pointer, once for the reading and, in a
+/// [`Limiter`](crate::Limiter), once for [`Clock::stalls`]: a few nanoseconds, and nothing is
+/// inlined across them. Where that is too much, let the struct have a type parameter for the clock
+/// with [`DefaultClock`](crate::clock::DefaultClock) as its default.
+///
+/// ```
+/// use std::sync::Arc;
+/// use std::time::Duration;
+/// use tidegate_engine::clock::{SharedClock, TscClock};
+/// use tidegate_engine::{BuildError, Clock, Limiter, ManualClock, Quota};
+///
+/// struct Logins {
+///     limiter: Limiter<Quota, SharedClock>,
+/// }
+///
+/// impl Logins {
+///     /// In production.
+///     fn new() -> Result<Self, BuildError> {
+///         Self::with_clock(TscClock::new())
+///     }
+///
+///     fn with_clock(clock: impl Clock + Send + Sync + 'static) -> Result<Self, BuildError> {
+///         let builder = Limiter::builder(Quota::per_minute(1)).capacity(1_000);
+///         Ok(Self { limiter: builder.clock::<SharedClock>(Arc::new(clock)).build()? })
+///     }
+/// }
+///
+/// // In a test.
+/// let clock = ManualClock::new();
+/// let logins = Logins::with_clock(clock.clone())?;
+/// assert!(logins.limiter.check("user:42").is_allowed());
+/// assert!(!logins.limiter.check("user:42").is_allowed());
+/// clock.advance(Duration::from_secs(60));
+/// assert!(logins.limiter.check("user:42").is_allowed());
+/// # assert!(Logins::new()?.limiter.check("user:42").is_allowed());
+/// # Ok::<(), BuildError>(())
+/// ```
+pub type SharedClock = alloc::sync::Arc<dyn Clock + Send + Sync>;
 
-    #[inline]
-    fn now(&self) -> Timestamp {
-        (**self).now()
+macro_rules! held_clocks {
+    ($($held:ty),*) => {$(
+        impl<C: Clock + ?Sized> Clock for $held {
+            #[inline]
+            fn now(&self) -> Timestamp {
+                (**self).now()
+            }
+
+            #[inline]
+            fn stalls(&self) -> bool {
+                (**self).stalls()
+            }
+        }
+    )*};
+}
+
+held_clocks!(&C, Box<C>, alloc::sync::Arc<C>);
+
+/// So that limits on a [`SharedClock`] can be printed.
+impl fmt::Debug for dyn Clock + Send + Sync + '_ {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("dyn Clock")
     }
 }
 

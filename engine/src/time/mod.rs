@@ -7,7 +7,7 @@ mod recent;
 mod tsc;
 
 pub(crate) use clock::saturating_nanos;
-pub use clock::{Clock, ManualClock, Timestamp};
+pub use clock::{Clock, ManualClock, SharedClock, Timestamp};
 #[cfg(all(feature = "std", not(loom)))]
 pub use recent::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 #[cfg(feature = "std")]

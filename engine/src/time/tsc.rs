@@ -43,8 +43,8 @@ pub struct TscClock {
 
 impl TscClock {
     /// A clock whose origin is this moment. The first one in a process calibrates the counter,
-    /// which takes up to 200 ms; later ones cost a few counter reads. Reads once which clock
-    /// sources the Linux kernel accepts.
+    /// which takes up to 200 ms, and reads which clock sources the Linux kernel accepts; later ones
+    /// cost a few counter reads.
     #[must_use]
     pub fn new() -> Self {
         let source = Hardware::new();

@@ -9,45 +9,47 @@ use pin_project_lite::pin_project;
 use super::fields::Fields;
 
 pin_project! {
-    /// The response of the service behind a limit, or the denial. The request was decided on and
+    /// The response of the service behind a limit, or the denial, with a body of type `B`, into
+    /// which that of the service is turned. The request was decided on and
     /// charged before this is made; dropping it gives nothing back.
     #[derive(Debug)]
     #[must_use = "futures do nothing unless polled"]
-    pub struct ResponseFuture<F, D> {
+    pub struct ResponseFuture<F, B> {
         #[pin]
-        kind: Kind<F, D>,
+        kind: Kind<F, B>,
     }
 }
 
 pin_project! {
     #[derive(Debug)]
     #[project = KindProjection]
-    enum Kind<F, D> {
+    enum Kind<F, B> {
         Inner {
             #[pin]
             future: F,
             fields: Option<Fields>,
         },
         // `None` once it has been taken.
-        Answered { response: Option<Response<D>> },
+        Answered { response: Option<Response<B>> },
     }
 }
 
-impl<F, D> ResponseFuture<F, D> {
+impl<F, B> ResponseFuture<F, B> {
     pub(super) fn inner(future: F, fields: Option<Fields>) -> Self {
         Self { kind: Kind::Inner { future, fields } }
     }
 
-    pub(super) fn answered(response: Response<D>) -> Self {
+    pub(super) fn answered(response: Response<B>) -> Self {
         Self { kind: Kind::Answered { response: Some(response) } }
     }
 }
 
-impl<F, D, E> Future for ResponseFuture<F, D>
+impl<F, B, D, E> Future for ResponseFuture<F, B>
 where
     F: Future<Output = Result<Response<D>, E>>,
+    B: From<D>,
 {
-    type Output = Result<Response<D>, E>;
+    type Output = Result<Response<B>, E>;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().kind.project() {
@@ -56,7 +58,7 @@ where
                 if let Some(fields) = fields.take() {
                     fields.add_to(response.headers_mut());
                 }
-                Poll::Ready(Ok(response))
+                Poll::Ready(Ok(response.map(B::from)))
             }
             // A poll after the end is pending for ever.
             KindProjection::Answered { response } => match response.take() {

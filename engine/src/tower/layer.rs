@@ -7,7 +7,8 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::answer::{Answer, DefaultAnswer, Denial};
+use super::answer::{Answer, DefaultAnswer};
+use super::denial::Denial;
 use super::future::ResponseFuture;
 use super::verdict::Verdict;
 use super::{Head, RequestLimit};
@@ -23,7 +24,8 @@ use super::{Head, RequestLimit};
 /// let limiter = Limiter::builder(Quota::per_second(100)).build()?;
 /// let layer = RateLimitLayer::new(RequestLimit::new("all", limiter, keys::constant()))
 ///     .answer(|denial| {
-///         let body = format!(r#"{{"error":"{denial}"}}"#);
+///         // Printable ASCII, so its `Debug` form is a string of JSON.
+///         let body = format!(r#"{{"error":{:?}}}"#, denial.line());
 ///         denial.response::<()>().map(|()| body)
 ///     });
 /// # let _ = layer;
@@ -66,8 +68,9 @@ impl<A> RateLimitLayer<A> {
     }
 
     /// Answers denied requests with `answer`, a `Fn(&Denial<'_>) -> Response<B>`, where `B` is the
-    /// body of the service's own responses. [`Denial::response`] is a starting point. The limit's
-    /// header fields are added to the response; an existing `Retry-After` stays.
+    /// body of the service's own responses, which are passed on as they are. [`Denial::response`]
+    /// and [`Denial::line`] are a starting point, and [`Denial::head`] says who was denied. The
+    /// limit's header fields are added to the response; an existing `Retry-After` stays.
     pub fn answer<B, F>(self, answer: F) -> RateLimitLayer<F>
     where
         F: Fn(&Denial<'_>) -> Response<B> + Clone,
@@ -81,7 +84,7 @@ impl<A> RateLimitLayer<A> {
         &self,
         request: Request<B>,
         inner: impl FnOnce(Request<B>) -> F,
-    ) -> ResponseFuture<F, D>
+    ) -> ResponseFuture<F, A::Body>
     where
         A: Answer<D>,
     {
@@ -138,9 +141,9 @@ where
     S: Service<Request<B>, Response = Response<D>>,
     A: Answer<D>,
 {
-    type Response = Response<D>;
+    type Response = Response<A::Body>;
     type Error = S::Error;
-    type Future = ResponseFuture<S::Future, D>;
+    type Future = ResponseFuture<S::Future, A::Body>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
         self.inner.poll_ready(context)

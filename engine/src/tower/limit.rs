@@ -8,12 +8,13 @@ use http::StatusCode;
 use crate::base::decision::Decision;
 use crate::base::headers::LimitName;
 use crate::base::key::KeyHash;
-use crate::contract::limit::Limit;
+use crate::contract::limit::{Limit, Subject};
 use crate::contract::set::Ask;
+use crate::rule::quota::{Quota, QuotaError};
 
-use super::answer::{Denial, Reason};
+use super::denial::{LimitRefusal, Reason};
 use super::fields::Fields;
-use super::{Head, IntoLimit, KeyError, KeyExtractor, keys};
+use super::{Head, IntoLimit, IntoQuotaLimit, KeyError, KeyExtractor, QuotaLimit as _, keys};
 
 /// The key of all requests without one, distinct from every byte string.
 const SHARED_KEY: u128 = u128::MAX;
@@ -57,10 +58,16 @@ pub struct RequestLimit {
     limit: Arc<dyn Limit>,
     key: Box<dyn KeyExtractor>,
     missing: MissingKey,
-    cost: Option<Box<Cost>>,
+    cost: Option<Box<Units>>,
+    left: Option<Box<Units>>,
+    quota: Option<Box<RequestQuota>>,
 }
 
-type Cost = dyn Fn(&Head<'_>) -> u64 + Send + Sync;
+/// Units that follow from a request.
+type Units = dyn Fn(&Head<'_>) -> u64 + Send + Sync;
+
+/// The quota of a request, `None` for the limit's own; one that can be enforced.
+type RequestQuota = dyn Fn(&Head<'_>) -> Result<Option<Quota>, QuotaError> + Send + Sync;
 
 impl RequestLimit {
     /// A limit of one unit per request on the key that `key` finds, enforced by `limit`: a
@@ -78,7 +85,66 @@ impl RequestLimit {
             key: Box::new(key),
             missing: MissingKey::default(),
             cost: None,
+            left: None,
+            quota: None,
         }
+    }
+
+    /// As [`RequestLimit::new`], with a quota for each request: the one that `quota` returns, such
+    /// as the plan of a customer, or the limit's own for `None`. For a limit whose rule is a
+    /// [`Quota`] or a `LiveQuota`, and a [`Shadow`](crate::Shadow) of one.
+    ///
+    /// `quota` is called once for each request that has a key, and sees the request's extensions,
+    /// where an outer layer may have put the plan. A key has one debt, so another plan takes effect
+    /// with the next request and what was used before still counts, as
+    /// [`WithQuota`](crate::limiter::WithQuota#keys-under-several-quotas) states. The header fields
+    /// describe the quota of the request.
+    ///
+    /// A quota that cannot be enforced refuses the request with 500, in gRPC `INTERNAL`, and
+    /// charges nothing: see [`Reason::Quota`].
+    ///
+    /// ```
+    /// use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+    /// use tidegate_engine::{Limiter, Quota};
+    ///
+    /// /// Attached to a request by the layer that authenticates it.
+    /// #[derive(Clone)]
+    /// struct Tenant {
+    ///     id: u64,
+    ///     plan: Option<Quota>,
+    /// }
+    ///
+    /// let limiter = Limiter::new(Quota::per_minute(60))?; // for tenants without a plan
+    /// let limit = RequestLimit::with_quotas(
+    ///     "per-tenant",
+    ///     limiter,
+    ///     keys::custom(|head| head.extensions().get::<Tenant>().map(|tenant| tenant.id)),
+    ///     |head| head.extensions().get::<Tenant>()?.plan,
+    /// );
+    /// # let _ = RateLimitLayer::new(limit);
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    ///
+    /// Windows have no debt, which several quotas could share:
+    /// ```compile_fail,E0277
+    /// # use tidegate_engine::tower::{RequestLimit, keys};
+    /// # use tidegate_engine::{FixedWindow, Limiter};
+    /// # let limiter = Limiter::new(FixedWindow::per_minute(60)).unwrap();
+    /// let limit = RequestLimit::with_quotas("windows", limiter, keys::api_key(), |_| None);
+    /// ```
+    pub fn with_quotas(
+        name: &str,
+        limit: impl IntoQuotaLimit,
+        key: impl KeyExtractor,
+        quota: impl Fn(&Head<'_>) -> Option<Quota> + Send + Sync + 'static,
+    ) -> Self {
+        let limit = limit.into_quota_limit();
+        let enforced = Arc::clone(&limit);
+        let quota = move |head: &Head<'_>| match quota(head) {
+            Some(quota) => enforced.can_enforce(&quota).map(|()| Some(quota)),
+            None => Ok(None),
+        };
+        Self { quota: Some(Box::new(quota)), ..Self::new(name, limit, key) }
     }
 
     /// A limit on all requests together, for a limit without keys: no key is extracted, so none can
@@ -113,25 +179,64 @@ impl RequestLimit {
         Self { cost: Some(Box::new(cost)), ..self }
     }
 
+    /// How many units a request leaves to more important ones: it is let through only while they
+    /// would fit on top of its cost, see [`Limiter::check_leaving`](crate::Limiter::check_leaving).
+    /// 0 unless set.
+    ///
+    /// ```
+    /// use tidegate_engine::tower::{RequestLimit, keys};
+    /// use tidegate_engine::{Limiter, Quota};
+    ///
+    /// let limiter = Limiter::new(Quota::per_minute(600))?;
+    /// // Exports use what people leave: the last 150 units are not for them.
+    /// let limit = RequestLimit::new("per-key", limiter, keys::api_key())
+    ///     .leaving(|head| if head.uri().path().starts_with("/export") { 150 } else { 0 });
+    /// # let _ = limit;
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    #[doc(alias = "priority")]
+    pub fn leaving(self, left: impl Fn(&Head<'_>) -> u64 + Send + Sync + 'static) -> Self {
+        Self { left: Some(Box::new(left)), ..self }
+    }
+
     /// The limit's name, as clients see it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
+    /// Whether the limit lets everything through: [`Shadow`](crate::Shadow).
+    pub(super) fn is_shadow(&self) -> bool {
+        self.limit.is_shadow()
+    }
+
+    /// Counts a request that the limit would have refused.
+    pub(super) fn refused(&self) {
+        self.limit.refused();
+    }
+
     /// What a request asks of the limit, `None` where it is not limited; or why it is refused.
-    pub(super) fn ask(&self, head: &Head<'_>) -> Result<Option<Ask<'_>>, Denial<'_>> {
+    pub(super) fn asked(
+        &self,
+        head: &Head<'_>,
+    ) -> Result<Option<RequestAsk<'_>>, LimitRefusal<'_>> {
         let Some(key) = self.key(head)? else { return Ok(None) };
+        let quota = match &self.quota {
+            Some(quota) => quota(head).map_err(|error| {
+                self.refusal(Reason::Quota(error), StatusCode::INTERNAL_SERVER_ERROR)
+            })?,
+            None => None,
+        };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
-        Ok(Some(Ask::new(&*self.limit, key, cost).named(&self.name)))
+        let left = self.left.as_ref().map_or(0, |left| left(head));
+        Ok(Some(RequestAsk { limit: self, key: self.limit.place(key), quota, cost, left }))
     }
 
-    /// Adds a decision to the header fields.
-    pub(super) fn tell(&self, fields: &mut Fields, decision: &Decision) {
-        fields.limit(&self.field_name, self.limit.refill_time(), decision);
+    fn refusal(&self, reason: Reason, status: StatusCode) -> LimitRefusal<'_> {
+        LimitRefusal { name: &self.name, quoted: &self.field_name, reason, status }
     }
 
-    fn key(&self, head: &Head<'_>) -> Result<Option<KeyHash>, Denial<'_>> {
+    fn key(&self, head: &Head<'_>) -> Result<Option<KeyHash>, LimitRefusal<'_>> {
         let error = match self.key.key(head, self.limit.hasher()) {
             Ok(key) => return Ok(Some(key)),
             Err(error) => error,
@@ -144,7 +249,44 @@ impl RequestLimit {
             (KeyError::NoKey | KeyError::NoPeer, MissingKey::Deny) => StatusCode::TOO_MANY_REQUESTS,
             _ => error.status(),
         };
-        Err(Denial::new(&self.name, Reason::Key(error), status))
+        Err(self.refusal(Reason::Key(error), status))
+    }
+}
+
+/// What a request asks of a limit.
+pub(super) struct RequestAsk<'a> {
+    limit: &'a RequestLimit,
+    key: KeyHash,
+    /// `None` for the limit's own.
+    quota: Option<Quota>,
+    cost: u64,
+    left: u64,
+}
+
+impl<'a> RequestAsk<'a> {
+    /// The same for a set of limits.
+    pub(super) fn ask(&self) -> Ask<'_> {
+        let whom = Subject { key: self.key, quota: self.quota.as_ref(), left: self.left };
+        Ask::of(&*self.limit.limit, whom, self.cost)
+    }
+
+    /// Whether the response describes the limit: not a shadow.
+    pub(super) fn is_described(&self) -> bool {
+        !self.limit.is_shadow()
+    }
+
+    /// Adds a decision to the header fields.
+    pub(super) fn describe(&self, fields: &mut Fields, decision: &Decision) {
+        let window = match &self.quota {
+            Some(quota) => quota.refill_time(),
+            None => self.limit.limit.refill_time(),
+        };
+        fields.limit(&self.limit.field_name, window, decision);
+    }
+
+    /// What the limit says of the request that it denied.
+    pub(super) fn denied(&self, decision: Decision) -> LimitRefusal<'a> {
+        self.limit.refusal(Reason::Limit(decision), StatusCode::TOO_MANY_REQUESTS)
     }
 }
 

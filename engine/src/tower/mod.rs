@@ -4,8 +4,8 @@
 //! A [`RequestLimit`] combines a key ([`keys`]) with a limit (a [`Limiter`](crate::Limiter), or
 //! another [`Limit`](crate::Limit)); a [`RateLimitLayer`] puts it in front of services. Each
 //! request is decided before the service sees it, without waiting, locking or I/O. Denials are
-//! answered with 429 and `Retry-After`, or with `RESOURCE_EXHAUSTED` in gRPC, and every response
-//! carries the state of the limit.
+//! answered with 429, `Retry-After` and a line that says why, or with `RESOURCE_EXHAUSTED` in gRPC,
+//! and every response carries the state of the limit.
 //!
 //! ```
 //! use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
@@ -22,7 +22,8 @@
 //! # Header fields
 //! On every response where a limit was asked, allowed or denied, as of
 //! draft-ietf-httpapi-ratelimit-headers-11. No limit is asked where a request is refused for its
-//! key, or where [`MissingKey`] denies or allows it.
+//! key or its quota, or where [`MissingKey`] denies or allows it. A [`Shadow`](crate::Shadow) has
+//! none.
 //!
 //! | field | example | meaning |
 //! |---|---|---|
@@ -37,6 +38,16 @@
 //! first. There is no `Retry-After` where the cost can never fit. There is one item for each limit,
 //! also with nested layers. [`RateLimitLayer::legacy_headers`] adds the older `X-RateLimit-*`.
 //!
+//! # The line
+//! A refusal says why in one line of `text/plain`, in gRPC as the message of its status:
+//! ```text
+//! rate limit "per-key" exceeded: retry after 3 s
+//! rate limit "per-key" exceeded: waiting does not help
+//! rate limit "per-key": the request has no key
+//! ```
+//! So the bodies of responses are [`ResponseBody`]s of the service's. With an
+//! [answer](RateLimitLayer::answer) of one's own they stay what they are.
+//!
 //! # Several limits
 //! [`RateLimitLayer::all`] asks several limits at once and charges all of them or none. Nested
 //! layers do not: a request that passes one and is denied by the next has been charged by the
@@ -45,19 +56,25 @@
 //! [tower]: https://docs.rs/tower-service
 
 mod answer;
+mod body;
+mod denial;
 mod fields;
 mod future;
 mod head;
 mod into_limit;
+mod into_quota_limit;
 mod key;
 mod layer;
 mod limit;
 mod verdict;
 
-pub use answer::{Answer, DefaultAnswer, Denial, Reason};
+pub use answer::{Answer, DefaultAnswer};
+pub use body::ResponseBody;
+pub use denial::{Denial, Reason};
 pub use future::ResponseFuture;
 pub use head::Head;
 pub use into_limit::IntoLimit;
+pub use into_quota_limit::{IntoQuotaLimit, QuotaLimit};
 pub use key::{KeyError, KeyExtractor};
 pub use layer::{RateLimit, RateLimitLayer};
 pub use limit::{MissingKey, RequestLimit};

@@ -1,60 +1,90 @@
 //! Deciding on a request: all of its limits admit it, or none is charged.
 
+use core::slice;
+
 use crate::contract::set::{Ask, LimitSet};
 
-use super::answer::Denial;
+use super::denial::LimitRefusal;
 use super::fields::Fields;
+use super::limit::RequestAsk;
 use super::{Head, RequestLimit};
 
 /// The verdict on a request.
 pub(super) struct Verdict<'a> {
     /// `None` for one that is let through.
-    pub(super) denial: Option<Denial<'a>>,
-    /// `None` where no limit was asked.
+    pub(super) denial: Option<LimitRefusal<'a>>,
+    /// `None` where no limit was asked that the response describes.
     pub(super) fields: Option<Fields>,
 }
 
 impl<'a> Verdict<'a> {
     const UNLIMITED: Self = Self { denial: None, fields: None };
 
-    /// Finds all keys first, so that a request whose key is missing is charged nothing.
+    /// Finds all keys and quotas first, so that a request that is refused is charged nothing.
     pub(super) fn of(limits: &'a [RequestLimit], head: &Head<'_>, legacy: bool) -> Self {
-        Self::find(limits, head, legacy)
-            .unwrap_or_else(|denial| Self { denial: Some(denial), fields: None })
-    }
-
-    fn find(limits: &'a [RequestLimit], head: &Head<'_>, legacy: bool) -> Result<Self, Denial<'a>> {
         // One limit, the common case, needs no memory for the asks.
         if let [limit] = limits {
-            let ask = limit.ask(head)?;
-            return Ok(ask.map_or(Self::UNLIMITED, |ask| Self::check(&[limit], [ask], legacy)));
+            match limit.asked(head) {
+                Ok(Some(asked)) => Self::check(slice::from_ref(&asked), [asked.ask()], legacy),
+                Ok(None) => Self::UNLIMITED,
+                Err(_) if limit.is_shadow() => Self::UNLIMITED.refused_by(&[limit]),
+                Err(denial) => Self::refused(denial),
+            }
+        } else {
+            Self::of_several(limits, head, legacy)
         }
-        let (mut asked, mut asks) = (Vec::new(), Vec::new());
+    }
+
+    fn of_several(limits: &'a [RequestLimit], head: &Head<'_>, legacy: bool) -> Self {
+        let (mut asked, mut refusing) = (Vec::new(), Vec::new());
         for limit in limits {
-            if let Some(ask) = limit.ask(head)? {
-                asked.push(limit);
-                asks.push(ask);
+            match limit.asked(head) {
+                Ok(one) => asked.extend(one),
+                Err(_) if limit.is_shadow() => refusing.push(limit),
+                Err(denial) => return Self::refused(denial),
             }
         }
-        Ok(if asks.is_empty() { Self::UNLIMITED } else { Self::check(&asked, asks, legacy) })
+        let asks: Vec<_> = asked.iter().map(RequestAsk::ask).collect();
+        Self::check(&asked, asks, legacy).refused_by(&refusing)
+    }
+
+    fn refused(denial: LimitRefusal<'a>) -> Self {
+        Self { denial: Some(denial), fields: None }
+    }
+
+    /// The same where shadows would have refused the request, which they count if it is let
+    /// through.
+    fn refused_by(self, shadows: &[&RequestLimit]) -> Self {
+        if self.denial.is_none() {
+            for shadow in shadows {
+                shadow.refused();
+            }
+        }
+        self
     }
 
     /// Asks all limits at once.
-    fn check<A>(asked: &[&RequestLimit], asks: A, legacy: bool) -> Self
+    fn check<'r, A>(asked: &'r [RequestAsk<'a>], asks: A, legacy: bool) -> Self
     where
-        A: AsRef<[Ask<'a>]> + AsMut<[Ask<'a>]>,
+        A: AsRef<[Ask<'r>]> + AsMut<[Ask<'r>]>,
     {
         let set = LimitSet::new(asks).check();
-        let mut fields = Fields::new(asked.len());
-        for (limit, decision) in asked.iter().zip(set.decisions()) {
-            limit.tell(&mut fields, &decision);
+        let described = asked.iter().filter(|asked| asked.is_described()).count();
+        if described == 0 {
+            return Self::UNLIMITED;
+        }
+        let mut fields = Fields::new(described);
+        for (asked, decision) in asked.iter().zip(set.decisions()) {
+            if asked.is_described() {
+                asked.describe(&mut fields, &decision);
+            }
         }
         if legacy {
             fields.legacy(set.tightest());
         }
         let denial = set.blocked().map(|blocked| {
             fields.retry_after(blocked.decision().retry_after());
-            Denial::of_decision(blocked.name(), blocked.decision())
+            asked[blocked.index()].denied(blocked.decision())
         });
         Self { denial, fields: Some(fields) }
     }

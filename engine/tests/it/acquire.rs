@@ -6,10 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
+use tidegate_engine::observer::ObservedKey;
 use tidegate_engine::wait::{Timer, Turn, Wait};
-use tidegate_engine::{
-    Clock, Decision, KeyHash, Limiter, LimiterBuilder, ManualClock, Observer, Quota,
-};
+use tidegate_engine::{Clock, Decision, Limiter, LimiterBuilder, ManualClock, Observer, Quota};
 
 use crate::waiting::line::{
     agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota,
@@ -292,7 +291,7 @@ struct Heard {
 }
 
 impl Observer for &Heard {
-    fn decided(&self, _: KeyHash, _: u64, decision: &Decision) {
+    fn decided(&self, _: ObservedKey<'_>, _: u64, decision: &Decision) {
         let count = if decision.is_allowed() { &self.allowed } else { &self.denied };
         count.fetch_add(1, Ordering::Relaxed);
     }

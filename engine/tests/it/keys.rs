@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use tidegate_engine::clock::Timestamp;
+use tidegate_engine::clock::{SharedClock, Timestamp};
 use tidegate_engine::{Clock, Decision, Key, KeyHash, KeyHasher, Limiter, ManualClock, Quota};
 
 const HASHERS: [fn() -> KeyHasher; 2] =
@@ -112,7 +112,9 @@ fn a_text_is_one_key_however_it_is_held() {
 struct Unstalled(ManualClock);
 
 impl Clock for Unstalled {
-    const STALLS: bool = false;
+    fn stalls(&self) -> bool {
+        false
+    }
 
     fn now(&self) -> Timestamp {
         self.0.now()
@@ -146,6 +148,9 @@ fn charge_lookalikes(clock: impl Clock) {
 fn keys_that_agree_in_their_high_bits_are_told_apart() {
     charge_lookalikes(ManualClock::new());
     charge_lookalikes(Unstalled(ManualClock::new()));
+    let shared: SharedClock = Arc::new(Unstalled(ManualClock::new()));
+    assert!(!shared.stalls() && !Box::new(&shared).stalls(), "as the clock behind it says");
+    charge_lookalikes(shared);
 }
 
 /// Rule, capacity and live keys; no words, no secrets of the hasher.

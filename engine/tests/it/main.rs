@@ -3,6 +3,7 @@
 //!
 //! Only what needs a process of its own is another binary: `allocation` and `denials` each replace
 //! the allocator, and `models` builds and runs the models.
+#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
 mod exact;
 #[cfg(feature = "tower")]
@@ -25,9 +26,11 @@ mod counters;
 mod direct;
 mod direct_live;
 mod direct_sets;
+mod dynamic;
 mod give_up;
 mod keys;
 mod leases;
+mod leaving;
 mod live_bounds;
 mod live_calls;
 mod live_change;
@@ -42,17 +45,30 @@ mod queue;
 mod refund;
 mod reserve;
 mod reserve_waiting;
+mod set_acquire;
+mod set_acquire_crowd;
 mod sets;
+mod shadow;
+mod shadow_waiting;
 mod sizes;
 mod snapshot;
 mod snapshot_bytes;
 mod snapshot_counters;
 mod snapshot_windows;
 mod spray;
+mod text;
+#[cfg(feature = "serde")]
+mod text_serde;
 #[cfg(feature = "tower")]
 mod tower;
 #[cfg(feature = "tower")]
 mod tower_keys;
+#[cfg(feature = "tower")]
+mod tower_quotas;
+#[cfg(feature = "tower")]
+mod tower_refusals;
+#[cfg(feature = "tower")]
+mod tower_shadow;
 mod traps;
 mod traps_sets;
 mod traps_shared;

@@ -1,11 +1,13 @@
 //! An observer is notified of each decision once, and of nothing else.
 
 use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use tidegate_engine::observer::{Counts, DecisionCounts, OverflowCounts};
+use tidegate_engine::observer::{Counts, DecisionCounts, ObservedKey, OverflowCounts, from_fn};
 use tidegate_engine::{
-    Clock as _, Decision, DirectLimiter, KeyHash, LimitSet, Limiter, ManualClock, Observer,
+    Clock as _, Decision, DirectLimiter, IpKey, KeyHash, LimitSet, Limiter, ManualClock, Observer,
     OverflowPolicy, Quota,
 };
 
@@ -21,8 +23,8 @@ impl Recorder {
 }
 
 impl Observer for Recorder {
-    fn decided(&self, key: KeyHash, cost: u64, decision: &Decision) {
-        self.0.borrow_mut().push((key, cost, *decision));
+    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        self.0.borrow_mut().push((key.hash(), cost, *decision));
     }
 }
 
@@ -146,14 +148,15 @@ fn threads_share_a_counter_and_nothing_is_lost() {
 fn two_may_listen_in_their_order() {
     struct Named<'l>(&'static str, &'l Mutex<Vec<&'static str>>);
     impl Observer for Named<'_> {
-        fn decided(&self, _: KeyHash, _: u64, _: &Decision) {
+        fn decided(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
             self.1.lock().unwrap().push(self.0);
         }
     }
     let log = Mutex::new(Vec::new());
     let (first, second) = (Named("first", &log), Named("second", &log));
     let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
-    let limiter = limiter.observer((&first, ((), second))).build().unwrap();
+    let first: &dyn Observer = &first;
+    let limiter = limiter.observer((first, ((), second))).build().unwrap();
     assert!(limiter.check("a").is_allowed());
     assert_eq!(*log.lock().unwrap(), ["first", "second"]);
 }
@@ -200,15 +203,14 @@ fn sets_and_reservations_tell_a_limiter_without_keys() {
     assert_eq!(counts(), (2, 1, 1));
 }
 
-/// Without an observer nothing is called: the branch is decided when the limiter is compiled.
+/// Without an observer nothing is called, nor is there anything to store.
 #[test]
 fn nobody_is_no_listener() {
-    const { assert!(!<() as Observer>::LISTENS) };
-    const { assert!(!<((), ()) as Observer>::LISTENS) };
-    const { assert!(!<&() as Observer>::LISTENS) };
-    const { assert!(!<Arc<()> as Observer>::LISTENS) };
-    const { assert!(<((), Counts) as Observer>::LISTENS) };
-    const { assert!(<&Counts as Observer>::LISTENS) };
+    assert!(!().listens() && !((), ()).listens() && !Arc::new(()).listens());
+    let boxed: Box<dyn Observer + Send + Sync> = Box::new(());
+    assert!(!boxed.listens() && !(&*boxed as &(dyn Observer + Send + Sync)).listens());
+    let counts = Counts::new();
+    assert!(((), &counts).listens() && counts.listens());
     let plain = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
     let plain = size_of_val(&plain.build().unwrap());
     let unobserved = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
@@ -216,4 +218,139 @@ fn nobody_is_no_listener() {
     let plain = DirectLimiter::builder(Quota::per_hour(1)).build().unwrap();
     let unobserved = DirectLimiter::builder(Quota::per_hour(1)).observer(((), ())).build().unwrap();
     assert_eq!(size_of_val(&unobserved), size_of_val(&plain));
+}
+
+/// What is told of each decision, as text: the key, whether it is the key that the caller gave or
+/// its hash, the cost, and whether it was allowed.
+type Log = Mutex<Vec<String>>;
+
+fn logging(log: &Log) -> impl Observer + Send + Sync {
+    from_fn(|key, cost, decision| {
+        let outcome = if decision.is_allowed() { "allowed" } else { "denied" };
+        log.lock().unwrap().push(format!("{key:?} {cost} {outcome}"));
+    })
+}
+
+#[test]
+fn each_operation_tells_the_key_as_it_was_given() {
+    let log = Log::default();
+    let told = |expected: &[&str]| assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+    let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).clock(ManualClock::new());
+    let limiter = Arc::new(limiter.observer(logging(&log)).build().unwrap());
+    let (now, inline, second) = (limiter.clock().now(), Quota::per_hour(9), Duration::from_secs(1));
+    let _ = (limiter.check("a\n"), limiter.check_n(7_u8, 2), limiter.check_at(-7, 6, now));
+    told(&["\"a\\n\" 1 allowed", "7 2 allowed", "-7 6 denied"]);
+    let _ = (limiter.peek(b"b\xff"), limiter.peek_n(String::from("c"), 6));
+    told(&["\"b\\xff\" 0 allowed", "\"c\" 0 denied"]);
+    let _ = limiter.check_up_to(("d", 1_u128), 9);
+    told(&["(\"d\", 1) 5 allowed"]);
+    let _ = (limiter.charge(("e", "f", -1), 9), limiter.check_with("e", 10, &inline));
+    told(&["(\"e\", \"f\", -1) 0 denied", "\"e\" 10 denied"]);
+    let given = limiter.with_quota(&inline).unwrap();
+    let address = IpKey::from(std::net::Ipv6Addr::LOCALHOST);
+    let _ = (given.check(address), given.check_at("g", 9, now), given.peek_n("g", 1));
+    told(&["::/64 1 allowed", "\"g\" 9 allowed", "\"g\" 0 denied"]);
+    let _ = (given.check_up_to("h", 10), given.charge("h", 1), given.check_n("h", 1));
+    told(&["\"h\" 9 allowed", "\"h\" 0 denied", "\"h\" 1 denied"]);
+    let mut decisions = Vec::new();
+    limiter.check_many(&["i", "j"], &mut decisions);
+    given.check_many_n(&[("k", 1), ("l", 10)], &mut decisions);
+    told(&["\"i\" 1 allowed", "\"j\" 1 allowed", "\"k\" 1 allowed", "\"l\" 10 denied"]);
+    drop((limiter.reserve("m", 1), limiter.reserve("m", 5), given.reserve("m", 10)));
+    told(&["\"m\" 1 allowed", "\"m\" 5 denied", "\"m\" 10 denied"]);
+    drop((limiter.enqueue("n", 5, second), given.enqueue("n", 9, second)));
+    told(&["\"n\" 5 allowed", "\"n\" 9 denied"]);
+    let hash = limiter.hash("o");
+    let _ = (limiter.check(hash), LimitSet::new([limiter.ask("o", 1)]).check());
+    let hashed = format!("{hash:?} 1 allowed");
+    told(&[&hashed, &hashed]);
+}
+
+/// Leases and charged denials decide in turn.
+#[test]
+fn a_batch_beyond_the_word_tells_each_key_once() {
+    let log = Log::default();
+    let quota = Quota::per_hour(100_000);
+    let builder = Limiter::builder(quota).capacity(1).clock(ManualClock::new());
+    let leased = builder.lease_units(64).observer(logging(&log)).build().unwrap();
+    let builder = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
+    let charged = builder.charge_denied(1).observer(logging(&log)).build().unwrap();
+    assert!(leased.lease_units() > 0);
+    let mut decisions = Vec::new();
+    leased.check_many(&["a", "b"], &mut decisions);
+    charged.check_many(&["c", "c"], &mut decisions);
+    charged.with_quota(&quota).unwrap().check_many(&["d"], &mut decisions);
+    let told = ["\"a\" 1 allowed", "\"b\" 1 allowed", "\"c\" 1 allowed", "\"c\" 1 denied"];
+    let last = ["\"d\" 1 allowed"];
+    assert_eq!(*log.lock().unwrap(), [&told[..], &last].concat());
+}
+
+#[test]
+fn a_limiter_without_keys_tells_of_no_key() {
+    let log = Log::default();
+    let single = DirectLimiter::builder(Quota::per_hour(2)).clock(ManualClock::new());
+    let single = single.observer(logging(&log)).build().unwrap();
+    assert!(single.check().is_allowed() && single.peek().is_allowed());
+    drop(single.reserve(1));
+    assert!(LimitSet::new([single.ask(1)]).check().is_allowed());
+    assert_eq!(*log.lock().unwrap(), ["- 1 allowed", "- 0 allowed", "- 1 allowed", "- 1 allowed"]);
+}
+
+/// Of any type that can be written in a field: shared, boxed, borrowed, and closures of each.
+#[test]
+fn observers_may_be_objects() {
+    fn observed<O: Observer>(observer: O) {
+        let builder = Limiter::builder(Quota::per_hour(1)).capacity(1).clock(ManualClock::new());
+        let limiter = builder.observer(observer).build().unwrap();
+        assert!(limiter.check("a").is_allowed());
+    }
+    type Told = dyn Fn(ObservedKey<'_>, u64, &Decision) + Send + Sync;
+    let log = Arc::new(Log::default());
+    let to_log = || {
+        let log = Arc::clone(&log);
+        from_fn(move |key, cost, _| log.lock().unwrap().push(format!("{key} {cost}")))
+    };
+    observed(to_log());
+    observed(Arc::new(to_log()));
+    observed(Arc::new(to_log()) as Arc<dyn Observer + Send + Sync>);
+    observed(Box::new(to_log()) as Box<dyn Observer + Send + Sync>);
+    observed(Box::new(to_log()) as Box<dyn Observer>);
+    observed(&to_log() as &dyn Observer);
+    observed(Arc::new(to_log()) as Arc<Told>);
+    observed(Box::new(to_log()) as Box<Told>);
+    let borrowed = to_log();
+    observed(&borrowed);
+    observed(borrowed);
+    observed(|key: ObservedKey<'_>, cost: u64, decision: &Decision| {
+        to_log()(key, cost, decision);
+    });
+    assert_eq!(*log.lock().unwrap(), ["a 1"; 11]);
+}
+
+/// The answer of `listens` may change: what nobody listens to is not told.
+#[test]
+fn an_observer_may_be_switched_on_and_off() {
+    #[derive(Default)]
+    struct Switched(AtomicBool, AtomicU64);
+    impl Observer for Switched {
+        fn decided(&self, _: ObservedKey<'_>, _: u64, _: &Decision) {
+            self.1.fetch_add(1, Ordering::Relaxed);
+        }
+        fn listens(&self) -> bool {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+    let switched = Arc::new(Switched::default());
+    let both = (Counts::new(), Arc::clone(&switched));
+    let builder = Limiter::builder(Quota::per_hour(9)).capacity(1).clock(ManualClock::new());
+    let limiter = builder.observer(both).build().unwrap();
+    let mut decisions = Vec::new();
+    for (on, told) in [(false, 0), (true, 3), (false, 3)] {
+        switched.0.store(on, Ordering::Relaxed);
+        assert!(limiter.check("a").is_allowed());
+        limiter.check_many(&["a"], &mut decisions);
+        drop(limiter.reserve("a", 1));
+        assert_eq!(switched.1.load(Ordering::Relaxed), told);
+    }
+    assert_eq!(limiter.observer().0.sum().allowed, 9);
 }

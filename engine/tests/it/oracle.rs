@@ -38,7 +38,7 @@ fn any_quota() -> impl Strategy<Value = Quota> {
 }
 
 fn limiter(quota: Quota) -> Limiter<Quota, ManualClock> {
-    Limiter::builder(quota).capacity(1).clock(ManualClock::new()).build().unwrap()
+    Limiter::builder(quota).capacity(13_107).clock(ManualClock::new()).build().unwrap()
 }
 
 proptest! {
@@ -139,7 +139,7 @@ proptest! {
         steps in steps(),
     ) {
         let clock = ManualClock::new();
-        let limiter = Limiter::builder(Quota::per_second(1)).capacity(1).clock(clock.clone());
+        let limiter = Limiter::builder(Quota::per_second(1)).capacity(13_107).clock(clock.clone());
         let limiter = limiter.build().unwrap();
         let (mut now, mut tat_nanos) = (0_u64, 0_i128);
         for (round, (gap, nanos, cost)) in steps.into_iter().enumerate() {

@@ -10,11 +10,11 @@ type Manual = Limiter<Quota, ManualClock>;
 
 const QUOTA: Quota = Quota::per_minute(60).burst(5);
 
-/// A limiter of the smallest size, 16 384 slots.
+/// A limiter of 16 384 slots.
 fn limiter(policy: OverflowPolicy) -> (Manual, ManualClock) {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(QUOTA).capacity(1).clock(clock.clone()).overflow_policy(policy);
-    (builder.build().unwrap(), clock)
+    let builder = Limiter::builder(QUOTA).capacity(13_107).overflow_policy(policy);
+    (builder.clock(clock.clone()).build().unwrap(), clock)
 }
 
 /// Evicted, denied, allowed, dropped.

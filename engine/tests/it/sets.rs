@@ -7,9 +7,10 @@ use std::time::Duration;
 use crate::exact::{Oracle, answer};
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
+use tidegate_engine::observer::ObservedKey;
 use tidegate_engine::set::Ask;
 use tidegate_engine::{
-    Clock, Decision, FixedWindow, KeyHash, LimitSet, Limiter, ManualClock, Observer, Quota,
+    Clock, Decision, FixedWindow, LimitSet, Limiter, ManualClock, Observer, Quota,
 };
 
 type Manual = Limiter<Quota, ManualClock>;
@@ -20,7 +21,7 @@ fn limiter(quota: Quota) -> (Manual, ManualClock) {
 }
 
 fn on(quota: Quota, clock: &ManualClock) -> Manual {
-    Limiter::builder(quota).capacity(1_000).clock(clock.clone()).build().unwrap()
+    Limiter::builder(quota).capacity(13_107).clock(clock.clone()).build().unwrap()
 }
 
 fn remaining(limiter: &Manual, key: &str) -> u64 {
@@ -201,7 +202,7 @@ fn observers_hear_of_denials_and_of_what_was_charged() {
     #[derive(Default)]
     struct Ears(Mutex<Vec<(u64, bool)>>);
     impl Observer for &Ears {
-        fn decided(&self, _: KeyHash, cost: u64, decision: &Decision) {
+        fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
             self.0.lock().unwrap().push((cost, decision.is_allowed()));
         }
     }

@@ -18,7 +18,7 @@ use crate::exact::{Oracle, answer};
 pub(crate) fn limiter(quota: Quota, start: u64) -> (Limiter<Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
     clock.set(Timestamp::from_nanos(start));
-    let limiter = Limiter::builder(quota).capacity(1).hasher(KeyHasher::rapid(7));
+    let limiter = Limiter::builder(quota).capacity(13_107).hasher(KeyHasher::rapid(7));
     (limiter.clock(clock.clone()).build().unwrap(), clock)
 }
 
@@ -154,7 +154,8 @@ proptest! {
 #[test]
 fn another_hashers_keys_are_refused() {
     let build = |hasher| {
-        let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).clock(ManualClock::new());
+        let limiter =
+            Limiter::builder(Quota::per_hour(5)).capacity(13_107).clock(ManualClock::new());
         limiter.hasher(hasher).build().unwrap()
     };
     let secret = *b"sixteen secrets!";
@@ -187,7 +188,7 @@ fn keys_without_a_place_are_counted() {
         })
         .collect();
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow, OverflowPolicy::EvictLeastDebt] {
-        let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).overflow_policy(policy);
+        let limiter = Limiter::builder(Quota::per_hour(5)).capacity(13_107).overflow_policy(policy);
         let limiter =
             limiter.hasher(KeyHasher::rapid(7)).clock(ManualClock::new()).build().unwrap();
         let fingerprint = KeyHasher::rapid(7).fingerprint();
@@ -224,7 +225,7 @@ fn takes(
     let limiter = || {
         let clock = ManualClock::new();
         clock.set(Timestamp::from_nanos(1_000));
-        Limiter::builder_with(rule, clock, KeyHasher::rapid(7)).capacity(1).build().unwrap()
+        Limiter::builder_with(rule, clock, KeyHasher::rapid(7)).capacity(13_107).build().unwrap()
     };
     let charged = limiter();
     let _ = charged.charge("key", 3);
@@ -305,7 +306,7 @@ fn a_live_quota_saves_what_a_quota_does() {
     let (fixed, _) = limiter(quota, 0);
     let clock = ManualClock::new();
     let live = Limiter::builder(LiveQuota::new(quota)).hasher(KeyHasher::rapid(7));
-    let live = live.capacity(1).clock(clock.clone()).build().unwrap();
+    let live = live.capacity(13_107).clock(clock.clone()).build().unwrap();
     let (_, _) = (fixed.charge("key", 12), live.charge("key", 12));
     let debts = |snapshot: &[u8]| Snapshot::from_bytes(snapshot).unwrap().into_iter().collect();
     let expected: Vec<_> = debts(&fixed.snapshot().to_bytes());

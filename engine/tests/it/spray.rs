@@ -10,7 +10,7 @@ use tidegate_engine::{KeyHash, KeyHasher, Limiter, ManualClock, Quota};
 
 /// Keys that are checked throughout.
 const LIMITED: usize = 50;
-/// The smallest table.
+/// A table of 16 384 slots.
 const CAPACITY: usize = 13_107;
 /// What sprayed keys are checked under: T is 6 s.
 const QUOTA: Quota = Quota::per_minute(10);

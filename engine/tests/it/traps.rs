@@ -9,7 +9,7 @@ use tidegate_engine::{BuildError, Clock, Limiter, ManualClock, Quota, QuotaError
 
 fn limiter(quota: Quota) -> (Limiter<Quota, ManualClock>, ManualClock) {
     let clock = ManualClock::new();
-    (Limiter::builder(quota).capacity(1_000).clock(clock.clone()).build().unwrap(), clock)
+    (Limiter::builder(quota).capacity(13_107).clock(clock.clone()).build().unwrap(), clock)
 }
 
 fn admitted(limiter: &Limiter<Quota, ManualClock>, tries: u32) -> u32 {

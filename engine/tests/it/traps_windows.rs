@@ -296,7 +296,7 @@ fn trap_retry_after_truncated_to_0_s() {
 #[test]
 fn trap_eviction_forgets_a_limited_key() {
     let clock = ManualClock::new();
-    let builder = Limiter::builder(FixedWindow::per_minute(100)).capacity(1);
+    let builder = Limiter::builder(FixedWindow::per_minute(100)).capacity(13_107);
     let limiter = builder.clock(clock.clone()).overflow_policy(OverflowPolicy::EvictLeastDebt);
     let limiter = limiter.build().unwrap();
     let victims = 100_000..100_100_u64;

@@ -13,7 +13,7 @@ use tidegate_engine::{Decision, Quota};
 use super::answer::{Answer, error, json};
 use super::headers;
 use crate::config::INLINE;
-use crate::rate::Rate;
+use crate::quota::{Unenforceable, WrittenQuota};
 use crate::service::{CheckError, MAX_KEY_BYTES, Service};
 use crate::units::millis_up;
 
@@ -64,12 +64,14 @@ pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
     let (name, quota, decision) = match request.rule()? {
         Rule::Named(name) => {
             let decided = service.check_named_http(&name, key, request.cost);
-            let (decision, quota) = decided.map_err(|error| refusal(error, &name))?;
+            let (decision, quota) = decided.map_err(|error| refusal(error, &name, false))?;
             (name, quota, decision)
         }
         Rule::Inline(quota) => {
             let decided = service.check_inline_http(&quota, key, request.cost);
-            (INLINE.to_owned(), quota, decided.map_err(|error| refusal(error, INLINE))?)
+            let has_burst = request.burst.is_some();
+            let decision = decided.map_err(|error| refusal(error, INLINE, has_burst))?;
+            (INLINE.to_owned(), quota, decision)
         }
     };
     let status = if decision.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
@@ -78,11 +80,14 @@ pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
     Ok(answer)
 }
 
-fn refusal(error: CheckError, limit: &str) -> String {
+fn refusal(error: CheckError, limit: &str, has_burst: bool) -> String {
     match error {
         CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes"),
         CheckError::UnknownLimit => format!("limit: there is no limit `{limit}`"),
-        CheckError::Quota(error) => error.to_string(),
+        CheckError::Quota(error) => {
+            let problem = Unenforceable(error);
+            format!("{}: {problem}", problem.field(has_burst))
+        }
     }
 }
 
@@ -97,7 +102,7 @@ struct CheckRequest {
     #[serde(default, deserialize_with = "limit")]
     limit: Option<String>,
     #[serde(default, deserialize_with = "rate")]
-    rate: Option<Rate>,
+    rate: Option<WrittenQuota>,
     #[serde(default, deserialize_with = "burst")]
     burst: Option<u64>,
 }
@@ -111,10 +116,11 @@ impl CheckRequest {
     fn rule(&self) -> Result<Rule, String> {
         match (&self.limit, self.rate, self.burst) {
             (Some(name), None, None) => Ok(Rule::Named(name.clone())),
-            (None, Some(rate), Some(burst)) => Ok(Rule::Inline(rate.quota(burst))),
-            (None, Some(_), None) => Err("burst: missing, required with rate".to_owned()),
+            (None, Some(rate), burst) => {
+                rate.with_burst(burst).map(Rule::Inline).map_err(|error| format!("burst: {error}"))
+            }
             (None, None, Some(_)) => Err("rate: missing, required with burst".to_owned()),
-            (None, None, None) => Err("give either limit, or rate and burst".to_owned()),
+            (None, None, None) => Err("give either limit or rate".to_owned()),
             (Some(_), ..) => Err("give either limit, or rate and burst, not both".to_owned()),
         }
     }
@@ -137,7 +143,7 @@ fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error>
     name.map(Some).map_err(|_| D::Error::custom("limit: expected a string"))
 }
 
-fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Rate>, D::Error> {
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<WrittenQuota>, D::Error> {
     let text = String::deserialize(from)
         .map_err(|_| D::Error::custom("rate: expected a string such as \"100/s\""))?;
     text.parse().map(Some).map_err(|error| D::Error::custom(format!("rate: {error}")))

@@ -7,9 +7,11 @@ use tidegate_engine::{Decision, Quota};
 /// Adds what a client needs to pace itself: `RateLimit-Policy`, `RateLimit` and, on a denial that
 /// time ends, `Retry-After`.
 pub fn add(headers: &mut HeaderMap, name: &str, quota: &Quota, decision: &Decision) {
-    let window = quota.debt_of(quota.burst_size());
+    // Units that are never granted, or never taken, have no time in which they come back.
+    let has_window = !quota.is_blocked() && !quota.is_unlimited();
+    let window = has_window.then(|| quota.debt_of(quota.burst_size()));
     let mut fields = RateLimitFields::with_capacity(1);
-    fields.push(&LimitName::new(name), Some(window), decision);
+    fields.push(&LimitName::new(name), window, decision);
     for (name, value) in [(POLICY, fields.policy()), (STATE, fields.state())] {
         // Printable ASCII is always a header value.
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -49,6 +51,17 @@ mod tests {
         let [_, state, retry] = headers("a", Quota::per_second(1).burst(1), 2);
         assert_eq!(state.unwrap(), "\"a\";r=1;t=0");
         assert_eq!(retry, None);
+    }
+
+    #[test]
+    fn without_a_rate_there_is_no_window() {
+        let [policy, state, retry] = headers("a", Quota::blocked(), 1);
+        assert_eq!(policy.unwrap(), "\"a\";q=0");
+        assert_eq!(state.unwrap(), "\"a\";r=0;t=0");
+        assert_eq!(retry, None);
+        let [policy, state, _] = headers("a", Quota::unlimited(), 1);
+        assert_eq!(policy.unwrap(), "\"a\";q=999999999999999");
+        assert_eq!(state.unwrap(), "\"a\";r=999999999999999;t=0");
     }
 
     #[test]

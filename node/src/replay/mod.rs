@@ -11,16 +11,17 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
 use std::path::Path;
 
+use tidegate_engine::Quota;
+
 use crate::cli::ReplayArgs;
+use crate::quota;
 
 /// Replays a log and prints the report.
 ///
 /// # Errors
 /// One line that names the flag or the file.
 pub fn run(args: &ReplayArgs) -> Result<(), String> {
-    let quota = args.rate.enforceable(args.burst);
-    let quota =
-        quota.map_err(|error| format!("--rate {} --burst {}: {error}", args.rate, args.burst))?;
+    let quota = quota(args)?;
     let name = args.log.display();
     let log = open(&args.log).and_then(log::read).map_err(|error| format!("{name}: {error}"))?;
     let counts = decide::decide(&log, &quota).map_err(|error| format!("{name}: {error}"))?;
@@ -32,6 +33,16 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| format!("standard output: {error}")),
     }
+}
+
+/// The quota that the flags give.
+fn quota(args: &ReplayArgs) -> Result<Quota, String> {
+    let quota = args.rate.with_burst(args.burst).map_err(|error| format!("--burst: {error}"))?;
+    quota::enforceable(&quota).map_err(|error| match args.burst {
+        Some(burst) => format!("--rate {} --burst {burst}: {error}", args.rate),
+        None => format!("--rate {}: {error}", args.rate),
+    })?;
+    Ok(quota)
 }
 
 fn open(path: &Path) -> io::Result<Box<dyn BufRead>> {

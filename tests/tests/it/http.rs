@@ -44,6 +44,27 @@ fn a_denial_says_when_to_come_back() {
     assert_eq!(reply.header("ratelimit"), Some(format!(r#""inline";r=0;t={seconds}"#).as_str()));
 }
 
+/// The burst stands in the rate or next to it, and else equals the count.
+#[test]
+fn a_rate_is_any_quota() {
+    let node = Node::start(&[]);
+    for (rate, status, limit, policy) in [
+        (r#""10/d""#, 200, 10, "q=10;w=86400"),
+        (r#""10/24h","burst":5"#, 200, 5, "q=5;w=43200"),
+        (r#""10/1d burst 5""#, 200, 5, "q=5;w=43200"),
+        (r#""5/15m""#, 200, 5, "q=5;w=900"),
+        (r#""20/d strict burst 10""#, 200, 10, "q=10;w=86400"),
+        (r#""unlimited""#, 200, u64::MAX, "q=999999999999999"),
+        (r#""blocked""#, 429, 0, "q=0"),
+        (r#""0/s""#, 429, 0, "q=0"),
+    ] {
+        let reply = post(&node, "/v1/check", &format!(r#"{{"key":{rate:?},"rate":{rate}}}"#));
+        assert_eq!((reply.status, &reply.json()["limit"]), (status, &json!(limit)), "{rate}");
+        let expected = format!(r#""inline";{policy}"#);
+        assert_eq!(reply.header("ratelimit-policy"), Some(expected.as_str()), "{rate}");
+    }
+}
+
 #[test]
 fn a_cost_that_never_fits_has_no_time_to_come_back() {
     let node = Node::start(&[]);
@@ -110,13 +131,20 @@ fn bad_input_is_refused_by_name() {
         (r#"{"key":"k","limit":"default","rate":"1/s","burst":1}"#, "limit"),
         (r#"{"key":"k","limit":"default","rate":"1/s"}"#, "limit"),
         (r#"{"key":"k","limit":"default","burst":1}"#, "limit"),
-        (r#"{"key":"k","rate":"1/s"}"#, "burst"),
+        (r#"{"key":"k","rate":"1/s burst 2","burst":2}"#, "burst: the rate has a burst as well"),
+        (r#"{"key":"k","rate":"1/15x"}"#, "rate: `1/15x`: unknown unit `x`, expected s, m, h or d"),
+        (r#"{"key":"k","rate":"1/m sliding"}"#, "rate: a node enforces no windows"),
+        (r#"{"key":"k","rate":"unlimited","burst":3}"#, "burst: does not go with `unlimited`"),
+        (
+            r#"{"key":"k","rate":"1/0s"}"#,
+            "rate: period must be longer than 0 (the rate `unlimited`",
+        ),
         (r#"{"key":"k","burst":1}"#, "rate"),
-        (r#"{"key":"k","rate":"1/s","burst":0}"#, "burst"),
+        (r#"{"key":"k","rate":"1/s","burst":0}"#, "burst: burst must be at least 1 (the rate"),
+        (r#"{"key":"k","rate":"1/s burst 0"}"#, "rate: burst must be at least 1 (the rate"),
         (r#"{"key":"k","rate":"1/s","burst":-1}"#, "burst"),
-        (r#"{"key":"k","rate":"1/d","burst":10000000}"#, "burst"),
-        (r#"{"key":"k","rate":"0/s","burst":1}"#, "rate"),
-        (r#"{"key":"k","rate":"1000000001/s","burst":1}"#, "rate"),
+        (r#"{"key":"k","rate":"1/d","burst":10000000}"#, "burst: burst must refill within"),
+        (r#"{"key":"k","rate":"1000000001/s","burst":1}"#, "rate: rate must be at most 1000000000"),
         (r#"{"key":"k","rate":"1/w","burst":1}"#, "rate"),
         (r#"{"key":"k","rate":1,"burst":1}"#, "rate"),
         (r#"{"key":"k","limit":"default","cost":-1}"#, "cost"),

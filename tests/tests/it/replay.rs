@@ -36,6 +36,22 @@ fn a_limit_that_denies_nobody_names_nobody() {
     assert_eq!(report["top"], Value::Array(Vec::new()));
 }
 
+/// The burst stands in the rate or next to it, and else equals the count.
+#[test]
+fn the_rate_is_any_quota() {
+    let figures = |args: &[&str]| {
+        let output = run(&[&["replay", FIXTURE, "--json"], args].concat());
+        assert_eq!((output.code, output.stderr.as_str()), (Some(0), ""));
+        output.stdout
+    };
+    let expected = figures(&["--rate", "10/m", "--burst", "5"]);
+    assert_eq!(figures(&["--rate", "10/60s burst 5"]), expected);
+    assert_eq!(figures(&["--rate", "5/30s"]), expected);
+    assert_ne!(figures(&["--rate", "10/m"]), expected);
+    assert!(figures(&["--rate", "unlimited"]).contains(r#""denied":0"#));
+    assert!(figures(&["--rate", "blocked"]).contains(r#""allowed":0"#));
+}
+
 #[test]
 fn the_table_has_the_same_figures() {
     let output = run(&["replay", FIXTURE, "--rate", "10/m", "--burst", "5"]);
@@ -60,8 +76,9 @@ fn mistakes_are_named() {
     let mistake = |args: &[&str]| mistake(&[&["replay"], args].concat());
     assert!(mistake(&["no/such/log", "--rate", "1/s", "--burst", "1"]).contains("no/such/log"));
     assert!(mistake(&["tests", "--rate", "1/s", "--burst", "1"]).contains("tests: "));
-    assert!(mistake(&[FIXTURE, "--rate", "0/s", "--burst", "1"]).contains("--rate"));
-    assert!(mistake(&[FIXTURE, "--rate", "1/s"]).contains("--burst"));
+    assert!(mistake(&[FIXTURE, "--rate", "1/x"]).contains("--rate"));
+    assert!(mistake(&[FIXTURE, "--rate", "1/s burst 2", "--burst", "2"]).contains("--burst: "));
+    assert!(mistake(&[FIXTURE, "--rate", "1440/1440m strict"]).contains("--rate 1440/d strict: "));
     assert!(mistake(&[FIXTURE, "--rate", "1/d", "--burst", "9999999"]).contains("--burst"));
 }
 

@@ -1,21 +1,23 @@
 //! The engine's layer in a real axum server, asked over loopback by clients of HTTP/1.1 and HTTP/2.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::ConnectInfo;
-use axum::http::{HeaderMap, HeaderValue, Request, Response, StatusCode, Version};
+use axum::http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Version};
+use axum::middleware::{self, Next};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use http_body_util::BodyExt as _;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
 use tidegate_engine::tower::{
-    Answer, KeyExtractor, MissingKey, RateLimitLayer, RequestLimit, keys,
+    Answer, Head, KeyExtractor, MissingKey, RateLimitLayer, RequestLimit, keys,
 };
-use tidegate_engine::{DirectLimiter, Limiter, Quota};
+use tidegate_engine::{DirectLimiter, Limiter, Quota, Shadow};
 
 /// Limits do not refill noticeably while a test runs: one unit in 20 minutes.
 fn three_an_hour() -> Arc<Limiter> {
@@ -30,8 +32,13 @@ fn per_key() -> RequestLimit {
 async fn serve<A>(layer: RateLimitLayer<A>) -> SocketAddr
 where
     A: Answer<Body> + Send + Sync + 'static,
+    Response<A::Body>: IntoResponse,
+    A::Body: Send,
 {
-    let router = Router::new().route("/", get(async || "hello")).layer(layer);
+    listen(Router::new().route("/", get(async || "hello")).layer(layer)).await
+}
+
+async fn listen(router: Router) -> SocketAddr {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let service = router.into_make_service_with_connect_info::<SocketAddr>();
@@ -52,7 +59,12 @@ impl Asker {
     }
 
     async fn ask(&self, key: Option<&[u8]>) -> (StatusCode, HeaderMap, String) {
+        self.ask_by(Method::GET, key).await
+    }
+
+    async fn ask_by(&self, method: Method, key: Option<&[u8]>) -> (StatusCode, HeaderMap, String) {
         let mut request = Request::new(Body::empty());
+        *request.method_mut() = method;
         *request.uri_mut() = format!("http://{}/", self.address).parse().unwrap();
         if let Some(key) = key {
             request.headers_mut().insert("x-api-key", HeaderValue::from_bytes(key).unwrap());
@@ -109,12 +121,27 @@ async fn three_pass_and_the_fourth_is_denied(version: Version) {
         assert!(!headers.contains_key("retry-after"));
     }
     let (status, headers, body) = asker.ask(Some(b"a")).await;
-    assert_eq!((status, &*body), (StatusCode::TOO_MANY_REQUESTS, ""));
+    assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     let (name, item) = only_item(&headers, "ratelimit-policy");
     assert_eq!((&*name, parameter(&item, "q"), parameter(&item, "w")), ("per-key", 3, 3_600));
     assert_eq!(parameter(&only_item(&headers, "ratelimit").1, "r"), 0);
     let wait: i64 = headers["retry-after"].to_str().unwrap().parse().unwrap();
     assert!((1_140..=1_200).contains(&wait), "{wait}");
+    assert_eq!(body, format!(r#"rate limit "per-key" exceeded: retry after {wait} s"#));
+    assert_eq!(headers["content-type"], "text/plain; charset=utf-8");
+    assert_eq!(headers["content-length"], body.len().to_string());
+    assert!(!headers.contains_key("transfer-encoding"));
+
+    // The same of a request that wants the head alone; the connection serves the next one.
+    let (status, head, nothing) = asker.ask_by(Method::HEAD, Some(b"a")).await;
+    assert_eq!((status, &*nothing), (StatusCode::TOO_MANY_REQUESTS, ""));
+    for name in ["content-type", "content-length"] {
+        assert_eq!(head.get_all(name).iter().collect::<Vec<_>>(), [&headers[name]]);
+    }
+    let (status, headers, line) = asker.ask(None).await;
+    assert_eq!(status, StatusCode::BAD_REQUEST);
+    assert_eq!(line, r#"rate limit "per-key": the request has no key"#);
+    assert_eq!(headers["content-length"], line.len().to_string());
 
     let (status, headers, _) = asker.ask(Some(b"b")).await;
     assert_eq!(status, StatusCode::OK, "another key has a limit of its own");
@@ -187,9 +214,12 @@ async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_
     }
     for _ in 0..5 {
         let (status, headers, body) = asker.ask(Some(b"a")).await;
-        assert_eq!((status, &*body), (StatusCode::TOO_MANY_REQUESTS, ""));
+        assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
         assert_eq!(left(&headers), are([1, 0, 2]), "the second limit denies");
-        assert!((1_740..=1_800).contains(&wait(&headers)), "{headers:?}");
+        let seconds = wait(&headers);
+        assert!((1_740..=1_800).contains(&seconds), "{headers:?}");
+        let line = format!(r#"rate limit "per-address" exceeded: retry after {seconds} s"#);
+        assert_eq!(body, line);
     }
     assert_eq!((per_key.peek("a").remaining(), in_all.peek().remaining()), (1, 2));
 
@@ -232,4 +262,44 @@ async fn the_answer_can_be_ones_own() {
     let names = ["x-ratelimit-limit", "x-ratelimit-remaining"];
     assert_eq!(names.map(|name| &headers[name]), ["3", "1"]);
     assert!(headers.contains_key("retry-after") && headers.contains_key("x-ratelimit-reset"));
+}
+
+/// What an authentication layer puts into a request's extensions decides on its quota, and a limit
+/// in shadow beside it denies nothing.
+#[tokio::test]
+async fn plans_come_from_a_layer_in_front_and_can_change() {
+    let plans = Arc::new(Mutex::new(Quota::per_hour(1)));
+    let new = Arc::new(Shadow::new(Limiter::new(Quota::per_hour(2)).unwrap()));
+    let plan = |head: &Head<'_>| head.extensions().get::<Quota>().copied();
+    let layer = RateLimitLayer::all([
+        RequestLimit::with_quotas("plan", three_an_hour(), keys::api_key(), plan),
+        RequestLimit::shared("new", Arc::clone(&new)),
+    ]);
+    let loaded = Arc::clone(&plans);
+    let authenticate = middleware::from_fn(move |mut request: Request<Body>, next: Next| {
+        request.extensions_mut().insert(*loaded.lock().unwrap());
+        next.run(request)
+    });
+    let router = Router::new().route("/", get(async || "hello")).layer(layer).layer(authenticate);
+    let asker = Asker::new(listen(router).await, Version::HTTP_11);
+    let mut statuses = Vec::new();
+    for count in [1, 1, 4, 4] {
+        *plans.lock().unwrap() = Quota::per_hour(count);
+        let (status, headers, _) = asker.ask(Some(b"a")).await;
+        statuses.push(status);
+        assert_eq!(headers["ratelimit-policy"], format!(r#""plan";q={count};w=3600"#));
+    }
+    // An hour of debt is all of the larger plan, too.
+    let denied = StatusCode::TOO_MANY_REQUESTS;
+    assert_eq!(statuses, [StatusCode::OK, denied, denied, denied]);
+    let (status, headers, _) = asker.ask(Some(b"b")).await;
+    assert_eq!(
+        (status, headers["ratelimit"].as_bytes()),
+        (StatusCode::OK, &br#""plan";r=3;t=900"#[..])
+    );
+    *plans.lock().unwrap() = Quota::per_hour(1).burst(0);
+    let (status, _, line) = asker.ask(Some(b"b")).await;
+    assert_eq!(status, StatusCode::INTERNAL_SERVER_ERROR);
+    assert_eq!(line, r#"rate limit "plan": its quota cannot be enforced"#);
+    assert_eq!((new.counts().allowed, new.counts().denied), (2, 0));
 }

@@ -54,10 +54,10 @@ impl<S: Style> Bare<S> {
 
     /// Like our batches: one reading of the clock, and all words are requested before the first is
     /// used.
-    fn ask_together(&self, keys: &[String]) -> u64 {
+    fn ask_together(&self, keys: &[impl AsRef<str>]) -> u64 {
         let mut words = [&self.words[0]; TOGETHER];
         for (word, key) in words.iter_mut().zip(keys) {
-            *word = self.word(key);
+            *word = self.word(key.as_ref());
         }
         let words = &words[..keys.len()];
         // Loads without dependents act as prefetches.
@@ -117,7 +117,24 @@ impl<S: Named> Contender for Bare<S> {
         if S::TOGETHER {
             return keys.chunks(TOGETHER).map(|keys| self.ask_together(keys)).sum();
         }
-        keys.iter().map(|key| u64::from(self.check(black_box(key)))).sum()
+        self.check_each(keys.iter())
+    }
+
+    #[inline]
+    fn check_each<'k>(&self, mut keys: impl Iterator<Item = &'k String>) -> u64 {
+        if !S::TOGETHER {
+            return keys.map(|key| u64::from(self.check(black_box(key)))).sum();
+        }
+        let mut batch: Vec<&String> = Vec::with_capacity(TOGETHER);
+        let mut allowed = 0;
+        loop {
+            batch.clear();
+            batch.extend(keys.by_ref().take(TOGETHER));
+            if batch.is_empty() {
+                return allowed;
+            }
+            allowed += self.ask_together(&batch);
+        }
     }
 
     fn admit(&self, key: &String, units: NonZeroU32) -> bool {

@@ -5,7 +5,8 @@ use core::fmt;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
-use crate::contract::limit::{Lender, Limit, Receipt, Subject, settle};
+use crate::contract::limit::{Lender, Limit, Receipt, Subject, answered, settle};
+use crate::contract::observer::ObservedKey;
 use crate::time::Timestamp;
 
 /// A cost asked of one key of one limit, as part of a [`LimitSet`](crate::LimitSet). The key is
@@ -19,6 +20,7 @@ pub struct Ask<'l> {
     cost: u64,
     /// The reading of the clock at which the limit was last asked.
     at: Timestamp,
+    /// What the limit decided, which a shadow does not enforce.
     decision: Decision,
     charge: AskCharge,
 }
@@ -75,6 +77,17 @@ impl<'l> Ask<'l> {
         Self { name, ..self }
     }
 
+    /// The same for a class of calls that leaves at least `left` units of this limit to others: see
+    /// [`Limiter::check_leaving`](crate::Limiter::check_leaving). Asks of one key that leave
+    /// different shares are charged one after another, as
+    /// [under two quotas](crate::LimitSet#one-key-under-two-quotas).
+    /// [`LimitSet::acquire`](crate::LimitSet::acquire) takes no place in line for such an ask: it
+    /// waits as for a limit without lines, so calls that leave less come first.
+    pub fn leaving(mut self, left: u64) -> Self {
+        self.whom.left = left;
+        self
+    }
+
     /// The name of the limit, empty unless [`Ask::named`] set one.
     #[must_use]
     pub fn name(&self) -> &'l str {
@@ -93,18 +106,32 @@ impl<'l> Ask<'l> {
         self.cost
     }
 
-    fn limit(&self) -> &dyn Limit {
+    pub(super) fn limit(&self) -> &dyn Limit {
         self.limit.limit()
+    }
+
+    pub(super) fn whom(&self) -> Subject<'l> {
+        self.whom
+    }
+
+    /// The reading of the clock at which the limit was last asked.
+    pub(super) fn at(&self) -> Timestamp {
+        self.at
     }
 
     /// The last answer of the limit.
     pub(super) fn decision(&self) -> Decision {
-        self.decision
+        answered(self.limit(), self.decision)
     }
 
-    /// Whether the limit had room in its last answer.
+    /// Whether the limit had room in its last answer, or does not enforce it.
     pub(super) fn fits(&self) -> bool {
-        self.decision.is_allowed()
+        self.decision.is_allowed() || self.is_shadow()
+    }
+
+    /// Whether the limit enforces nothing.
+    pub(super) fn is_shadow(&self) -> bool {
+        self.limit().is_shadow()
     }
 
     /// The rank in the order in which all sets take: by limit, then by key.
@@ -112,10 +139,10 @@ impl<'l> Ask<'l> {
         (core::ptr::from_ref(self.limit()).addr(), self.whom.key.to_bits())
     }
 
-    /// Whether both ask the same key under the same quota (they *match*): their costs add up, and
-    /// are taken and settled as one.
+    /// Whether both ask the same key under the same quota and leave the same (they *match*): their
+    /// costs add up, and are taken and settled as one.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        self.rank() == other.rank() && self.whom.quota == other.whom.quota
+        self.rank() == other.rank() && self.whom == other.whom
     }
 
     /// Finds out whether the cost fits, together with the costs of earlier asks that match.
@@ -133,7 +160,7 @@ impl<'l> Ask<'l> {
     }
 
     /// The cost, together with the costs of the other asks that match.
-    fn cost_with(&self, others: &[Self]) -> u64 {
+    pub(super) fn cost_with(&self, others: &[Self]) -> u64 {
         let same = others.iter().filter(|other| other.is_as(self));
         same.fold(self.cost, |sum, other| sum.saturating_add(other.cost))
     }
@@ -176,11 +203,12 @@ impl<'l> Ask<'l> {
     }
 
     /// Settles its part of what was taken on `actual` units. If an earlier ask matches, the first
-    /// such ask does so when it is settled itself, after all others.
+    /// such ask does so when it is settled itself, after all others. Of what a shadow would have
+    /// denied, nothing is charged.
     pub(super) fn settle(&mut self, earlier: &mut [Self], actual: u64) {
         if let Some(first) = earlier.iter_mut().find(|other| other.is_as(self)) {
             first.charge.used = first.charge.used.saturating_add(actual);
-        } else {
+        } else if self.decision.is_allowed() {
             let AskCharge { receipt, units, used } = self.charge;
             let actual = used.saturating_add(actual);
             self.decision = settle(self.limit(), self.whom, units, receipt, actual);
@@ -199,7 +227,7 @@ impl<'l> Ask<'l> {
 
     /// Notifies the limit's observer of the decision as one on `cost` units.
     pub(super) fn notify(&self, cost: u64) {
-        self.limit().notify(self.whom.key, cost, &self.decision);
+        self.limit().notify(ObservedKey::of_hash(&self.whom.key), cost, &self.decision);
     }
 }
 

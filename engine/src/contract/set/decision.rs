@@ -56,8 +56,9 @@ impl<'l, A: AsRef<[Ask<'l>]>> SetDecision<'l, A> {
     }
 
     /// The one decision to report where only one can be: that of the limit that blocked, else that
-    /// of the limit with the least remaining, and of equals the one with the longest reset. `None`
-    /// for a set of no asks. O(asks).
+    /// of the limit with the least remaining, and of equals the one with the longest reset; of a
+    /// [`Shadow`](crate::Shadow) only where nothing else is asked. `None` for a set of no asks.
+    /// O(asks).
     #[must_use]
     pub fn tightest(&self) -> Option<Decision> {
         tightest(self.asks())
@@ -82,9 +83,10 @@ fn blocked<'l>(asks: &[Ask<'l>]) -> Option<Blocked<'l>> {
 
 /// [`SetDecision::tightest`].
 pub(super) fn tightest(asks: &[Ask<'_>]) -> Option<Decision> {
-    let least = |decision: &Decision| (decision.remaining(), Reverse(decision.reset_after()));
+    let least = |decision: Decision| (decision.remaining(), Reverse(decision.reset_after()));
     let blocked = blocked(asks).map(|blocked| blocked.decision);
-    blocked.or_else(|| asks.iter().map(Ask::decision).min_by_key(least))
+    let tightest = || asks.iter().min_by_key(|ask| (ask.is_shadow(), least(ask.decision())));
+    blocked.or_else(|| tightest().map(Ask::decision))
 }
 
 /// How long to wait for a limit; a cost that can never fit ranks above all waits.

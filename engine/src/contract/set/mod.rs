@@ -17,10 +17,12 @@
 //! that ask no key under two quotas. A set that does may be denied by its own first charge, and two
 //! such sets may each take what the second charge of the other one needs.
 
+mod acquire;
 mod ask;
 mod decision;
 #[cfg(all(test, loom))]
 mod models;
+mod places;
 mod reservation;
 
 use core::fmt;
@@ -143,7 +145,7 @@ pub use reservation::SetReservation;
 /// assert_eq!(limits.per_user.peek("user:42").remaining(), 19);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[must_use = "a set does nothing until `check`"]
+#[must_use = "a set does nothing until `check`, `reserve` or `acquire`"]
 pub struct LimitSet<'l, A> {
     asks: A,
     limits: PhantomData<Ask<'l>>,

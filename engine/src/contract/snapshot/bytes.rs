@@ -141,7 +141,7 @@ impl<'b> Snapshot<SavedKeys<'b>> {
         let entry_bytes = entry_words(kind) * WORD_BYTES;
         let split = rest.len().checked_sub(TRAILER_BYTES).ok_or(SnapshotError::Truncated)?;
         let (entries, trailer) = rest.split_at(split);
-        if !split.is_multiple_of(entry_bytes) {
+        if split % entry_bytes != 0 {
             return Err(SnapshotError::Truncated);
         }
         let checked = &bytes[..bytes.len() - WORD_BYTES];
@@ -233,7 +233,7 @@ fn words(kind: SnapshotKind, state: SavedState) -> Option<[u64; 3]> {
             | SnapshotKind::CalendarDays
             | SnapshotKind::CalendarMonths,
             SavedState::Period { ends, count },
-        ) => Some([ends.cast_unsigned(), count, 0]),
+        ) => Some([ends as u64, count, 0]),
         (
             SnapshotKind::SubWindows { .. } | SnapshotKind::SlidingLogs(_),
             SavedState::Units { left, units },
@@ -259,7 +259,7 @@ fn state(kind: SnapshotKind, entry: &[u8]) -> Option<SavedState> {
         SnapshotKind::SubWindows { .. } | SnapshotKind::SlidingLogs(_) => {
             SavedState::Units { left, units: counted()? }
         }
-        _ => SavedState::Period { ends: first.cast_signed(), count: counted()? },
+        _ => SavedState::Period { ends: first as i64, count: counted()? },
     })
 }
 

@@ -112,6 +112,14 @@ impl Wait {
         }
     }
 
+    /// What is left at `now` of the longest wait from `since` on.
+    pub(crate) fn left(&self, since: Timestamp, now: Timestamp) -> Duration {
+        match self.bound {
+            Bound::AtMost(longest) => longest.saturating_sub(now.since(since)),
+            Bound::Until(deadline) => deadline.since(now),
+        }
+    }
+
     /// The longest wait from `now` on, in units, rounded down.
     pub(crate) fn longest_units(&self, now: Timestamp, scale: Scale) -> u64 {
         scale.to_units(u64::try_from(self.longest(now).as_nanos()).unwrap_or(u64::MAX))
@@ -130,7 +138,7 @@ impl Wait {
     }
 
     /// The jitter for a wait that leaves `room` until the deadline.
-    fn delay(&self, room: Duration) -> Duration {
+    pub(crate) fn delay(&self, room: Duration) -> Duration {
         let most = self.jitter.min(room);
         if most.is_zero() {
             return Duration::ZERO;

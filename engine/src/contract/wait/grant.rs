@@ -34,6 +34,9 @@ pub(crate) struct Charge {
     pub(crate) time: Time,
     /// The TAT before it.
     pub(crate) before: u64,
+    /// The units at its beginning that are lost, so that the rest drains no earlier than it is
+    /// needed.
+    pub(crate) lead: u64,
     /// The TAT after it.
     pub(crate) end: u64,
     /// The burst tolerance: it starts this long before its end.

@@ -25,6 +25,8 @@
 //! A charge is in the gap before the next place. A word that is lower than the last place's end, by
 //! more than what was refunded, was wiped by a reset or an eviction: then nothing is taken off it.
 
+mod watch;
+
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
@@ -66,7 +68,7 @@ pub(super) struct WaitList {
     end: u64,
     /// By number, which is the order of the charges.
     places: BTreeMap<u64, Place>,
-    /// The places that do not move: their holders have been told when they start, and left.
+    /// The places that do not move: their holders know when they start, and have left.
     kept: BTreeSet<u64>,
     /// The callers whose start does not move any more: it has come, or the quota has changed.
     fixed: BTreeMap<u64, Fixed>,
@@ -96,6 +98,8 @@ struct Place {
     /// What else was charged since the place before; below 0 where the key was refunded.
     gap: i64,
     units: u64,
+    /// Of these, those at the beginning that no caller starts on.
+    lead: u64,
     tolerance: u64,
     /// The start that the caller knows of, and the count of moves that it is by.
     start: Start,
@@ -107,6 +111,7 @@ struct Place {
 struct Fixed {
     start: Timestamp,
     units: u64,
+    lead: u64,
     /// Where the charge ends, plus `WaitList::moved` at that time; `None` if it cannot be taken
     /// back.
     end: Option<u64>,
@@ -182,7 +187,7 @@ impl WaitList {
 
     /// Appends a caller that starts later; returns its number.
     pub(super) fn push(&mut self, charge: Charge, start: Start, wakers: &mut Wakers) -> u64 {
-        let Charge { time, before, end, tolerance } = charge;
+        let Charge { time, before, lead, end, tolerance } = charge;
         // Others have lowered the word, and what they took may have been charged again.
         let wiped = before < self.least();
         if time != self.time || wiped {
@@ -193,14 +198,15 @@ impl WaitList {
         if self.places.is_empty() {
             (self.front, self.end) = (before, before);
         }
-        let gap = before.wrapping_sub(self.end).cast_signed();
+        let gap = before.wrapping_sub(self.end) as i64;
         let (units, moves) = (end.saturating_sub(before), self.moves.count);
         let number = self.next;
         self.next += 1;
         self.end = end;
         self.refunded = 0;
         self.mixed |= self.places.last_key_value().is_some_and(|(_, it)| it.tolerance != tolerance);
-        self.places.insert(number, Place { gap, units, tolerance, start, moves, waker: None });
+        self.places
+            .insert(number, Place { gap, units, lead, tolerance, start, moves, waker: None });
         number
     }
 
@@ -219,7 +225,8 @@ impl WaitList {
             }
             place.fix(&self.moves, end, now, wakers);
             let end = Some(end.saturating_add(self.moved));
-            self.fixed.insert(number, Fixed { start: place.start.at, units: place.units, end });
+            let Place { units, lead, start, .. } = place;
+            self.fixed.insert(number, Fixed { start: start.at, units, lead, end });
         }
         self.wake_next(now, wakers);
     }
@@ -258,41 +265,12 @@ impl WaitList {
         Some(self.places.get(&number)?.start.at)
     }
 
-    /// Lets a caller start if its time has come. If not, `waker` is woken when it has moved up.
-    pub(super) fn poll(
-        &mut self,
-        number: u64,
-        at: Timestamp,
-        waker: Waker,
-        wakers: &mut Wakers,
-    ) -> Found {
-        self.settle(at, wakers);
-        // Those that have been seen before are woken when they have moved up, in their turn.
-        let seen = self.places.get(&number).is_none_or(|place| place.waker.is_some());
-        let start = if seen { None } else { self.start(number, at) };
-        let start = start.or_else(|| {
-            let place = self.places.get(&number).map(|place| place.start.at);
-            place.or_else(|| self.fixed.get(&number).map(|fixed| fixed.start))
-        });
-        let Some(start) = start.filter(|start| *start > at) else {
-            wakers.discard.push(waker);
-            self.collect(number, at, wakers);
-            return Found::Started;
-        };
-        let old = match self.places.get_mut(&number) {
-            Some(place) => place.waker.replace(waker),
-            None => Some(waker),
-        };
-        wakers.discard.extend(old);
-        Found::StartsAt(start)
-    }
-
     /// Removes a caller that starts; its charge stays where it is.
     fn collect(&mut self, number: u64, at: Timestamp, wakers: &mut Wakers) {
-        if self.fixed.remove(&number).is_none()
-            && let Some(place) = self.remove(number)
-        {
-            wakers.discard.extend(place.waker);
+        if self.fixed.remove(&number).is_none() {
+            if let Some(place) = self.remove(number) {
+                wakers.discard.extend(place.waker);
+            }
         }
         self.settle(at, wakers);
     }
@@ -307,11 +285,11 @@ impl WaitList {
     ) -> Option<Timestamp> {
         self.settle(at, wakers);
         let start = self.start(number, at);
-        if self.fixed.remove(&number).is_none()
-            && let Some(place) = self.places.get_mut(&number)
-        {
-            wakers.discard.extend(place.waker.take());
-            self.keep_place(number);
+        if self.fixed.remove(&number).is_none() {
+            if let Some(place) = self.places.get_mut(&number) {
+                wakers.discard.extend(place.waker.take());
+                self.keep_place(number);
+            }
         }
         self.settle(at, wakers);
         start
@@ -407,11 +385,19 @@ impl WaitList {
         // Before the first start, nothing of any place has drained.
         let first = self.places.first_key_value();
         let start = first.map(|(_, it)| it.end(self.front).saturating_sub(it.tolerance));
-        let (time, behind, whole_until) = (self.time, Behind::Places, start);
-        let least = self.least();
+        let (time, behind, mut whole_until) = (self.time, Behind::Places, start);
+        let (least, point) = (self.least(), self.reading(at).point);
+        // Except for what the first one does not start on.
+        let lead = first.filter(|(first, it)| **first == number && it.lead > 0);
+        let lead = lead.map(|(_, it)| it.end(self.front).saturating_sub(it.units));
         let Some(place) = self.places.get_mut(&number) else { return false };
         wakers.discard.extend(place.waker.take());
-        let (units, end) = (place.units, self.end);
+        let (mut units, end) = (place.units, self.end);
+        match lead {
+            Some(begins) if begins < point => units -= place.lead,
+            Some(begins) => whole_until = whole_until.min(Some(begins)),
+            None => {}
+        }
         let kept = self.kept.range(number..).next().copied();
         if let Some(kept) = kept.and_then(|kept| self.places.get_mut(&kept)) {
             kept.gap = kept.gap.saturating_add_unsigned(units);
@@ -426,7 +412,7 @@ impl WaitList {
             self.moves_at(taken.at);
         }
         if let Some(place) = self.places.get_mut(&number) {
-            place.units = 0;
+            place.units -= units;
         }
         self.remove(number);
         kept.is_none()
@@ -445,6 +431,15 @@ impl WaitList {
     /// Notes that the key's word was lowered by a refund.
     pub(super) fn refunded(&mut self, units: u64) {
         self.refunded = self.refunded.saturating_add(units);
+    }
+
+    /// Notes that the key's word was lowered by what others gave back: what has started may have
+    /// moved up by as much.
+    pub(super) fn given_back(&mut self, units: u64, at: Timestamp, wakers: &mut Wakers) {
+        // Those whose start has come are among them, and are recorded where they were.
+        self.settle(at, wakers);
+        self.refunded(units);
+        self.moved = self.moved.saturating_add(units);
     }
 
     /// Removes a place whose charge, as far as it has one, stays where it is.
@@ -479,8 +474,8 @@ impl WaitList {
                 continue;
             }
             place.fix(&self.moves, end, now, wakers);
-            let (start, units) = (place.start.at, place.units);
-            self.fixed.insert(number, Fixed { start, units, end: None });
+            let Place { units, lead, start, .. } = place;
+            self.fixed.insert(number, Fixed { start: start.at, units, lead, end: None });
         }
         for fixed in self.fixed.values_mut() {
             fixed.end = None;

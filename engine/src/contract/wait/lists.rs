@@ -87,6 +87,26 @@ impl WaitLists {
         })
     }
 
+    /// The start of a caller, also when it has come, and when its charge begins to drain; `None`
+    /// without a place. Until the start, `waker` is woken when it has moved up.
+    pub(super) fn watch(
+        &self,
+        key: KeyHash,
+        number: u64,
+        now: Timestamp,
+        waker: &Waker,
+    ) -> Option<(Timestamp, Timestamp)> {
+        let waker = waker.clone();
+        self.change(key, |lists, wakers| {
+            let Some(list) = lists.get_mut(&key) else {
+                wakers.discard.push(waker);
+                return None;
+            };
+            let start = list.watch(number, now, waker, wakers)?;
+            Some((start, list.drains_from(number, now)?))
+        })
+    }
+
     /// Removes a caller whose charge stays as it is; returns its start.
     pub(super) fn keep(
         &self,
@@ -152,6 +172,15 @@ impl WaitLists {
         self.change(key, |lists, _| {
             if let Some(list) = lists.get_mut(&key) {
                 list.refunded(units);
+            }
+        });
+    }
+
+    /// Notes that what others had charged was given back, and has lowered the key's word.
+    pub(crate) fn given_back(&self, key: KeyHash, units: u64, now: impl Fn() -> Timestamp) {
+        self.change(key, |lists, wakers| {
+            if let Some(list) = lists.get_mut(&key) {
+                list.given_back(units, now(), wakers);
             }
         });
     }

@@ -18,13 +18,14 @@ mod waiters;
 pub use bound::{Deadline, Wait};
 pub(crate) use grant::{Behind, Charge, Granted, Removal, TakenOff};
 pub(crate) use lists::WaitLists;
+pub(crate) use timer::LONGEST_SLEEP;
 #[cfg(feature = "acquire")]
 pub use timer::ThreadTimer;
 pub use timer::Timer;
 #[cfg(feature = "std")]
 pub(crate) use timer::{sleep_for, unpark_this_thread};
-pub(crate) use turn::line;
-pub use turn::{Line, Turn};
+pub use turn::{Hold, JoinRequest, JoinResult, Line, Rest, Turn};
+pub(crate) use turn::{line, until};
 pub use waiters::DEFAULT_MAX_WAITERS;
 #[cfg(feature = "std")]
 pub(crate) use waiters::WaiterGuard;

@@ -80,7 +80,7 @@ impl Timer for ThreadTimer {
 
 /// The longest single sleep: a day, because timers fail to add long times to an instant. Longer
 /// waits sleep again.
-pub(super) const LONGEST_SLEEP: Duration = Duration::from_hours(24);
+pub(crate) const LONGEST_SLEEP: Duration = Duration::from_secs(86_400);
 
 /// Sleeps for `rest`, measured only by the timer.
 #[cfg(feature = "std")]

@@ -1,5 +1,7 @@
 //! A place in line.
 
+mod hold;
+
 use alloc::sync::Arc;
 use core::fmt::{self, Debug};
 use core::future::{Future as _, poll_fn};
@@ -17,6 +19,9 @@ use super::list::Found;
 #[cfg(feature = "std")]
 use super::timer::unpark_this_thread;
 use super::timer::{LONGEST_SLEEP, Timer};
+
+pub(crate) use hold::until;
+pub use hold::{Hold, JoinRequest, JoinResult, Rest};
 
 /// What a [`Turn`] is a place in: a [`Limiter`](crate::Limiter) of a quota, with a line per key, or
 /// a [`Queue`](crate::Queue). Sealed.
@@ -51,7 +56,8 @@ pub(crate) mod line {
 /// * it has drained after its start;
 /// * later places were fixed by [`Turn::schedule`] or [`Turn::keep`] before their start: these do
 ///   not move, and what is behind them does not either;
-/// * the key was reset, refunded, restored or evicted since, or its quota changed;
+/// * the key was reset, refunded, restored or evicted since, a reservation of it was given back, or
+///   its quota changed;
 /// * it started at once, and other calls have started after it.
 #[must_use = "a turn that is dropped gives up its place"]
 pub struct Turn<'l, L: Line> {

@@ -61,8 +61,8 @@ impl PermitWord {
     #[inline]
     pub(super) fn taken_by_newcomer(self, cost: u64) -> Option<Self> {
         // With the waiters bit as sign the limit is negative: one comparison covers both.
-        let room = (self.0.cast_signed() >> LIMIT_SHIFT) - self.in_flight().cast_signed();
-        let fits = cost == 0 || room > 0 && cost <= room.cast_unsigned();
+        let room = (self.0 as i64 >> LIMIT_SHIFT) - self.in_flight() as i64;
+        let fits = cost == 0 || room > 0 && cost <= room as u64;
         fits.then(|| Self(self.0 + cost))
     }
 

@@ -4,36 +4,44 @@
 use core::time::Duration;
 
 use crate::base::decision::Decision;
+use crate::base::key::{KEYLESS, Key};
 use crate::contract::limit::{Limit, Receipt, Subject, sealed::Sealed};
 use crate::time::{Clock, Timestamp};
 
 #[cfg(feature = "std")]
 use super::ShardedCounter;
 use super::SubWindowCounter;
+use super::sub_window::SubWindows;
 
 impl<C: Clock> Sealed for SubWindowCounter<C> {}
+
+impl SubWindows {
+    /// Takes `cost`, at least 1, if it fits and leaves what the subject is to leave.
+    fn take_leaving(&self, whom: Subject<'_>, cost: u64, now: u64) -> (Decision, Receipt) {
+        match self.take(whom.needed(cost), cost, now) {
+            Ok(taken) => {
+                let charged = Some(taken.usage.index);
+                (self.allowed(&taken.usage, now), Receipt::new(charged))
+            }
+            Err(denied) => (denied, Receipt::NOTHING),
+        }
+    }
+}
 
 impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     fn now(&self) -> Timestamp {
         self.clock.now()
     }
 
-    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.window.look(cost, self.window.instant(now))
+    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.window.look(whom.needed(cost), self.window.instant(now))
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
-        let now = self.window.instant(now);
-        match self.window.take(cost, cost, now) {
-            Ok(taken) => {
-                let charged = Some(taken.usage.index);
-                (self.window.allowed(&taken.usage, now), Receipt::new(charged))
-            }
-            Err(denied) => (denied, Receipt::NOTHING),
-        }
+        self.window.take_leaving(whom, cost, self.window.instant(now))
     }
 
     fn give_back(&self, _: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
@@ -50,6 +58,20 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     fn refill_time(&self) -> Option<Duration> {
         Some(self.window.ring.span().longest())
     }
+
+    fn check_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.check_n(cost)
+    }
+
+    fn peek_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.look(Subject::from(KEYLESS), cost, self.clock.now())
+    }
+
+    /// Without a receipt it is not known in which sub-window the units count: taken from another
+    /// one, more than the limit would be admitted once that is over.
+    fn refund_key(&self, _: &dyn Key, _: u64) -> bool {
+        false
+    }
 }
 
 #[cfg(feature = "std")]
@@ -62,8 +84,13 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.shards.look(cost, self.shards.source.instant(now))
+    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        let now = self.shards.source.instant(now);
+        match whom.left {
+            0 => self.shards.look(cost, now),
+            // Units in shards count as taken.
+            _ => self.shards.source.look(whom.needed(cost), now),
+        }
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
@@ -72,6 +99,9 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         }
         let (seat, shard) = self.seat();
         let now = self.shards.source.instant(now);
+        if whom.left > 0 {
+            return self.shards.source.take_leaving(whom, cost, now);
+        }
         let (decision, charged) = self.shards.take(shard, cost, now, || seat.move_on());
         (decision, Receipt::new(charged))
     }
@@ -89,5 +119,19 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
 
     fn refill_time(&self) -> Option<Duration> {
         Some(self.shards.source.ring.span().longest())
+    }
+
+    fn check_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.check_n(cost)
+    }
+
+    fn peek_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.look(Subject::from(KEYLESS), cost, self.clock.now())
+    }
+
+    /// Without a receipt it is not known in which sub-window the units count: taken from another
+    /// one, more than the limit would be admitted once that is over.
+    fn refund_key(&self, _: &dyn Key, _: u64) -> bool {
+        false
     }
 }

@@ -217,8 +217,9 @@ fn lacking(mut wanted: Vec<Charged>, mut here: Vec<Charged>, most: u64) -> Vec<C
     let (mut of_wanted, mut of_here, mut added) = (0_u64, 0_u64, 0);
     for charged in wanted.iter_mut().rev() {
         of_wanted = of_wanted.saturating_add(charged.units).min(most);
-        while let Some(later) = here.pop_if(|later| later.at >= charged.at) {
+        while let Some(later) = here.last().filter(|later| later.at >= charged.at) {
             of_here = of_here.saturating_add(later.units);
+            here.pop();
         }
         charged.units = of_wanted.saturating_sub(of_here.saturating_add(added));
         added += charged.units;

@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn units_in_another_shard_are_found_unless_they_lie_in_parts() {
-        let source = SubWindows::new(4, Duration::from_mins(1), 60).expect("in range");
+        let source = SubWindows::new(4, Duration::from_secs(60), 60).expect("in range");
         let shards = Shards::new(source, 2, 2).expect("in range");
         let check = |shard, cost| shards.check(shard, cost, 0, || ());
         assert!(check(0, 1).is_allowed());

@@ -80,8 +80,8 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiterBuilder<R, C, O> {
         DirectLimiterBuilder { rule, initial, warm_up, clock: Source::Given(clock), observer }
     }
 
-    /// The observer of each decision, reported for the key `KeyHash::from_bits(0)`; none unless
-    /// set.
+    /// The observer of each decision, which is reported without a key
+    /// ([`ShownKey::Keyless`](crate::key::ShownKey::Keyless)); none unless set.
     pub fn observer<P: Observer>(self, observer: P) -> DirectLimiterBuilder<R, C, P> {
         let Self { rule, initial, warm_up, clock, observer: _ } = self;
         DirectLimiterBuilder { rule, initial, warm_up, clock, observer }

@@ -26,14 +26,14 @@ mod warm_up;
 
 use crate::base::backoff::Backoff;
 use crate::base::decision::Decision;
-use crate::base::key::KEYLESS;
 use crate::base::source::Source;
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::base::word::Update;
 use crate::contract::grant::{Grant, UpTo};
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
+use crate::rule::leaving::Leaving;
 use crate::rule::quota::Quota;
 #[cfg(feature = "std")]
 use crate::time::TscClock;
@@ -182,6 +182,19 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
         grant
     }
 
+    /// Takes `cost` units if they fit and at least `left` more would, for a class of calls that
+    /// leaves a share to more important ones; see
+    /// [`Limiter::check_leaving`](crate::Limiter::check_leaving). O(1).
+    #[must_use = "a decision that is ignored limits nothing"]
+    pub fn check_leaving(&self, cost: u64, left: u64) -> Decision {
+        let (algorithm, now) = (Leaving::new(&self.algorithm, left), self.clock.now());
+        let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
+        let update = self.update(self.instant(now), admit);
+        let decision = self.warmed(algorithm.answer(update, cost), now);
+        self.notified(cost, &decision);
+        decision
+    }
+
     /// What a check would find, without charging anything: `remaining` is what is left.
     #[inline]
     #[must_use = "a decision that is ignored limits nothing"]
@@ -194,7 +207,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// peek. O(1).
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, cost: u64) -> Decision {
-        let decision = self.look_at(cost, self.clock.now());
+        let decision = self.look_at(cost, 0, self.clock.now());
         self.notified(0, &decision);
         decision
     }
@@ -243,8 +256,8 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// Notifies the observer of a decision.
     #[inline]
     fn notified(&self, cost: u64, decision: &Decision) {
-        if O::LISTENS {
-            self.observer.decided(KEYLESS, cost, decision);
+        if self.observer.listens() {
+            self.observer.decided(ObservedKey::keyless(), cost, decision);
         }
     }
 
@@ -286,7 +299,12 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// The answer to a check of `cost` at `now` whose effect on the word was `update`.
     #[inline]
     fn answer(&self, update: Update, cost: u64, now: Timestamp) -> Decision {
-        let decision = self.algorithm.answer(update, cost);
+        self.warmed(self.algorithm.answer(update, cost), now)
+    }
+
+    /// A decision as a warm-up changes it.
+    #[inline]
+    fn warmed(&self, decision: Decision, now: Timestamp) -> Decision {
         match &self.warm_up {
             None => decision,
             Some(warm_up) => warm_up.answer(decision, now),

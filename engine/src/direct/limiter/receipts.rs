@@ -3,26 +3,29 @@
 use core::time::Duration;
 
 use crate::base::decision::Decision;
-use crate::base::key::KeyHash;
+use crate::base::key::Key;
 use crate::base::word::Update;
 use crate::contract::limit::{Limit, Receipt, Subject, sealed::Sealed};
-use crate::contract::observer::Observer;
+use crate::contract::observer::{ObservedKey, Observer};
 use crate::contract::outcome::Outcome;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
+use crate::rule::leaving::Leaving;
 use crate::time::{Clock, Timestamp};
 
 use super::DirectLimiter;
 
 impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// What a check of `cost` would find.
-    pub(super) fn look_at(&self, cost: u64, now: Timestamp) -> Decision {
+    pub(super) fn look_at(&self, cost: u64, left: u64, now: Timestamp) -> Decision {
+        let algorithm = Leaving::new(&self.algorithm, left);
         let update = self.update(self.instant(now), |_, _| None);
-        let fits = |value, now| cost == 0 || self.algorithm.admit(value, now, cost).is_some();
-        match update {
-            Update::Unchanged { found, now: at } if fits(found, at) => self.answer(update, 0, now),
-            _ => self.answer(update, cost, now),
-        }
+        let fits = |value, now| cost == 0 || algorithm.admit(value, now, cost).is_some();
+        let cost = match update {
+            Update::Unchanged { found, now } if fits(found, now) => 0,
+            _ => cost,
+        };
+        self.warmed(algorithm.answer(update, cost), now)
     }
 
     /// Replaces the value by the result of `decide(value, now)`, and returns what remains.
@@ -51,18 +54,18 @@ where
         self.clock.now()
     }
 
-    fn look(&self, _: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.look_at(cost, now)
+    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.look_at(cost, whom.left, now)
     }
 
     fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
             return (self.look(whom, 0, now), Receipt::NOTHING);
         }
-        let outcome = Outcome::new();
-        let admit = |value, now| outcome.of(self.algorithm.admit(value, now, cost), || None);
+        let (algorithm, outcome) = (Leaving::new(&self.algorithm, whom.left), Outcome::new());
+        let admit = |value, now| outcome.of(algorithm.admit(value, now, cost), || None);
         let (update, charged) = outcome.result(self.update(self.instant(now), admit));
-        (self.answer(update, cost, now), Receipt::new(charged))
+        (self.warmed(algorithm.answer(update, cost), now), Receipt::new(charged))
     }
 
     fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
@@ -79,7 +82,20 @@ where
         self.rule.refill_time(&self.algorithm).filter(|_| self.warm_up.is_none())
     }
 
-    fn notify(&self, _: KeyHash, cost: u64, decision: &Decision) {
+    fn notify(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.notified(cost, decision);
+    }
+
+    fn check_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.check_n(cost)
+    }
+
+    fn peek_key(&self, _: &dyn Key, cost: u64) -> Decision {
+        self.peek_n(cost)
+    }
+
+    fn refund_key(&self, _: &dyn Key, cost: u64) -> bool {
+        self.refund(cost);
+        true
     }
 }

@@ -34,17 +34,15 @@ impl Leases {
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<impl State>) {
         let is_held = |key| Held::of(key).is_some_and(|held| held.block.units > 0);
         for entry in &self.stripe(seat).entries {
-            if let Some(lease) = entry.lease()
-                && (lease.block.units > 0 || is_held(lease.key()))
-                && let Some(filling) = entry.begin(lease)
-            {
-                let whole = with_held(lease, &filling, gcra);
-                if give_back(whole, &filling, gcra, table) {
-                    filling.empty();
-                } else if !filling.restore(whole) {
-                    entry.heat.lost(lease.key(), whole.block.units);
-                    Held::lost(lease.key());
-                }
+            let used = |lease: &Lease| lease.block.units > 0 || is_held(lease.key());
+            let Some(lease) = entry.lease().filter(used) else { continue };
+            let Some(filling) = entry.begin(lease) else { continue };
+            let whole = with_held(lease, &filling, gcra);
+            if give_back(whole, &filling, gcra, table) {
+                filling.empty();
+            } else if !filling.restore(whole) {
+                entry.heat.lost(lease.key(), whole.block.units);
+                Held::lost(lease.key());
             }
         }
     }

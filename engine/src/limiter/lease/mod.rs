@@ -121,6 +121,10 @@ impl Leases {
     /// Leases of up to `units`, for as many threads as run at once; `None` if they would be too
     /// small to pay.
     pub(crate) fn new(units: u64, gcra: &Gcra) -> Option<Self> {
+        // Asking for the number of processors reads files, ten times what else is built.
+        if units < LEAST {
+            return None;
+        }
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         Self::striped(units, gcra, threads.next_power_of_two().min(MAX_STRIPES))
     }
@@ -154,12 +158,13 @@ impl Leases {
         seat: impl FnOnce() -> Seat,
         check: LeasedCheck<'_, impl State, impl Fn() -> u64>,
     ) -> Decision {
-        if let Some((entry, sight, block)) = self.held(check.key)
-            && let Some(left) = block.take_whole(check.gcra, check.cost, check.now)
-            && let Some(tat) = check.word_of(block)
-        {
-            Held::leave(check.key, left);
-            return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
+        if let Some((entry, sight, block)) = self.held(check.key) {
+            if let Some(left) = block.take_whole(check.gcra, check.cost, check.now) {
+                if let Some(tat) = check.word_of(block) {
+                    Held::leave(check.key, left);
+                    return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
+                }
+            }
         }
         self.decide_by_entry(seat(), &LeasedCheck { ..check }).in_registers()
     }
@@ -319,10 +324,10 @@ impl Leases {
             return decision;
         }
         let update = check.update(|tat, now| check.gcra.admit(tat, now, check.cost));
-        if let Update::Unchanged { found, now } = update
-            && let Some(decision) = self.use_others(found, now, check)
-        {
-            return decision;
+        if let Update::Unchanged { found, now } = update {
+            if let Some(decision) = self.use_others(found, now, check) {
+                return decision;
+            }
         }
         if let Update::Written { before, now } = update {
             let entry = self.entry(seat, check.key);
@@ -397,9 +402,8 @@ impl Leases {
         for stripe in &self.stripes {
             let entry = stripe.entry(check.key);
             // Lock-free: it repeats only after another thread has changed the entry.
-            while let Some(lease) = entry.lease_of(check.key)
-                && let Some(left) = check.left_of(lease, tat, now)
-            {
+            while let Some(lease) = entry.lease_of(check.key) {
+                let Some(left) = check.left_of(lease, tat, now) else { break };
                 if entry.leave(lease, left) {
                     return Some(check.gcra.leased(tat, now, 0));
                 }

@@ -117,10 +117,10 @@ impl World {
     fn refund(&self, key: KeyHash, units: u64) {
         let lower = |tat, now| self.gcra.refund(tat, now, units);
         let update = self.table.home(key).update(NOW, || NOW, lower);
-        if let Update::Written { before, now } = update
-            && let Some(to) = lower(before, now)
-        {
-            self.recall(key, before, to);
+        if let Update::Written { before, now } = update {
+            if let Some(to) = lower(before, now) {
+                self.recall(key, before, to);
+            }
         }
     }
 

@@ -54,7 +54,7 @@ struct Bucket {
 
 impl Bucket {
     fn new(quota: &Quota, sixteenths: i128) -> Self {
-        let period = quota.period().as_nanos().cast_signed();
+        let period = quota.period().as_nanos() as i128;
         let tau = 16 * period * i128::from(quota.burst_size());
         Self { count: 16 * i128::from(quota.count()), interval: period * sixteenths, tau, tat: 0 }
     }
@@ -176,7 +176,7 @@ fn hold(
         prop_assert!(debt > followed.generous.tau, "denied too early");
     }
     prop_assert!(decision.remaining() <= left(limiter, key), "remaining is too much");
-    let reset = decision.reset_after().as_nanos().cast_signed() * followed.exact.count;
+    let reset = decision.reset_after().as_nanos() as i128 * followed.exact.count;
     prop_assert!(reset >= followed.exact.debt(now), "reset is too early");
     let most = quota.burst_size() / SHARE + limiter.leases_on().most_held;
     prop_assert!(limiter.leased(key) <= most, "too much is leased");

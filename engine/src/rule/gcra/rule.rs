@@ -30,6 +30,10 @@ impl Rule for Quota {
         Some(gcra)
     }
 
+    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
+        Some(act.act())
+    }
+
     fn refill_time(&self, _: &Gcra) -> Option<Duration> {
         self.refill_time()
     }

@@ -1,7 +1,6 @@
 //! Conversion between a clock's nanoseconds and the units of one quota.
 
-use core::hint::cold_path;
-
+use crate::base::cold::cold_path;
 use crate::time::Timestamp;
 
 use super::NOW_MAX;

@@ -95,6 +95,10 @@ impl Rule for LiveQuota {
         Some(gcra::given(algorithm, quota))
     }
 
+    fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
+        Some(act.act())
+    }
+
     /// Of the quota in force.
     fn refill_time(&self, algorithm: &LiveGcra) -> Option<Duration> {
         algorithm.quota().refill_time()

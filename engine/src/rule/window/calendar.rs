@@ -63,7 +63,7 @@ pub const MAX_UTC_OFFSET_SECONDS: i32 = 64_800;
 /// assert_eq!(limiter.check("user:42").retry_after(), Some(Duration::from_secs(10)));
 /// clock.advance(Duration::from_secs(10));
 /// assert!(limiter.check("user:42").is_allowed());
-/// let december = Duration::from_hours(31 * 24);
+/// let december = Duration::from_secs(31 * 86_400);
 /// assert_eq!(limiter.check("user:42").retry_after(), Some(december));
 /// # Ok::<(), tidegate_engine::BuildError>(())
 /// ```
@@ -79,7 +79,7 @@ pub struct CalendarWindow {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Unit {
+pub(crate) enum Unit {
     Minute,
     Hour,
     Day,
@@ -87,7 +87,7 @@ enum Unit {
 }
 
 impl CalendarWindow {
-    const fn new(limit: u64, unit: Unit) -> Self {
+    pub(crate) const fn new(limit: u64, unit: Unit) -> Self {
         Self { limit, unit, utc_offset_seconds: 0, origin: None }
     }
 
@@ -134,13 +134,33 @@ impl CalendarWindow {
     /// must be set. A [`ManualClock`](crate::ManualClock) begins at its origin.
     #[must_use]
     pub const fn anchored(self, unix: Duration) -> Self {
-        Self { origin: Some(unix.as_nanos().cast_signed()), ..self }
+        Self { origin: Some(unix.as_nanos() as i128), ..self }
+    }
+
+    /// As [`CalendarWindow::anchored`], in nanoseconds, and before 1970 too.
+    pub(crate) const fn anchored_at(self, nanos: i128) -> Self {
+        Self { origin: Some(nanos), ..self }
     }
 
     /// Units that are admitted in each period.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
+    }
+
+    pub(crate) const fn unit(&self) -> Unit {
+        self.unit
+    }
+
+    /// Local time less UTC, in seconds.
+    pub(crate) const fn offset(&self) -> i32 {
+        self.utc_offset_seconds
+    }
+
+    /// The wall clock's time at the origin of the limiter's clock, in nanoseconds since 1970, once
+    /// it is known.
+    pub(crate) const fn origin(&self) -> Option<i128> {
+        self.origin
     }
 }
 
@@ -168,9 +188,9 @@ impl Rule for CalendarWindow {
 
     fn refill_time(&self, _: &Self::Algorithm) -> Option<Duration> {
         match self.unit {
-            Unit::Minute => Some(Duration::from_mins(1)),
-            Unit::Hour => Some(Duration::from_hours(1)),
-            Unit::Day => Some(Duration::from_hours(24)),
+            Unit::Minute => Some(Duration::from_secs(60)),
+            Unit::Hour => Some(Duration::from_secs(3_600)),
+            Unit::Day => Some(Duration::from_secs(86_400)),
             // Months differ in length.
             Unit::Month => None,
         }
@@ -185,8 +205,8 @@ impl Rule for CalendarWindow {
 )]
 fn wall_clock() -> i128 {
     match std::time::SystemTime::now().duration_since(std::time::SystemTime::UNIX_EPOCH) {
-        Ok(since) => since.as_nanos().cast_signed(),
-        Err(before) => -before.duration().as_nanos().cast_signed(),
+        Ok(since) => since.as_nanos() as i128,
+        Err(before) => -(before.duration().as_nanos() as i128),
     }
 }
 
@@ -232,8 +252,8 @@ impl Periods for Calendar {
         match self.first_day {
             None => number,
             Some(first_day) => {
-                let today = first_day + (number - 1).cast_signed();
-                (month_of(today).end - first_day).cast_unsigned()
+                let today = first_day + (number - 1) as i64;
+                (month_of(today).end - first_day) as u64
             }
         }
     }
@@ -242,10 +262,10 @@ impl Periods for Calendar {
         match self.first_day {
             None => self.even.start(period),
             Some(first_day) => {
-                let last = first_day + period.cast_signed() - 1;
+                let last = first_day + period as i64 - 1;
                 // The first month may begin before the origin.
                 let days = month_of(last).start - first_day;
-                self.even.end(days.max(0).cast_unsigned())
+                self.even.end(days.max(0) as u64)
             }
         }
     }

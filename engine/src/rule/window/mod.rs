@@ -25,19 +25,19 @@ macro_rules! rule_of_window {
         #[doc = concat!($what, " a minute.")]
         #[must_use]
         pub const fn per_minute(limit: u64) -> Self {
-            Self::new(limit, Duration::from_mins(1))
+            Self::new(limit, Duration::from_secs(60))
         }
 
         #[doc = concat!($what, " an hour.")]
         #[must_use]
         pub const fn per_hour(limit: u64) -> Self {
-            Self::new(limit, Duration::from_hours(1))
+            Self::new(limit, Duration::from_secs(3_600))
         }
 
         #[doc = concat!($what, " 24 hours.")]
         #[must_use]
         pub const fn per_day(limit: u64) -> Self {
-            Self::new(limit, Duration::from_hours(24))
+            Self::new(limit, Duration::from_secs(86_400))
         }
 
         /// How long each window lasts.
@@ -63,6 +63,7 @@ use crate::rule::quota::QuotaError;
 use crate::rule::saved::{SavedState, SnapshotKind};
 use crate::time::Timestamp;
 
+pub(crate) use calendar::Unit as CalendarUnit;
 pub use calendar::{CalendarWindow, MAX_UTC_OFFSET_SECONDS};
 #[cfg(all(test, any(loom, interleave)))]
 pub(crate) use count::Count;
@@ -140,7 +141,7 @@ impl Even {
     /// `now`: 0 for one that ends at the clock's origin. `None` if the period after it is over as
     /// well.
     fn ending(&self, left: Duration, downtime: Duration, now: u64) -> Option<u64> {
-        let nanos = |duration: Duration| duration.as_nanos().cast_signed();
+        let nanos = |duration: Duration| duration.as_nanos() as i128;
         let end = i128::from(now) + nanos(left) - nanos(downtime);
         if end <= -i128::from(self.length) {
             return None;

@@ -141,6 +141,7 @@ impl<'m> Search<'m> {
         let slots = shared.table.lines.all().iter().flat_map(|line| &line.slots);
         let mut atomics: Vec<_> = slots.flat_map(|slot| [&slot.tag, &slot.word]).collect();
         atomics.extend(shared.table.counters.atomics());
+        atomics.extend(shared.table.lines.all_home_bits());
         atomics.extend([&shared.table.pressed, &shared.clock]);
         let same = |body| move |other: &Thread| Arc::ptr_eq(body, other);
         let twin = |body| model.threads.iter().position(same(body)).unwrap();

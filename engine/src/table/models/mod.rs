@@ -14,6 +14,7 @@ mod claims;
 mod clocks;
 mod handovers;
 mod lines;
+mod listings;
 mod lowering;
 mod parked;
 mod strikes;
@@ -136,6 +137,7 @@ struct Model {
     setup: Vec<Setup>,
     threads: Vec<Thread>,
     always: Vec<Check>,
+    with_homes: bool,
     #[cfg_attr(loom, expect(dead_code, reason = "loom's bound is its own"))]
     large: bool,
     /// No thread makes more accesses than this.
@@ -159,6 +161,7 @@ impl Model {
             setup: Vec::new(),
             threads: Vec::new(),
             always: Vec::new(),
+            with_homes: false,
             large: false,
             accesses: ACCESSES_MAX,
         }
@@ -235,6 +238,11 @@ impl Model {
         self
     }
 
+    /// The home bits of all keys are kept, as in every small table that is not a model's.
+    fn with_homes(self) -> Self {
+        Self { with_homes: true, ..self }
+    }
+
     /// Too large for the exhaustive search to complete in a test run: the states of the fewest
     /// steps are visited, and more in runs by hand.
     fn large(self) -> Self {
@@ -248,7 +256,10 @@ impl Model {
     }
 
     fn shared(&self) -> Shared {
-        let table = Table::with_lines(self.lines, self.values).unwrap();
+        let mut table = Table::with_lines(self.lines, self.values).unwrap();
+        if self.with_homes {
+            table.lines = table.lines.with_homes();
+        }
         let shared = Shared { table, clock: AtomicU64::new(NOW) };
         self.setup.iter().for_each(|setup| setup(&shared));
         shared

@@ -6,33 +6,29 @@ use crate::base::key::KeyHash;
 use crate::table::line::{CacheLine, SLOTS, Slot};
 
 // The encoding is that of the surrounding code: mixing the two may cost a stall.
-cfg_select! {
-    target_feature = "avx" => {
-        macro_rules! look {
-            () => {
-                "vmovq {low}, qword ptr [{line}]
-                 vmovhps {low}, {low}, qword ptr [{line} + 16]
-                 vmovq {high}, qword ptr [{line} + 32]
-                 vmovhps {high}, {high}, qword ptr [{line} + 48]
-                 vshufps {low}, {low}, {high}, 0xdd
-                 vpcmpeqd {low}, {low}, {wanted}
-                 vmovmskps {named:e}, {low}"
-            };
-        }
-    }
-    _ => {
-        macro_rules! look {
-            () => {
-                "movq {low}, qword ptr [{line}]
-                 movhps {low}, qword ptr [{line} + 16]
-                 movq {high}, qword ptr [{line} + 32]
-                 movhps {high}, qword ptr [{line} + 48]
-                 shufps {low}, {high}, 0xdd
-                 pcmpeqd {low}, {wanted}
-                 movmskps {named:e}, {low}"
-            };
-        }
-    }
+#[cfg(target_feature = "avx")]
+macro_rules! look {
+    () => {
+        "vmovq {low}, qword ptr [{line}]
+         vmovhps {low}, {low}, qword ptr [{line} + 16]
+         vmovq {high}, qword ptr [{line} + 32]
+         vmovhps {high}, {high}, qword ptr [{line} + 48]
+         vshufps {low}, {low}, {high}, 0xdd
+         vpcmpeqd {low}, {low}, {wanted}
+         vmovmskps {named:e}, {low}"
+    };
+}
+#[cfg(not(target_feature = "avx"))]
+macro_rules! look {
+    () => {
+        "movq {low}, qword ptr [{line}]
+         movhps {low}, qword ptr [{line} + 16]
+         movq {high}, qword ptr [{line} + 32]
+         movhps {high}, qword ptr [{line} + 48]
+         shufps {low}, {high}, 0xdd
+         pcmpeqd {low}, {wanted}
+         movmskps {named:e}, {low}"
+    };
 }
 
 impl CacheLine {
@@ -40,7 +36,7 @@ impl CacheLine {
     /// first slot.
     #[inline]
     pub(super) fn named_at_once(&self, key: KeyHash) -> u32 {
-        let tag = key.high_tag().cast_signed();
+        let tag = key.high_tag() as i64;
         // SAFETY: this is compiled only where SSE2 is part of the target.
         let wanted = unsafe { _mm_shuffle_epi32::<0b01_01_01_01>(_mm_cvtsi64_si128(tag)) };
         let named: u32;
@@ -68,8 +64,8 @@ const _: () = assert!(core::mem::offset_of!(Slot, tag) == 0);
 
 #[cfg(test)]
 mod tests {
-    use crate::rule::gcra::Tat;
     use crate::base::sync::Ordering;
+    use crate::rule::gcra::Tat;
     use crate::table::Table;
     use crate::table::bits::{Generation, Tag};
 
@@ -90,7 +86,8 @@ mod tests {
                 let tags = [0, tag(key), tag(other(46)), tag(other(15))];
                 slot.tag.store(tags[owner(index) as usize], Ordering::Relaxed);
             }
-            let expected = (0..4).filter(|index| owner(*index) == 1).map(|index| 1 << index).sum();
+            let expected: u32 =
+                (0..4).filter(|index| owner(*index) == 1).map(|index| 1 << index).sum();
             assert_eq!(line.named_at_once(key), expected, "{owners:#x}");
             assert_eq!(line.named_one_by_one(key), expected, "{owners:#x}");
         }

@@ -95,9 +95,8 @@ impl Dial {
 
     /// [`Dial::read`], closing first what has been open for longer than `nanos`.
     pub(crate) fn read_within(&self, nanos: u64, source: &impl Clock) -> Timestamp {
-        if let Some(time) = self.glance()
-            && source.now().as_nanos().saturating_sub(time.as_nanos()) > nanos
-        {
+        let late = |time: &Timestamp| source.now().as_nanos().saturating_sub(time.as_nanos());
+        if self.glance().is_some_and(|time| late(&time) > nanos) {
             self.close(source);
         }
         self.read(source)

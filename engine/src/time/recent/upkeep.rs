@@ -82,7 +82,10 @@ impl RecentClock {
 }
 
 impl Clock for RecentClock {
-    const STALLS: bool = false;
+    #[inline]
+    fn stalls(&self) -> bool {
+        false
+    }
 
     #[inline]
     fn now(&self) -> Timestamp {

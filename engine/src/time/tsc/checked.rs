@@ -88,7 +88,7 @@ impl Lag {
     const FINAL: u64 = 1;
 
     const fn new(nanos: i64) -> Self {
-        Self((nanos << 1).cast_unsigned())
+        Self((nanos << 1) as u64)
     }
 
     const fn last(nanos: i64) -> Self {
@@ -100,7 +100,7 @@ impl Lag {
     }
 
     const fn nanos(self) -> i64 {
-        self.0.cast_signed() >> 1
+        self.0 as i64 >> 1
     }
 }
 
@@ -133,7 +133,7 @@ impl<S: Source> Checked<S> {
             Some(rate) => {
                 let Sample { ticks, system, .. } = clock.sample();
                 clock.origin = clock.origin.wrapping_add(ticks);
-                clock.system_origin += system.cast_unsigned();
+                clock.system_origin += system as u64;
                 clock.shared.window.store(rate.window, Ordering::Release); // T5
             }
         }
@@ -193,12 +193,12 @@ impl<S: Source> Checked<S> {
         let last_lag = old_lag.nanos();
         let sample = self.sample();
 
-        let since_last = sample.system - (self.rate.nanos(compared).cast_signed() + last_lag);
+        let since_last = sample.system - (self.rate.nanos(compared) as i64 + last_lag);
         let steady = sample.is_near(last_lag, since_last) && sample.is_near(0, sample.system);
         if !steady {
             // No time beyond the window has been returned.
             let latest_given =
-                sample.latest.min(self.rate.nanos(compared + self.rate.window).cast_signed());
+                sample.latest.min(self.rate.nanos(compared + self.rate.window) as i64);
             let fell = self.fall_back(old_lag, last_lag.min(sample.system - latest_given));
             return fell.then(|| self.fallback());
         }
@@ -225,10 +225,9 @@ impl<S: Source> Checked<S> {
             let before = self.source.ticks().wrapping_sub(self.origin);
             let system = self.source.system_nanos().saturating_sub(self.system_origin);
             let after = self.source.ticks().wrapping_sub(self.origin);
-            (before, system.cast_signed(), after)
+            (before, system as i64, after)
         };
-        let width =
-            |(before, _, after): (u64, _, u64)| after.wrapping_sub(before).cast_signed().abs();
+        let width = |(before, _, after): (u64, _, u64)| (after.wrapping_sub(before) as i64).abs();
         let mut best = look();
         for _ in 1..TRIES {
             if width(best) <= QUICK_TICKS {
@@ -254,9 +253,9 @@ impl<S: Source> Checked<S> {
     }
 
     fn fallback(&self) -> u64 {
-        let system = self.source.system_nanos().saturating_sub(self.system_origin).cast_signed();
+        let system = self.source.system_nanos().saturating_sub(self.system_origin) as i64;
         let lag = Lag(self.shared.lag.load(Ordering::Relaxed)).nanos(); // T4
-        system.saturating_sub(lag).max(0).cast_unsigned()
+        system.saturating_sub(lag).max(0) as u64
     }
 }
 
@@ -311,8 +310,8 @@ impl Rate {
 
     /// Ticks before the origin wrap around.
     fn signed_nanos(self, ticks: u64) -> i64 {
-        let nanos = self.nanos(ticks.cast_signed().unsigned_abs()).cast_signed();
-        if ticks.cast_signed() < 0 { -nanos } else { nanos }
+        let nanos = self.nanos((ticks as i64).unsigned_abs()) as i64;
+        if (ticks as i64) < 0 { -nanos } else { nanos }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The counter and the clock of the machine at hand.
 
+use std::sync::OnceLock;
+
 use super::checked::{Rate, Source};
 
 #[derive(Clone, Debug)]
@@ -10,7 +12,10 @@ pub(super) struct Hardware {
 
 impl Hardware {
     pub(super) fn new() -> Self {
-        Self { counter: quanta::Clock::new(), system: System::new() }
+        // Asking the processor what it has takes microseconds in a virtual machine.
+        static COUNTER: OnceLock<quanta::Clock> = OnceLock::new();
+        let counter = COUNTER.get_or_init(quanta::Clock::new).clone();
+        Self { counter, system: System::new() }
     }
 
     /// The counter's rate; `None` where it cannot be trusted.
@@ -42,9 +47,15 @@ impl Source for Hardware {
     }
 }
 
-/// Whether Linux has found the time-stamp counter unstable: it then no longer lists it. Where the
-/// list cannot be read, comparisons alone decide.
+/// Whether Linux had found the time-stamp counter unstable when this was first asked: it then no
+/// longer lists it. A counter that it rejects later is detected by comparisons.
 fn rejected_by_kernel() -> bool {
+    static REJECTED: OnceLock<bool> = OnceLock::new();
+    *REJECTED.get_or_init(is_unlisted)
+}
+
+/// Where the list cannot be read, comparisons alone decide.
+fn is_unlisted() -> bool {
     const AVAILABLE: &str = "/sys/devices/system/clocksource/clocksource0/available_clocksource";
     cfg!(all(target_os = "linux", target_arch = "x86_64"))
         && std::fs::read_to_string(AVAILABLE).is_ok_and(|sources| !lists_tsc(&sources))

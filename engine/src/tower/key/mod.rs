@@ -77,21 +77,17 @@ impl KeyError {
             Self::NoPeer => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
-
-    pub(super) fn text(self) -> &'static str {
-        match self {
-            Self::NoKey => "rate limit key missing",
-            Self::NoPeer => "peer address unknown",
-            Self::TooLong => "rate limit key too long",
-            Self::Ambiguous => "rate limit key ambiguous",
-            Self::Malformed => "rate limit key malformed",
-        }
-    }
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.text())
+        f.write_str(match self {
+            Self::NoKey => "the request has no key",
+            Self::NoPeer => "the address of the peer is unknown",
+            Self::TooLong => "the key is too long",
+            Self::Ambiguous => "there are several keys where one is expected",
+            Self::Malformed => "the key is malformed",
+        })
     }
 }
 

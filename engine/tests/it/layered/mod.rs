@@ -58,9 +58,9 @@ pub fn service(limit: RequestLimit) -> RateLimit<Behind> {
     RateLimitLayer::new(limit).layer(Behind::default())
 }
 
-pub fn ask<S>(service: &mut S, request: Request<()>) -> Response<()>
+pub fn ask<S, B>(service: &mut S, request: Request<()>) -> Response<B>
 where
-    S: Service<Request<()>, Response = Response<()>, Error = Infallible>,
+    S: Service<Request<()>, Response = Response<B>, Error = Infallible>,
 {
     let mut context = Context::from_waker(Waker::noop());
     assert!(matches!(service.poll_ready(&mut context), Poll::Ready(Ok(()))));
@@ -77,4 +77,9 @@ pub fn request(headers: &[(&str, &str)]) -> Request<()> {
         request.headers_mut().append(name, HeaderValue::from_str(value).unwrap());
     }
     request
+}
+
+/// The values of a header field.
+pub fn fields<'a, B>(response: &'a Response<B>, name: &str) -> Vec<&'a str> {
+    response.headers().get_all(name).iter().map(|value| value.to_str().unwrap()).collect()
 }

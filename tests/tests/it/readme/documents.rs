@@ -370,3 +370,23 @@ fn the_first_pages_stay_short() {
         assert!(size <= bytes, "{path} has {size} bytes, more than {bytes}");
     }
 }
+
+/// docs/internals/peers.md says how many lines programs have: behind each link to one.
+#[test]
+fn programs_have_as_many_lines_as_published() {
+    let page = fs::read_to_string(repository().join("docs/internals/peers.md")).unwrap();
+    let mut counted = BTreeSet::new();
+    for cell in page.split('|') {
+        let Some((path, lines)) =
+            cell.split_once("](../../").and_then(|(_, it)| it.split_once("): "))
+        else {
+            continue;
+        };
+        let code = fs::read_to_string(repository().join(path)).unwrap();
+        let is_code = |line: &&str| !line.is_empty() && !line.starts_with("//");
+        let count = code.lines().map(str::trim).filter(is_code).count();
+        assert_eq!(lines.trim(), count.to_string(), "{path}");
+        counted.insert(path.to_owned());
+    }
+    assert_eq!(counted.len(), 13, "{counted:?}");
+}

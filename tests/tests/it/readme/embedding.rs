@@ -1,4 +1,5 @@
 //! The Rust of docs/embedding.md.
+#![allow(clippy::duration_suboptimal_units, reason = "the engine does without `from_mins`")]
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -19,6 +20,28 @@ fn choices() -> Result {
     println!("{} left, all of it in {:?}", decision.remaining(), decision.reset_after());
 
     assert_eq!(decision.remaining(), 95);
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
+fn rules_as_text() -> Result {
+    use tidegate_engine::rule::AnyRule;
+    use tidegate_engine::{Limiter, Quota};
+
+    let login: Quota = "5/15m".parse()?;
+    let limiter = Limiter::new(login)?;
+    assert_eq!(limiter.quota().to_string(), "5/15m");
+
+    // A rule of any kind, and a limit of that kind with room for 100,000 keys:
+    let configured: AnyRule = "100/m sliding".parse()?;
+    let limit = configured.limiter(100_000)?; // an `Arc<dyn Limit>`, for sets and layers
+
+    let error = "5/15x".parse::<Quota>().unwrap_err();
+    assert_eq!(error.to_string(), "`5/15x`: unknown unit `x`, expected s, m, h or d");
+
+    let ask = tidegate_engine::set::Ask::new(&*limit, "user:42", 101);
+    assert!(!tidegate_engine::LimitSet::new([ask]).check().is_allowed());
     Ok(())
 }
 
@@ -79,6 +102,69 @@ async fn reserve_then_acquire(
 
 #[test]
 #[rustfmt::skip]
+fn a_limit_of_configurable_kind() -> Result {
+    use std::time::Duration;
+    use tidegate_engine::counter::SubWindowCounter;
+    use tidegate_engine::{BuildError, DirectLimiter, Limit, Limiter, Quota};
+
+    fn limit(kind: &str, units: u64, period: Duration) -> Result<Box<dyn Limit>, BuildError> {
+        Ok(match kind {
+            "each" => Box::new(Limiter::new(Quota::new(units, period))?),
+            "all" => Box::new(DirectLimiter::new(Quota::new(units, period))?),
+            _ => Box::new(SubWindowCounter::new(units, period)?),
+        })
+    }
+
+    let limit = limit("each", 100, Duration::from_secs(60))?; // from a configuration
+    if limit.check("user:42").is_allowed() {
+        println!("{} left", limit.peek("user:42").remaining());
+    }
+
+    assert_eq!(limit.peek("user:42").remaining(), 99);
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
+fn observers() -> Result {
+    use tidegate_engine::{Limiter, Quota, observer};
+
+    let log = observer::from_fn(|user, cost, decision| {
+        if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
+            eprintln!("login of {user:?} ({cost}) denied for {wait:?}");
+        }
+    });
+    let logins = Limiter::builder(Quota::per_minute(3)).observer(log).build()?;
+    let decision = logins.check_n("mallory", 3);
+
+    assert!(decision.is_allowed() && !logins.check("mallory").is_allowed());
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_clock_of_either_kind() -> Result {
+    use std::sync::Arc;
+    use tidegate_engine::clock::SharedClock;
+    use tidegate_engine::{Limiter, ManualClock, Quota};
+
+    struct Logins {
+        limiter: Limiter<Quota, SharedClock>,
+    }
+
+    let clock = ManualClock::new(); // in production `clock::TscClock::new()`
+    let builder = Limiter::builder(Quota::per_minute(1)).clock::<SharedClock>(Arc::new(clock.clone()));
+    let logins = Logins { limiter: builder.build()? };
+    let decision = logins.limiter.check("user:42");
+
+    assert!(decision.is_allowed() && !logins.limiter.check("user:42").is_allowed());
+    clock.advance(std::time::Duration::from_secs(60));
+    assert!(logins.limiter.check("user:42").is_allowed());
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
 fn several_limits() -> Result {
     let (per_user, per_address) = (limiter(Quota::per_hour(2))?, limiter(Quota::per_hour(1))?);
     let in_all = DirectLimiter::new(Quota::per_hour(100))?;
@@ -100,6 +186,33 @@ fn several_limits() -> Result {
         denied_by.push(decision.blocked().map(|blocked| blocked.name().to_owned()));
     }
     assert_eq!(denied_by, [None, Some("per-address".to_owned())]);
+    Ok(())
+}
+
+#[tokio::test]
+#[rustfmt::skip]
+async fn several_limits_to_wait_for() -> Result {
+    let hosts = limiter(Quota::per_second(10))?;
+    let (accounts, in_all) = (limiter(Quota::per_minute(100))?, limiter(Quota::per_hour(1_000))?);
+    for allowed in [true, false] {
+        use std::time::Duration;
+        use tidegate_engine::LimitSet;
+
+        // 10 a second to this host, 100 a minute for this account, 1,000 an hour in all.
+        let decision = LimitSet::new([
+            hosts.ask("api.example", 1).named("host"),
+            accounts.ask("account:7", 1).named("account"),
+            in_all.ask("", 1).named("in all"),
+        ])
+        .acquire(Duration::from_secs(2)) // `acquire_on` takes a timer, `acquire_blocking` a thread
+        .await;
+        if let Some(blocked) = decision.blocked() {
+            println!("not within 2 s: {}", blocked.name());
+        }
+
+        assert_eq!(decision.is_allowed(), allowed);
+        let _ = accounts.charge("account:7", 200);
+    }
     Ok(())
 }
 
@@ -127,6 +240,54 @@ fn in_front_of_a_server() -> Result {
     }
 
     let _: Router = router()?;
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
+fn a_quota_for_each_request() -> Result {
+    use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+    use tidegate_engine::{Limiter, Quota};
+
+    #[derive(Clone)]
+    struct Tenant {
+        id: u64,
+        plan: Option<Quota>,
+    }
+
+    let limiter = Limiter::new(Quota::per_minute(60))?; // for tenants without a plan
+    let layer = RateLimitLayer::new(RequestLimit::with_quotas(
+        "per-tenant",
+        limiter,
+        keys::custom(|head| head.extensions().get::<Tenant>().map(|tenant| tenant.id)),
+        |head| head.extensions().get::<Tenant>()?.plan,
+    ));
+
+    let _: axum::Router = axum::Router::new().layer(layer);
+    Ok(())
+}
+
+#[test]
+#[rustfmt::skip]
+#[expect(clippy::items_after_statements, reason = "the page names what it uses first")]
+fn measure_first() -> Result {
+    let per_key = limiter(Quota::per_hour(2))?;
+
+    use std::sync::Arc;
+    use tidegate_engine::tower::{RateLimitLayer, RequestLimit, keys};
+    use tidegate_engine::{Limiter, Quota, Shadow};
+
+    let new = Arc::new(Shadow::new(Limiter::new(Quota::per_minute(60))?));
+    let layer = RateLimitLayer::all([
+        RequestLimit::new("per-key", per_key, keys::api_key()), // as before
+        RequestLimit::new("new", Arc::clone(&new), keys::api_key()),
+    ]);
+    // Some days later, from a metrics endpoint:
+    let counts = new.counts();
+    println!("{} of {} denied", counts.denied, counts.allowed + counts.denied);
+    println!("{} without a usable key", counts.refused);
+
+    let _: axum::Router = axum::Router::new().layer(layer);
     Ok(())
 }
 
