@@ -56,6 +56,7 @@ mod limits;
 mod member;
 pub mod protocol;
 mod secret;
+mod sync;
 
 pub use cluster::Cluster;
 pub use config::{Config, StartError};

@@ -9,8 +9,8 @@ use std::net::SocketAddr;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_cluster::protocol::{
-    Action, Channel, Core, Delta, Host, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES,
-    Nanos, NodeId, Options,
+    Action, Change, Channel, Core, Delta, Host, Level, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES,
+    MAX_PACKET_BYTES, Nanos, NodeId, Options,
 };
 
 const NODES: usize = 3;
@@ -50,7 +50,7 @@ enum Step {
     Record {
         node: u8,
         key: u8,
-        debt: u64,
+        debt: i64,
     },
     /// A node receives arbitrary bytes, on one of its links or as a datagram.
     Say {
@@ -144,8 +144,9 @@ impl World {
             Step::Lose { mail } => self.lose(usize::from(mail)),
             Step::Wait { milliseconds } => self.wait(Nanos::from(milliseconds) * MILLISECOND),
             Step::Record { node, key, debt } => {
-                let (place, delta) =
-                    (usize::from(node) % NODES, Delta { limit: 1, key: key.into(), debt });
+                let place = usize::from(node) % NODES;
+                let change = Change { debt, date: self.now.cast_signed() };
+                let delta = Delta { limit: 1, key: key.into(), change };
                 self.nodes[place].host_mut().recorded.insert(key.into(), delta);
                 self.input(place, Core::flush);
             }
@@ -319,24 +320,39 @@ struct Words {
 }
 
 impl Host for Words {
-    fn take_recorded(&mut self, into: &mut Vec<Delta>) {
+    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
         into.extend(std::mem::take(&mut self.recorded).into_values());
     }
 
-    fn charge(&mut self, delta: Delta, age: Nanos) -> bool {
-        let tat = self.tats.entry((delta.limit, delta.key)).or_default();
-        *tat = (*tat).max(self.now.saturating_sub(age)).saturating_add(delta.debt);
+    fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
+        let Change { debt, date } = delta.change;
+        let tat = self.tats.entry(delta.id()).or_default();
+        *tat = (*tat).max(date.try_into().unwrap_or(0)).saturating_add_signed(debt);
         true
     }
 
-    fn raise(&mut self, delta: Delta) -> bool {
-        let tat = self.tats.entry((delta.limit, delta.key)).or_default();
-        *tat = (*tat).max(self.now.saturating_add(delta.debt));
+    fn shift(&mut self, limit: u64, key: u64, by: i64) {
+        let tat = self.tats.entry((limit, key)).or_default();
+        *tat = tat.saturating_add_signed(by);
+    }
+
+    fn raise(&mut self, level: Level) -> bool {
+        let tat = self.tats.entry((level.limit, level.key)).or_default();
+        *tat = (*tat).max(self.now.saturating_add(level.debt));
         true
     }
 
-    fn live(&mut self) -> Vec<Delta> {
+    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+        let tat = self.tats.get(&(limit, key)).copied().unwrap_or(0);
+        tat.saturating_sub(self.now)
+    }
+
+    fn tolerance(&self, limit: u64) -> Option<Nanos> {
+        (limit == 1).then_some(100 * MILLISECOND)
+    }
+
+    fn live(&mut self) -> Vec<Level> {
         let live = self.tats.iter().filter(|(_, tat)| **tat > self.now);
-        live.map(|(&(limit, key), tat)| Delta { limit, key, debt: tat - self.now }).collect()
+        live.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - self.now }).collect()
     }
 }

@@ -295,13 +295,17 @@ fn encode_gossip(
         ("cluster_links_out", "Open links this node dialled.", stats.links_out),
         ("cluster_links_in", "Open links that other nodes dialled.", stats.links_in),
         ("cluster_peers_undialled", "Members that are up but not dialled.", stats.peers_undialled),
-        ("cluster_pending_keys", "Keys with unsent deltas, summed over peers.", stats.pending_keys),
+        ("cluster_pending_keys", "Keys kept for peers that are behind.", stats.pending_keys),
     ] {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
     }
     for (name, help, value) in [
         ("cluster_deltas_sent", "Deltas sent to others.", stats.deltas_recorded),
         ("cluster_deltas_applied", "Deltas of other nodes applied.", stats.deltas_applied),
+        ("cluster_deltas_late", "Deltas reduced as they came late.", stats.deltas_late),
+        ("cluster_debts_refused", "Deltas reduced as nobody owes so much.", stats.debts_refused),
+        ("cluster_levels_sent", "Debts of keys deep in debt told.", stats.levels_sent),
+        ("cluster_levels_compared", "Debts of others compared.", stats.levels_compared),
         ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
         ("cluster_deltas_dropped", "Deltas dropped as too many were unsent.", stats.deltas_dropped),
         (

@@ -7,7 +7,7 @@ use tidegate_engine::{Clock, KeyHash, Limiter};
 
 use super::shared::Shared;
 use crate::limits::{LimitId, Limits};
-use crate::protocol::{Delta, Host, Nanos, nanos};
+use crate::protocol::{Change, Delta, Host, Level, Nanos, nanos};
 
 pub(super) struct Limiters {
     limits: Limits,
@@ -19,38 +19,64 @@ impl Limiters {
         Self { limits, shared }
     }
 
-    fn limiter(&self, delta: Delta) -> Option<&Limiter> {
-        self.limits.get(LimitId::from_bits(delta.limit))
+    fn limiter(&self, limit: u64) -> Option<&Limiter> {
+        self.limits.get(LimitId::from_bits(limit))
     }
 }
 
 impl Host for Limiters {
-    fn take_recorded(&mut self, into: &mut Vec<Delta>) {
+    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
         self.shared.recorder.take(into);
     }
 
-    fn charge(&mut self, delta: Delta, age: Nanos) -> bool {
-        let Some(limiter) = self.limiter(delta) else { return false };
-        let at = limiter.clock().now().saturating_sub(Duration::from_nanos(age));
-        limiter.charge_debt(KeyHash::from_bits(delta.key), Duration::from_nanos(delta.debt), at);
+    fn apply(&mut self, now: Nanos, delta: Delta) -> bool {
+        let Some(limiter) = self.limiter(delta.limit) else { return false };
+        let key = KeyHash::from_bits(delta.key);
+        let Change { debt, date } = delta.change;
+        if let Ok(debt) = u64::try_from(debt) {
+            let age = now.saturating_add_signed(date.saturating_neg());
+            let at = limiter.clock().now().saturating_sub(Duration::from_nanos(age));
+            limiter.charge_debt(key, Duration::from_nanos(debt), at);
+        } else {
+            limiter.lower_debt(key, Duration::from_nanos(debt.unsigned_abs()));
+        }
         true
     }
 
-    fn raise(&mut self, delta: Delta) -> bool {
-        let Some(limiter) = self.limiter(delta) else { return false };
-        limiter.raise_debt(KeyHash::from_bits(delta.key), Duration::from_nanos(delta.debt));
+    fn shift(&mut self, limit: u64, key: u64, by: i64) {
+        let Some(limiter) = self.limiter(limit) else { return };
+        let (key, debt) = (KeyHash::from_bits(key), Duration::from_nanos(by.unsigned_abs()));
+        if by >= 0 {
+            limiter.charge_debt(key, debt, limiter.clock().now());
+        } else {
+            limiter.lower_debt(key, debt);
+        }
+    }
+
+    fn raise(&mut self, level: Level) -> bool {
+        let Some(limiter) = self.limiter(level.limit) else { return false };
+        limiter.raise_debt(KeyHash::from_bits(level.key), Duration::from_nanos(level.debt));
         true
     }
 
-    fn live(&mut self) -> Vec<Delta> {
-        let of_limit = |(id, limiter): (LimitId, &Limiter)| -> Vec<Delta> {
+    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+        self.limiter(limit).map_or(0, |limiter| nanos(limiter.debt(KeyHash::from_bits(key))))
+    }
+
+    fn tolerance(&self, limit: u64) -> Option<Nanos> {
+        let quota = self.limiter(limit)?.quota();
+        Some(nanos(quota.debt_of(quota.burst_size())))
+    }
+
+    fn live(&mut self) -> Vec<Level> {
+        let of_limit = |(id, limiter): (LimitId, &Limiter)| -> Vec<Level> {
             let limit = id.to_bits();
-            let delta = |(key, debt): (KeyHash, Duration)| Delta {
+            let level = |(key, debt): (KeyHash, Duration)| Level {
                 limit,
                 key: key.to_bits(),
                 debt: nanos(debt),
             };
-            limiter.live().map(delta).collect()
+            limiter.live().map(level).collect()
         };
         self.limits.iter().flat_map(of_limit).collect()
     }

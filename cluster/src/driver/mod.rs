@@ -26,6 +26,7 @@ use crate::limits::Limits;
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, nanos};
 use limiters::Limiters;
 use link::{Event, Link};
+pub(crate) use recorder::signed;
 pub(crate) use shared::Shared;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.

@@ -1,98 +1,223 @@
-//! Collects admissions until the next flush.
+//! Collects what was consumed until the next flush.
+//!
+//! Each thread adds to a [`Table`] of its own, in a bounded number of steps, without a lock, a
+//! read-modify-write or an allocation. The driver's task reads them all. A record without a place
+//! in its thread's table, or of a thread without a table, goes to maps behind locks that are only
+//! tried ([`Shards`]).
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | F1 filled, loaded and swapped | relaxed | F2: a record that is the first in its epoch read the epoch that was stored after F2 (R1, R2 in `table.rs`; S1, S2 in `shards.rs`) | a record in a table that no drain follows | `record-wakes-nobody` |
+//! | F2 filled, swapped for false | relaxed | F1 | as F1 | - |
+//! | F3 tables made, counted | relaxed | none: places are published by their `OnceLock` | - | - |
+//!
+//! A drain that follows a wake, or finds something, is followed by one more, a flush interval
+//! later: it finds what `table.rs` says may be seen late.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+mod seat;
+mod shards;
+mod table;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use crossbeam_utils::CachePadded;
 use tidegate_engine::KeyHash;
 use tokio::sync::Notify;
 
+use self::shards::Shards;
+use self::table::{Outcome, Reader, Record, Table};
 use crate::limits::LimitId;
-use crate::protocol::{Delta, Nanos, nanos};
+use crate::protocol::{Delta, nanos};
 
-/// Locks that the keys are spread over.
-const SHARDS: usize = 64;
-/// Unsent keys in one shard, at most; 2^20 in all.
-const MAX_SHARD_KEYS: usize = (1 << 20) / SHARDS;
+/// Threads that have a table at a time, at most.
+const MAX_THREADS: usize = 256;
+/// The number of a table's slots as a power of two. A table takes 5.3 MB at most, and less
+/// memory while few of them were used.
+const TABLE_BITS: u32 = 16;
 
-type Shard = HashMap<(u64, u64), Nanos>;
-
-/// Sums admissions by key until the next flush takes them.
+/// Sums debt by key until the next flush takes it.
 #[derive(Debug)]
 pub(crate) struct Recorder {
-    shards: Box<[CachePadded<Mutex<Shard>>]>,
-    /// Something may have been recorded since the last `take`.
+    /// Distinguishes the recorders of a process.
+    number: u64,
+    /// The origin of the driver's clock.
+    started: Instant,
+    /// Of the size of a table.
+    bits: u32,
+    tables: Box<[OnceLock<Arc<Table>>]>,
+    /// Tables that were made, or attempts to.
+    made: AtomicU64,
+    shards: Shards,
+    /// A wake is due that no drain has followed yet.
     filled: CachePadded<AtomicBool>,
     wake: Notify,
-    dropped: AtomicU64,
+    /// By table; the lock keeps a second consumer out.
+    readers: Mutex<Box<[Option<Reader>]>>,
 }
 
 impl Recorder {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(started: Instant) -> Self {
+        Self::with_tables(started, TABLE_BITS)
+    }
+
+    /// With tables of 2^`bits` slots.
+    fn with_tables(started: Instant, bits: u32) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            shards: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            // Relaxed: a unique number that orders nothing.
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
+            started,
+            bits,
+            tables: (0..MAX_THREADS).map(|_| OnceLock::new()).collect(),
+            made: AtomicU64::new(0),
+            shards: Shards::new(),
             filled: CachePadded::new(AtomicBool::new(false)),
             wake: Notify::new(),
-            dropped: AtomicU64::new(0),
+            readers: Mutex::new((0..MAX_THREADS).map(|_| None).collect()),
         }
     }
 
-    pub(crate) fn record(&self, limit: LimitId, key: KeyHash, debt: Duration) {
-        let debt = nanos(debt);
-        if debt == 0 {
+    /// Records debt, in nanoseconds, at the present. A call, with all that it needs in registers.
+    #[inline(never)]
+    pub(crate) fn record(&self, limit: LimitId, key: KeyHash, debt: i64) {
+        self.add(Record { limit: limit.to_bits(), key: key.to_bits(), debt, at: None });
+    }
+
+    /// The same at a time of the past.
+    pub(crate) fn record_at(&self, limit: LimitId, key: KeyHash, debt: i64, at: Instant) {
+        let at = Some(signed(at.saturating_duration_since(self.started)));
+        self.add(Record { limit: limit.to_bits(), key: key.to_bits(), debt, at });
+    }
+
+    /// A hint that this thread is about to record something of this key.
+    #[inline]
+    pub(crate) fn prefetch(&self, limit: LimitId, key: KeyHash) {
+        seat::peek(self.number, |table| table.prefetch(limit.to_bits(), key.to_bits()));
+    }
+
+    #[expect(clippy::inline_always, reason = "the record would be handed over in memory")]
+    #[inline(always)]
+    fn add(&self, record: Record) {
+        if record.debt == 0 {
             return;
         }
-        let bits = key.to_bits();
-        let shard = &self.shards[bits as usize % SHARDS];
-        {
-            let mut shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let full = shard.len() >= MAX_SHARD_KEYS;
-            match shard.entry((limit.to_bits(), bits)) {
-                Entry::Occupied(mut entry) => {
-                    let sum = entry.get_mut();
-                    *sum = sum.saturating_add(debt);
-                }
-                Entry::Vacant(_) if full => {
-                    // Relaxed: a counter that guards nothing.
-                    self.dropped.fetch_add(1, Ordering::Relaxed);
-                    return;
-                }
-                Entry::Vacant(entry) => {
-                    entry.insert(debt);
-                }
-            }
+        let clock = || self.now();
+        let outcome = seat::with(self.number, || self.claim(), |table| table.record(record, clock));
+        match outcome {
+            Some(Outcome::Added) => {}
+            Some(Outcome::Due) => self.wake(),
+            Some(Outcome::NoRoom) | None => self.add_shared(record),
         }
-        // Relaxed: the shard's lock orders this after `take`'s clearing of the flag whenever `take`
-        // came to the shard first, and otherwise `take` has seen the entry. Loading first keeps a
-        // busy node's threads from writing to one line.
+    }
+
+    #[cold]
+    fn add_shared(&self, record: Record) {
+        self.shards.record(record, record.at.unwrap_or_else(|| self.now()));
+        self.wake();
+    }
+
+    #[cold]
+    fn wake(&self) {
+        // F1. Loading first keeps threads from writing to one line.
         if !self.filled.load(Ordering::Relaxed) && !self.filled.swap(true, Ordering::Relaxed) {
             self.wake.notify_one();
         }
     }
 
-    /// Waits until something has been recorded since the last `take`.
+    /// The present, in nanoseconds on the driver's clock.
+    fn now(&self) -> i64 {
+        signed(self.started.elapsed())
+    }
+
+    /// A table for the calling thread: one that another thread has given back, or a new one.
+    #[cold]
+    fn claim(&self) -> Option<Arc<Table>> {
+        let mut given_back = self.tables().filter(|(_, table)| table.claim());
+        if let Some((_, table)) = given_back.next() {
+            return Some(Arc::clone(table));
+        }
+        // F3
+        if self.made.load(Ordering::Relaxed) >= MAX_THREADS as u64 {
+            return None;
+        }
+        let index = self.made.fetch_add(1, Ordering::Relaxed);
+        let place = self.tables.get(index as usize)?;
+        // Each index is given out once, so nobody waits for another one's `set`.
+        let table = Arc::new(Table::new(self.bits));
+        place.set(Arc::clone(&table)).ok().map(|()| table)
+    }
+
+    /// The tables that there are, by number. A place that is still empty has a thread that is about
+    /// to fill it, and no records.
+    fn tables(&self) -> impl Iterator<Item = (usize, &Arc<Table>)> {
+        // F3
+        let made = self.made.load(Ordering::Relaxed) as usize;
+        let places = self.tables.iter().enumerate().take(made);
+        places.filter_map(|(index, place)| Some((index, place.get()?)))
+    }
+
+    /// Waits until a drain is due.
     pub(super) async fn filled(&self) {
         self.wake.notified().await;
     }
 
+    /// Takes what was recorded since the last call, by limit and key, each key at most once.
     pub(super) fn take(&self, into: &mut Vec<Delta>) {
-        // Relaxed: see `record`.
-        self.filled.store(false, Ordering::Relaxed);
-        for shard in &self.shards {
-            let taken = std::mem::take(&mut *shard.lock().unwrap_or_else(PoisonError::into_inner));
-            into.extend(taken.into_iter().map(|((limit, key), debt)| Delta { limit, key, debt }));
+        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
+        // F2
+        let was_woken = self.filled.swap(false, Ordering::Relaxed);
+        for (_, table) in self.tables() {
+            table.advance();
         }
-        into.sort_unstable_by_key(|delta| (delta.limit, delta.key));
+        let mut push = |limit, key, change| into.push(Delta { limit, key, change });
+        self.shards.drain(&mut push);
+        for (index, table) in self.tables() {
+            let reader = readers[index].get_or_insert_with(|| Reader::new(table));
+            table.drain(reader, &mut push);
+        }
+        if was_woken || !into.is_empty() || self.shards.is_used() {
+            self.wake.notify_one();
+        }
+        merge(into, self.now());
+    }
+
+    /// Records that went to the shards.
+    pub(super) fn shared(&self) -> u64 {
+        self.shards.count()
     }
 
     pub(super) fn dropped(&self) -> u64 {
-        // Relaxed: a counter that guards nothing.
-        self.dropped.load(Ordering::Relaxed)
+        self.shards.dropped()
     }
 }
 
+/// Sorts, and composes what several threads consumed on one key in the order of its dates, none of
+/// which is later than `now`.
+fn merge(taken: &mut Vec<Delta>, now: i64) {
+    for one in &mut *taken {
+        one.change.date = one.change.date.min(now);
+    }
+    taken.sort_unstable_by_key(|one| (one.limit, one.key, one.change.date));
+    taken.dedup_by(|later, first| {
+        let is_same = (later.limit, later.key) == (first.limit, first.key);
+        if is_same {
+            first.change = first.change.then(later.change);
+        }
+        is_same
+    });
+    // What cancels changes no TAT from its dates on.
+    taken.retain(|one| one.change.debt != 0);
+}
+
+/// In nanoseconds, saturating at 292 years.
+pub(crate) fn signed(duration: Duration) -> i64 {
+    i64::try_from(nanos(duration)).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod parked;
 #[cfg(test)]
 mod tests;

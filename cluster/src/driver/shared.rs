@@ -66,7 +66,7 @@ impl Shared {
     pub(super) fn new(addr: SocketAddr, started: Instant, join_timeout: Duration) -> Self {
         Self {
             addr,
-            recorder: Recorder::new(),
+            recorder: Recorder::new(started.into_std()),
             started,
             join_timeout,
             phase: Atomic::new(Phase::Joining),
@@ -93,6 +93,7 @@ impl Shared {
         let stats = self.view.lock().unwrap_or_else(PoisonError::into_inner).stats;
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
+            records_shared: self.recorder.shared(),
             records_dropped: self.recorder.dropped(),
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),

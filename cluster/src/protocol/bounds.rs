@@ -5,8 +5,8 @@
 pub const MAX_PACKET_BYTES: usize = 1_150;
 /// The largest message on a stream, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
-/// Deltas in a frame and entries in a chunk of state, at most: 27 bytes each on the wire.
-pub(super) const MAX_FRAME_DELTAS: usize = 2_048;
+/// Deltas in a batch and entries in a chunk of state, at most: 28 bytes each on the wire.
+pub(super) const MAX_BATCH_DELTAS: usize = 2_048;
 /// Other nodes that a node dials and sends deltas to, at most.
 pub const MAX_PEERS: usize = 128;
 /// Links opened by other nodes, at most.
@@ -15,3 +15,7 @@ pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
 pub(super) const MAX_MEMBERS: usize = 1_024;
 /// Entries of the version vector, one an origin, at most.
 pub(super) const MAX_ORIGINS: usize = 512;
+/// Levels that are told with one batch, at most.
+pub(super) const MAX_LEVELS: usize = 512;
+/// Shifts that are told with one batch, and wait to be told, at most.
+pub(super) const MAX_SHIFTS: usize = 256;

@@ -1,15 +1,22 @@
 //! The batches that this node has admitted lately.
 //!
-//! A batch is what one flush took from the limiters; batches are numbered from 1 within a
-//! generation, the same for all peers. So a batch number is a watermark that means the same to
-//! every node: a state transfer states what it contains, and the origin continues behind that.
+//! A batch is what one flush took from the limiters, in messages of bounded size; batches are
+//! numbered from 1 within a generation, the same for all peers, and encoded once. So a batch number
+//! is a watermark that means the same to every node: a peer is a cursor into this log, a state
+//! transfer states what it contains, and the origin continues behind either.
+//!
+//! What is older than the log keeps is in the [`Backlog`](super::backlog::Backlog), as far as a
+//! peer needs it.
 
 use std::collections::VecDeque;
 
-use super::host::Delta;
-use super::time::Nanos;
+use bytes::Bytes;
 
-/// The most deltas a log keeps, about 6 MiB.
+use super::delta::Delta;
+use super::time::Nanos;
+use super::wire::Shift;
+
+/// The most deltas a log keeps, about 16 MiB.
 const MAX_LOG_DELTAS: usize = 1 << 18;
 
 #[derive(Debug, Default)]
@@ -25,6 +32,9 @@ pub(super) struct Batch {
     pub number: u64,
     pub at: Nanos,
     pub deltas: Vec<Delta>,
+    pub shifts: Vec<Shift>,
+    /// The message that carries it, the same for every peer.
+    pub message: Bytes,
 }
 
 impl Log {
@@ -32,38 +42,42 @@ impl Log {
         self.last
     }
 
-    pub(super) fn push(&mut self, at: Nanos, deltas: Vec<Delta>) -> &Batch {
-        self.last += 1;
-        self.deltas += deltas.len();
-        self.batches.push_back(Batch { number: self.last, at, deltas });
-        while self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1 {
-            self.drop_oldest();
-        }
-        &self.batches[self.batches.len() - 1]
+    /// The number before the oldest batch that is kept.
+    pub(super) fn base(&self) -> u64 {
+        self.last - self.batches.len() as u64
     }
 
-    /// Drops the batches older than `horizon`.
-    pub(super) fn trim(&mut self, horizon: Nanos) {
-        while self.batches.front().is_some_and(|batch| batch.at < horizon) {
-            self.drop_oldest();
-        }
+    /// Adds a batch, whose number is the one after the last.
+    pub(super) fn push(&mut self, batch: Batch) {
+        debug_assert!(batch.number == self.last + 1);
+        self.last = batch.number;
+        self.deltas += batch.deltas.len();
+        self.batches.push_back(batch);
     }
 
-    fn drop_oldest(&mut self) {
-        if let Some(batch) = self.batches.pop_front() {
-            self.deltas -= batch.deltas.len();
-        }
+    /// Removes the oldest batch if it is older than `horizon`, or too many deltas are kept.
+    pub(super) fn trim(&mut self, horizon: Nanos) -> Option<Batch> {
+        let full = self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1;
+        self.batches.front().filter(|batch| full || batch.at < horizon)?;
+        let batch = self.batches.pop_front()?;
+        self.deltas -= batch.deltas.len();
+        Some(batch)
     }
 
     /// The batches after `number`; `None` when some of them are no longer kept or do not exist.
     pub(super) fn since(&self, number: u64) -> Option<impl Iterator<Item = &Batch>> {
-        let first = self.last - self.batches.len() as u64;
-        (first..=self.last).contains(&number).then(|| self.kept_since(number))
+        (self.base()..=self.last).contains(&number).then(|| self.kept_since(number))
     }
 
-    /// The kept ones of the batches after `number`.
+    /// The kept batches, the newest first.
+    pub(super) fn newest(&self) -> impl Iterator<Item = &Batch> {
+        self.batches.iter().rev()
+    }
+
+    /// The kept ones of the batches after `number`, in order.
     pub(super) fn kept_since(&self, number: u64) -> impl Iterator<Item = &Batch> {
-        self.batches.iter().filter(move |batch| batch.number > number)
+        let known = number.saturating_sub(self.base()).min(self.batches.len() as u64);
+        self.batches.range(known as usize..)
     }
 }
 

@@ -1,8 +1,11 @@
 //! One node as a state machine: its state, its inputs and the work that follows each of them. The
 //! transitions of links and state transfers are in `inbound`, `outbound` and `transfer`.
 
+mod agree;
 mod inbound;
+mod late;
 mod outbound;
+mod seal;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -12,18 +15,22 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::action::{Action, Channel, LinkId};
+use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PEERS};
+use super::clock::RemoteClock;
 use super::host::Host;
 use super::id::{NodeId, Origin};
 use super::log::Log;
 use super::membership::{MemberEvent, Membership};
 use super::options::Options;
-use super::origin::{Applied, Inbound};
+use super::origin::{Applied, Held, Inbound};
 use super::peer::Peer;
 use super::pull::{Pull, Served};
+use super::recent::Recent;
 use super::stats::Stats;
 use super::time::Nanos;
-use super::wire::{self, Message};
+use super::watch::Watches;
+use super::wire::{self, Message, Shift};
 use crate::member::Member;
 
 /// One node of a cluster.
@@ -36,7 +43,21 @@ pub struct Core<H> {
     peers: BTreeMap<SocketAddr, Peer>,
     inbound: BTreeMap<LinkId, Inbound>,
     applied: BTreeMap<Origin, Applied>,
+    clocks: BTreeMap<Origin, RemoteClock>,
+    recent: BTreeMap<Origin, Recent>,
+    /// The last levels of each node that have not been compared.
+    held: BTreeMap<Origin, Held>,
+    watches: Watches,
+    /// What other nodes are to be told of their words with the next batch.
+    shifts: Vec<Shift>,
+    /// When levels that are held are looked at next.
+    look_at: Nanos,
+    /// When this node tells levels next.
+    levels_at: Nanos,
+    /// When this node tells its clock next.
+    beat_at: Nanos,
     log: Log,
+    backlog: Backlog,
     pull: Option<Pull>,
     requests: u64,
     /// How many transfers in a row have stalled.
@@ -72,7 +93,16 @@ impl<H: Host> Core<H> {
             peers,
             inbound: BTreeMap::new(),
             applied: BTreeMap::new(),
+            clocks: BTreeMap::new(),
+            recent: BTreeMap::new(),
+            held: BTreeMap::new(),
+            watches: Watches::default(),
+            shifts: Vec::new(),
+            look_at: now,
+            levels_at: now,
+            beat_at: now,
             log: Log::default(),
+            backlog: Backlog::default(),
             pull: None,
             requests: 0,
             timeouts: 0,
@@ -92,25 +122,8 @@ impl<H: Host> Core<H> {
     /// Takes what the host has recorded and sends it to the peers.
     pub fn flush(&mut self, now: Nanos) {
         self.take_batch(now);
+        self.compare_levels(now);
         self.settle(now);
-    }
-
-    /// Takes what the host has recorded into a batch, and queues that for every peer.
-    fn take_batch(&mut self, now: Nanos) {
-        let mut deltas = Vec::new();
-        self.host.take_recorded(&mut deltas);
-        if deltas.is_empty() {
-            return;
-        }
-        self.stats.deltas_recorded += deltas.len() as u64;
-        if self.joined {
-            self.log.trim(now.saturating_sub(self.options.log_age));
-        }
-        let batch = self.log.push(now, deltas);
-        for queue in self.peers.values_mut().filter_map(Peer::queue_mut) {
-            queue.merge(batch, self.options.grace);
-            self.stats.deltas_dropped += queue.take_dropped();
-        }
     }
 
     /// A link that this node dialled is open.
@@ -163,6 +176,8 @@ impl<H: Host> Core<H> {
         self.tick_peers(now);
         self.tick_inbound(now);
         self.tick_pull(now);
+        self.tick_levels(now);
+        self.tick_beats(now);
         self.settle(now);
     }
 
@@ -174,6 +189,8 @@ impl<H: Host> Core<H> {
             self.peers_deadline(),
             self.inbound_deadline(),
             self.pull_deadline(),
+            self.agree_deadline(),
+            self.beat_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -240,8 +257,7 @@ impl<H: Host> Core<H> {
         stats.links_out = self.open_links().len() as u64;
         stats.links_in = self.inbound.len() as u64;
         stats.peers_undialled = self.peers_undialled();
-        stats.pending_keys =
-            self.peers.values().filter_map(Peer::queue).map(|q| q.pending_keys() as u64).sum();
+        stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
         stats
@@ -259,6 +275,7 @@ impl<H: Host> Core<H> {
         self.dial_due(now);
         self.start_pull(now);
         self.send_frames(now);
+        self.release_backlog();
         while let Some((to, bytes)) = self.membership.next_packet() {
             match self.route(to) {
                 Some(link) => self.actions.push_back(Action::Datagram { link, bytes }),
@@ -298,8 +315,10 @@ impl<H: Host> Core<H> {
     fn forget_link(&mut self, now: Nanos, link: LinkId) {
         self.served.remove(&link);
         self.abort_pull(link);
-        if self.inbound.remove(&link).is_none() {
-            self.peer_closed(now, link);
+        match self.inbound.remove(&link) {
+            Some(Inbound { id: Some(id), .. }) => self.apply_late(now, id.origin()),
+            Some(_) => {}
+            None => self.peer_closed(now, link),
         }
     }
 }

@@ -12,19 +12,28 @@
 //! travel on the link it dialled. Membership packets take whatever link there is.
 //!
 //! # Exactly once
-//! Frames to a peer are numbered within (origin generation, peer generation) and kept until they
-//! are acknowledged (`queue.rs`). The receiver applies number `n + 1` after `n` and nothing else,
-//! and sends its position whenever a link is opened. `machine/transfer.rs` argues how a joining
-//! node enters this without missing or doubling anything.
+//! What a node admits becomes batches, numbered within its generation and the same for all peers
+//! (`log.rs`). A peer is a cursor into them, kept until it has acknowledged (`cursor.rs`). The
+//! receiver applies number `n + 1` after `n` and nothing else, and sends its position whenever a
+//! link is opened. `machine/transfer.rs` argues how a joining node enters this without missing or
+//! doubling anything.
 //!
 //! # Modules
-//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `host`, `options` and `stats`
-//! are values; `log` keeps batches, `wire` encodes, `queue` numbers frames for one peer, `peer` and
-//! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
-//! owns all of them.
+//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `change`, `delta`, `host`,
+//! `options` and `stats` are values; `log` keeps batches, `backlog` what the log no longer keeps,
+//! `cursor` where a peer stands; `clock` dates what another node consumed, `recent` keeps its last
+//! batches; `agreement` and `watch` compare two nodes' words; `wire` encodes, `peer` and `origin`
+//! are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine` owns all
+//! of them.
 
 mod action;
+mod agreement;
+mod backlog;
 mod bounds;
+mod change;
+mod clock;
+mod cursor;
+mod delta;
 mod host;
 mod id;
 mod log;
@@ -34,9 +43,10 @@ mod options;
 mod origin;
 mod peer;
 mod pull;
-mod queue;
+mod recent;
 mod stats;
 mod time;
+mod watch;
 mod wire;
 
 #[cfg(test)]
@@ -44,7 +54,9 @@ mod tests;
 
 pub use action::{Action, Channel, LinkId};
 pub use bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS};
-pub use host::{Delta, Host};
+pub use change::Change;
+pub use delta::Delta;
+pub use host::{Host, Level};
 pub use id::{NodeId, Origin};
 pub use machine::Core;
 pub use options::Options;

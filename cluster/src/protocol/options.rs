@@ -16,7 +16,8 @@ pub struct Options {
     pub join_timeout: Nanos,
     /// How long a joining node asks only nodes that have joined for their state.
     pub settled_timeout: Nanos,
-    /// How late a delta may arrive without being reduced by what has drained since.
+    /// How much later than twice what is usual a delta may arrive without being reduced by what has
+    /// drained since; in any case as late as the limit's burst tolerance.
     pub grace: Nanos,
     /// How long a down member is remembered and dialled, and deltas for it are kept. At least 60 s.
     pub forget_down_after: Nanos,
@@ -31,7 +32,7 @@ impl Default for Options {
             join: Vec::new(),
             join_timeout: 5 * SECOND,
             settled_timeout: SECOND / 2,
-            grace: SECOND,
+            grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,
             log_age: 30 * SECOND,
         }

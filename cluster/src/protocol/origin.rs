@@ -1,6 +1,11 @@
 //! The receiving end of frames: links that other nodes opened, and how far the deltas of each
 //! origin have been applied.
 
+use std::collections::BTreeMap;
+
+use super::change::Change;
+use super::delta::KeyId;
+use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::time::Nanos;
 use super::wire::Position;
@@ -38,18 +43,39 @@ impl Inbound {
 }
 
 /// How far the deltas of an origin are contained in this node's words.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Applied {
     pub(super) position: Position,
-    /// The last frame left deltas of its batches to the next one.
-    pub(super) split: bool,
+    /// Changes that came late, held back until the origin has caught up.
+    pub(super) late: BTreeMap<KeyId, Change>,
 }
 
 impl Applied {
-    /// The origin's entry in a version vector. No node could continue behind a part of a set of
-    /// deltas; the origin answers this entry with a gap.
-    pub(super) fn entry(&self) -> Position {
-        let through = if self.split { u64::MAX } else { self.position.through };
-        Position { seq: 0, through }
+    pub(super) fn at(through: u64) -> Self {
+        Self { position: Position { through, missed: None }, late: BTreeMap::new() }
     }
+
+    /// Whether these words contain a part of a set of batches, or not yet all of them.
+    pub(super) fn is_torn(&self) -> bool {
+        self.position.missed.is_some() || !self.late.is_empty()
+    }
+
+    /// The origin's entry in a version vector. No node could continue behind a part of a set of
+    /// batches; the origin answers this entry with a gap.
+    pub(super) fn entry(&self) -> u64 {
+        if self.is_torn() { u64::MAX } else { self.position.through }
+    }
+}
+
+/// Levels of another node that wait to be compared.
+#[derive(Debug)]
+pub(super) struct Held {
+    /// The batch that they came with.
+    pub(super) number: u64,
+    /// When they were read, on this node's clock.
+    pub(super) at: i64,
+    /// When they arrived.
+    pub(super) since: Nanos,
+    pub(super) cut: Vec<(Origin, u64)>,
+    pub(super) levels: Vec<Level>,
 }

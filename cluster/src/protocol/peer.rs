@@ -1,7 +1,7 @@
 //! A node that this one dials.
 
 use super::action::LinkId;
-use super::queue::Queue;
+use super::cursor::Cursor;
 use super::time::Nanos;
 use super::wire::Position;
 
@@ -13,7 +13,8 @@ pub(super) struct Peer {
     pub(super) attempts: u32,
     /// Its generation, once it has sent `Welcome`.
     pub(super) generation: Option<u64>,
-    pub(super) queue: Option<Queue>,
+    /// Where it stands in this node's log.
+    pub(super) cursor: Option<Cursor>,
     /// The position and freshness the peer has sent, kept until this node has joined.
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
@@ -39,19 +40,15 @@ impl Peer {
             dial: Dial::Waiting { until: now },
             attempts: 0,
             generation: None,
-            queue: None,
+            cursor: None,
             resume: None,
             down_since: None,
             announce_at: 0,
         }
     }
 
-    pub(super) fn queue(&self) -> Option<&Queue> {
-        self.queue.as_ref()
-    }
-
-    pub(super) fn queue_mut(&mut self) -> Option<&mut Queue> {
-        self.queue.as_mut()
+    pub(super) fn cursor(&self) -> Option<&Cursor> {
+        self.cursor.as_ref()
     }
 
     pub(super) fn open_link(&self) -> Option<LinkId> {

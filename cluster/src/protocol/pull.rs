@@ -1,10 +1,9 @@
 //! A state transfer under way, at either end.
 
 use super::action::LinkId;
-use super::host::Delta;
+use super::host::Level;
 use super::id::Origin;
 use super::time::Nanos;
-use super::wire::Position;
 
 /// Keys of a state that is taken over, at most: 512 MiB at 32 bytes each.
 pub(super) const MAX_STATE_KEYS: u64 = 1 << 24;
@@ -19,18 +18,18 @@ pub(super) struct Pull {
     pub(super) from: Origin,
     /// When the request is given up, or repeated.
     pub(super) until: Nanos,
-    pub(super) vector: Vec<(Origin, Position)>,
+    pub(super) vector: Vec<(Origin, u64)>,
     pub(super) keys: Option<u64>,
     pub(super) entries: Vec<Entry>,
 }
 
 /// A key's debt, and the time as of which it is.
-pub(super) type Entry = (Delta, Nanos);
+pub(super) type Entry = (Level, Nanos);
 
 /// An outgoing state.
 #[derive(Debug)]
 pub(super) struct Served {
     pub(super) taken_at: Nanos,
-    pub(super) rest: std::vec::IntoIter<Delta>,
+    pub(super) rest: std::vec::IntoIter<Level>,
     pub(super) in_flight: usize,
 }

@@ -9,16 +9,30 @@ pub struct Stats {
     pub deltas_applied: u64,
     /// Deltas of limits that this node does not have.
     pub deltas_unknown: u64,
-    /// Keys whose delta was dropped for one peer because too many were unsent.
+    /// Deltas of other nodes that came later than a burst tolerance after they were consumed, and
+    /// were reduced to what had not drained.
+    pub deltas_late: u64,
+    /// Deltas of other nodes that were reduced because no node can owe so much.
+    pub debts_refused: u64,
+    /// Levels of keys deep in debt that were told the peers.
+    pub levels_sent: u64,
+    /// Levels of other nodes that were compared with this node's words.
+    pub levels_compared: u64,
+    /// Deltas for peers that are behind the log, dropped because too many keys were kept for them.
     pub deltas_dropped: u64,
+    /// Admissions that found no room in their thread's table, or whose thread has none, and were
+    /// recorded in maps that threads share. They are sent all the same.
+    pub records_shared: u64,
     /// Admissions that were not recorded because too many keys were unsent.
     pub records_dropped: u64,
-    /// Frames sealed and sent, each to one peer.
+    /// Frames sent, each to one peer.
     pub frames_sent: u64,
-    /// Frames retransmitted after a reconnect.
+    /// Of these, those that were sent before a reconnect too.
     pub frames_resent: u64,
     /// Frames applied.
     pub frames_received: u64,
+    /// Parts of a backlog applied: this node was behind another one's log.
+    pub parts_received: u64,
     /// Frames received again, and not applied again.
     pub frames_repeated: u64,
     /// States taken over from another node.
@@ -53,7 +67,7 @@ pub struct Stats {
     /// Members that are up but not dialled, because [`MAX_PEERS`](crate::protocol::MAX_PEERS)
     /// others are: this node sends them no deltas. 0 in a cluster of the supported size.
     pub peers_undialled: u64,
-    /// Keys with unsent deltas, summed over the peers.
+    /// Keys of which deltas are kept for peers that are behind the log.
     pub pending_keys: u64,
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,

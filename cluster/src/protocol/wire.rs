@@ -9,40 +9,80 @@ use bytes::{Buf, BufMut};
 use foca::Codec as _;
 
 use super::bounds::MAX_MESSAGE_BYTES;
-use super::host::Delta;
+use super::change::Change;
+use super::delta::{Delta, KeyId, signed};
+use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::time::Nanos;
 
-/// The version of the protocol; nodes with different versions do not connect.
-pub(super) const VERSION: u16 = 2;
+/// The newest version of the protocol that this node speaks.
+pub(super) const VERSION: u16 = 3;
+/// The oldest one that it still speaks.
+pub(super) const OLDEST_VERSION: u16 = 3;
 
-/// How far a receiver has applied the deltas of one origin: an entry of its version vector.
+/// How far a receiver has applied the deltas of one origin: an entry of its version vector, and
+/// where it stands in the origin's backlog.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Encode, Decode)]
 pub(super) struct Position {
-    /// Number of the last frame applied; 0 when none was, as after a state transfer.
-    pub seq: u64,
     /// The watermark: every batch of the origin up to this number is contained.
     pub through: u64,
+    /// Of the backlog behind it, up to a batch, every key up to this one.
+    pub missed: Option<(u64, KeyId)>,
+}
+
+/// The changes of one limit's keys, with dates relative to the message's `at`.
+#[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Group {
+    pub limit: u64,
+    /// Key, debt, and how long before `at` it was consumed.
+    pub changes: Vec<(u64, i64, i64)>,
+}
+
+/// The levels of some keys right after a batch, and the cut: how far the words that they are of
+/// contain each origin.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Agreement {
+    pub cut: Vec<(Origin, u64)>,
+    pub levels: Vec<Level>,
+    pub shifts: Vec<Shift>,
+}
+
+/// By how much one other node moves its word of a key: the counterpart of a move by the same
+/// amount, the other way, of the node that tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
+pub(super) struct Shift {
+    pub to: Origin,
+    pub limit: u64,
+    pub key: u64,
+    pub by: i64,
 }
 
 /// A message on a stream of a link. The dialer is the node that opened the link, the acceptor the
-/// other one.
+/// other one. Times are of the sender's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(super) enum Message {
-    /// Dialer, first.
-    Hello { version: u16, id: NodeId },
-    /// Acceptor's answer; `rank_floor` is the highest rank it knows at the dialer's address for
-    /// another generation, 0 if none.
-    Welcome { id: NodeId, rank_floor: u64 },
+    /// Dialer, first: the newest and the oldest version that it speaks.
+    Hello { version: u16, oldest: u16, id: NodeId },
+    /// Acceptor's answer: the version that both speak; `rank_floor` is the highest rank it knows at
+    /// the dialer's address for another generation, 0 if none.
+    Welcome { version: u16, id: NodeId, rank_floor: u64 },
     /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
     /// founded its cluster and has never taken over another node's state.
     Resume { position: Option<Position>, fresh: bool },
     /// Dialer: its log does not reach back to that position; the acceptor needs its state first.
     Gap,
-    /// Dialer: the next frame. `body` never changes once numbered; `age` does.
-    Frame { seq: u64, through: Option<u64>, age: Nanos, body: Vec<u8> },
-    /// Acceptor: every frame up to `seq` is applied.
-    Ack { seq: u64 },
+    /// Dialer: its clock at sending. Precedes what is dated by it, and is repeated while nothing
+    /// else is sent.
+    Beat { now: Nanos },
+    /// Dialer: the next batch, the same bytes for every peer.
+    Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
+    /// Dialer: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in
+    /// order, up to `upto`; `None` in the last part.
+    Missed { to: u64, at: Nanos, upto: Option<KeyId>, groups: Vec<Group> },
+    /// Acceptor: every batch up to `number` is applied.
+    Ack { number: u64 },
+    /// Acceptor: of the batches up to `to`, the keys up to `key` are applied.
+    AckPart { to: u64, key: KeyId },
     /// Dialer: it leaves the cluster.
     Leaving,
     /// Dialer: requests the acceptor's state, with `force` also if that is joining itself.
@@ -53,11 +93,33 @@ pub(super) enum Message {
     /// Acceptor: it cannot serve the request at present.
     StateBusy { request: u64 },
     /// Acceptor: a state of `keys` entries follows, which contains what the version `vector` says.
-    State { request: u64, vector: Vec<(Origin, Position)>, keys: u64 },
+    State { request: u64, vector: Vec<(Origin, u64)>, keys: u64 },
     /// Acceptor: some of the entries, as they were `age` ago.
-    StateChunk { age: Nanos, entries: Vec<Delta> },
+    StateChunk { age: Nanos, entries: Vec<Level> },
     /// Dialer: acknowledges a chunk.
     StateAck,
+}
+
+/// The changes as they are sent, with dates relative to `at`; they are sorted by limit.
+pub(super) fn group(deltas: &[Delta], at: Nanos) -> Vec<Group> {
+    let of_limit = |deltas: &[Delta]| Group {
+        limit: deltas[0].limit,
+        changes: deltas
+            .iter()
+            .map(|d| (d.key, d.change.debt, signed(at).saturating_sub(d.change.date)))
+            .collect(),
+    };
+    deltas.chunk_by(|a, b| a.limit == b.limit).map(of_limit).collect()
+}
+
+/// The changes of a message whose `at` is `local` on this node's clock.
+pub(super) fn ungroup(groups: Vec<Group>, local: i64) -> impl Iterator<Item = Delta> {
+    groups.into_iter().flat_map(move |Group { limit, changes }| {
+        changes.into_iter().map(move |(key, debt, ago)| {
+            let change = Change { debt, date: local.saturating_sub(ago.max(0)) };
+            Delta { limit, key, change }
+        })
+    })
 }
 
 /// Why bytes are not a message, or a message does not fit.

@@ -50,6 +50,30 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
+    /// For limiters with a [`Quota`] or a `LiveQuota`: takes back `debt` that was consumed, at most
+    /// to none, as [`Limiter::refund`] does with units.
+    pub fn lower_debt(&self, key: impl Key, debt: Duration) {
+        let bucket = self.algorithm();
+        self.lower(key, |value, now| {
+            let view = bucket.view(value, now);
+            view.lower_debt(debt).map(|tat| view.value(tat))
+        });
+    }
+
+    /// For limiters with a [`Quota`] or a `LiveQuota`: the key's debt now, zero when it is fresh.
+    /// O(1).
+    #[must_use]
+    pub fn debt(&self, key: impl Key) -> Duration {
+        let now = self.instant_now();
+        let value = match self.table.home(self.hash(key)).update(now, || now, |_, _| None) {
+            Update::Unchanged { found, .. } => found,
+            Update::Written { before, .. } => before,
+            // Without a charge no slot is claimed.
+            Update::Full { .. } => 0,
+        };
+        self.algorithm().view(value, now).debt().unwrap_or_default()
+    }
+
     /// Replaces the TAT of a key, whether or not it has a slot yet, by what `raise` returns.
     fn force_debt(
         &self,

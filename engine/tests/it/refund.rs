@@ -267,3 +267,21 @@ fn refunds_and_checks_of_many_threads_add_up() {
         assert_eq!(debt.cast_signed(), deposit.cast_signed() + sum, "key {key}");
     }
 }
+
+#[test]
+fn debt_is_taken_back_as_units_are() {
+    let clock = ManualClock::new();
+    let limiter = Limiter::builder(Quota::per_second(10).burst(10)).clock(clock.clone());
+    let limiter = limiter.build().unwrap();
+    assert_eq!(limiter.debt("key"), Duration::ZERO);
+    assert!(limiter.check_n("key", 6).is_allowed());
+    limiter.lower_debt("key", Duration::from_millis(250));
+    assert_eq!(limiter.debt("key"), Duration::from_millis(350));
+    clock.advance(Duration::from_millis(100));
+    assert_eq!(limiter.debt("key"), Duration::from_millis(250));
+    limiter.lower_debt("key", Duration::from_secs(9));
+    assert_eq!((limiter.debt("key"), limiter.peek("key").remaining()), (Duration::ZERO, 10));
+    // A key without debt is left as it is.
+    limiter.lower_debt("other", Duration::from_secs(1));
+    assert_eq!(limiter.peek("other").remaining(), 10);
+}

@@ -8,8 +8,7 @@ use super::files::{self, File};
 const TABLE: &str = "//! | site | ordering | partner | what breaks if weaker |";
 
 /// Files without a table, and why they need none.
-const ARGUED: [(&str, &str); 12] = [
-    ("cluster/src/driver/recorder.rs", "a flag that only saves wake-ups, and a statistic"),
+const ARGUED: [(&str, &str); 11] = [
     ("cluster/src/driver/shared.rs", "the join publishes the state before it; statistics"),
     ("engine/src/base/shards.rs", "statistics"),
     ("engine/src/direct/concurrency/line.rs", "sites of the table in concurrency.rs"),

@@ -1,65 +1,249 @@
 use std::sync::atomic::AtomicUsize;
 
+use super::shards::{MAX_SHARD_KEYS, SHARDS};
 use super::*;
+use crate::protocol::Change;
 
-const LIMIT: LimitId = LimitId::INLINE;
+const LIMIT: u64 = 0;
 
-#[test]
-fn nothing_is_lost_between_recording_and_taking() {
-    const THREADS: u64 = 2;
-    const EACH: u64 = 20_000;
-    let recorder = Recorder::new();
-    let running = AtomicUsize::new(THREADS as usize);
-    let mut taken = Vec::new();
-    std::thread::scope(|scope| {
-        for _ in 0..THREADS {
-            scope.spawn(|| {
-                for n in 0..EACH {
-                    recorder.record(LIMIT, KeyHash::from_bits(n % 100), Duration::from_nanos(3));
-                }
-                running.fetch_sub(1, Ordering::SeqCst);
-            });
-        }
-        while running.load(Ordering::SeqCst) > 0 {
-            recorder.take(&mut taken);
-        }
-    });
-    recorder.take(&mut taken);
-    assert_eq!(taken.iter().map(|delta| delta.debt).sum::<u64>(), THREADS * EACH * 3);
-    assert_eq!(recorder.dropped(), 0);
+/// With tables of 1,024 slots.
+fn recorder() -> Recorder {
+    Recorder::with_tables(Instant::now(), 10)
 }
 
-#[tokio::test]
-async fn it_wakes_for_the_first_record_after_taking_only() {
-    let recorder = Recorder::new();
-    let woken = || async {
-        tokio::select! {
-            biased;
-            () = recorder.filled() => true,
-            () = std::future::ready(()) => false,
-        }
-    };
-    let record = |key| recorder.record(LIMIT, KeyHash::from_bits(key), Duration::from_nanos(1));
-    assert!(!woken().await);
-    record(1);
-    assert!(woken().await);
-    record(2);
-    assert!(!woken().await);
+pub(super) fn of(key: u64, debt: i64, at: i64) -> Record {
+    Record { limit: LIMIT, key, debt, at: Some(at) }
+}
+
+fn record(recorder: &Recorder, key: u64) {
+    recorder.record(LimitId::INLINE, KeyHash::from_bits(key), 1);
+}
+
+pub(super) fn take(recorder: &Recorder) -> Vec<Delta> {
     let mut taken = Vec::new();
     recorder.take(&mut taken);
-    assert_eq!(taken.len(), 2);
-    record(3);
-    assert!(woken().await);
+    taken
+}
+
+fn sum(taken: &[Delta]) -> i64 {
+    taken.iter().map(|one| one.change.debt).sum()
+}
+
+async fn is_woken(recorder: &Recorder) -> bool {
+    tokio::select! {
+        biased;
+        () = recorder.filled() => true,
+        () = std::future::ready(()) => false,
+    }
+}
+
+/// Also with more keys than have room in the threads' tables.
+#[test]
+fn nothing_is_lost_between_recording_and_taking() {
+    const THREADS: i64 = 2;
+    const EACH: i64 = 50_000;
+    for keys in [1, 100, 5_000] {
+        let recorder = recorder();
+        let running = AtomicUsize::new(THREADS as usize);
+        let mut all = 0;
+        std::thread::scope(|scope| {
+            for _ in 0..THREADS {
+                scope.spawn(|| {
+                    for n in 0..EACH {
+                        recorder.add(of((n % keys) as u64, 3, n));
+                    }
+                    running.fetch_sub(1, Ordering::SeqCst);
+                });
+            }
+            while running.load(Ordering::SeqCst) > 0 {
+                all += sum(&take(&recorder));
+            }
+        });
+        all += sum(&take(&recorder));
+        assert_eq!(all, THREADS * EACH * 3, "{keys} keys");
+        assert_eq!(recorder.dropped(), 0);
+    }
+}
+
+#[test]
+fn keys_come_once_in_order_with_the_dates_of_what_was_consumed() {
+    let recorder = recorder();
+    std::thread::sleep(Duration::from_micros(1));
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            recorder.add(of(7, 30, 100));
+            recorder.add(of(5, 10, 120));
+            recorder.add(Record { limit: 1, ..of(2, 1, 1) });
+        });
+    });
+    // After the other one's debt of key 7 has drained, and before.
+    recorder.add(of(7, 10, 150));
+    recorder.add(of(5, 10, 125));
+    recorder.add(of(6, 8, 1));
+    recorder.add(of(6, -8, 2));
+    recorder.add(of(4, -5, 3));
+    let found: Vec<_> = take(&recorder)
+        .into_iter()
+        .map(|one| (one.limit, one.key, one.change.debt, one.change.date))
+        .collect();
+    let expected = [(0, 4, -5, 3), (0, 5, 20, 120), (0, 7, 40, 120), (1, 2, 1, 1)];
+    assert_eq!(found, expected);
+    assert_eq!(take(&recorder), []);
+}
+
+/// A drain follows a first record, and one more follows that drain, for records that it may have
+/// missed.
+#[tokio::test]
+async fn it_wakes_for_the_first_record_after_taking() {
+    let recorder = recorder();
+    assert!(!is_woken(&recorder).await);
+    for round in 0..3 {
+        record(&recorder, 1);
+        assert!(is_woken(&recorder).await, "{round}");
+        record(&recorder, 2);
+        assert!(!is_woken(&recorder).await, "{round}");
+        assert_eq!(take(&recorder).len(), 2);
+        assert!(is_woken(&recorder).await, "{round}");
+        assert_eq!(take(&recorder), []);
+        assert!(!is_woken(&recorder).await, "{round}");
+    }
+}
+
+/// A record that is made while a drain runs wakes the recorder too, though it is not the first in
+/// its epoch.
+#[tokio::test]
+async fn a_record_during_a_drain_wakes() {
+    let recorder = recorder();
+    record(&recorder, 1);
+    let table = recorder.tables().next().unwrap().1;
+    while is_woken(&recorder).await {
+        take(&recorder);
+    }
+    record(&recorder, 1);
+    assert!(is_woken(&recorder).await);
+    take(&recorder);
+    // What the drain does first, between the record's two looks at the epoch.
+    let mut clock_is_read = false;
+    let outcome = table.record(of(1, 1, 0), || {
+        clock_is_read = true;
+        0
+    });
+    assert!(clock_is_read);
+    assert_eq!(outcome, Outcome::Due);
+    assert_eq!(table.record(of(1, 1, 0), || unreachable!("not the first")), Outcome::Added);
+}
+
+#[test]
+fn a_table_is_used_again_after_its_thread() {
+    let recorder = recorder();
+    for key in 1..=3 * MAX_THREADS as u64 {
+        std::thread::scope(|scope| scope.spawn(|| record(&recorder, key)).join().unwrap());
+    }
+    assert_eq!(recorder.tables().count(), 1);
+    assert_eq!(recorder.shared(), 0);
+    assert_eq!(take(&recorder).len(), 3 * MAX_THREADS);
+}
+
+#[test]
+fn threads_without_a_table_record_too() {
+    let recorder = recorder();
+    let tables: Vec<_> = std::iter::from_fn(|| recorder.claim()).collect();
+    assert_eq!(tables.len(), MAX_THREADS);
+    record(&recorder, 1);
+    record(&recorder, 1);
+    assert_eq!(recorder.shared(), 2);
+    assert_eq!(sum(&take(&recorder)), 2);
+    // A thread that ends gives way to one that goes on.
+    tables[7].give_back();
+    while recorder.shared() < 10_000 && !tables.iter().any(|table| Arc::strong_count(table) > 2) {
+        record(&recorder, 1);
+    }
+    let shared = recorder.shared();
+    assert!(shared < 10_000);
+    record(&recorder, 1);
+    assert_eq!(recorder.shared(), shared);
 }
 
 #[test]
 fn what_does_not_fit_is_counted() {
-    let recorder = Recorder::new();
-    let keys = MAX_SHARD_KEYS as u64 + 5;
-    for n in 0..keys {
-        // Every key lands in the first shard.
-        let key = KeyHash::from_bits((n + 1) * SHARDS as u64);
-        recorder.record(LIMIT, key, Duration::from_nanos(1));
+    let recorder = recorder();
+    let tables: Vec<_> = std::iter::from_fn(|| recorder.claim()).collect();
+    let keys = (SHARDS * MAX_SHARD_KEYS) as u64;
+    for key in 1..=keys + 5 {
+        recorder.add(of(key, 1, 0));
     }
     assert_eq!(recorder.dropped(), 5);
+    assert_eq!(take(&recorder).len(), keys as usize);
+    drop(tables);
+}
+
+/// A slot with debt of its first key gives the second one its own date.
+#[test]
+fn a_slot_forgets_the_key_before() {
+    let table = Table::new(0);
+    let mut reader = Reader::new(&table);
+    let mut drain = || {
+        let mut taken = Vec::new();
+        table.advance();
+        table.drain(&mut reader, |_, key, debt| taken.push((key, debt)));
+        taken
+    };
+    let record = |record| table.record(record, || 0);
+    assert_eq!(record(of(1, 1_000, 100)), Outcome::Due);
+    assert_eq!(drain(), [(1, Change::new(1_000, 100))]);
+    assert_eq!(record(of(1, 1, 100)), Outcome::Due);
+    assert_eq!(record(of(2, 1, 101)), Outcome::NoRoom);
+    drain();
+    // Records of the first key, and the label that is in its slot, are those of two epochs ago.
+    assert_eq!(record(of(2, 1, 102)), Outcome::NoRoom);
+    drain();
+    assert_eq!(record(of(2, 5, 150)), Outcome::Due);
+    assert_eq!(drain(), [(2, Change::new(5, 150))]);
+}
+
+/// While nobody drains.
+#[test]
+fn a_full_journal_has_no_room() {
+    let table = Table::new(0);
+    for _ in 0..2 {
+        assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::Due);
+        table.advance();
+    }
+    assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::NoRoom);
+    let (mut reader, mut sum) = (Reader::new(&table), 0);
+    table.drain(&mut reader, |_, _, debt| sum += debt.debt);
+    assert_eq!(sum, 2);
+    assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::Added);
+}
+
+/// A debt that a sum could not hold goes where sums saturate.
+#[test]
+fn nothing_wraps() {
+    let recorder = recorder();
+    for _ in 0..100 {
+        recorder.add(of(1, i64::MAX / 8, 0));
+        recorder.add(of(2, i64::MAX, 0));
+        recorder.add(of(3, i64::MIN, 0));
+    }
+    let debts: Vec<_> = take(&recorder).iter().map(|one| one.change.debt).collect();
+    assert_eq!(debts, [i64::MAX, i64::MAX, i64::MIN]);
+}
+
+/// Nobody waits for a lock: with all of them taken a record is dropped, with all but one it goes
+/// there; and a drain leaves what is locked to the next one.
+#[test]
+fn locks_are_only_tried() {
+    let recorder = recorder();
+    let _tables: Vec<_> = std::iter::from_fn(|| recorder.claim()).collect();
+    recorder.add(of(3, 1, 0));
+    let mut held: Vec<_> = (0..SHARDS).map(|index| recorder.shards.hold(index)).collect();
+    recorder.add(of(3, 1, 0));
+    assert_eq!(recorder.dropped(), 1);
+    assert_eq!(take(&recorder), []);
+    drop(held.remove(17));
+    recorder.add(of(3, 1, 0));
+    assert_eq!(recorder.dropped(), 1);
+    assert_eq!(sum(&take(&recorder)), 1);
+    drop(held);
+    assert_eq!(sum(&take(&recorder)), 1);
 }

@@ -1,15 +1,27 @@
 //! Links that other nodes dialled, and their frames.
 
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
-use crate::protocol::host::{Delta, Host};
+use crate::protocol::clock::RemoteClock;
+use crate::protocol::delta::KeyId;
+use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
-use crate::protocol::origin::{Flow, Inbound};
+use crate::protocol::origin::{Flow, Held, Inbound};
 use crate::protocol::time::Nanos;
-use crate::protocol::wire::{Message, VERSION, decode};
+use crate::protocol::wire::{
+    Agreement, Group, Message, OLDEST_VERSION, Position, Shift, VERSION, ungroup,
+};
+
+/// What a batch, or a part of the backlog, brings.
+struct Frame {
+    number: u64,
+    at: Nanos,
+    groups: Vec<Group>,
+}
 
 impl<H: Host> Core<H> {
     pub(super) fn inbound_from(&self, addr: SocketAddr) -> Option<LinkId> {
@@ -40,10 +52,20 @@ impl<H: Host> Core<H> {
     ) -> Result<(), Violation> {
         let id = self.inbound.get(&link).and_then(|inbound| inbound.id);
         match (message, id) {
-            (Message::Hello { version, id }, None) => self.on_hello(now, link, version, id),
-            (Message::Frame { seq, through, age, body }, Some(id)) => {
-                let age = age.saturating_add(transit);
-                self.on_frame(link, id.origin(), (seq, through), age, &body)
+            (Message::Hello { version, oldest, id }, None) => {
+                self.on_hello(now, link, oldest..=version, id)
+            }
+            (Message::Beat { now: sent }, Some(id)) => {
+                self.on_beat(now, id.origin(), sent, transit);
+                Ok(())
+            }
+            (Message::Batch { number, at, groups, levels }, Some(id)) => {
+                let batch = Frame { number, at, groups };
+                self.on_batch(now, link, id.origin(), batch, levels)
+            }
+            (Message::Missed { to, at, upto, groups }, Some(id)) => {
+                let part = Frame { number: to, at, groups };
+                self.on_part(now, link, id.origin(), part, upto)
             }
             (Message::Gap, Some(_)) => self.on_gap(link),
             (Message::Leaving, Some(id)) => {
@@ -72,10 +94,12 @@ impl<H: Host> Core<H> {
         &mut self,
         now: Nanos,
         link: LinkId,
-        version: u16,
+        versions: RangeInclusive<u16>,
         id: NodeId,
     ) -> Result<(), Violation> {
-        if version != VERSION || id.addr == self.me().addr {
+        let version = VERSION.min(*versions.end());
+        let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
+        if !spoken || id.addr == self.me().addr {
             return Err(Violation);
         }
         // Only the newest link of a node counts: what an older one still delivers was sent before
@@ -85,12 +109,18 @@ impl<H: Host> Core<H> {
         }
         // No frame of an earlier generation is in flight any more.
         let older = |origin: &Origin| origin.addr == id.addr && origin.generation < id.generation;
-        self.applied.retain(|origin, _| !older(origin));
+        let ended: Vec<Origin> =
+            self.applied.keys().filter(|origin| older(origin)).copied().collect();
+        for origin in ended {
+            self.forget_origin(now, origin);
+        }
+        self.clocks.retain(|origin, _| !older(origin));
         if let Some(inbound) = self.inbound.get_mut(&link) {
             inbound.id = Some(id);
         }
         let rank_floor = self.membership.rank_floor(id);
-        self.send(link, Channel::Main, &Message::Welcome { id: self.me(), rank_floor });
+        let welcome = Message::Welcome { version, id: self.me(), rank_floor };
+        self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);
         if self.joined {
             self.send_resume(link);
@@ -139,62 +169,134 @@ impl<H: Host> Core<H> {
         gaps.filter_map(|(link, inbound)| Some((inbound.id?.origin(), *link)))
     }
 
-    fn on_frame(
+    /// The clock of an origin at the time a message was sent.
+    fn on_beat(&mut self, now: Nanos, origin: Origin, sent: Nanos, transit: Nanos) {
+        if self.clocks.len() >= MAX_ORIGINS && !self.clocks.contains_key(&origin) {
+            let gone = |known: &Origin| !self.inbound.values().any(|link| link.is_of(*known));
+            let gone = self.clocks.keys().find(|known| gone(known)).copied();
+            gone.and_then(|gone| self.clocks.remove(&gone));
+        }
+        self.clocks
+            .entry(origin)
+            .and_modify(|clock| clock.read(now, sent, transit))
+            .or_insert_with(|| RemoteClock::new(now, sent, transit));
+    }
+
+    fn on_batch(
         &mut self,
+        now: Nanos,
         link: LinkId,
         origin: Origin,
-        (seq, through): (u64, Option<u64>),
-        age: Nanos,
-        body: &[u8],
+        batch: Frame,
+        levels: Agreement,
     ) -> Result<(), Violation> {
-        if self.inbound.get(&link).is_none_or(|inbound| inbound.flow != Flow::Frames) {
-            return Err(Violation);
-        }
-        let done = self.applied.get(&origin).map_or(0, |applied| applied.position.seq);
-        if seq <= done {
+        let done = self.expect_frames(link, origin)?;
+        let number = batch.number;
+        if number <= done.through {
             self.stats.frames_repeated += 1;
-            self.send(link, Channel::Main, &Message::Ack { seq: done });
+            self.send(link, Channel::Main, &Message::Ack { number: done.through });
             return Ok(());
         }
-        if seq != done + 1 || (done == 0 && !self.room_for(origin)) {
+        if number != done.through + 1 || done.missed.is_some() || !self.room_for(now, origin) {
             return Err(Violation);
         }
-        let deltas: Vec<Delta> = decode(body).map_err(|_| Violation)?;
-        let applied = self.applied.entry(origin).or_default();
-        applied.position.seq = seq;
-        applied.position.through = through.unwrap_or(applied.position.through);
-        applied.split = through.is_none();
-        self.stats.frames_received += 1;
-        for delta in deltas {
-            self.charge(delta, age);
+        let clock = self.clocks.get_mut(&origin).ok_or(Violation)?;
+        let local = clock.to_local(batch.at);
+        let age = now.saturating_sub(local.try_into().unwrap_or(0));
+        clock.arrived(now, age);
+        self.applied.entry(origin).or_default().position.through = number;
+        let mut applied = Vec::new();
+        for delta in ungroup(batch.groups, local) {
+            applied.extend(self.apply(now, origin, delta));
         }
-        self.send(link, Channel::Main, &Message::Ack { seq });
+        if age <= self.grace(origin) {
+            self.apply_late(now, origin);
+        }
+        self.recent.entry(origin).or_default().push(now, number, applied);
+        self.hold(now, origin, (number, local), levels);
+        self.stats.frames_received += 1;
+        self.send(link, Channel::Main, &Message::Ack { number });
         Ok(())
     }
 
-    /// Charges a delta that is `age` old. Beyond the grace it is reduced by what has drained since,
-    /// as unsent deltas are at their origin: the word of an idle key ends where it would have, and
-    /// a busy key is not charged for what has drained long ago.
-    fn charge(&mut self, delta: Delta, age: Nanos) {
-        let late = age.saturating_sub(self.options.grace);
-        let debt = delta.debt.saturating_sub(late);
-        if debt == 0 {
-            return;
+    /// Keeps levels until they can be compared; only the last ones of each origin.
+    fn hold(&mut self, now: Nanos, origin: Origin, (number, at): (u64, i64), levels: Agreement) {
+        let Agreement { cut, levels, shifts } = levels;
+        let me = self.me().origin();
+        // Of two nodes the one with the lower address compares, and tells the other its part.
+        let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
+        for shift in shifts.into_iter().filter(is_told) {
+            self.shift_by_peer(shift);
         }
-        if self.host.charge(Delta { debt, ..delta }, age - late) {
-            self.stats.deltas_applied += 1;
+        if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
+            self.held.insert(origin, Held { number, at, since: now, cut, levels });
+        }
+    }
+
+    /// A part of what this node missed.
+    fn on_part(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        origin: Origin,
+        part: Frame,
+        upto: Option<KeyId>,
+    ) -> Result<(), Violation> {
+        let done = self.expect_frames(link, origin)?;
+        let to = part.number;
+        let same = done
+            .missed
+            .is_none_or(|(known, key)| known == to && upto.is_none_or(|upto| key <= upto));
+        if to <= done.through || !same || !self.room_for(now, origin) {
+            return Err(Violation);
+        }
+        let clock = *self.clocks.get(&origin).ok_or(Violation)?;
+        let local = clock.to_local(part.at);
+        for delta in ungroup(part.groups, local) {
+            if done.missed.is_none_or(|(_, key)| delta.id() > key) {
+                self.apply(now, origin, delta);
+            }
+        }
+        self.apply_late(now, origin);
+        let applied = self.applied.entry(origin).or_default();
+        self.stats.parts_received += 1;
+        let answer = if let Some(key) = upto {
+            applied.position.missed = Some((to, key));
+            Message::AckPart { to, key }
         } else {
-            self.stats.deltas_unknown += 1;
-        }
+            applied.position = Position { through: to, missed: None };
+            Message::Ack { number: to }
+        };
+        // Nothing is known of how its batches changed which key when.
+        self.recent.remove(&origin);
+        self.send(link, Channel::Main, &answer);
+        Ok(())
+    }
+
+    /// The position of an origin that may send frames.
+    fn expect_frames(&self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
+        let flow = self.inbound.get(&link).map(|inbound| inbound.flow);
+        flow.filter(|flow| *flow == Flow::Frames).ok_or(Violation)?;
+        Ok(self.applied.get(&origin).map_or_else(Position::default, |applied| applied.position))
     }
 
     /// Whether the version vector has room for `origin`, after removing an origin that is not
     /// connected if necessary.
-    pub(super) fn room_for(&mut self, origin: Origin) -> bool {
+    pub(super) fn room_for(&mut self, now: Nanos, origin: Origin) -> bool {
         if self.applied.len() < MAX_ORIGINS || self.applied.contains_key(&origin) {
             return true;
         }
         let idle = self.applied.keys().find(|origin| !self.flows_from(**origin)).copied();
-        idle.is_some_and(|origin| self.applied.remove(&origin).is_some())
+        let Some(idle) = idle else { return false };
+        self.forget_origin(now, idle);
+        true
+    }
+
+    /// Forgets how far an origin was applied.
+    fn forget_origin(&mut self, now: Nanos, origin: Origin) {
+        self.apply_late(now, origin);
+        self.applied.remove(&origin);
+        self.recent.remove(&origin);
+        self.held.remove(&origin);
     }
 }

@@ -2,22 +2,28 @@
 
 use std::net::SocketAddr;
 
+use bytes::Bytes;
 use rand::RngExt;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
-use crate::protocol::bounds::MAX_PEERS;
+use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_PEERS};
+use crate::protocol::cursor::{Cursor, Next};
+use crate::protocol::delta::Delta;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
-use crate::protocol::queue::Queue;
-use crate::protocol::time::Nanos;
-use crate::protocol::wire::{Message, Position, VERSION};
+use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::wire::{self, Message, OLDEST_VERSION, Position, VERSION};
+
+use super::seal::is_void;
 
 /// The shortest delay before dialling again.
 const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
+/// How often this node tells its clock while it sends nothing else.
+const BEAT_EVERY: Nanos = SECOND;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -87,7 +93,9 @@ impl<H: Host> Core<H> {
     pub(super) fn all_acknowledged(&self) -> bool {
         let unsent = self.log.last() > 0;
         self.peers.iter().all(|(addr, peer)| match peer.dial {
-            Dial::Open { flowing: true, .. } => peer.queue().is_none_or(Queue::is_empty),
+            Dial::Open { flowing: true, .. } => {
+                peer.cursor().is_none_or(|cursor| cursor.is_at(self.log.last()))
+            }
             // The peer has not sent its position, or has not taken over this node's state.
             Dial::Open { .. } => !unsent,
             Dial::Waiting { .. } | Dial::Dialling { .. } => {
@@ -104,7 +112,7 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn on_connected(&mut self, link: LinkId) {
-        let hello = Message::Hello { version: VERSION, id: self.me() };
+        let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id: self.me() };
         let Some(peer) = self.peers.values_mut().find(|p| p.dial == Dial::Dialling { link }) else {
             self.actions.push_back(Action::Close { link });
             return;
@@ -219,14 +227,24 @@ impl<H: Host> Core<H> {
         // A closed link may still deliver: that is no violation.
         let Some(addr) = self.addr_of(link) else { return Ok(()) };
         match message {
-            Message::Welcome { id, rank_floor } => self.on_welcome(now, link, addr, id, rank_floor),
+            Message::Welcome { version, id, rank_floor }
+                if (OLDEST_VERSION..=VERSION).contains(&version) =>
+            {
+                self.on_welcome(now, link, addr, id, rank_floor)
+            }
             Message::Resume { position, fresh } => {
                 self.resume(now, addr, position, fresh);
                 Ok(())
             }
-            Message::Ack { seq } => {
-                if let Some(queue) = self.peers.get_mut(&addr).and_then(Peer::queue_mut) {
-                    queue.ack(seq);
+            Message::Ack { number } => {
+                if let Some(cursor) = self.cursor_mut(addr) {
+                    cursor.ack(number);
+                }
+                Ok(())
+            }
+            Message::AckPart { to, key } => {
+                if let Some(cursor) = self.cursor_mut(addr) {
+                    cursor.ack_part(to, key);
                 }
                 Ok(())
             }
@@ -235,6 +253,10 @@ impl<H: Host> Core<H> {
             }
             _ => Err(Violation),
         }
+    }
+
+    fn cursor_mut(&mut self, addr: SocketAddr) -> Option<&mut Cursor> {
+        self.peers.get_mut(&addr).and_then(|peer| peer.cursor.as_mut())
     }
 
     fn addr_of(&self, link: LinkId) -> Option<SocketAddr> {
@@ -259,7 +281,7 @@ impl<H: Host> Core<H> {
             if peer.generation != Some(id.generation) {
                 // What an earlier generation had not acknowledged is part of the state that this
                 // one takes over.
-                peer.queue = None;
+                peer.cursor = None;
             }
             peer.generation = Some(id.generation);
             peer.down_since = None;
@@ -280,25 +302,24 @@ impl<H: Host> Core<H> {
             peer.resume = Some((position, fresh));
             return;
         }
-        if let (Some(queue), Some(position)) = (&mut peer.queue, position)
-            && queue.resume(position)
+        // No position: it has applied nothing yet of what it was sent.
+        let Position { through, missed } = position.unwrap_or_default();
+        if let Some(cursor) = &mut peer.cursor
+            && cursor.resume(through, missed)
         {
             peer.dial = Dial::Open { link, welcomed: true, flowing: true };
-            let again: Vec<Message> = queue.resend(now).collect();
-            self.stats.frames_resent += again.len() as u64;
-            for frame in again {
-                self.send(link, Channel::Main, &frame);
-            }
+            self.beat(now, link);
             return;
         }
-        self.begin_queue(addr, link, position, fresh);
+        self.begin_cursor(now, addr, link, position, fresh);
     }
 
-    /// Begins a queue behind what the peer has from state transfers, or announces a gap where the
+    /// Places a cursor behind what the peer has from state transfers, or announces a gap where the
     /// log does not reach back to that. A peer without a position needs all batches of this node; a
     /// fresh one also needs its whole state, unless that descends from the peer's own.
-    fn begin_queue(
+    fn begin_cursor(
         &mut self,
+        now: Nanos,
         addr: SocketAddr,
         link: LinkId,
         position: Option<Position>,
@@ -307,21 +328,19 @@ impl<H: Host> Core<H> {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let descends = |generation| self.applied.contains_key(&Origin { addr, generation });
         let stranger = position.is_none() && fresh && !peer.generation.is_some_and(descends);
-        let base = match position {
-            None => 0,
-            Some(position) if position.seq == 0 => position.through,
-            // It has applied frames of a queue that is no longer kept.
-            Some(_) => u64::MAX,
+        let through = match position {
+            None => Some(0),
+            Some(Position { through, missed: None }) => Some(through),
+            // It has applied a part of a backlog that is no longer kept.
+            Some(_) => None,
         };
-        let grace = self.options.grace;
-        peer.queue = (!stranger).then(|| self.log.since(base)).flatten().map(|batches| {
-            let mut queue = Queue::new(base);
-            batches.for_each(|batch| queue.merge(batch, grace));
-            queue
-        });
-        let flowing = peer.queue.is_some();
+        let through = through.filter(|through| !stranger && self.log.since(*through).is_some());
+        peer.cursor = through.map(Cursor::new);
+        let flowing = peer.cursor.is_some();
         peer.dial = Dial::Open { link, welcomed: true, flowing };
-        if !flowing {
+        if flowing {
+            self.beat(now, link);
+        } else {
             self.send(link, Channel::Main, &Message::Gap);
         }
     }
@@ -338,20 +357,78 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Seals and sends all frames that may be in flight.
+    /// Tells this node's clock.
+    fn beat(&mut self, now: Nanos, link: LinkId) {
+        self.send(link, Channel::Main, &Message::Beat { now });
+    }
+
+    pub(super) fn beat_deadline(&self) -> Option<Nanos> {
+        let flowing = |peer: &Peer| matches!(peer.dial, Dial::Open { flowing: true, .. });
+        self.peers.values().any(flowing).then_some(self.beat_at)
+    }
+
+    pub(super) fn tick_beats(&mut self, now: Nanos) {
+        if self.beat_at > now {
+            return;
+        }
+        self.beat_at = now + BEAT_EVERY;
+        let flowing = self.peers.values().filter_map(|peer| match peer.dial {
+            Dial::Open { link, flowing: true, .. } => Some(link),
+            _ => None,
+        });
+        for link in flowing.collect::<Vec<_>>() {
+            self.beat(now, link);
+        }
+    }
+
+    /// Sends each peer what it lacks, as far as it may be in flight.
     pub(super) fn send_frames(&mut self, now: Nanos) {
-        let grace = self.options.grace;
-        let mut frames = Vec::new();
-        for peer in self.peers.values_mut() {
-            let Dial::Open { link, flowing: true, .. } = peer.dial else { continue };
-            let Some(queue) = &mut peer.queue else { continue };
-            while let Ok(Some(frame)) = queue.seal(now, grace) {
-                frames.push((link, frame));
+        let last = self.log.last();
+        let behind = self.peers.iter().filter_map(|(addr, peer)| match peer.dial {
+            Dial::Open { link, flowing: true, .. }
+                if peer.cursor().is_some_and(|cursor| !cursor.has_been_sent(last)) =>
+            {
+                Some((*addr, link))
+            }
+            _ => None,
+        });
+        for (addr, link) in behind.collect::<Vec<_>>() {
+            let mut beaten = false;
+            while let Some(frame) = self.next_frame(now, addr) {
+                if !std::mem::replace(&mut beaten, true) {
+                    self.beat(now, link);
+                }
+                self.stats.frames_sent += 1;
+                self.actions.push_back(Action::Message {
+                    link,
+                    channel: Channel::Main,
+                    bytes: frame,
+                });
             }
         }
-        self.stats.frames_sent += frames.len() as u64;
-        for (link, frame) in frames {
-            self.send(link, Channel::Main, &frame);
+    }
+
+    /// The next batch for a peer, or the next part of the backlog.
+    fn next_frame(&mut self, now: Nanos, addr: SocketAddr) -> Option<Bytes> {
+        let (base, last) = (self.log.base(), self.log.last());
+        let peer = self.peers.get_mut(&addr)?;
+        let cursor = peer.cursor.as_mut()?;
+        match cursor.next(base, last) {
+            Next::Batch(number) => {
+                self.stats.frames_resent += u64::from(cursor.was_sent(number));
+                cursor.sent_batch(number);
+                self.log.kept_since(number - 1).next().map(|batch| batch.message.clone())
+            }
+            Next::Part { from, to, after } => {
+                let grace = self.options.grace;
+                let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
+                let part = self.backlog.part((from, to), after, MAX_BATCH_DELTAS, void);
+                cursor.sent_part(part.upto);
+                let groups = wire::group(&part.deltas, now);
+                let message = Message::Missed { to, at: now, upto: part.upto, groups };
+                wire::encode(&message).ok().map(Bytes::from)
+            }
+            Next::Wait => None,
         }
     }
 }

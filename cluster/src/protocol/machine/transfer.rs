@@ -35,13 +35,14 @@ use std::net::SocketAddr;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::{MAX_FRAME_DELTAS, MAX_ORIGINS};
-use crate::protocol::host::{Delta, Host};
+use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_ORIGINS};
+use crate::protocol::delta::KeyId;
+use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
 use crate::protocol::pull::{MAX_STATE_KEYS, Pull, Served};
 use crate::protocol::time::Nanos;
-use crate::protocol::wire::{Message, Position};
+use crate::protocol::wire::Message;
 
 /// Transfers served at the same time, at most. Each costs 24 bytes a live key.
 const MAX_SERVED: usize = 4;
@@ -184,7 +185,7 @@ impl<H: Host> Core<H> {
         }
         self.take_batch(now);
         self.raise_all(now, &pull);
-        self.adopt(&pull);
+        self.adopt(now, &pull);
         self.stats.states_received += 1;
         self.fresh = false;
         let first = !std::mem::replace(&mut self.joined, true);
@@ -200,41 +201,43 @@ impl<H: Host> Core<H> {
     fn raise_all(&mut self, now: Nanos, pull: &Pull) {
         let me = self.me().origin();
         let known = pull.vector.iter().find(|(origin, _)| *origin == me);
-        let behind = known.map_or(0, |(_, position)| position.through);
-        let mut own: BTreeMap<(u64, u64), Nanos> = BTreeMap::new();
+        let behind = known.map_or(0, |(_, through)| *through);
+        let mut own: BTreeMap<KeyId, i64> = BTreeMap::new();
         for delta in self.log.kept_since(behind).flat_map(|batch| &batch.deltas) {
-            let sum = own.entry((delta.limit, delta.key)).or_default();
-            *sum = sum.saturating_add(delta.debt);
+            let sum = own.entry(delta.id()).or_default();
+            *sum = sum.saturating_add(delta.change.debt);
         }
         for (entry, taken_at) in &pull.entries {
             let own = own.get(&(entry.limit, entry.key)).copied().unwrap_or(0);
-            let debt = entry.debt.saturating_add(own);
+            let debt = entry.debt.saturating_add_signed(own);
             let debt = debt.saturating_sub(now.saturating_sub(*taken_at));
-            if debt > 0 && !self.host.raise(Delta { debt, ..*entry }) {
+            if debt > 0 && !self.host.raise(Level { debt, ..*entry }) {
                 self.stats.deltas_unknown += 1;
             }
         }
     }
 
     /// Joins the version vectors (max), except where frames flow.
-    fn adopt(&mut self, pull: &Pull) {
+    fn adopt(&mut self, now: Nanos, pull: &Pull) {
         let me = self.me().addr;
-        for (origin, position) in &pull.vector {
-            if origin.addr != me && self.is_news(pull, *origin, *position) && self.room_for(*origin)
+        for (origin, through) in &pull.vector {
+            if origin.addr != me
+                && self.is_news(pull, *origin, *through)
+                && self.room_for(now, *origin)
             {
-                let position = Position { seq: 0, ..*position };
-                self.applied.insert(*origin, Applied { position, split: false });
+                self.applied.insert(*origin, Applied::at(*through));
+                self.recent.remove(origin);
             }
         }
     }
 
     /// Whether a position replaces this node's own. Frames in flight continue from the one held
     /// here; and what was applied here and not by the server must not be sent again.
-    fn is_news(&self, pull: &Pull, origin: Origin, position: Position) -> bool {
+    fn is_news(&self, pull: &Pull, origin: Origin, through: u64) -> bool {
         // The server waits for a position from which its log can continue.
         let asked = origin == pull.from;
         let known = self.applied.get(&origin).map(|applied| applied.position.through);
-        let ahead = asked || known.is_none_or(|through| through < position.through);
+        let ahead = asked || known.is_none_or(|known| known < through);
         ahead && !self.flows_from(origin)
     }
 
@@ -242,15 +245,15 @@ impl<H: Host> Core<H> {
 
     pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64, force: bool) {
         self.served.remove(&link);
-        let split =
-            |(origin, applied): (&Origin, &Applied)| applied.split && self.flows_from(*origin);
-        let torn = self.applied.iter().any(split);
+        let torn =
+            |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
+        let torn = self.applied.iter().any(torn);
         if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
             self.send(link, Channel::State, &Message::StateBusy { request });
             return;
         }
         self.take_batch(now);
-        let own = Position { seq: 0, through: self.log.last() };
+        let own = self.log.last();
         let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
         let vector = others.chain([(self.me().origin(), own)]).collect();
         let mut live = self.host.live();
@@ -269,7 +272,7 @@ impl<H: Host> Core<H> {
         let age = now.saturating_sub(served.taken_at);
         let mut chunks = Vec::new();
         while served.in_flight < WINDOW {
-            let entries: Vec<Delta> = served.rest.by_ref().take(MAX_FRAME_DELTAS).collect();
+            let entries: Vec<Level> = served.rest.by_ref().take(MAX_BATCH_DELTAS).collect();
             if entries.is_empty() {
                 break;
             }

@@ -2,9 +2,9 @@
 
 use super::harness::Harness;
 use super::world::addr;
-use crate::protocol::host::Delta;
+use crate::protocol::host::Level;
 use crate::protocol::id::Origin;
-use crate::protocol::wire::{Message, Position, encode};
+use crate::protocol::wire::{Message, Position};
 use crate::protocol::{LinkId, Nanos, NodeId};
 
 const KEY: (u64, u64) = (1, 1);
@@ -14,22 +14,12 @@ fn peer(place: usize, generation: u64) -> NodeId {
     NodeId::new(addr(place), generation)
 }
 
-fn deltas(debt: u64) -> Vec<Delta> {
-    vec![Delta { limit: KEY.0, key: KEY.1, debt }]
-}
-
-fn frame(seq: u64, debt: u64) -> Message {
-    Message::Frame { seq, through: Some(seq), age: 0, body: encode(&deltas(debt)).unwrap() }
-}
-
 fn state(request: u64, vector: &[(Origin, u64)]) -> Message {
-    let entry =
-        |(origin, through): &(Origin, u64)| (*origin, Position { seq: 0, through: *through });
-    Message::State { request, vector: vector.iter().map(entry).collect(), keys: 1 }
+    Message::State { request, vector: vector.to_vec(), keys: 1 }
 }
 
 fn chunk(debt: u64) -> Message {
-    Message::StateChunk { age: 0, entries: deltas(debt) }
+    Message::StateChunk { age: 0, entries: vec![Level { limit: KEY.0, key: KEY.1, debt }] }
 }
 
 /// A founder that needs the state of a peer, with the links from and to that peer.
@@ -141,12 +131,12 @@ fn the_last_frames_of_a_generation_count_though_the_next_is_known() {
     let mut harness = Harness::new();
     let old = harness.greet(peer(1, 5));
     let link = harness.welcome(peer(1, 5));
-    harness.deliver(old, &frame(1, 5));
+    harness.deliver(old, &harness.batch(1, KEY, 5));
     // The new generation answers a dial before its own link opens.
     harness.core.closed(harness.now(), link);
     harness.tick(SECOND);
     harness.welcome(peer(1, 6));
-    harness.deliver(old, &frame(2, 7));
+    harness.deliver(old, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), harness.now() + 7);
     assert_eq!(harness.core.stats().violations, 0);
     harness.greet(peer(1, 6));
@@ -163,8 +153,8 @@ fn a_gap_ends_with_the_generation_that_had_it() {
     let link = harness.welcome(peer(1, 6));
     assert_eq!(asked(&harness.answers(link)).0.len(), 0);
     let restarted = harness.greet(peer(1, 6));
-    harness.deliver(restarted, &frame(1, 5));
-    harness.deliver(restarted, &frame(2, 7));
+    harness.deliver(restarted, &harness.batch(1, KEY, 5));
+    harness.deliver(restarted, &harness.batch(2, KEY, 7));
     assert_eq!(asked(&harness.answers(link)).0.len(), 0);
     assert_eq!(harness.tat(KEY), harness.now() + 12);
     assert_eq!(harness.core.stats().violations, 0);
@@ -172,8 +162,9 @@ fn a_gap_ends_with_the_generation_that_had_it() {
 
 #[test]
 fn nothing_but_a_state_follows_a_gap() {
-    for message in [Message::Gap, frame(1, 5)] {
+    for gap in [true, false] {
         let (mut harness, inbound, _) = in_need_of(peer(1, 5));
+        let message = if gap { Message::Gap } else { harness.batch(1, KEY, 5) };
         harness.deliver(inbound, &message);
         assert_eq!(harness.core.stats().violations, 1, "{message:?}");
         assert_eq!(harness.tat(KEY), 0);
@@ -186,14 +177,14 @@ fn after_its_state_a_peer_with_a_gap_is_sent_a_position() {
     let mut harness = Harness::new();
     let inbound = harness.greet(id);
     let link = harness.welcome(id);
-    harness.deliver(inbound, &frame(1, 5));
+    harness.deliver(inbound, &harness.batch(1, KEY, 5));
     harness.deliver(inbound, &Message::Gap);
     let (asked, _) = asked(&harness.answers(link));
     harness.deliver(link, &state(asked[0], &[(id.origin(), 1)]));
     harness.deliver(link, &chunk(5));
-    let position = Some(Position { seq: 0, through: 1 });
+    let position = Some(Position { through: 1, missed: None });
     assert!(harness.answers(inbound).contains(&Message::Resume { position, fresh: false }));
-    harness.deliver(inbound, &frame(1, 7));
+    harness.deliver(inbound, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
 }
 
@@ -203,10 +194,10 @@ fn a_state_that_is_ahead_does_not_move_who_tells_frames() {
     let (mut harness, _, link) = in_need_of(one);
     let (asked, _) = asked(&harness.answers(link));
     let from_other = harness.greet(other);
-    harness.deliver(from_other, &frame(1, 5));
+    harness.deliver(from_other, &harness.batch(1, KEY, 5));
     harness.deliver(link, &state(asked[0], &[(one.origin(), 1), (other.origin(), 2)]));
     harness.deliver(link, &chunk(3));
-    harness.deliver(from_other, &frame(2, 7));
+    harness.deliver(from_other, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
     assert_eq!(harness.core.stats().violations, 0);
 }
@@ -220,8 +211,8 @@ fn a_state_does_not_move_the_position_of_a_new_link() {
     let again = harness.greet(id);
     harness.deliver(link, &state(asked[0], &[(id.origin(), 1)]));
     harness.deliver(link, &chunk(5));
-    harness.deliver(again, &frame(1, 5));
-    harness.deliver(again, &frame(2, 7));
+    harness.deliver(again, &harness.batch(1, KEY, 5));
+    harness.deliver(again, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
     assert_eq!(harness.core.stats().violations, 0);
 }
@@ -232,12 +223,12 @@ fn a_state_that_lags_behind_does_not_move_a_position_back() {
     let (mut harness, _, link) = in_need_of(one);
     let (asked, _) = asked(&harness.answers(link));
     let from_other = harness.greet(other);
-    harness.deliver(from_other, &frame(1, 5));
-    harness.deliver(from_other, &frame(2, 7));
+    harness.deliver(from_other, &harness.batch(1, KEY, 5));
+    harness.deliver(from_other, &harness.batch(2, KEY, 7));
     harness.core.closed(harness.now(), from_other);
     harness.deliver(link, &state(asked[0], &[(one.origin(), 1), (other.origin(), 1)]));
     harness.deliver(link, &chunk(3));
     let again = harness.greet(other);
-    let position = Some(Position { seq: 2, through: 2 });
+    let position = Some(Position { through: 2, missed: None });
     assert!(harness.answers(again).contains(&Message::Resume { position, fresh: false }));
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::words::{Words, WordsHandle};
 use super::world::addr;
-use crate::protocol::wire::{Message, VERSION, decode, encode};
+use crate::protocol::wire::{Agreement, Group, Message, VERSION, decode, encode};
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options};
 
 pub(super) struct Harness {
@@ -60,12 +60,19 @@ impl Harness {
     /// Another node opens a link and sends `Hello`.
     pub(super) fn greet(&mut self, id: NodeId) -> LinkId {
         let link = self.core.accepted(self.now()).unwrap();
-        self.deliver(link, &Message::Hello { version: VERSION, id });
+        self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id });
+        self.deliver(link, &Message::Beat { now: self.now() });
         link
     }
 
     pub(super) fn deliver(&mut self, link: LinkId, message: &Message) {
         self.core.message(self.now(), link, 0, &encode(message).unwrap());
+    }
+
+    /// The batch of a peer whose clock shows the same.
+    pub(super) fn batch(&self, number: u64, (limit, key): (u64, u64), debt: i64) -> Message {
+        let groups = vec![Group { limit, changes: vec![(key, debt, 0)] }];
+        Message::Batch { number, at: self.now(), groups, levels: Agreement::default() }
     }
 
     /// What was sent on the link since the last call.
@@ -86,7 +93,7 @@ impl Harness {
     pub(super) fn welcome(&mut self, id: NodeId) -> LinkId {
         let link = self.dial_of(id);
         self.core.connected(self.now(), link);
-        self.deliver(link, &Message::Welcome { id, rank_floor: 0 });
+        self.deliver(link, &Message::Welcome { version: VERSION, id, rank_floor: 0 });
         link
     }
 

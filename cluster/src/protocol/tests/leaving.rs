@@ -41,7 +41,7 @@ fn a_member_that_is_still_being_dialled_is_waited_for() {
     assert!(!harness.core.is_acknowledged(), "has not sent its position");
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
     assert!(!harness.core.is_acknowledged(), "the frame is in flight");
-    harness.deliver(link, &Message::Ack { seq: 1 });
+    harness.deliver(link, &Message::Ack { number: 1 });
     assert!(harness.core.is_acknowledged());
     assert_eq!(harness.core.stats().violations, 0);
 }
@@ -53,7 +53,7 @@ fn a_member_that_needs_the_state_first_is_waited_for() {
     assert!(harness.core.is_acknowledged(), "there is nothing to acknowledge");
     admit(&mut harness);
     // It has frames of a queue that is gone, so this node announces a gap.
-    let position = Some(crate::protocol::wire::Position { seq: 9, through: 9 });
+    let position = Some(crate::protocol::wire::Position { through: 9, missed: None });
     harness.deliver(link, &Message::Resume { position, fresh: false });
     assert!(harness.answers(link).contains(&Message::Gap));
     assert!(!harness.core.is_acknowledged());

@@ -2,11 +2,13 @@
 //! then the network heals.
 
 mod asker;
+mod change;
 mod harness;
 mod heal;
 mod leaving;
 mod network;
 mod receiver;
 mod scenarios;
+mod shares;
 mod words;
 mod world;

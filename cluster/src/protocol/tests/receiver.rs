@@ -1,20 +1,15 @@
 //! One node and a simulated peer, for what a correct peer never does.
 
 use super::harness::Harness;
+use super::words::SHORT;
 use super::world::addr;
-use crate::protocol::host::Delta;
-use crate::protocol::wire::{MemberPacket, Message, Position, encode};
+use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
 use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId};
 
 const KEY: (u64, u64) = (1, 1);
 
 fn peer() -> NodeId {
     NodeId::new(addr(1), 5)
-}
-
-fn frame(seq: u64, debt: u64) -> Message {
-    let body = encode(&vec![Delta { limit: KEY.0, key: KEY.1, debt }]).unwrap();
-    Message::Frame { seq, through: Some(seq), age: 0, body }
 }
 
 /// A founder, and a link on which the peer has sent `Hello`.
@@ -27,49 +22,49 @@ fn greeted() -> (Harness, LinkId) {
 #[test]
 fn a_repeated_frame_is_acknowledged_and_not_applied_again() {
     let (mut harness, link) = greeted();
-    harness.deliver(link, &frame(1, 5));
-    harness.deliver(link, &frame(2, 7));
-    harness.deliver(link, &frame(1, 5));
-    harness.deliver(link, &frame(2, 7));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
+    harness.deliver(link, &harness.batch(2, KEY, 7));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
+    harness.deliver(link, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
     assert_eq!(harness.core.stats().frames_repeated, 2);
-    assert_eq!(harness.answers(link).last(), Some(&Message::Ack { seq: 2 }));
+    assert_eq!(harness.answers(link).last(), Some(&Message::Ack { number: 2 }));
 }
 
 #[test]
 fn after_a_reconnect_the_peer_is_sent_its_position() {
     let (mut harness, link) = greeted();
-    harness.deliver(link, &frame(1, 5));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
     let again = harness.greet(peer());
-    let position = Some(Position { seq: 1, through: 1 });
+    let position = Some(Position { through: 1, missed: None });
     let resume = Message::Resume { position, fresh: true };
     assert!(harness.answers(again).contains(&resume));
     // What the old link still delivers does not count.
-    harness.deliver(link, &frame(2, 7));
+    harness.deliver(link, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 5);
-    harness.deliver(again, &frame(2, 7));
+    harness.deliver(again, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
 }
 
 #[test]
 fn a_missing_frame_ends_the_link() {
     let (mut harness, link) = greeted();
-    harness.deliver(link, &frame(1, 5));
-    harness.deliver(link, &frame(3, 7));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
+    harness.deliver(link, &harness.batch(3, KEY, 7));
     assert_eq!(harness.tat(KEY), 5);
     assert_eq!(harness.core.stats().violations, 1);
-    harness.deliver(link, &frame(2, 7));
+    harness.deliver(link, &harness.batch(2, KEY, 7));
     assert_eq!(harness.tat(KEY), 5);
 }
 
 #[test]
 fn a_new_generation_is_numbered_anew() {
     let (mut harness, link) = greeted();
-    harness.deliver(link, &frame(1, 5));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
     let restarted = harness.greet(NodeId::new(addr(1), 6));
     let nothing = Message::Resume { position: None, fresh: true };
     assert!(harness.answers(restarted).contains(&nothing));
-    harness.deliver(restarted, &frame(1, 7));
+    harness.deliver(restarted, &harness.batch(1, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
     assert_eq!(harness.core.stats().origins, 1);
 }
@@ -78,30 +73,44 @@ fn a_new_generation_is_numbered_anew() {
 fn a_frame_before_hello_is_a_violation() {
     let mut harness = Harness::new();
     let link = harness.core.accepted(0).unwrap();
-    harness.deliver(link, &frame(1, 5));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(harness.tat(KEY), 0);
     assert_eq!(harness.core.stats().violations, 1);
 }
 
 #[test]
-fn a_late_frame_is_reduced_by_what_drained_since() {
-    const SECOND: u64 = 1_000_000_000;
+fn what_comes_late_is_reduced_by_what_drained_since() {
+    const SECOND: i64 = 1_000_000_000;
+    const LATE: (u64, u64) = (SHORT, 1);
     let (mut harness, link) = greeted();
-    harness.pass(100 * SECOND);
-    let late = |message| match message {
-        Message::Frame { seq, through, body, .. } => {
-            Message::Frame { seq, through, age: 10 * SECOND, body }
-        }
-        other => other,
+    harness.pass(100_000_000_000);
+    let batch = |harness: &Harness, number, debt, ago| {
+        let groups = vec![Group { limit: LATE.0, changes: vec![(LATE.1, debt, ago)] }];
+        Message::Batch { number, at: harness.now(), groups, levels: Agreement::default() }
     };
-    // On an idle key the word ends where it would have: 20 s of debt, 10 s ago.
-    harness.deliver(link, &late(frame(1, 20 * SECOND)));
-    assert_eq!(harness.tat(KEY), 110 * SECOND);
-    // On a busy key 9 of 12 s are forgotten: all but the grace.
-    harness.deliver(link, &late(frame(2, 12 * SECOND)));
-    assert_eq!(harness.tat(KEY), 113 * SECOND);
-    harness.deliver(link, &late(frame(3, 8 * SECOND)));
-    assert_eq!(harness.tat(KEY), 113 * SECOND);
+    // Within the burst tolerance it is applied whole, also to a busy key.
+    harness.deliver(link, &batch(&harness, 1, 6 * SECOND, SECOND));
+    harness.deliver(link, &batch(&harness, 2, 2 * SECOND, SECOND));
+    assert_eq!(harness.tat(LATE), 107_000_000_000);
+    // Of 12 s that were consumed 10 s ago 2 s are left; of 8 s nothing is.
+    harness.deliver(link, &batch(&harness, 3, 12 * SECOND, 10 * SECOND));
+    harness.deliver(link, &batch(&harness, 4, 8 * SECOND, 20 * SECOND));
+    assert_eq!(harness.tat(LATE), 109_000_000_000);
+    // A refund that comes late lapses.
+    harness.deliver(link, &batch(&harness, 5, -SECOND, 10 * SECOND));
+    assert_eq!(harness.tat(LATE), 109_000_000_000);
+    harness.deliver(link, &batch(&harness, 6, -SECOND, 0));
+    assert_eq!(harness.tat(LATE), 108_000_000_000);
+    assert_eq!(harness.core.stats().deltas_late, 3);
+}
+
+#[test]
+fn no_node_can_owe_more_than_many_bursts() {
+    let (mut harness, link) = greeted();
+    let key = (SHORT, 1);
+    harness.deliver(link, &harness.batch(1, key, i64::MAX));
+    assert_eq!(harness.tat(key), 16_000_000_000);
+    assert_eq!(harness.core.stats().debts_refused, 1);
 }
 
 #[test]

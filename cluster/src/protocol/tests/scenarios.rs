@@ -69,9 +69,11 @@ impl Run {
     }
 
     fn of(seed: u64, plan: Plan) -> Self {
+        Self::with(seed, plan, Options::default())
+    }
+
+    fn with(seed: u64, plan: Plan, options: Options) -> Self {
         println!("seed {seed}: {plan:?}");
-        // Words never drain here, so neither may what waits.
-        let options = Options { grace: Nanos::MAX / 2, ..Options::default() };
         let net = (plan.loss, plan.doubled, plan.slowest);
         let mut world = World::new(seed, FLOOR, options, net);
         world.start(0, &[]);
@@ -229,6 +231,29 @@ fn every_debt_is_applied_exactly_once_at_every_live_node() {
         run.check_views();
         run.check_silence();
     }
+}
+
+/// A log so short that every cut leaves peers behind it, which are sent the backlog.
+#[test]
+fn peers_behind_the_log_are_told_what_they_missed_once() {
+    let (mut behind, mut parts) = (0, 0);
+    for seed in 0..12 {
+        let plan = Plan { crashes: false, late_joiner_at: Nanos::MAX, ..Plan::draw(seed) };
+        let mut run = Run::with(seed, plan, Options { log_age: 30 * MS, ..Options::default() });
+        // Everybody has joined before anything is admitted.
+        run.world.run(10 * SECOND);
+        run.plan.chaos += 10 * SECOND;
+        run.chaos();
+        let stats = |run: &Run| {
+            run.world.nodes.iter().flatten().map(|node| node.core.stats()).collect::<Vec<_>>()
+        };
+        behind += stats(&run).iter().map(|stats| stats.pending_keys).sum::<u64>();
+        run.peace();
+        run.check_words();
+        run.check_silence();
+        parts += stats(&run).iter().map(|stats| stats.parts_received).sum::<u64>();
+    }
+    assert!(behind > 0 && parts > 0, "no peer was behind the log");
 }
 
 /// Answers arrive after their request was given up, and joining nodes stop waiting for those that

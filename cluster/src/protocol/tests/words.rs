@@ -4,7 +4,13 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::protocol::{Delta, Host, Nanos};
+use crate::protocol::{Change, Delta, Host, Level, Nanos};
+
+/// The limit whose burst tolerance is a second; that of all others is endless.
+pub(super) const SHORT: u64 = u64::MAX;
+
+/// The limit whose burst tolerance is a tenth of a second.
+pub(super) const QUICK: u64 = u64::MAX - 1;
 
 type Map = Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>;
 
@@ -19,7 +25,7 @@ pub(super) struct WordsHandle {
     /// The TAT of an unused key. Far in the future, words never drain: they only add up.
     floor: Nanos,
     tats: Map,
-    recorded: Map,
+    recorded: Rc<RefCell<BTreeMap<(u64, u64), Change>>>,
 }
 
 impl Words {
@@ -32,7 +38,24 @@ impl Words {
 impl WordsHandle {
     pub(super) fn admit(&self, now: Nanos, limit: u64, key: u64, debt: Nanos) {
         self.update((limit, key), |tat| tat.max(now) + debt);
-        *self.recorded.borrow_mut().entry((limit, key)).or_default() += debt;
+        let change = Change { debt: debt.cast_signed(), date: now.cast_signed() };
+        let mut recorded = self.recorded.borrow_mut();
+        recorded.entry((limit, key)).and_modify(|sum| *sum = sum.then(change)).or_insert(change);
+    }
+
+    /// As `admit`, if the debt stays within `tau`.
+    pub(super) fn check(
+        &self,
+        now: Nanos,
+        (limit, key): (u64, u64),
+        debt: Nanos,
+        tau: Nanos,
+    ) -> bool {
+        let fits = self.tat(limit, key).saturating_sub(now) + debt <= tau;
+        if fits {
+            self.admit(now, limit, key, debt);
+        }
+        fits
     }
 
     pub(super) fn tat(&self, limit: u64, key: u64) -> Nanos {
@@ -47,27 +70,47 @@ impl WordsHandle {
 }
 
 impl Host for Words {
-    fn take_recorded(&mut self, into: &mut Vec<Delta>) {
+    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
         let taken = self.handle.recorded.take();
-        into.extend(taken.into_iter().map(|((limit, key), debt)| Delta { limit, key, debt }));
+        let delta = |((limit, key), change)| Delta { limit, key, change };
+        into.extend(taken.into_iter().map(delta));
     }
 
-    fn charge(&mut self, delta: Delta, age: Nanos) -> bool {
-        let at = self.clock.get().saturating_sub(age);
-        self.handle.update((delta.limit, delta.key), |tat| tat.max(at) + delta.debt);
+    fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
+        let Change { debt, date } = delta.change;
+        let date = date.try_into().unwrap_or(0);
+        self.handle.update(delta.id(), |tat| tat.max(date).saturating_add_signed(debt));
         true
     }
 
-    fn raise(&mut self, delta: Delta) -> bool {
+    fn shift(&mut self, limit: u64, key: u64, by: i64) {
+        self.handle.update((limit, key), |tat| tat.saturating_add_signed(by));
+    }
+
+    fn raise(&mut self, level: Level) -> bool {
         let now = self.clock.get();
-        self.handle.update((delta.limit, delta.key), |tat| tat.max(now + delta.debt));
+        self.handle.update((level.limit, level.key), |tat| tat.max(now + level.debt));
         true
     }
 
-    fn live(&mut self) -> Vec<Delta> {
+    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+        self.handle.tat(limit, key).saturating_sub(self.clock.get())
+    }
+
+    fn tolerance(&self, limit: u64) -> Option<Nanos> {
+        Some(if limit == QUICK {
+            100_000_000
+        } else if limit == SHORT {
+            1_000_000_000
+        } else {
+            Nanos::MAX >> 2
+        })
+    }
+
+    fn live(&mut self) -> Vec<Level> {
         let now = self.clock.get();
         let tats = self.handle.tats.borrow();
         let live = tats.iter().filter(|(_, tat)| **tat > now);
-        live.map(|(&(limit, key), tat)| Delta { limit, key, debt: tat - now }).collect()
+        live.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - now }).collect()
     }
 }

@@ -112,6 +112,23 @@ impl World {
         node.flush_at.get_or_insert(now + FLUSH);
     }
 
+    /// Debt on one node's word alone.
+    pub(super) fn shift(&mut self, place: usize, (limit, key): (u64, u64), debt: Nanos) {
+        use crate::protocol::Host as _;
+        self.nodes[place].as_mut().unwrap().core.host_mut().shift(limit, key, debt.cast_signed());
+    }
+
+    /// A check of a key on a node.
+    pub(super) fn check(&mut self, place: usize, id: (u64, u64), debt: Nanos, tau: Nanos) -> bool {
+        let now = self.now();
+        let node = self.nodes[place].as_mut().expect("the node is live");
+        let admitted = node.words.check(now, id, debt, tau);
+        if admitted {
+            node.flush_at.get_or_insert(now + FLUSH);
+        }
+        admitted
+    }
+
     /// The key's debt on a node.
     pub(super) fn tat(&self, place: usize, limit: u64, key: u64) -> Nanos {
         self.node(place).words.tat(limit, key)

@@ -1,15 +1,14 @@
 //! The decoders for fuzz targets: part of this crate under `--cfg fuzzing` alone.
 
-use super::{MemberPacket, Message, WireError, decode, encode};
-use crate::protocol::host::Delta;
+use super::{Group, MemberPacket, Message, WireError, decode, encode};
 
 /// What to decode bytes from another node as.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// A message on a stream.
     Message,
-    /// The body of a frame, or of a chunk of state.
-    Deltas,
+    /// The changes in a batch.
+    Groups,
     /// A membership packet.
     Packet,
 }
@@ -21,7 +20,7 @@ pub struct Decoded(Kind);
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Message(Message),
-    Deltas(Vec<Delta>),
+    Groups(Vec<Group>),
     Packet(MemberPacket),
 }
 
@@ -33,7 +32,7 @@ impl Decoded {
     pub fn from_bytes(form: Form, bytes: &[u8]) -> Result<Self, WireError> {
         let kind = match form {
             Form::Message => Kind::Message(decode(bytes)?),
-            Form::Deltas => Kind::Deltas(decode(bytes)?),
+            Form::Groups => Kind::Groups(decode(bytes)?),
             Form::Packet => Kind::Packet(MemberPacket::decode(bytes)?),
         };
         Ok(Self(kind))
@@ -46,7 +45,7 @@ impl Decoded {
     pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
         match &self.0 {
             Kind::Message(message) => encode(message),
-            Kind::Deltas(deltas) => encode(deltas),
+            Kind::Groups(groups) => encode(groups),
             Kind::Packet(packet) => packet.encode(),
         }
     }

@@ -10,7 +10,7 @@ use crate::time::{Timestamp, saturating_nanos};
 use super::TAT_MAX;
 #[cfg(feature = "std")]
 use super::ring::{self, DEBT_MAX};
-use super::{Gcra, NOW_MAX, Scale, TAU_MAX, Terms, charge, raised};
+use super::{Gcra, NOW_MAX, Scale, TAU_MAX, Terms, charge, lowered, raised};
 
 /// Algorithms whose values are theoretical arrival times.
 pub trait Bucket: Algorithm {
@@ -113,6 +113,11 @@ impl<T: Terms> View<T> {
     /// The TAT of a key that has at least this debt at `at`; `None` if it does not change.
     pub(crate) fn raise_debt(&self, debt: Duration, at: Timestamp) -> Option<u64> {
         self.with_debt(0, debt, at)
+    }
+
+    /// The TAT after taking back debt, at most to none; `None` if it does not change.
+    pub(crate) fn lower_debt(&self, debt: Duration) -> Option<u64> {
+        lowered(self.tat, self.now, self.gcra.scale().to_units(saturating_nanos(debt)))
     }
 
     /// The TAT after a charge to `tat`, if that raises it.

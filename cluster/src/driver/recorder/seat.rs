@@ -1,0 +1,105 @@
+//! Which table of which recorder the running thread owns.
+
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
+
+use super::table::Table;
+
+/// Records of a thread without a table until it tries again to get one.
+const RETRY_AFTER: u32 = 1_024;
+
+thread_local! {
+    static SEATS: Seats = const { Seats::new() };
+}
+
+#[derive(Debug)]
+struct Seats {
+    /// Of the recorder that this thread has used first: the common case, with the fewest loads that
+    /// wait for each other.
+    first: OnceCell<Seat>,
+    /// Of each other one, and of those without a table.
+    others: RefCell<Vec<Seat>>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    /// The recorder's number.
+    recorder: u64,
+    /// `None` when the recorder had no table left.
+    table: Option<Arc<Table>>,
+    retry: u32,
+}
+
+impl Seat {
+    /// Whether the recorder still holds the table.
+    fn is_in_use(&self) -> bool {
+        self.table.as_ref().is_some_and(|table| Arc::strong_count(table) > 1)
+    }
+}
+
+impl Drop for Seat {
+    /// Also when the thread ends.
+    fn drop(&mut self) {
+        if let Some(table) = &self.table {
+            table.give_back();
+        }
+    }
+}
+
+/// Calls `act` with this thread's table of the recorder; on first use with one that `claim` finds.
+/// `None` without a table, or while the thread's local storage is being destroyed.
+#[expect(clippy::inline_always, reason = "what `act` holds would be handed over in memory")]
+#[inline(always)]
+pub(super) fn with<R>(
+    recorder: u64,
+    claim: impl FnOnce() -> Option<Arc<Table>>,
+    act: impl FnOnce(&Table) -> R,
+) -> Option<R> {
+    let outcome = SEATS.try_with(|seats| {
+        if let Some(table) = seats.first_of(recorder) {
+            return Some(act(table));
+        }
+        seats.sit(recorder, claim).map(|table| act(&table))
+    });
+    outcome.ok().flatten()
+}
+
+/// Calls `act` with this thread's table of the recorder, if that is the first one it has used.
+#[inline]
+pub(super) fn peek(recorder: u64, act: impl FnOnce(&Table)) {
+    let _ = SEATS.try_with(|seats| seats.first_of(recorder).map(act));
+}
+
+impl Seats {
+    const fn new() -> Self {
+        Self { first: OnceCell::new(), others: RefCell::new(Vec::new()) }
+    }
+
+    #[inline]
+    fn first_of(&self, recorder: u64) -> Option<&Table> {
+        let seat = self.first.get().filter(|seat| seat.recorder == recorder)?;
+        seat.table.as_deref()
+    }
+
+    #[cold]
+    fn sit(&self, recorder: u64, claim: impl FnOnce() -> Option<Arc<Table>>) -> Option<Arc<Table>> {
+        let mut others = self.others.try_borrow_mut().ok()?;
+        if let Some(seat) = others.iter_mut().find(|seat| seat.recorder == recorder) {
+            seat.retry = seat.retry.saturating_sub(1);
+            if seat.table.is_some() || seat.retry > 0 {
+                return seat.table.clone();
+            }
+        }
+        // Those of recorders that are gone too.
+        others.retain(|seat| seat.recorder != recorder && seat.is_in_use());
+        let table = claim();
+        let seat = Seat { recorder, table: table.clone(), retry: RETRY_AFTER };
+        if table.is_some() && self.first.get().is_none() {
+            // It is empty, so it takes the seat.
+            let _ = self.first.set(seat);
+        } else {
+            others.push(seat);
+        }
+        table
+    }
+}

@@ -1,0 +1,122 @@
+//! Where records go that find no place in a table: maps behind locks that nobody waits for.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | S1 used, a shard's bit set | acquire and release | S2 | of a thread that set it after the drain's swap: it sees that the recorder waits for a wake | - |
+//! | S2 used, swapped for 0 | acquire and release | S1 | as S1 | - |
+//!
+//! What the maps hold is ordered by their locks; counts are relaxed.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, TryLockError};
+
+use crossbeam_utils::CachePadded;
+
+use super::table::Record;
+use crate::protocol::Change;
+
+/// Locks that the keys are spread over, one for each bit of a word.
+pub(super) const SHARDS: usize = 64;
+/// Unsent keys in one shard, at most; 2^20 in all.
+pub(super) const MAX_SHARD_KEYS: usize = (1 << 20) / SHARDS;
+
+type Shard = HashMap<(u64, u64), Change>;
+
+#[derive(Debug)]
+pub(super) struct Shards {
+    maps: Box<[CachePadded<Mutex<Shard>>]>,
+    /// The shards that may not be empty.
+    used: AtomicU64,
+    /// Records that came here.
+    count: AtomicU64,
+    /// Those that found no room.
+    dropped: AtomicU64,
+}
+
+impl Shards {
+    pub(super) fn new() -> Self {
+        Self {
+            maps: (0..SHARDS).map(|_| CachePadded::default()).collect(),
+            used: AtomicU64::new(0),
+            count: AtomicU64::new(0),
+            dropped: AtomicU64::new(0),
+        }
+    }
+
+    /// Adds a record to the first shard, from the key's own on, that is not locked and has room.
+    pub(super) fn record(&self, record: Record, at: i64) {
+        // Relaxed here and below: counts that guard nothing.
+        self.count.fetch_add(1, Ordering::Relaxed);
+        for step in 0..SHARDS {
+            let index = (record.key as usize).wrapping_add(step) % SHARDS;
+            let Some(mut shard) = self.try_lock(index) else { continue };
+            let later = Change::new(record.debt, at);
+            let is_full = shard.len() >= MAX_SHARD_KEYS;
+            match shard.entry((record.limit, record.key)) {
+                Entry::Occupied(mut entry) => {
+                    let sum = entry.get_mut();
+                    *sum = sum.then(later);
+                }
+                Entry::Vacant(_) if is_full => continue,
+                Entry::Vacant(entry) => {
+                    entry.insert(later);
+                }
+            }
+            // S1
+            self.used.fetch_or(1 << index, Ordering::AcqRel);
+            return;
+        }
+        self.dropped.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn try_lock(&self, index: usize) -> Option<MutexGuard<'_, Shard>> {
+        match self.maps[index].try_lock() {
+            Ok(shard) => Some(shard),
+            // A record leaves the map consistent even if it panics.
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Takes what there is; what is locked is left to the next drain.
+    pub(super) fn drain(&self, mut take: impl FnMut(u64, u64, Change)) {
+        // S2
+        let mut used = self.used.swap(0, Ordering::AcqRel);
+        while used != 0 {
+            let index = used.trailing_zeros() as usize;
+            used &= used - 1;
+            let Some(mut shard) = self.try_lock(index) else {
+                // S1
+                self.used.fetch_or(1 << index, Ordering::AcqRel);
+                continue;
+            };
+            let taken = std::mem::take(&mut *shard);
+            drop(shard);
+            for ((limit, key), debt) in taken {
+                take(limit, key, debt);
+            }
+        }
+    }
+
+    /// Whether a drain has left something.
+    pub(super) fn is_used(&self) -> bool {
+        self.used.load(Ordering::Relaxed) != 0
+    }
+
+    pub(super) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn dropped(&self) -> u64 {
+        self.dropped.load(Ordering::Relaxed)
+    }
+
+    /// Holds a shard's lock, as a thread that is stopped there.
+    #[cfg(test)]
+    pub(super) fn hold(&self, index: usize) -> impl Drop + '_ {
+        self.maps[index].lock().expect("nobody panics with it")
+    }
+}

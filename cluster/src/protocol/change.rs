@@ -1,0 +1,55 @@
+//! Changes of a key's debt, and how several of them make one.
+
+/// What happened to a key's theoretical arrival time, which may be any:
+/// `TAT = max(TAT, date) + debt`.
+///
+/// Functions of this form are closed under composition ([`Change::then`]), so what happened to a
+/// key over a while, refunds included, is one of them too. Applied late, a change adds no more to
+/// the word of an idle key than what has not drained since. Dates are nanoseconds on one clock of
+/// the node that holds the value; both may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// What is added, in nanoseconds: positive for what was consumed, negative for what was given
+    /// back.
+    pub debt: i64,
+    /// When, in nanoseconds.
+    pub date: i64,
+}
+
+impl Change {
+    /// `debt` at `date`.
+    #[must_use]
+    pub const fn new(debt: i64, date: i64) -> Self {
+        Self { debt, date }
+    }
+
+    /// This one first, and then `later`, as one.
+    ///
+    /// `max(max(TAT, date) + debt, date') + debt'` is
+    /// `max(TAT, max(date, date' - debt)) + debt + debt'`. Saturates beyond 292 years.
+    #[must_use]
+    pub fn then(self, later: Self) -> Self {
+        Self {
+            debt: self.debt.saturating_add(later.debt),
+            date: self.date.max(later.date.saturating_sub(self.debt)),
+        }
+    }
+
+    /// The TAT afterwards.
+    #[must_use]
+    pub fn apply(self, tat: i64) -> i64 {
+        tat.max(self.date).saturating_add(self.debt)
+    }
+
+    /// The TAT of a key that was idle before.
+    #[must_use]
+    pub fn tat(self) -> i64 {
+        self.date.saturating_add(self.debt)
+    }
+
+    /// What of the debt an idle key would still have at `now`: at most what was consumed.
+    #[must_use]
+    pub fn left(self, now: i64) -> i64 {
+        self.tat().saturating_sub(now).min(self.debt).max(0)
+    }
+}

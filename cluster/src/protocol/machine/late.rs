@@ -1,0 +1,86 @@
+//! What other nodes consumed, applied to this node's words.
+//!
+//! A change is applied whole while it is not older than the limit's burst tolerance, or than twice
+//! what is usual for its origin and [`Options::grace`](super::Options::grace). What comes later,
+//! after a cut or a stall, has drained at its origin meanwhile, though not from this node's word.
+//! So it is held back until the origin has caught up, and applied as what is then left of it; a
+//! refund that late lapses. Whatever was consumed in a cut, as long as the limit was not exceeded,
+//! denies nothing.
+
+use super::Core;
+use crate::protocol::change::Change;
+use crate::protocol::clock::RemoteClock;
+use crate::protocol::delta::{Delta, signed};
+use crate::protocol::host::Host;
+use crate::protocol::id::Origin;
+use crate::protocol::time::Nanos;
+use crate::protocol::wire::Shift;
+
+/// Late changes of one origin that are held back, at most.
+const MAX_LATE: usize = 1 << 14;
+/// What a node may owe on a key, in burst tolerances, beyond what its own quota would let it.
+const MAX_TOLERANCES: i64 = 16;
+
+impl<H: Host> Core<H> {
+    /// Applies one change of `origin`, or holds it back. What was applied at once.
+    pub(super) fn apply(&mut self, now: Nanos, origin: Origin, mut delta: Delta) -> Option<Delta> {
+        let Some(tolerance) = self.host.tolerance(delta.limit) else {
+            self.stats.deltas_unknown += 1;
+            return None;
+        };
+        self.bound(now, tolerance, &mut delta.change);
+        let grace = tolerance.max(self.grace(origin));
+        if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
+            self.host.apply(now, delta);
+            self.watches.charged(delta.id(), delta.change.debt);
+            self.stats.deltas_applied += 1;
+            return Some(delta);
+        }
+        self.stats.deltas_late += 1;
+        let late = &mut self.applied.entry(origin).or_default().late;
+        late.entry(delta.id())
+            .and_modify(|sum| *sum = sum.then(delta.change))
+            .or_insert(delta.change);
+        if late.len() > MAX_LATE {
+            self.apply_late(now, origin);
+        }
+        None
+    }
+
+    /// How old a change of this origin may be and not count as late, at least.
+    pub(super) fn grace(&self, origin: Origin) -> Nanos {
+        let lag = self.clocks.get(&origin).map_or(0, RemoteClock::lag);
+        lag.saturating_mul(2).saturating_add(self.options.grace)
+    }
+
+    /// Moves this node's word of a key as another node says: by a burst tolerance at most.
+    pub(super) fn shift_by_peer(&mut self, shift: Shift) {
+        let Some(tolerance) = self.host.tolerance(shift.limit) else { return };
+        let most = signed(tolerance);
+        self.shift((shift.limit, shift.key), shift.by.clamp(-most, most));
+    }
+
+    /// Applies what is left of the late changes of an origin that has caught up.
+    pub(super) fn apply_late(&mut self, now: Nanos, origin: Origin) {
+        let Some(applied) = self.applied.get_mut(&origin) else { return };
+        for ((limit, key), change) in std::mem::take(&mut applied.late) {
+            let debt = change.left(signed(now));
+            if debt > 0 {
+                let change = Change { debt, date: signed(now) };
+                self.host.apply(now, Delta { limit, key, change });
+                self.stats.deltas_applied += 1;
+            }
+        }
+    }
+
+    /// Reduces a change to what an honest node could owe, and counts that.
+    fn bound(&mut self, now: Nanos, tolerance: Nanos, change: &mut Change) {
+        change.date = change.date.min(signed(now));
+        let most = signed(tolerance).saturating_mul(MAX_TOLERANCES);
+        let excess = change.tat().saturating_sub(signed(now)).saturating_sub(most);
+        if excess > 0 {
+            change.debt = change.debt.saturating_sub(excess);
+            self.stats.debts_refused += 1;
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! What was admitted here becomes numbered batches.
+
+use super::Core;
+use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
+use crate::protocol::cursor::Cursor;
+use crate::protocol::delta::{Delta, signed};
+use crate::protocol::host::Host;
+use crate::protocol::log::Batch;
+use crate::protocol::peer::Peer;
+use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::wire::{self, Agreement, Message};
+
+/// How late a peer may be told of a change and still apply it whole, at least.
+const MAX_GRACE: Nanos = SECOND;
+
+/// Whether no peer need be told of a change any more: nothing of it is left, and it is too old to
+/// be applied whole.
+pub(super) fn is_void(host: &impl Host, delta: &Delta, now: Nanos, grace: Nanos) -> bool {
+    let grace = host.tolerance(delta.limit).unwrap_or(0).max(grace).max(MAX_GRACE);
+    delta.change.date < signed(now).saturating_sub(signed(grace))
+        && delta.change.left(signed(now)) == 0
+}
+
+impl<H: Host> Core<H> {
+    /// Takes what the host has recorded into batches, the last one with the levels that are due.
+    pub(super) fn take_batch(&mut self, now: Nanos) {
+        let mut deltas = Vec::new();
+        self.host.take_recorded(now, &mut deltas);
+        self.stats.deltas_recorded += deltas.len() as u64;
+        self.look_at_words(now, &deltas);
+        let mut levels = self.due_levels(now, &deltas);
+        let shifts = self.shifts.len().min(MAX_SHIFTS);
+        levels.shifts = self.shifts.drain(..shifts).collect();
+        let empty = deltas.is_empty() && levels.levels.is_empty() && shifts == 0;
+        if !empty {
+            let mut rest = deltas.as_slice();
+            while rest.len() > MAX_BATCH_DELTAS {
+                let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
+                self.seal(now, some.to_vec(), Agreement::default());
+                rest = others;
+            }
+            self.seal(now, rest.to_vec(), levels);
+        }
+        self.trim_log(now);
+    }
+
+    fn seal(&mut self, now: Nanos, deltas: Vec<Delta>, levels: Agreement) {
+        let number = self.log.last() + 1;
+        let groups = wire::group(&deltas, now);
+        let shifts = levels.shifts.clone();
+        let message = Message::Batch { number, at: now, groups, levels };
+        // Within the bounds of counts encoding does not fail; if it did, an empty batch would keep
+        // the numbers consecutive.
+        let bytes = wire::encode(&message).unwrap_or_else(|_| {
+            self.stats.deltas_dropped += deltas.len() as u64;
+            let (groups, levels) = (Vec::new(), Agreement::default());
+            let empty = Message::Batch { number, at: now, groups, levels };
+            wire::encode(&empty).unwrap_or_default()
+        });
+        self.log.push(Batch { number, at: now, deltas, shifts, message: bytes.into() });
+    }
+
+    /// Moves what the log no longer keeps to the backlog, as far as a peer needs it.
+    fn trim_log(&mut self, now: Nanos) {
+        let horizon = now.saturating_sub(self.options.log_age);
+        let cursors = || self.peers.values().filter_map(Peer::cursor);
+        while let Some(batch) = self.log.trim(horizon) {
+            if cursors().any(|cursor| cursor.acked() < batch.number) {
+                let split = cursors().any(|cursor| cursor.may_stand_at(batch.number - 1));
+                let grace = self.options.grace;
+                let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
+                self.backlog.fold(&batch, split, void);
+            }
+        }
+        self.stats.deltas_dropped += self.backlog.take_dropped();
+    }
+
+    /// Drops what every peer has of the backlog.
+    pub(super) fn release_backlog(&mut self) {
+        if !self.backlog.is_empty() {
+            let cursors = self.peers.values().filter_map(Peer::cursor);
+            self.backlog.release(cursors.map(Cursor::acked).min());
+        }
+    }
+}

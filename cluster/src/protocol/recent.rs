@@ -1,0 +1,68 @@
+//! What was applied lately of one other node's batches.
+
+use std::collections::VecDeque;
+
+use super::change::Change;
+use super::delta::{Delta, KeyId};
+use super::time::{Nanos, SECOND};
+
+/// How long batches are kept: no cut is compared at that is older.
+const AGE: Nanos = 2 * SECOND;
+/// The most deltas that are kept, about 2 MiB.
+const MAX_DELTAS: usize = 1 << 16;
+
+/// The last batches of one origin.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    batches: VecDeque<Seen>,
+    deltas: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct Seen {
+    number: u64,
+    pub(super) at: Nanos,
+    /// As they were applied, sorted by limit and key.
+    pub(super) deltas: Vec<Delta>,
+}
+
+impl Recent {
+    /// Adds the batch that was applied last.
+    pub(super) fn push(&mut self, now: Nanos, number: u64, mut deltas: Vec<Delta>) {
+        deltas.sort_unstable_by_key(Delta::id);
+        self.deltas += deltas.len();
+        self.batches.push_back(Seen { number, at: now, deltas });
+        while let Some(first) = self.batches.front()
+            && (first.at.saturating_add(AGE) < now || self.deltas > MAX_DELTAS)
+        {
+            self.deltas -= first.deltas.len();
+            self.batches.pop_front();
+        }
+    }
+
+    /// Whether all batches from behind `number` to `last` are kept.
+    pub(super) fn reaches(&self, number: u64, last: u64) -> bool {
+        number >= last || self.batches.front().is_some_and(|first| first.number <= number + 1)
+    }
+
+    /// When the last batch was applied.
+    pub(super) fn last_at(&self) -> Option<Nanos> {
+        self.batches.back().map(|seen| seen.at)
+    }
+
+    /// The batches behind `number`, the newest first.
+    pub(super) fn behind(&self, number: u64) -> impl Iterator<Item = &Seen> {
+        self.newest().take_while(move |seen| seen.number > number)
+    }
+
+    /// The batches, the newest first.
+    pub(super) fn newest(&self) -> impl Iterator<Item = &Seen> {
+        self.batches.iter().rev()
+    }
+}
+
+/// The change of a key among deltas that are sorted.
+pub(super) fn find(deltas: &[Delta], id: KeyId) -> Option<Change> {
+    let place = deltas.binary_search_by_key(&id, Delta::id).ok()?;
+    deltas.get(place).map(|delta| delta.change)
+}

@@ -1,0 +1,137 @@
+//! One hot key under even demand, with a real quota.
+
+use super::network::MS;
+use super::words::QUICK;
+use super::world::World;
+use crate::protocol::{Nanos, Options};
+
+const SECOND: Nanos = 1_000 * MS;
+/// 10,000 a second, burst 1,000.
+const INTERVAL: Nanos = SECOND / 10_000;
+const TAU: Nanos = SECOND / 10;
+const KEY: (u64, u64) = (QUICK, 1);
+
+struct Hot {
+    world: World,
+    admitted: Vec<u64>,
+    denied: u64,
+    /// An exact central bucket that is charged with everything.
+    central: Nanos,
+    worst: Nanos,
+}
+
+impl Hot {
+    fn new(nodes: usize, slowest: Nanos) -> Self {
+        let mut world = World::new(1, 0, Options::default(), (0.01, 0.0, slowest));
+        world.start(0, &[]);
+        (1..nodes).for_each(|place| world.start(place, &[0]));
+        world.run(5 * SECOND);
+        Self { world, admitted: vec![0; nodes], denied: 0, central: 0, worst: 0 }
+    }
+
+    /// Every node is offered `demand` of the limit's rate.
+    fn load(&mut self, time: Nanos, demand: f64) {
+        let start = self.world.now();
+        let mut due = vec![0.0; self.admitted.len()];
+        for step in 1..=time / (MS / 2) {
+            self.world.run(start + step * MS / 2);
+            for (place, due) in due.iter_mut().enumerate() {
+                *due += demand * 5.0;
+                while *due >= 1.0 {
+                    *due -= 1.0;
+                    self.offer(place);
+                }
+            }
+        }
+    }
+
+    fn offer(&mut self, place: usize) {
+        let now = self.world.now();
+        if self.world.check(place, KEY, INTERVAL, TAU) {
+            self.admitted[place] += 1;
+            self.central = self.central.max(now) + INTERVAL;
+            self.worst = self.worst.max(self.central.saturating_sub(now + TAU));
+        } else {
+            self.denied += 1;
+        }
+    }
+
+    /// How far the total is off the limit, the worst instant beyond the bucket as a share of the
+    /// burst, and the least and the largest share of a node (1 is fair).
+    fn figures(&self, time: Nanos) -> Figures {
+        let sum: u64 = self.admitted.iter().sum();
+        let even = sum as f64 / self.admitted.len() as f64;
+        let shares = self.admitted.iter().map(|admitted| *admitted as f64 / even);
+        let possible = (time / INTERVAL + TAU / INTERVAL) as f64;
+        let figures = Figures {
+            total: sum as f64 / possible - 1.0,
+            worst: self.worst as f64 / TAU as f64,
+            least: shares.clone().fold(f64::MAX, f64::min),
+            most: shares.fold(0.0, f64::max),
+        };
+        println!("{} nodes: {figures:?}", self.admitted.len());
+        figures
+    }
+}
+
+#[derive(Debug)]
+struct Figures {
+    total: f64,
+    worst: f64,
+    least: f64,
+    most: f64,
+}
+
+#[test]
+fn even_demand_gets_even_shares() {
+    for (nodes, slowest, worst) in [(3, MS, 0.09), (5, MS, 0.08), (5, 25 * MS, 0.4), (8, MS, 0.08)]
+    {
+        let mut hot = Hot::new(nodes, slowest);
+        hot.load(20 * SECOND, 2.0 / nodes as f64);
+        let figures = hot.figures(20 * SECOND);
+        assert!(figures.total.abs() < 0.001 && figures.worst < worst, "{figures:?}");
+        assert!(figures.least > 0.95 && figures.most < 1.05, "{figures:?}");
+    }
+}
+
+#[test]
+fn a_node_that_is_ahead_is_not_starved() {
+    let mut hot = Hot::new(5, MS);
+    hot.load(SECOND, 0.4);
+    hot.world.shift(0, KEY, 200 * MS);
+    hot.load(19 * SECOND, 0.4);
+    let figures = hot.figures(20 * SECOND);
+    assert!(figures.total.abs() < 0.004 && figures.least > 0.95, "{figures:?}");
+}
+
+#[test]
+fn after_a_cut_what_was_never_exceeded_denies_nothing() {
+    for nodes in [2, 5] {
+        for cut in [SECOND / 2, 3 * SECOND / 2, 7 * SECOND, 10 * SECOND] {
+            let mut hot = Hot::new(nodes, MS);
+            hot.load(2 * SECOND, 0.8 / nodes as f64);
+            let now = hot.world.now();
+            (1..nodes).for_each(|place| hot.world.net.partition(now, 0, place));
+            hot.load(cut, 0.8 / nodes as f64);
+            hot.world.net.heal();
+            hot.load(10 * SECOND, 0.8 / nodes as f64);
+            assert_eq!(hot.denied, 0, "{nodes} nodes, {} ms", cut / MS);
+        }
+    }
+}
+
+/// After a cut the node that was alone has its share within five seconds.
+#[test]
+fn a_node_that_was_cut_off_has_its_share_again() {
+    let mut hot = Hot::new(5, MS);
+    hot.load(2 * SECOND, 0.4);
+    let now = hot.world.now();
+    (1..5).for_each(|place| hot.world.net.partition(now, 0, place));
+    hot.load(3 * SECOND, 0.4);
+    hot.world.net.heal();
+    hot.load(5 * SECOND, 0.4);
+    hot.admitted.fill(0);
+    hot.load(5 * SECOND, 0.4);
+    let figures = hot.figures(5 * SECOND);
+    assert!(figures.least > 0.9 && figures.most < 1.1, "{figures:?}");
+}
