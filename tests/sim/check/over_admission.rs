@@ -1,0 +1,142 @@
+//! What is admitted beyond an exact central bucket is at most what the admitting node could not
+//! know.
+//!
+//! A node admits where its word has room, and its word contains all that others admitted but what
+//! has not reached it. So at each admission the central bucket's debt exceeds its tolerance by at
+//! most what *others* admitted within the lag: a flush interval and the longest way of a frame,
+//! twice, because frames in flight are bounded and the next one waits for an acknowledgement.
+//!
+//! From the beginning of a fault until [`RECOVERY`](crate::calm::RECOVERY) after its end, sides may
+//! not have heard of each other at all, and each may admit its own: the bound is then all that
+//! others admitted since the fault began. In the end that is a burst and the rate for each side.
+//! What nobody tells after that (what has drained, or was lost in a crash) is forgiven: the central
+//! bucket starts anew from the least word of the live nodes.
+//!
+//! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
+//! date may be wrong by: an idle key is charged that much too little.
+
+use std::collections::BTreeMap;
+
+use super::{Check, Findings};
+use crate::calm::Calm;
+use crate::report::Report;
+use crate::rules::Rule;
+use crate::time::{MS, Nanos};
+use crate::truth::Seen;
+use crate::world::World;
+
+/// The part of tau by which a word may be lowered: levels are halved, and are told above a tenth.
+const SLACK: u64 = 10;
+/// The part of what was unheard, one in so many, by which nodes that agree may lower their words
+/// while they hear it.
+const PART: u64 = 20;
+/// Timers are late by up to this.
+const LATE: Nanos = MS;
+
+#[derive(Default)]
+pub struct OverAdmission {
+    findings: Findings,
+    keys: BTreeMap<(usize, u64), Sums>,
+    lag: Nanos,
+    /// By how much a date may be too early: one way is not half of both.
+    dates: Nanos,
+    taus: Vec<Nanos>,
+    /// The most beyond the bucket while the cluster was calm at last, as a part of tau.
+    calmest: f64,
+    is_calm: bool,
+    /// The most beyond the bucket and the slack then, as a part of what was unheard.
+    part: f64,
+}
+
+/// What was admitted up to each admission: by all, and by each node.
+#[derive(Default)]
+struct Sums {
+    all: Sum,
+    own: Vec<Sum>,
+}
+
+#[derive(Clone, Default)]
+struct Sum(Vec<(Nanos, Nanos)>);
+
+impl Sum {
+    fn total(&self) -> Nanos {
+        self.0.last().map_or(0, |(_, sum)| *sum)
+    }
+
+    fn add(&mut self, at: Nanos, debt: Nanos) {
+        self.0.push((at, self.total() + debt));
+    }
+
+    /// Since a time.
+    fn since(&self, at: Nanos) -> Nanos {
+        let before = self.0.partition_point(|(then, _)| *then < at);
+        self.total() - before.checked_sub(1).map_or(0, |last| self.0[last].1)
+    }
+}
+
+impl Check for OverAdmission {
+    fn name(&self) -> &'static str {
+        "over_admission"
+    }
+
+    fn saw(&mut self, seen: &Seen, calm: &Calm) {
+        if !seen.is_allowed {
+            return;
+        }
+        let sums = self.keys.entry((seen.rule, seen.key)).or_default();
+        if sums.own.len() <= seen.place {
+            sums.own.resize(seen.place + 1, Sum::default());
+        }
+        sums.all.add(seen.at, seen.debt);
+        sums.own[seen.place].add(seen.at, seen.debt);
+        if seen.excess == 0 || self.taus.is_empty() {
+            return;
+        }
+        let since = calm.unheard_since(seen.at, self.lag);
+        let unheard = sums.all.since(since) - sums.own[seen.place].since(since);
+        let tau = self.taus[seen.rule];
+        if self.is_calm {
+            self.calmest = self.calmest.max(seen.excess as f64 / tau as f64);
+            let beyond = seen.excess.saturating_sub(tau / SLACK) as f64;
+            self.part = self.part.max(beyond / unheard.max(1) as f64);
+        }
+        let bound = unheard + unheard / PART + tau / SLACK + self.dates;
+        if seen.excess > bound {
+            self.findings.add_at(seen.at, || {
+                format!(
+                    "node {} admitted of {}/{:x}, {} ms beyond the bucket, but at most {} ms were \
+                     unheard since {} ms",
+                    seen.place,
+                    seen.rule,
+                    seen.key,
+                    seen.excess / MS,
+                    bound / MS,
+                    since / MS
+                )
+            });
+        }
+    }
+
+    fn sample(&mut self, world: &mut World) {
+        let way = world.net.conditions().longest();
+        self.lag = self.lag.max(2 * (world.setup().flush + way) + LATE);
+        let conditions = world.net.conditions();
+        self.dates = self.dates.max(conditions.spread + conditions.jitter);
+        self.taus = world.truth.rules().iter().map(Rule::tau).collect();
+    }
+
+    fn calm_begins(&mut self, world: &mut World) {
+        self.lag = 0;
+        self.is_calm = true;
+        self.sample(world);
+    }
+
+    fn figures(&self, report: &mut Report) {
+        report.share("worst_percent_of_burst_in_calm", 100.0 * self.calmest);
+        report.share("worst_part_of_unheard_in_calm", self.part);
+    }
+
+    fn findings(&self) -> &Findings {
+        &self.findings
+    }
+}

@@ -1,0 +1,219 @@
+//! The limiters of a simulated node, as the protocol's [`Host`]: all that knows the trait.
+//!
+//! Limits are real limiters on a manual clock. Beside them each life of each node has a *ledger*: a
+//! limit on which only that life admits, in units of a day, so that within a run nothing of it
+//! drains. The number of units on a node's ledger word is then exact, whatever waited or was late
+//! for less than hours, and says how much of that life's use this node has applied.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tidegate_cluster::protocol::{Change, Delta, Host, Level};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
+
+use crate::rules::Rule;
+use crate::time::{Nanos, SECOND};
+
+/// The debt of a unit on a ledger.
+pub const UNIT: Nanos = 86_400 * SECOND;
+/// The identifiers of ledgers are this and the number of the life.
+const LEDGER: u64 = 1 << 32;
+
+pub struct Limits {
+    clock: ManualClock,
+    limiters: Vec<Limiter<Quota, ManualClock>>,
+    ledgers: BTreeMap<(u64, u64), Nanos>,
+    recorded: BTreeMap<(u64, u64), Change>,
+    /// Deltas and words handled since [`Limits::take_work`].
+    work: u64,
+}
+
+impl Limits {
+    pub fn new(rules: &[Rule]) -> Self {
+        let clock = ManualClock::new();
+        let build = |rule: &Rule| {
+            let builder = Limiter::builder(rule.quota).capacity(rule.capacity);
+            builder.clock(clock.clone()).build().expect("the rules can be enforced")
+        };
+        let limiters = rules.iter().map(build).collect();
+        let (ledgers, recorded) = (BTreeMap::new(), BTreeMap::new());
+        Self { clock, limiters, ledgers, recorded, work: 0 }
+    }
+
+    /// Sets the node's clock.
+    pub fn set_time(&self, local: Nanos) {
+        self.clock.set(Timestamp::from_nanos(local));
+    }
+
+    pub fn check(&mut self, rule: usize, key: u64, cost: u64) -> bool {
+        let limiter = &self.limiters[rule];
+        if !limiter.check_n(KeyHash::from_bits(key), cost).is_allowed() {
+            return false;
+        }
+        let debt = limiter.quota().debt_of(cost);
+        self.record(rule as u64 + 1, key, nanos(debt));
+        true
+    }
+
+    /// Charges a debt that nobody is told of: the word is ahead of the others'.
+    pub fn put_ahead(&mut self, rule: usize, key: u64, debt: Nanos) {
+        let debt = Duration::from_nanos(debt);
+        self.limiters[rule].charge_debt(KeyHash::from_bits(key), debt, self.clock.now());
+    }
+
+    /// Admits one unit on this life's ledger.
+    pub fn enter(&mut self, life: u32, key: u64) {
+        let limit = LEDGER | u64::from(life);
+        let now = self.now();
+        let tat = self.ledgers.entry((limit, key)).or_insert(now);
+        *tat = (*tat).max(now) + UNIT;
+        self.record(limit, key, UNIT);
+    }
+
+    fn record(&mut self, limit: u64, key: u64, debt: Nanos) {
+        let change = Change { debt: signed(debt), date: signed(self.now()) };
+        let recorded = self.recorded.entry((limit, key));
+        recorded.and_modify(|sum| *sum = sum.then(change)).or_insert(change);
+    }
+
+    pub fn has_recorded(&self) -> bool {
+        !self.recorded.is_empty()
+    }
+
+    /// The key's debt.
+    pub fn debt(&self, rule: usize, key: u64) -> Nanos {
+        let decision = self.limiters[rule].peek(KeyHash::from_bits(key));
+        nanos(decision.reset_after())
+    }
+
+    /// The units of a life that this node has applied, and how far its word is off a whole number
+    /// of them.
+    pub fn entered(&self, life: u32, key: u64) -> (u64, Nanos) {
+        let tat = self.ledgers.get(&(LEDGER | u64::from(life), key)).copied().unwrap_or(0);
+        let debt = tat.saturating_sub(self.now());
+        let units = (debt + UNIT / 2) / UNIT;
+        (units, debt.abs_diff(units * UNIT))
+    }
+
+    pub fn take_work(&mut self) -> u64 {
+        std::mem::take(&mut self.work)
+    }
+
+    fn now(&self) -> Nanos {
+        self.clock.now().as_nanos()
+    }
+
+    fn limiter(&self, limit: u64) -> Option<&Limiter<Quota, ManualClock>> {
+        self.limiters.get((limit as usize).checked_sub(1)?)
+    }
+}
+
+impl Host for Limits {
+    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
+        let taken = std::mem::take(&mut self.recorded);
+        self.work += taken.len() as u64;
+        let delta = |((limit, key), change)| Delta { limit, key, change };
+        into.extend(taken.into_iter().map(delta));
+    }
+
+    fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
+        self.work += 1;
+        let Change { debt, date } = delta.change;
+        let at = Nanos::try_from(date).unwrap_or(0);
+        if delta.limit >= LEDGER {
+            let tat = self.ledgers.entry(delta.id()).or_insert(at);
+            *tat = (*tat).max(at).saturating_add_signed(debt);
+            return true;
+        }
+        let Some(limiter) = self.limiter(delta.limit) else { return false };
+        let (key, by) = (KeyHash::from_bits(delta.key), Duration::from_nanos(debt.unsigned_abs()));
+        if debt >= 0 {
+            limiter.charge_debt(key, by, Timestamp::from_nanos(at));
+        } else {
+            limiter.lower_debt(key, by);
+        }
+        true
+    }
+
+    fn shift(&mut self, limit: u64, key: u64, by: i64) {
+        let date = signed(self.now());
+        self.apply(0, Delta { limit, key, change: Change { debt: by, date } });
+    }
+
+    fn raise(&mut self, level: Level) -> bool {
+        self.work += 1;
+        if level.limit >= LEDGER {
+            let raised = self.now().saturating_add(level.debt);
+            let tat = self.ledgers.entry((level.limit, level.key)).or_insert(raised);
+            *tat = (*tat).max(raised);
+            return true;
+        }
+        let Some(limiter) = self.limiter(level.limit) else { return false };
+        limiter.raise_debt(KeyHash::from_bits(level.key), Duration::from_nanos(level.debt));
+        true
+    }
+
+    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+        let limiter = self.limiter(limit);
+        limiter.map_or(0, |limiter| nanos(limiter.debt(KeyHash::from_bits(key))))
+    }
+
+    fn tolerance(&self, limit: u64) -> Option<Nanos> {
+        if limit >= LEDGER {
+            return Some(Nanos::MAX >> 2);
+        }
+        let quota = self.limiter(limit)?.quota();
+        Some(nanos(quota.debt_of(quota.burst_size())))
+    }
+
+    fn live(&mut self) -> Vec<Level> {
+        let now = self.now();
+        let mut live = Vec::new();
+        for (limit, limiter) in (1..).zip(&self.limiters) {
+            live.extend(limiter.live().map(|(key, debt)| Level {
+                limit,
+                key: key.to_bits(),
+                debt: nanos(debt),
+            }));
+        }
+        let owed = self.ledgers.iter().filter(|(_, tat)| **tat > now);
+        live.extend(owed.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - now }));
+        self.work += live.len() as u64;
+        live
+    }
+}
+
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    Nanos::try_from(duration.as_nanos()).unwrap_or(Nanos::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ledger_counts_units_though_time_passes_and_deltas_are_late() {
+        let (mut origin, mut other) = (Limits::new(&[]), Limits::new(&[]));
+        origin.set_time(3_600 * SECOND);
+        other.set_time(5 * SECOND);
+        for _ in 0..3 {
+            origin.enter(7, 1);
+        }
+        let mut deltas = Vec::new();
+        origin.take_recorded(0, &mut deltas);
+        let debt = deltas[0].change.debt - signed(20 * SECOND);
+        let change = Change { debt, date: signed(4 * SECOND) };
+        other.apply(5 * SECOND, Delta { change, ..deltas[0] });
+        other.set_time(90 * SECOND);
+        assert_eq!((origin.entered(7, 1).0, other.entered(7, 1).0), (3, 3));
+        assert_eq!((other.entered(7, 2).0, other.entered(8, 1).0), (0, 0));
+        let state = other.live();
+        origin.raise(state[0]);
+        assert_eq!(origin.entered(7, 1).0, 3);
+    }
+}

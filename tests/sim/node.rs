@@ -1,0 +1,351 @@
+//! A simulated node: the protocol's core driven as `tidegate_cluster`'s driver drives it. All that
+//! knows the core's inputs.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats};
+use tidegate_cluster::{Member, MemberState};
+
+use crate::host::Limits;
+use crate::network::Input;
+use crate::rules::Rule;
+use crate::time::{LocalClock, MS, Nanos};
+
+/// Inputs handled between two looks at the deadlines, at most.
+const MAX_INPUTS_AT_ONCE: usize = 64;
+/// Inputs that wait for a busy node before datagrams are dropped.
+const MAX_WAITING: usize = 256;
+/// How long a leave waits for acknowledgements.
+const LEAVE_WITHIN: Nanos = 1_500 * MS;
+
+const FIRST_PORT: u16 = 1_000;
+
+/// The address of a place.
+pub fn addr(place: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, 1], FIRST_PORT + place as u16))
+}
+
+/// The place of an address.
+pub fn place_of(addr: SocketAddr) -> usize {
+    usize::from(addr.port() - FIRST_PORT)
+}
+
+/// How a node starts.
+#[derive(Debug)]
+pub struct Start {
+    pub place: usize,
+    /// The number of this start among those of all nodes, from 1.
+    pub life: u32,
+    pub generation: u64,
+    pub clock: LocalClock,
+    pub flush: Nanos,
+    pub options: Options,
+}
+
+/// What the longest calls of a core took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Steps {
+    pub calls: u64,
+    /// Deltas and words handled in one call.
+    pub most_work: u64,
+    /// Measured only on demand.
+    pub longest: Duration,
+}
+
+/// How far a node has come with leaving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Leave {
+    No,
+    /// Until when it waits for acknowledgements, in local time.
+    Waiting {
+        by: Nanos,
+    },
+    /// It has said so.
+    Left {
+        is_acknowledged: bool,
+    },
+    /// Its end is planned.
+    Ending {
+        is_complete: bool,
+    },
+}
+
+pub struct Node {
+    core: Core<Limits>,
+    pub place: usize,
+    pub life: u32,
+    pub steps: Steps,
+    /// Calls are timed, and keep the node busy for so many times that.
+    pub cpu: Option<f64>,
+    clock: LocalClock,
+    flush: Nanos,
+    flushed_at: Nanos,
+    /// In local time, as all deadlines.
+    flush_at: Option<Nanos>,
+    leave: Leave,
+    /// When the world looks at the node again, in true time.
+    wake_at: Option<Nanos>,
+    is_stopped: bool,
+    /// In true time.
+    busy_until: Nanos,
+    idle_is_planned: bool,
+    inbox: VecDeque<Input>,
+}
+
+impl Node {
+    pub fn new(start: Start, rules: &[Rule], now: Nanos) -> Self {
+        let Start { place, life, generation, clock, flush, options } = start;
+        let limits = Limits::new(rules);
+        let local = clock.local(now);
+        limits.set_time(local);
+        Self {
+            core: Core::new(NodeId::new(addr(place), generation), options, limits, local),
+            place,
+            life,
+            steps: Steps::default(),
+            cpu: None,
+            busy_until: 0,
+            idle_is_planned: false,
+            clock,
+            flush,
+            flushed_at: local,
+            flush_at: None,
+            leave: Leave::No,
+            wake_at: None,
+            is_stopped: false,
+            inbox: VecDeque::new(),
+        }
+    }
+
+    // ---- what the world sees ----
+
+    /// The limiters, as they are now.
+    pub fn limits(&mut self, now: Nanos) -> &mut Limits {
+        let local = self.clock.local(now);
+        self.core.host_mut().set_time(local);
+        self.core.host_mut()
+    }
+
+    pub fn members(&self) -> Vec<Member> {
+        self.core.members()
+    }
+
+    pub fn stats(&self) -> Stats {
+        self.core.stats()
+    }
+
+    pub fn has_joined(&self) -> bool {
+        self.core.has_joined()
+    }
+
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped
+    }
+
+    pub fn is_leaving(&self) -> bool {
+        self.leave != Leave::No
+    }
+
+    /// Once a node has left, the last look before its end, at the places of live nodes. It has told
+    /// everything to everybody if it knew all of them as alive, and waited for them.
+    pub fn ends(&mut self, live: &[usize]) -> bool {
+        let Leave::Left { is_acknowledged } = self.leave else { return false };
+        let members = self.core.members();
+        let alive = members.iter().filter(|member| member.state == MemberState::Alive);
+        let known: Vec<usize> = alive.map(|member| place_of(member.addr)).collect();
+        let is_known = |place: &usize| *place == self.place || known.contains(place);
+        self.leave = Leave::Ending { is_complete: is_acknowledged && live.iter().all(is_known) };
+        true
+    }
+
+    /// Whether a leave has told everything to everybody.
+    pub fn is_complete(&self) -> bool {
+        self.leave == Leave::Ending { is_complete: true }
+    }
+
+    /// Whether it answers clients.
+    pub fn serves(&self, now: Nanos) -> bool {
+        let is_joining = self.core.is_joining(self.clock.local(now));
+        !self.is_stopped && !self.is_leaving() && !is_joining
+    }
+
+    // ---- inputs ----
+
+    /// A client asks. `None` when the node serves nobody.
+    pub fn check(&mut self, now: Nanos, rule: usize, key: u64, cost: u64) -> Option<bool> {
+        if !self.serves(now) {
+            return None;
+        }
+        let allowed = self.limits(now).check(rule, key, cost);
+        self.plan_flush(now);
+        Some(allowed)
+    }
+
+    /// Admits a unit on this life's ledger; false when the node serves nobody.
+    pub fn enter(&mut self, now: Nanos, key: u64) -> bool {
+        if !self.serves(now) {
+            return false;
+        }
+        let life = self.life;
+        self.limits(now).enter(life, key);
+        self.plan_flush(now);
+        true
+    }
+
+    fn plan_flush(&mut self, now: Nanos) {
+        let local = self.clock.local(now);
+        if self.core.host_mut().has_recorded() {
+            self.flush_at.get_or_insert((self.flushed_at + self.flush).max(local));
+        }
+    }
+
+    /// Takes an input; a stopped node handles it later.
+    pub fn receive(&mut self, now: Nanos, input: Input) {
+        if !self.is_stopped && !self.is_busy(now) {
+            self.handle(now, input);
+            return;
+        }
+        // A full queue drops datagrams, as the driver does.
+        let is_dropped = !self.is_stopped && self.inbox.len() >= MAX_WAITING;
+        if !(is_dropped && matches!(input, Input::Datagram { .. })) {
+            self.inbox.push_back(input);
+        }
+    }
+
+    // ---- a processor that takes its time ----
+
+    /// Whether an input has to wait for the call before it.
+    pub fn is_busy(&self, now: Nanos) -> bool {
+        self.busy_until > now || self.idle_is_planned
+    }
+
+    /// Until when a node that has just become busy is so.
+    pub fn becomes_busy(&mut self, now: Nanos) -> Option<Nanos> {
+        let is_new = self.busy_until > now && !self.idle_is_planned;
+        self.idle_is_planned |= is_new;
+        is_new.then_some(self.busy_until)
+    }
+
+    /// A call is over: the next input, if the node can take one.
+    pub fn next_waiting(&mut self, now: Nanos) -> Option<Input> {
+        self.idle_is_planned = false;
+        if self.busy_until > now || self.is_stopped { None } else { self.inbox.pop_front() }
+    }
+
+    pub fn has_waiting(&self) -> bool {
+        !self.is_stopped && !self.inbox.is_empty()
+    }
+
+    fn handle(&mut self, now: Nanos, input: Input) {
+        self.step(now, |core, local| match input {
+            Input::Dialled { link } => core.connected(local, link),
+            Input::Message { link, transit, bytes } => core.message(local, link, transit, &bytes),
+            Input::Datagram { bytes } => core.datagram(local, &bytes),
+            Input::Closed { link } => core.closed(local, link),
+            // Answered by the world, which asks `accepts`.
+            Input::Accept { .. } | Input::Knock { .. } => {}
+        });
+    }
+
+    /// Another node has opened a link.
+    pub fn accepts(&mut self, now: Nanos) -> Option<LinkId> {
+        self.core.accepted(self.clock.local(now))
+    }
+
+    /// Does what is due.
+    pub fn wake(&mut self, now: Nanos) {
+        if self.is_stopped || self.busy_until > now {
+            return;
+        }
+        let local = self.clock.local(now);
+        if self.flush_at.is_some_and(|at| at <= local) {
+            self.flush(now);
+        }
+        if self.core.deadline().is_some_and(|at| at <= local) {
+            self.step(now, Core::tick);
+        }
+    }
+
+    /// Announces a leave once its time has come.
+    pub fn settle_leave(&mut self, now: Nanos) {
+        let Leave::Waiting { by } = self.leave else { return };
+        let is_acknowledged = self.core.is_acknowledged();
+        if !self.is_stopped && (is_acknowledged || by <= self.clock.local(now)) {
+            self.leave = Leave::Left { is_acknowledged };
+            self.step(now, Core::leave);
+        }
+    }
+
+    fn flush(&mut self, now: Nanos) {
+        self.flush_at = None;
+        self.flushed_at = self.clock.local(now);
+        self.step(now, Core::flush);
+    }
+
+    /// Leaves: flushes, waits for acknowledgements, and says so.
+    pub fn leave(&mut self, now: Nanos) {
+        self.flush(now);
+        self.leave = Leave::Waiting { by: self.clock.local(now) + LEAVE_WITHIN };
+    }
+
+    /// The process is stopped: only its clock goes on.
+    pub fn stop(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// The process goes on. What has arrived is to be handled next, some of it at a time.
+    pub fn go_on(&mut self) {
+        self.is_stopped = false;
+    }
+
+    /// The next inputs that arrived while the node was stopped.
+    pub fn backlog(&mut self) -> Vec<Input> {
+        let some = self.inbox.len().min(MAX_INPUTS_AT_ONCE);
+        self.inbox.drain(..some).collect()
+    }
+
+    pub fn poll(&mut self) -> Option<Action> {
+        self.core.poll()
+    }
+
+    /// When to wake the node, if that has not been planned yet.
+    pub fn plan_wake(&mut self, now: Nanos) -> Option<Nanos> {
+        if self.is_stopped {
+            return None;
+        }
+        let leave_by = match self.leave {
+            Leave::Waiting { by } => Some(by),
+            _ => None,
+        };
+        let due = [self.core.deadline(), self.flush_at, leave_by].into_iter().flatten().min()?;
+        let at = self.clock.global(due).max(now).max(self.busy_until);
+        if self.wake_at.is_some_and(|planned| planned <= at) {
+            return None;
+        }
+        self.wake_at = Some(at);
+        Some(at)
+    }
+
+    /// Whether a wake that was planned for now is still the one; it is used up.
+    pub fn takes_wake(&mut self, now: Nanos) -> bool {
+        self.wake_at.take_if(|at| *at == now).is_some()
+    }
+
+    fn step(&mut self, now: Nanos, call: impl FnOnce(&mut Core<Limits>, Nanos)) {
+        let local = self.clock.local(now);
+        self.core.host_mut().set_time(local);
+        let began = self.cpu.map(|_| Instant::now());
+        call(&mut self.core, local);
+        if let (Some(began), Some(cpu)) = (began, self.cpu) {
+            let took = began.elapsed();
+            self.steps.longest = self.steps.longest.max(took);
+            let busy = (took.as_nanos() as f64 * cpu) as Nanos;
+            self.busy_until = self.busy_until.max(now) + busy;
+        }
+        self.steps.calls += 1;
+        let work = self.core.host_mut().take_work();
+        self.steps.most_work = self.steps.most_work.max(work);
+    }
+}

@@ -1,0 +1,92 @@
+//! Single faults under a steady load on one hot key, and what they cost.
+
+mod cut;
+mod even;
+mod restart;
+mod spray;
+mod stall;
+mod tally;
+
+use tidegate_cluster::protocol::Options;
+
+use crate::load::{Flow, Keys, Wander};
+use crate::network::Conditions;
+use crate::options::{Args, Kind, millis};
+use crate::report::Report;
+use crate::rules::{Rule, key_bits};
+use crate::time::{MS, Nanos, SECOND};
+use crate::world::{Setup, Watch, World};
+
+/// Nodes unless the command line says otherwise.
+const NODES: usize = 3;
+/// Until all nodes have joined and know each other.
+const FORMING: Nanos = 3 * SECOND;
+/// The number of the hot key.
+const HOT: u64 = 1;
+
+/// Simulates one seed.
+pub fn run(args: &Args, seed: u64) -> Report {
+    match args.scenario {
+        Kind::Cut => cut::run(args, seed),
+        Kind::Stall => stall::run(args, seed),
+        Kind::Restart => restart::run(args, seed),
+        Kind::Spray => spray::run(args, seed),
+        Kind::Even | Kind::Chaos => even::run(args, seed),
+    }
+}
+
+fn nodes(args: &Args) -> usize {
+    args.nodes.unwrap_or(NODES)
+}
+
+fn setup(args: &Args, seed: u64, rules: Vec<Rule>) -> Setup {
+    Setup {
+        seed,
+        rules,
+        conditions: Conditions {
+            delay: millis(args.delay),
+            jitter: millis(args.jitter),
+            spread: 0,
+            loss: args.loss,
+            doubled: 0.0,
+            mend: (millis(args.mend[0]), millis(args.mend[1])),
+        },
+        flush: millis(args.flush),
+        skew: (args.skew * SECOND as f64) as Nanos,
+        ppm: args.drift,
+        options: Options::default(),
+        is_traced: args.trace,
+        cpu: if args.scenario == Kind::Spray { Some(args.cpu) } else { None },
+    }
+}
+
+/// A cluster that has formed, and the same demand at each of its nodes.
+fn cluster(args: &Args, seed: u64, rules: Vec<Rule>, watch: &mut dyn Watch) -> World {
+    let rate = args.load() * rules[0].rate();
+    let nodes = nodes(args);
+    let mut world = World::new(setup(args, seed, rules));
+    world.start(0, &[]);
+    for place in 1..nodes {
+        world.pass(MS, watch);
+        world.start(place, &[0]);
+    }
+    world.run(FORMING, watch);
+    let now = world.now();
+    if let Some(node) = world.node_mut(nodes - 1) {
+        node.limits(now).put_ahead(0, key_bits(HOT), millis(args.ahead));
+    }
+    for place in 0..nodes {
+        let every = args.wander.map(millis);
+        let flow = world.add_flow(Flow {
+            place,
+            rule: 0,
+            keys: Keys::One(HOT),
+            cost: args.cost,
+            rate: rate / nodes as f64 / args.cost as f64,
+            is_even: args.even_arrivals,
+            wander: every.map(|every| Wander { every, places: nodes, seed }),
+        });
+        world.ask(flow, true);
+    }
+    world
+}

@@ -1,0 +1,81 @@
+//! What clients ask of nodes, and what nodes enter on their ledgers.
+
+use rand::RngExt;
+
+use super::{Event, Watch, World};
+use crate::load::Flow;
+use crate::time::Nanos;
+
+/// Keys of each ledger.
+const LEDGER_KEYS: u64 = 3;
+
+pub(super) struct Client {
+    pub(super) flow: Flow,
+    /// Events of earlier turns are void.
+    pub(super) turn: u32,
+    is_on: bool,
+}
+
+impl World {
+    /// Adds clients; they wait for [`World::ask`].
+    pub fn add_flow(&mut self, flow: Flow) -> usize {
+        self.clients.push(Client { flow, turn: 0, is_on: false });
+        self.clients.len() - 1
+    }
+
+    /// Clients begin or go on to ask, or pause.
+    pub fn ask(&mut self, flow: usize, is_on: bool) {
+        let client = &mut self.clients[flow];
+        if client.is_on != is_on {
+            client.is_on = is_on;
+            client.turn += 1;
+            self.plan_check(flow);
+        }
+    }
+
+    /// Nodes begin to enter units on their ledgers, this often; 0 stops them.
+    pub fn begin_entering(&mut self, every: Nanos) {
+        self.enter_every = every;
+        for place in self.live().into_iter().filter(|_| every > 0) {
+            self.events.plan(self.now + every, Event::Enter { place });
+        }
+    }
+
+    pub(super) fn plan_check(&mut self, flow: usize) {
+        let client = &self.clients[flow];
+        if client.is_on {
+            let (at, is_check) = client.flow.next(self.now, &mut self.rng);
+            self.events.plan(at, Event::Check { flow, turn: client.turn, is_check });
+        }
+    }
+
+    pub(super) fn check(&mut self, flow: usize, watch: &mut dyn Watch) {
+        let now = self.now;
+        let flow = &mut self.clients[flow].flow;
+        let (place, rule, cost) = (flow.place, flow.rule, flow.cost);
+        let key = flow.key(&mut self.rng);
+        let Some(node) = self.nodes.get_mut(place).and_then(Option::as_mut) else { return };
+        let Some(is_allowed) = node.check(now, rule, key, cost) else { return };
+        let who = (place, node.life);
+        let seen = self.truth.see(now, who, (rule, key, cost), is_allowed);
+        watch.saw(&seen, &self.calm);
+        if is_allowed {
+            self.plan_wake(place);
+        }
+    }
+
+    pub(super) fn enter(&mut self, place: usize) {
+        if self.enter_every == 0 {
+            return;
+        }
+        let now = self.now;
+        let key = self.rng.random_range(0..LEDGER_KEYS);
+        let Some(node) = self.nodes[place].as_mut() else { return };
+        if node.enter(now, key) {
+            self.truth.enter(node.life, key);
+            self.plan_wake(place);
+        }
+        let wait = self.rng.random_range(1..=2 * self.enter_every);
+        self.events.plan(now + wait, Event::Enter { place });
+    }
+}
