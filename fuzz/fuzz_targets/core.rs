@@ -351,6 +351,10 @@ impl Host for Words {
         (limit == 1).then_some(100 * MILLISECOND)
     }
 
+    fn most_debt(&self, _: u64) -> Nanos {
+        1_600 * MILLISECOND
+    }
+
     fn live(&mut self) -> Vec<Level> {
         let live = self.tats.iter().filter(|(_, tat)| **tat > self.now);
         live.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - self.now }).collect()

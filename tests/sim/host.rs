@@ -167,6 +167,10 @@ impl Host for Limits {
         Some(nanos(quota.debt_of(quota.burst_size())))
     }
 
+    fn most_debt(&self, limit: u64) -> Nanos {
+        self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
+    }
+
     fn live(&mut self) -> Vec<Level> {
         let now = self.now();
         let mut live = Vec::new();

@@ -9,6 +9,10 @@ use super::shared::Shared;
 use crate::limits::{LimitId, Limits};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, nanos};
 
+/// What a key can owe for what one node tells, in burst tolerances: charges after the fact may go
+/// beyond the burst.
+const MAX_TOLERANCES: u64 = 16;
+
 pub(super) struct Limiters {
     limits: Limits,
     shared: Arc<Shared>,
@@ -66,6 +70,14 @@ impl Host for Limiters {
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
         let quota = self.limiter(limit)?.quota();
         Some(nanos(quota.debt_of(quota.burst_size())))
+    }
+
+    fn most_debt(&self, limit: u64) -> Nanos {
+        // The quotas of inline limits are not known here.
+        if limit == LimitId::INLINE.to_bits() {
+            return Nanos::MAX;
+        }
+        self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(MAX_TOLERANCES))
     }
 
     fn live(&mut self) -> Vec<Level> {

@@ -38,6 +38,10 @@ pub trait Host {
     /// The burst tolerance of a limit in nanoseconds; `None` when this node has no such limit.
     fn tolerance(&self, limit: u64) -> Option<Nanos>;
 
+    /// What a key of this limit can owe in nanoseconds, at most, with what is charged without a
+    /// check; a node that tells more is not believed.
+    fn most_debt(&self, limit: u64) -> Nanos;
+
     /// Every key that has debt.
     fn live(&mut self) -> Vec<Level>;
 }

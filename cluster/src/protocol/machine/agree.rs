@@ -162,8 +162,10 @@ impl<H: Host> Core<H> {
             let most = signed(self.host.tolerance(limit).unwrap_or(0));
             let by = by.clamp(-most, most);
             self.stats.levels_compared += 1;
-            self.shift((limit, key), by);
-            self.shifts.push(Shift { to: origin, limit, key, by: by.saturating_neg() });
+            if by != 0 {
+                self.shift((limit, key), by);
+                self.shifts.push(Shift { to: origin, limit, key, by: by.saturating_neg() });
+            }
         }
     }
 

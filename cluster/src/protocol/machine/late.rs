@@ -18,8 +18,6 @@ use crate::protocol::wire::Shift;
 
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;
-/// What a node may owe on a key, in burst tolerances, beyond what its own quota would let it.
-const MAX_TOLERANCES: i64 = 16;
 
 impl<H: Host> Core<H> {
     /// Applies one change of `origin`, or holds it back. What was applied at once.
@@ -28,7 +26,7 @@ impl<H: Host> Core<H> {
             self.stats.deltas_unknown += 1;
             return None;
         };
-        self.bound(now, tolerance, &mut delta.change);
+        self.bound(now, &mut delta);
         let grace = tolerance.max(self.grace(origin));
         if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
             self.host.apply(now, delta);
@@ -74,9 +72,10 @@ impl<H: Host> Core<H> {
     }
 
     /// Reduces a change to what an honest node could owe, and counts that.
-    fn bound(&mut self, now: Nanos, tolerance: Nanos, change: &mut Change) {
+    fn bound(&mut self, now: Nanos, delta: &mut Delta) {
+        let most = signed(self.host.most_debt(delta.limit));
+        let change = &mut delta.change;
         change.date = change.date.min(signed(now));
-        let most = signed(tolerance).saturating_mul(MAX_TOLERANCES);
         let excess = change.tat().saturating_sub(signed(now)).saturating_sub(most);
         if excess > 0 {
             change.debt = change.debt.saturating_sub(excess);

@@ -3,6 +3,7 @@
 use super::harness::Harness;
 use super::words::SHORT;
 use super::world::addr;
+use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
 use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId};
 
@@ -102,6 +103,38 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
     harness.deliver(link, &batch(&harness, 6, -SECOND, 0));
     assert_eq!(harness.tat(LATE), 108_000_000_000);
     assert_eq!(harness.core.stats().deltas_late, 3);
+}
+
+/// Both halves of a move are the same, so the sum of the words stays.
+#[test]
+fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
+    const MS: u64 = 1_000_000;
+    let key = (SHORT, 1);
+    let (mut harness, inbound) = greeted();
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    harness.admit(key, 400 * MS);
+    harness.core.flush(harness.now());
+    let (mut own, mut told) = (0, Vec::new());
+    for number in 1..=2 {
+        let before = harness.tat(key);
+        // Without anything of its own the peer owes twice as much.
+        let debt = 800 * MS - harness.now();
+        let levels = vec![Level { limit: key.0, key: key.1, debt }];
+        let cut = vec![(harness.core.me().origin(), 1)];
+        let agreement = Agreement { cut, levels, shifts: Vec::new() };
+        let (at, groups) = (harness.now(), Vec::new());
+        harness.deliver(inbound, &Message::Batch { number, at, groups, levels: agreement });
+        harness.tick(20 * MS);
+        own += harness.tat(key).cast_signed() - before.cast_signed();
+        for message in harness.answers(link) {
+            if let Message::Batch { levels, .. } = message {
+                told.extend(levels.shifts.iter().map(|shift| (shift.to, shift.by)));
+            }
+        }
+    }
+    assert_eq!(own, 200_000_000, "half of the difference");
+    assert_eq!(told, [(peer().origin(), -200_000_000)]);
 }
 
 #[test]

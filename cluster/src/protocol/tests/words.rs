@@ -107,6 +107,10 @@ impl Host for Words {
         })
     }
 
+    fn most_debt(&self, limit: u64) -> Nanos {
+        self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
+    }
+
     fn live(&mut self) -> Vec<Level> {
         let now = self.clock.get();
         let tats = self.handle.tats.borrow();
