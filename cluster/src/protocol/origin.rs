@@ -48,11 +48,13 @@ pub(super) struct Applied {
     pub(super) position: Position,
     /// Changes that came late, held back until the origin has caught up.
     pub(super) late: BTreeMap<KeyId, Change>,
+    /// When the last of them came.
+    pub(super) late_at: Nanos,
 }
 
 impl Applied {
     pub(super) fn at(through: u64) -> Self {
-        Self { position: Position { through, missed: None }, late: BTreeMap::new() }
+        Self { position: Position { through, missed: None }, ..Self::default() }
     }
 
     /// Whether these words contain a part of a set of batches, or not yet all of them.

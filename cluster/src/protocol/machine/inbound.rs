@@ -180,6 +180,7 @@ impl<H: Host> Core<H> {
             .entry(origin)
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
+        self.end_late(now, origin);
     }
 
     fn on_batch(

@@ -13,9 +13,12 @@ use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, signed};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
-use crate::protocol::time::Nanos;
+use crate::protocol::origin::Applied;
+use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Shift;
 
+/// After this long without another late change an origin has caught up.
+const QUIET: Nanos = SECOND / 2;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;
 
@@ -35,7 +38,9 @@ impl<H: Host> Core<H> {
             return Some(delta);
         }
         self.stats.deltas_late += 1;
-        let late = &mut self.applied.entry(origin).or_default().late;
+        let applied = self.applied.entry(origin).or_default();
+        applied.late_at = now;
+        let late = &mut applied.late;
         late.entry(delta.id())
             .and_modify(|sum| *sum = sum.then(delta.change))
             .or_insert(delta.change);
@@ -43,6 +48,14 @@ impl<H: Host> Core<H> {
             self.apply_late(now, origin);
         }
         None
+    }
+
+    /// Applies the late changes of an origin that sends nothing newer.
+    pub(super) fn end_late(&mut self, now: Nanos, origin: Origin) {
+        let quiet = |applied: &Applied| now.saturating_sub(applied.late_at) >= QUIET;
+        if self.applied.get(&origin).is_some_and(quiet) {
+            self.apply_late(now, origin);
+        }
     }
 
     /// How old a change of this origin may be and not count as late, at least.

@@ -105,6 +105,21 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
     assert_eq!(harness.core.stats().deltas_late, 3);
 }
 
+#[test]
+fn what_is_late_is_not_held_back_for_ever() {
+    let (mut harness, link) = greeted();
+    harness.pass(100_000_000_000);
+    let groups = vec![Group { limit: SHORT, changes: vec![(1, 12_000_000_000, 0)] }];
+    let levels = Agreement::default();
+    let at = harness.now() - 10_000_000_000;
+    let batch = Message::Batch { number: 1, at, groups, levels };
+    harness.deliver(link, &batch);
+    assert_eq!(harness.tat((SHORT, 1)), 0, "the origin may send more of it");
+    harness.pass(1_000_000_000);
+    harness.deliver(link, &Message::Beat { now: harness.now() });
+    assert_eq!(harness.tat((SHORT, 1)), 102_000_000_000);
+}
+
 /// Both halves of a move are the same, so the sum of the words stays.
 #[test]
 fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
