@@ -94,6 +94,15 @@ fn even_demand_gets_even_shares() {
     }
 }
 
+/// Here words reach zero between a level and its comparison, and forget what came before.
+#[test]
+fn nothing_is_mended_that_a_word_has_forgotten() {
+    let mut hot = Hot::new(5, 200 * MS);
+    hot.load(20 * SECOND, 2.0 / 5.0);
+    let figures = hot.figures(20 * SECOND);
+    assert!(figures.total.abs() < 0.004, "{figures:?}");
+}
+
 #[test]
 fn a_node_that_is_ahead_is_not_starved() {
     let mut hot = Hot::new(5, MS);
