@@ -3,6 +3,7 @@
 //! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
 //! between QUIC and bounded channels.
 
+mod handshakes;
 mod limiters;
 mod link;
 mod recorder;
@@ -13,17 +14,19 @@ mod tls;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::config::{Config, StartError};
 use crate::limits::Limits;
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, nanos};
+use handshakes::{Admission, Handshakes};
 use limiters::Limiters;
 use link::{Event, Link};
 pub(crate) use recorder::signed;
@@ -31,8 +34,6 @@ pub(crate) use shared::Shared;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.
 const MAX_EVENTS: usize = 256;
-/// Incoming connections whose handshake is under way, at most.
-const MAX_HANDSHAKES: usize = 64;
 /// Queued calls of handles, at most.
 const MAX_COMMANDS: usize = 16;
 /// Events handled between two checks of the deadlines, at most.
@@ -74,6 +75,7 @@ pub(crate) fn start(
 
     let started = Instant::now();
     let shared = Arc::new(Shared::new(addr, started, config.join_timeout));
+    let seeds = config.join.iter().map(SocketAddr::ip).collect();
     let options = Options {
         seed: u64::from_le_bytes(seed),
         join: config.join,
@@ -84,7 +86,7 @@ pub(crate) fn start(
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
-    tokio::spawn(accept_all(endpoint.clone(), Arc::clone(&shared), events.clone()));
+    tokio::spawn(accept_all(endpoint.clone(), seeds, Arc::clone(&shared), events.clone()));
     let mut driver = Driver {
         core,
         shared: Arc::clone(&shared),
@@ -115,13 +117,31 @@ fn generation() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
 }
 
-async fn accept_all(endpoint: Endpoint, shared: Arc<Shared>, events: mpsc::Sender<Event>) {
-    let handshakes = Arc::new(Semaphore::new(MAX_HANDSHAKES));
+/// Accepts connections; of the nodes at `seeds` before they are members too.
+async fn accept_all(
+    endpoint: Endpoint,
+    seeds: Vec<IpAddr>,
+    shared: Arc<Shared>,
+    events: mpsc::Sender<Event>,
+) {
+    let handshakes = Handshakes::default();
     while let Some(incoming) = endpoint.accept().await {
-        let Ok(permit) = Arc::clone(&handshakes).try_acquire_owned() else {
-            shared.handshakes.count_refused();
-            incoming.refuse();
-            continue;
+        let (from, validated) =
+            (incoming.remote_address().ip(), incoming.remote_address_validated());
+        let knows = |host| seeds.contains(&host) || shared.knows_host(host);
+        let place = match handshakes.admit(from, validated, knows) {
+            Admission::Place(place) => place,
+            Admission::Retry => {
+                shared.handshakes.count_retried();
+                // An error says that the address is validated, which it is not.
+                let _ = incoming.retry();
+                continue;
+            }
+            Admission::Refuse => {
+                shared.handshakes.count_refused();
+                incoming.refuse();
+                continue;
+            }
         };
         let (shared, events) = (Arc::clone(&shared), events.clone());
         tokio::spawn(async move {
@@ -130,7 +150,7 @@ async fn accept_all(endpoint: Endpoint, shared: Arc<Shared>, events: mpsc::Sende
                 Some(streams) => drop(events.send(Event::Accepted { streams }).await),
                 None => shared.handshakes.count_rejected(),
             }
-            drop(permit);
+            drop(place);
         });
     }
 }

@@ -1,6 +1,6 @@
 //! The state that the driver's task shares with the handles.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -41,6 +41,7 @@ pub(crate) struct Shared {
 pub(super) struct HandshakeCounts {
     rejected: AtomicU64,
     refused: AtomicU64,
+    retried: AtomicU64,
 }
 
 impl HandshakeCounts {
@@ -48,6 +49,11 @@ impl HandshakeCounts {
     pub(super) fn count_rejected(&self) {
         // Relaxed here and below: a count that orders nothing.
         self.rejected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection was asked to validate its address.
+    pub(super) fn count_retried(&self) {
+        self.retried.fetch_add(1, Ordering::Relaxed);
     }
 
     /// A connection exceeded the bound.
@@ -89,6 +95,12 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner).members.clone()
     }
 
+    /// Whether a known member is at this host.
+    pub(super) fn knows_host(&self, host: IpAddr) -> bool {
+        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
+        view.members.iter().any(|member| member.addr.ip() == host)
+    }
+
     pub(crate) fn stats(&self) -> Stats {
         let stats = self.view.lock().unwrap_or_else(PoisonError::into_inner).stats;
         // Counted outside the protocol, so not part of what it publishes.
@@ -96,6 +108,7 @@ impl Shared {
             records_shared: self.recorder.shared(),
             records_dropped: self.recorder.dropped(),
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
+            handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
             ..stats
         }

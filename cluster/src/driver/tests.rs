@@ -1,13 +1,15 @@
 //! What the driver requires of QUIC and TLS.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
+use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
 use super::tls::{SERVER_NAME, configs, impostor, transport};
 use crate::protocol::MAX_PACKET_BYTES;
 use crate::secret::Secret;
+use crate::{Cluster, Config, Limits};
 
 fn secret(text: &str) -> Secret {
     Secret::from_bytes(text.as_bytes()).unwrap()
@@ -59,4 +61,59 @@ async fn each_side_refuses_the_other_secret() {
     let (server, _) = configs(&ours).unwrap();
     let (_, accepted) = connect(server, impostor(&ours, &theirs)).await;
     assert!(accepted.is_none());
+}
+
+/// The first packets of connections that are never continued, as a stranger without the secret can
+/// send them.
+async fn initial_packets(count: usize) -> Vec<Vec<u8>> {
+    let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
+    sink.set_nonblocking(true).unwrap();
+    let sink = tokio::net::UdpSocket::from_std(sink).unwrap();
+    let (_, client) = configs(&secret("another secret..")).unwrap();
+    let dialling = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    let (mut packets, mut dialled) = (Vec::new(), Vec::new());
+    let mut buffer = [0; 2_048];
+    while packets.len() < count {
+        let addr = sink.local_addr().unwrap();
+        // Kept, so that none of them is closed by a packet.
+        dialled.push(dialling.connect_with(client.clone(), addr, SERVER_NAME).unwrap());
+        let length = sink.recv(&mut buffer).await.unwrap();
+        packets.push(buffer[..length].to_vec());
+    }
+    packets
+}
+
+#[tokio::test]
+async fn half_open_handshakes_keep_no_member_out() {
+    // More than there are places; each would keep its place for five seconds.
+    let packets = initial_packets(300).await;
+    let start = |join: Vec<SocketAddr>| async move {
+        let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
+        config.join = join;
+        Cluster::start(config, Limits::new()).await.unwrap()
+    };
+    let node = start(Vec::new()).await;
+    let addr = node.local_addr();
+    let stranger = tokio::net::UdpSocket::bind("127.0.0.1:0").await.unwrap();
+    let flood = tokio::spawn(async move {
+        loop {
+            for packet in &packets {
+                let _ = stranger.send_to(packet, addr).await;
+                tokio::time::sleep(Duration::from_millis(3)).await;
+            }
+        }
+    });
+    while node.stats().handshakes_retried + node.stats().links_refused == 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let joining = start(vec![addr]).await;
+    let joined = async {
+        while !joining.has_joined() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let joined = tokio::time::timeout(Duration::from_mins(1), joined).await;
+    flood.abort();
+    joined.expect("the node joins during the flood");
+    assert_eq!(node.stats().links_refused, 0);
 }

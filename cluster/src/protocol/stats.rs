@@ -39,6 +39,9 @@ pub struct Stats {
     pub states_received: u64,
     /// States given to another node.
     pub states_served: u64,
+    /// States that ended early because too many keys were live: those who took them over learn of
+    /// the rest by what changes next.
+    pub states_truncated: u64,
     /// Times a peer's log did not reach back far enough, so its state was requested.
     pub gaps: u64,
     /// Links closed because the other side broke the protocol.
@@ -50,6 +53,9 @@ pub struct Stats {
     /// Incoming handshakes that failed: the dialler has another secret, speaks another protocol, or
     /// gave up.
     pub handshakes_rejected: u64,
+    /// Incoming connections that had to validate their address first, because a quarter of the
+    /// places for handshakes was taken.
+    pub handshakes_retried: u64,
     /// Incoming connections refused because too many were open or in their handshake.
     pub links_refused: u64,
     /// Down or left members that were forgotten early because too many members are known; the
@@ -65,7 +71,8 @@ pub struct Stats {
     /// Open links that other nodes dialled.
     pub links_in: u64,
     /// Members that are up but not dialled, because [`MAX_PEERS`](crate::protocol::MAX_PEERS)
-    /// others are: this node sends them no deltas. 0 in a cluster of the supported size.
+    /// others are: this node sends them no deltas. 0 in a cluster of the supported size whose
+    /// members are all there.
     pub peers_undialled: u64,
     /// Keys of which deltas are kept for peers that are behind the log.
     pub pending_keys: u64,
