@@ -15,8 +15,8 @@ pub struct Config {
     /// unspecified (`0.0.0.0`). Port 0 takes a free one.
     pub bind: SocketAddr,
     /// Nodes of the cluster to join (seeds); one that answers is enough. Empty founds a cluster. At
-    /// most [`MAX_PEERS`](crate::protocol::MAX_PEERS) (128) are used. That is also the number of
-    /// other nodes to which one node sends what it admits, seeds included; further ones are
+    /// most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends what it admits
+    /// to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included; further ones are
     /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// The cluster's secret.

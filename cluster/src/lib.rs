@@ -7,8 +7,8 @@
 //! synchronised clocks. All traffic is QUIC under TLS 1.3; both sides prove that they know the
 //! cluster's secret.
 //!
-//! Each node dials every other one, at most 128 of them ([`protocol::MAX_PEERS`]), so a cluster has
-//! up to 129 nodes. Beyond that the limit does not hold across all of them, which
+//! Each node dials every other one, at most 256 of them ([`protocol::MAX_PEERS`]), so a cluster has
+//! up to 257 nodes. Beyond that the limit does not hold across all of them, which
 //! [`Stats::peers_undialled`] shows.
 //!
 //! ```no_run

@@ -8,7 +8,9 @@ pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
 /// Deltas in a batch and entries in a chunk of state, at most: 28 bytes each on the wire.
 pub(super) const MAX_BATCH_DELTAS: usize = 2_048;
 /// Other nodes that a node dials and sends deltas to, at most.
-pub const MAX_PEERS: usize = 128;
+pub const MAX_PEERS: usize = 256;
+/// Of these, addresses that the operator lists (seeds), at most.
+pub const MAX_SEEDS: usize = MAX_PEERS / 2;
 /// Links opened by other nodes, at most.
 pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
 /// Known members, this node and down ones included, at most.

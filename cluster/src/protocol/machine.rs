@@ -5,6 +5,7 @@ mod agree;
 mod inbound;
 mod late;
 mod outbound;
+mod places;
 mod seal;
 mod transfer;
 
@@ -16,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
-use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PEERS};
+use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
 use super::clock::RemoteClock;
 use super::host::Host;
 use super::id::{NodeId, Origin};
@@ -41,6 +42,8 @@ pub struct Core<H> {
     started: Nanos,
     membership: Membership,
     peers: BTreeMap<SocketAddr, Peer>,
+    /// Members without a place among the peers, which take turns. Bounded by the members known.
+    undialled: VecDeque<SocketAddr>,
     inbound: BTreeMap<LinkId, Inbound>,
     applied: BTreeMap<Origin, Applied>,
     clocks: BTreeMap<Origin, RemoteClock>,
@@ -81,7 +84,7 @@ impl<H: Host> Core<H> {
     /// first `Welcome` of a peer that knows an earlier run.
     pub fn new(me: NodeId, mut options: Options, host: H, now: Nanos) -> Self {
         options.join.retain(|addr| *addr != me.addr);
-        options.join.truncate(MAX_PEERS);
+        options.join.truncate(MAX_SEEDS);
         let alone = options.join.is_empty();
         let peers = options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
         let mut core = Self {
@@ -91,6 +94,7 @@ impl<H: Host> Core<H> {
             membership: Membership::new(me, &options),
             options,
             peers,
+            undialled: VecDeque::new(),
             inbound: BTreeMap::new(),
             applied: BTreeMap::new(),
             clocks: BTreeMap::new(),
@@ -256,7 +260,7 @@ impl<H: Host> Core<H> {
         let mut stats = self.stats;
         stats.links_out = self.open_links().len() as u64;
         stats.links_in = self.inbound.len() as u64;
-        stats.peers_undialled = self.peers_undialled();
+        stats.peers_undialled = self.undialled.len() as u64;
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;

@@ -89,10 +89,10 @@ impl Membership {
     /// Makes sure that this identity wins against one of `floor` at its address.
     pub(super) fn outrank(&mut self, now: Nanos, floor: u64) {
         let me = self.me();
-        if let Some(rank) = floor.checked_add(1)
-            && rank > me.rank
-        {
-            let _ = self.foca.change_identity(NodeId { rank, ..me }, &mut self.runtime);
+        // 0 is the rank of no identity.
+        let next = NodeId { rank: floor.wrapping_add(1).max(1), ..me };
+        if floor != 0 && next.rank != me.rank && next.outranks(me.rank) {
+            let _ = self.foca.change_identity(next, &mut self.runtime);
             self.collect(now);
         }
     }
@@ -165,11 +165,6 @@ impl Membership {
 
     pub(super) fn next_event(&mut self) -> Option<MemberEvent> {
         self.events.pop_front()
-    }
-
-    /// The addresses of members that are up, without this node.
-    pub(super) fn active(&self) -> impl Iterator<Item = SocketAddr> {
-        self.foca.iter_members().map(|member| member.id().addr)
     }
 
     pub(super) fn is_active(&self, addr: SocketAddr) -> bool {

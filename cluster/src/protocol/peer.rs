@@ -9,6 +9,8 @@ use super::wire::Position;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) seed: bool,
+    /// It has shown by a handshake that it is a node of the cluster.
+    pub(super) proven: bool,
     pub(super) dial: Dial,
     pub(super) attempts: u32,
     /// Its generation, once it has sent `Welcome`.
@@ -37,6 +39,7 @@ impl Peer {
     pub(super) fn new(now: Nanos) -> Self {
         Self {
             seed: false,
+            proven: false,
             dial: Dial::Waiting { until: now },
             attempts: 0,
             generation: None,

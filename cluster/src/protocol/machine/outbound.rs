@@ -7,7 +7,7 @@ use rand::RngExt;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
-use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_PEERS};
+use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
 use crate::protocol::host::Host;
@@ -16,6 +16,7 @@ use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::{self, Message, OLDEST_VERSION, Position, VERSION};
 
+use super::places::Claim;
 use super::seal::is_void;
 
 /// The shortest delay before dialling again.
@@ -28,24 +29,8 @@ const BEAT_EVERY: Nanos = SECOND;
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
 impl<H: Host> Core<H> {
-    /// Makes `addr` a peer, which is dialled, unless there are [`MAX_PEERS`].
-    pub(super) fn add_peer(&mut self, now: Nanos, addr: SocketAddr) {
-        if addr == self.me().addr || self.peers.len() >= MAX_PEERS {
-            return;
-        }
-        self.peers.entry(addr).or_insert_with(|| Peer::new(now));
-    }
-
-    pub(super) fn peers_undialled(&self) -> u64 {
-        if self.peers.len() < MAX_PEERS {
-            return 0;
-        }
-        let undialled = |addr: &SocketAddr| !self.peers.contains_key(addr);
-        self.membership.active().filter(undialled).count() as u64
-    }
-
     pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
-        self.add_peer(now, id.addr);
+        self.add_peer(now, id.addr, Claim::Heard);
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since = None;
         }
@@ -55,12 +40,13 @@ impl<H: Host> Core<H> {
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since.get_or_insert(now);
         }
+        self.undialled.retain(|addr| *addr != id.addr);
     }
 
     /// The node has opened a link, so it is reachable: dials it at once, also when a link to its
     /// earlier generation has not been detected as dead.
     pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId) {
-        self.add_peer(now, id.addr);
+        self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
         let restarted = peer.generation.is_some_and(|known| known < id.generation);
         match peer.dial {
@@ -144,6 +130,7 @@ impl<H: Host> Core<H> {
         if self.leaving {
             return;
         }
+        self.fill_places(now);
         for (addr, peer) in &mut self.peers {
             if matches!(peer.dial, Dial::Waiting { until } if until <= now) {
                 let link = LinkId(self.next_link);
@@ -274,7 +261,7 @@ impl<H: Host> Core<H> {
     ) -> Result<(), Violation> {
         if id.addr != addr {
             // The node is known by another address: that one counts.
-            self.add_peer(now, id.addr);
+            self.add_peer(now, id.addr, Claim::Heard);
             return Err(Violation);
         }
         if let Some(peer) = self.peers.get_mut(&addr) {
@@ -284,6 +271,7 @@ impl<H: Host> Core<H> {
                 peer.cursor = None;
             }
             peer.generation = Some(id.generation);
+            peer.proven = true;
             peer.down_since = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             peer.attempts = 0;

@@ -103,3 +103,18 @@ fn with_no_member_down_only_strangers_are_ignored() {
     let ack = answers.find(|header| header.message == foca::Message::Ack(7)).unwrap();
     assert_eq!(ack.src_incarnation, 1);
 }
+
+#[test]
+fn an_identity_whose_rank_was_driven_to_the_end_returns() {
+    for rank in [1 << 62, 1 << 63, u64::MAX] {
+        let mut crowd = Crowd::new();
+        let claimed = foca::Member::alive(NodeId { rank, generation: 9, ..node(2) });
+        crowd.receive(0, node(1), foca::Message::Gossip, vec![claimed]);
+        let mut real = Membership::new(node(2), &Options::default());
+        let floor = crowd.0.rank_floor(real.me());
+        assert_eq!(floor, rank);
+        real.outrank(0, floor);
+        crowd.receive(SECOND, real.me(), foca::Message::Gossip, Vec::new());
+        assert_eq!(crowd.0.state_of(node(2).addr).map(|(id, _)| id), Some(real.me()), "{rank}");
+    }
+}

@@ -184,3 +184,72 @@ fn members_beyond_those_that_may_be_dialled_are_counted() {
     let dialled = actions.filter(|action| matches!(action, Action::Dial { .. })).count();
     assert_eq!((dialled, harness.core.stats().peers_undialled), (MAX_PEERS, 11));
 }
+
+/// Gossip of `from` about others.
+fn gossip(harness: &mut Harness, from: NodeId, about: &[NodeId]) {
+    for some in about.chunks(20) {
+        let (dst, message) = (harness.core.me(), foca::Message::Gossip);
+        let header = foca::Header { src: from, src_incarnation: 0, dst, message };
+        let updates = some.iter().copied().map(foca::Member::alive).collect();
+        let packet = MemberPacket { header, updates }.encode().unwrap();
+        harness.core.datagram(harness.now(), &packet);
+    }
+}
+
+/// The nodes that are dialled.
+fn dialled(harness: &mut Harness) -> Vec<(LinkId, std::net::SocketAddr)> {
+    let actions = std::iter::from_fn(|| harness.core.poll());
+    let dial = |action| match action {
+        Action::Dial { link, addr } => Some((link, addr)),
+        _ => None,
+    };
+    actions.filter_map(dial).collect()
+}
+
+#[test]
+fn invented_members_take_no_place_of_a_node_that_is_there() {
+    let mut harness = Harness::new();
+    let invented: Vec<NodeId> = (1..MAX_PEERS + 40).map(|n| NodeId::new(addr(n), 5)).collect();
+    gossip(&mut harness, invented[0], &invented);
+    assert_eq!(dialled(&mut harness).len(), MAX_PEERS);
+    // It opens a link, so it is dialled, though no dial has failed yet.
+    let real = NodeId::new(addr(MAX_PEERS + 100), 5);
+    let _ = harness.greet(real);
+    assert!(dialled(&mut harness).iter().any(|(_, addr)| *addr == real.addr));
+}
+
+#[test]
+fn members_take_turns_at_places_that_lead_nowhere() {
+    let mut harness = Harness::new();
+    let invented: Vec<NodeId> = (1..MAX_PEERS + 40).map(|n| NodeId::new(addr(n), 5)).collect();
+    gossip(&mut harness, invented[0], &invented);
+    let mut seen = std::collections::BTreeSet::new();
+    let waiting = harness.core.stats().peers_undialled;
+    for (link, addr) in dialled(&mut harness) {
+        seen.insert(addr);
+        harness.core.closed(harness.now(), link);
+    }
+    seen.extend(dialled(&mut harness).iter().map(|(_, addr)| *addr));
+    assert_eq!((seen.len() - MAX_PEERS) as u64, waiting, "all of them had a turn");
+}
+
+#[test]
+fn crashed_nodes_give_their_places_to_new_ones() {
+    let mut harness = Harness::new();
+    // Each life connects, and is gone.
+    for n in 1..=MAX_PEERS {
+        let id = NodeId::new(addr(n), 5);
+        let inbound = harness.greet(id);
+        let link = harness.welcome(id);
+        harness.core.closed(harness.now(), link);
+        harness.core.closed(harness.now(), inbound);
+        harness.pass(1_000_000);
+    }
+    let id = NodeId::new(addr(MAX_PEERS + 1), 5);
+    let _ = harness.greet(id);
+    let link = harness.welcome(id);
+    harness.admit((SHORT, 1), 5);
+    harness.core.flush(harness.now());
+    assert!(!harness.answers(link).is_empty());
+    assert_eq!(harness.core.stats().peers_undialled, 0);
+}
