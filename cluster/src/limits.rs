@@ -59,6 +59,11 @@ impl Limits {
         self.0.get(&id).map(Arc::as_ref)
     }
 
+    /// The first limit whose id is not less than this one.
+    pub(crate) fn from(&self, id: LimitId) -> Option<(LimitId, &Limiter)> {
+        self.0.range(id..).next().map(|(id, limiter)| (*id, limiter.as_ref()))
+    }
+
     pub(crate) fn iter(&self) -> impl Iterator<Item = (LimitId, &Limiter)> {
         self.0.iter().map(|(id, limiter)| (*id, limiter.as_ref()))
     }

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_cluster::protocol::{Change, Delta, Host, Level};
+use tidegate_cluster::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Part};
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
@@ -171,20 +171,41 @@ impl Host for Limits {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }
 
-    fn live(&mut self) -> Vec<Level> {
+    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+        let before = into.len();
+        let next = if at.0 < LEDGER {
+            Some(self.live_of_limit(at, into))
+        } else {
+            self.live_of_ledger(at, into)
+        };
+        self.work += (into.len() - before) as u64;
+        next
+    }
+}
+
+impl Limits {
+    fn live_of_limit(&self, Part(limit, part): Part, into: &mut Vec<Level>) -> Part {
+        let limit = limit.max(1);
+        let Some(limiter) = self.limiter(limit) else { return Part(LEDGER, 0) };
+        let level = |(key, debt): (KeyHash, Duration)| Level {
+            limit,
+            key: key.to_bits(),
+            debt: nanos(debt),
+        };
+        into.extend(limiter.live_part(part as usize).map(level));
+        let is_last = part + 1 >= limiter.live_parts() as u64;
+        if is_last { Part(limit + 1, 0) } else { Part(limit, part + 1) }
+    }
+
+    fn live_of_ledger(&self, Part(limit, key): Part, into: &mut Vec<Level>) -> Option<Part> {
         let now = self.now();
-        let mut live = Vec::new();
-        for (limit, limiter) in (1..).zip(&self.limiters) {
-            live.extend(limiter.live().map(|(key, debt)| Level {
-                limit,
-                key: key.to_bits(),
-                debt: nanos(debt),
-            }));
+        let mut rest = self.ledgers.range((limit, key)..);
+        for (&(limit, key), tat) in rest.by_ref().take(MAX_PART_KEYS) {
+            if *tat > now {
+                into.push(Level { limit, key, debt: tat - now });
+            }
         }
-        let owed = self.ledgers.iter().filter(|(_, tat)| **tat > now);
-        live.extend(owed.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - now }));
-        self.work += live.len() as u64;
-        live
+        rest.next().map(|(&(limit, key), _)| Part(limit, key))
     }
 }
 
@@ -216,7 +237,10 @@ mod tests {
         other.set_time(90 * SECOND);
         assert_eq!((origin.entered(7, 1).0, other.entered(7, 1).0), (3, 3));
         assert_eq!((other.entered(7, 2).0, other.entered(8, 1).0), (0, 0));
-        let state = other.live();
+        let (mut state, mut at) = (Vec::new(), Some(Part::default()));
+        while let Some(part) = at {
+            at = other.live(part, &mut state);
+        }
         origin.raise(state[0]);
         assert_eq!(origin.entered(7, 1).0, 3);
     }

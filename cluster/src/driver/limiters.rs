@@ -7,7 +7,7 @@ use tidegate_engine::{Clock, KeyHash, Limiter};
 
 use super::shared::Shared;
 use crate::limits::{LimitId, Limits};
-use crate::protocol::{Change, Delta, Host, Level, Nanos, nanos};
+use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
 /// What a key can owe for what one node tells, in burst tolerances: charges after the fact may go
 /// beyond the burst.
@@ -80,16 +80,22 @@ impl Host for Limiters {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(MAX_TOLERANCES))
     }
 
-    fn live(&mut self) -> Vec<Level> {
-        let of_limit = |(id, limiter): (LimitId, &Limiter)| -> Vec<Level> {
-            let limit = id.to_bits();
-            let level = |(key, debt): (KeyHash, Duration)| Level {
-                limit,
-                key: key.to_bits(),
-                debt: nanos(debt),
-            };
-            limiter.live().map(level).collect()
+    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+        let Part(limit, part) = at;
+        let (id, limiter) = self.limits.from(LimitId::from_bits(limit))?;
+        let limit = id.to_bits();
+        // A limit that was added meanwhile begins at its first part.
+        let part = if limit == at.0 { part } else { 0 };
+        let level = |(key, debt): (KeyHash, Duration)| Level {
+            limit,
+            key: key.to_bits(),
+            debt: nanos(debt),
         };
-        self.limits.iter().flat_map(of_limit).collect()
+        into.extend(limiter.live_part(part as usize).map(level));
+        if part + 1 < limiter.live_parts() as u64 {
+            Some(Part(limit, part + 1))
+        } else {
+            Some(Part(limit.checked_add(1)?, 0))
+        }
     }
 }

@@ -16,6 +16,13 @@ pub struct Level {
     pub debt: Nanos,
 }
 
+/// A part of a host's keys, in an order of the host's; the default is the first one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Part(pub u64, pub u64);
+
+/// Keys of a part, at most.
+pub const MAX_PART_KEYS: usize = 256;
+
 /// The limiters of this node, as the protocol sees them.
 pub trait Host {
     /// Takes every delta recorded since the last call, each key at most once, with dates up to
@@ -42,6 +49,8 @@ pub trait Host {
     /// check; a node that tells more is not believed.
     fn most_debt(&self, limit: u64) -> Nanos;
 
-    /// Every key that has debt.
-    fn live(&mut self) -> Vec<Level>;
+    /// Lists keys that have debt, in bounded work: adds those of the part `at`, at most
+    /// [`MAX_PART_KEYS`], and returns the next part; `None` after the last one. A key stays in its
+    /// part as long as it has debt.
+    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part>;
 }

@@ -1,5 +1,5 @@
 //! One node as a state machine: its state, its inputs and the work that follows each of them. The
-//! transitions of links and state transfers are in `inbound`, `outbound` and `transfer`.
+//! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`.
 
 mod agree;
 mod inbound;
@@ -7,6 +7,7 @@ mod late;
 mod outbound;
 mod places;
 mod seal;
+mod serve;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};

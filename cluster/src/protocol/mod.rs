@@ -53,10 +53,10 @@ mod wire;
 mod tests;
 
 pub use action::{Action, Channel, LinkId};
-pub use bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS};
+pub use bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS};
 pub use change::Change;
 pub use delta::Delta;
-pub use host::{Host, Level};
+pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
 pub use machine::Core;
 pub use options::Options;

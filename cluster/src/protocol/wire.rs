@@ -90,12 +90,12 @@ pub(super) enum Message {
     StateRequest { request: u64, force: bool },
     /// Dialer: it cancels its request.
     StateStop,
-    /// Acceptor: it cannot serve the request at present.
+    /// Acceptor: it cannot serve the request at present, or go on with it.
     StateBusy { request: u64 },
-    /// Acceptor: a state of `keys` entries follows, which contains what the version `vector` says.
-    State { request: u64, vector: Vec<(Origin, u64)>, keys: u64 },
-    /// Acceptor: some of the entries, as they were `age` ago.
-    StateChunk { age: Nanos, entries: Vec<Level> },
+    /// Acceptor: a state follows, which contains what the version `vector` says.
+    State { request: u64, vector: Vec<(Origin, u64)> },
+    /// Acceptor: some of the entries, as of its sending; `last` in the last chunk.
+    StateChunk { last: bool, entries: Vec<Level> },
     /// Dialer: acknowledges a chunk.
     StateAck,
 }

@@ -92,7 +92,27 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// Not a snapshot: each key is read at its own moment while others go on checking.
     pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
-        self.table.entries().filter_map(move |(key, value)| {
+        self.in_debt(self.table.entries())
+    }
+
+    /// [`Limiter::live`] in parts of bounded work: the keys that have debt in part `part` of
+    /// [`Limiter::live_parts`], at most 256. A key stays in its part as long as it has debt and
+    /// is not evicted. Empty behind the last part. O(1).
+    pub fn live_part(&self, part: usize) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
+        self.in_debt(self.table.entries_of_part(part))
+    }
+
+    /// How many parts there are for [`Limiter::live_part`]. Constant.
+    #[must_use]
+    pub fn live_parts(&self) -> usize {
+        self.table.parts()
+    }
+
+    fn in_debt<'a>(
+        &'a self,
+        entries: impl Iterator<Item = (KeyHash, u64)> + 'a,
+    ) -> impl Iterator<Item = (KeyHash, Duration)> + 'a {
+        entries.filter_map(move |(key, value)| {
             let debt = self.algorithm().view(value, self.instant_now()).debt()?;
             Some((key, debt))
         })

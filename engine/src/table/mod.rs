@@ -57,6 +57,9 @@ pub(crate) use look::Spot;
 /// The share of slots that may be live before keys compete for slots, as a fraction.
 const FILL: (usize, usize) = (4, 5);
 
+/// The lines of a part of a table: 256 slots.
+const PART_LINES: usize = 256 / SLOTS;
+
 #[derive(Debug)]
 pub struct Table<S> {
     lines: Lines,
@@ -108,6 +111,24 @@ impl<S: State> Table<S> {
         slots.enumerate().filter_map(|(index, slot)| {
             let (tag, value) = slot.settled(|tag| tag.key_tag() != 0)?;
             Some((self.lines.key_at(index, tag)?, value))
+        })
+    }
+
+    /// How many parts [`Table::entries_of_part`] knows.
+    pub(crate) fn parts(&self) -> usize {
+        self.lines.all().len().div_ceil(PART_LINES)
+    }
+
+    /// The entries in one part of the slots; none behind the last part. A key stays in its slot, so
+    /// also in its part, as long as it has one.
+    pub(crate) fn entries_of_part(&self, part: usize) -> impl Iterator<Item = (KeyHash, u64)> + '_ {
+        let first = part.saturating_mul(PART_LINES);
+        let lines = self.lines.all().iter().enumerate().skip(first).take(PART_LINES);
+        lines.flat_map(move |(line, of)| {
+            of.slots.iter().enumerate().filter_map(move |(slot, word)| {
+                let (tag, value) = word.settled(|tag| tag.key_tag() != 0)?;
+                Some((self.lines.key_at(line * SLOTS + slot, tag)?, value))
+            })
         })
     }
 

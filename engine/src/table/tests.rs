@@ -182,6 +182,11 @@ fn entries_give_back_whole_keys() {
         for (index, key) in keys(count).enumerate() {
             assert_eq!(entries.get(&key), Some(&(NOW + 1 + index as u64)), "{lines} lines");
         }
+        let parts = (0..table.parts()).map(|part| table.entries_of_part(part).collect::<Vec<_>>());
+        let parts: Vec<_> = parts.inspect(|part| assert!(part.len() <= 256)).flatten().collect();
+        assert_eq!(parts.len() as u64, count, "{lines} lines");
+        assert_eq!(parts.into_iter().collect::<HashMap<_, _>>(), entries, "{lines} lines");
+        assert_eq!(table.entries_of_part(table.parts()).count(), 0);
     }
 }
 

@@ -122,7 +122,7 @@ impl<H: Host> Core<H> {
         let welcome = Message::Welcome { version, id: self.me(), rank_floor };
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);
-        if self.joined {
+        if self.joined && !self.is_applying(id.origin()) {
             self.send_resume(link);
         }
         Ok(())

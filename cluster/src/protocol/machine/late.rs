@@ -33,6 +33,7 @@ impl<H: Host> Core<H> {
         let grace = tolerance.max(self.grace(origin));
         if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
             self.host.apply(now, delta);
+            self.note_changes(&[delta]);
             self.watches.charged(delta.id(), delta.change.debt);
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -77,8 +78,9 @@ impl<H: Host> Core<H> {
         for ((limit, key), change) in std::mem::take(&mut applied.late) {
             let debt = change.left(signed(now));
             if debt > 0 {
-                let change = Change { debt, date: signed(now) };
-                self.host.apply(now, Delta { limit, key, change });
+                let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
+                self.host.apply(now, delta);
+                self.note_changes(&[delta]);
                 self.stats.deltas_applied += 1;
             }
         }

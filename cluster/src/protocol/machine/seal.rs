@@ -27,6 +27,8 @@ impl<H: Host> Core<H> {
         let mut deltas = Vec::new();
         self.host.take_recorded(now, &mut deltas);
         self.stats.deltas_recorded += deltas.len() as u64;
+        self.note_changes(&deltas);
+        self.note_own(&deltas);
         self.look_at_words(now, &deltas);
         let mut levels = self.due_levels(now, &deltas);
         let shifts = self.shifts.len().min(MAX_SHIFTS);

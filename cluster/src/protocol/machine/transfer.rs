@@ -13,12 +13,15 @@
 //! is the larger one, J's own use contained all of it. Then J takes over the vector as its
 //! positions. So the invariant above holds for J, and every origin continues behind J's position,
 //! from its log: by batches, so it does not matter that the origin coalesced frames differently for
-//! P. The state is applied as a whole or not at all, so a link that breaks leaves J unchanged.
+//! P. Entries are applied once all have arrived, and then all of them, so a link that breaks leaves
+//! J unchanged. They are applied in slices, one at a time with other work between, so that no step
+//! takes longer the larger a state is; before each, what J admitted meanwhile is added to what it
+//! admitted behind the vector. Until the last one J has not joined.
 //!
-//! What P admits while it reads its own words is certainly in its next batch and may be in the
-//! state already; P's batch number is read first. So a burst on P in those milliseconds can count
-//! twice on J, and is never missed. In the same way the raise may cover a check that runs on J
-//! while the state is applied.
+//! P reads its words in parts too, and takes off what batches behind the vector brought (see
+//! `serve`). What P admits while it reads a part is certainly in its next batch and may be in the
+//! state already. So a check on P in those microseconds can count twice on J, and is never missed.
+//! In the same way the raise may cover a check that runs on J while a slice is applied.
 //!
 //! Two joining nodes serve each other when no other node does: the invariant holds for a node that
 //! has not joined, with an empty vector.
@@ -35,29 +38,28 @@ use std::net::SocketAddr;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_ORIGINS};
-use crate::protocol::delta::KeyId;
+use crate::protocol::bounds::MAX_ORIGINS;
+use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
-use crate::protocol::pull::{MAX_STATE_KEYS, Pull, Served};
+use crate::protocol::pull::{MAX_STATE_KEYS, Progress, Pull};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
 
-/// Transfers served at the same time, at most. Each costs 24 bytes a live key.
-const MAX_SERVED: usize = 4;
-/// Unacknowledged chunks of one transfer, at most.
-const WINDOW: usize = 8;
 /// How long nothing may arrive before the transfer counts as stalled and another node is asked.
 /// Doubles with each stall in a row, up to 16 times, so that a transfer over a slow path completes.
 const STALL_TIMEOUT: Nanos = 5_000_000_000;
 const MAX_DOUBLINGS: u32 = 4;
 /// The delay before the next request after a busy answer.
 const RETRY_DELAY: Nanos = 100_000_000;
+/// Entries applied in one step, at most.
+const SLICE: usize = 2_048;
+/// Keys that change here while a state is applied, at most: about 20 MiB. What is left of the state
+/// is then applied at once.
+const MAX_CHANGED_KEYS: usize = 1 << 19;
 
 impl<H: Host> Core<H> {
-    // ---- the receiver ----
-
     /// Requests a peer's state, if this node needs one and no request is under way.
     pub(super) fn start_pull(&mut self, now: Nanos) {
         if self.leaving || self.pull.is_some() {
@@ -74,7 +76,7 @@ impl<H: Host> Core<H> {
             from,
             until: now.saturating_add(self.stall_timeout()),
             vector: Vec::new(),
-            keys: None,
+            progress: Progress::Requested,
             entries: Vec::new(),
         });
         self.send(link, Channel::State, &Message::StateRequest { request, force });
@@ -105,18 +107,22 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn tick_pull(&mut self, now: Nanos) {
-        let late = self.pull.take_if(|pull| pull.until <= now);
-        if let Some(link) = late.and_then(|pull| pull.link) {
+        let Some(pull) = self.pull.as_ref().filter(|pull| pull.until <= now) else { return };
+        if matches!(pull.progress, Progress::Applying { .. }) {
+            return self.apply_slice(now);
+        }
+        if let Some(link) = self.pull.take().and_then(|pull| pull.link) {
             self.timeouts = self.timeouts.saturating_add(1);
             self.send(link, Channel::State, &Message::StateStop);
         }
     }
 
-    /// The link is closed: discards what arrived on it.
+    /// The link is closed: discards what arrived on it, unless that is all.
     pub(super) fn abort_pull(&mut self, link: LinkId) {
-        if self.pull.as_ref().is_some_and(|pull| pull.link == Some(link)) {
-            self.pull = None;
-        }
+        let incomplete = |pull: &mut Pull| {
+            pull.link == Some(link) && !matches!(pull.progress, Progress::Applying { .. })
+        };
+        self.pull.take_if(incomplete);
     }
 
     pub(super) fn on_state(
@@ -126,93 +132,123 @@ impl<H: Host> Core<H> {
         transit: Nanos,
         message: Message,
     ) -> Result<(), Violation> {
+        let timeout = self.stall_timeout();
         let Some(pull) = self.pull.as_mut().filter(|pull| pull.link == Some(link)) else {
             // An answer to a request that was given up.
             return Ok(());
         };
-        match message {
-            Message::StateBusy { request } | Message::State { request, .. }
-                if request != pull.request =>
-            {
-                return Ok(());
-            }
-            // Chunks of an earlier request: those of this one follow its `State`.
-            Message::StateChunk { .. } if pull.keys.is_none() => return Ok(()),
-            Message::StateBusy { .. } if pull.keys.is_none() => {
+        match (message, &pull.progress) {
+            (Message::StateBusy { request } | Message::State { request, .. }, _)
+                if request != pull.request => {}
+            // Chunks of an earlier request: those of this one follow its `State`. Or all is here.
+            (Message::StateChunk { .. }, Progress::Requested)
+            | (Message::StateBusy { .. }, Progress::Applying { .. }) => {}
+            // The server does not serve, or no longer.
+            (Message::StateBusy { .. }, Progress::Requested | Progress::Arriving) => {
                 pull.link = None;
                 pull.until = now.saturating_add(RETRY_DELAY);
-                return Ok(());
+                pull.entries = Vec::new();
+                pull.progress = Progress::Requested;
             }
-            Message::State { vector, keys, .. } if pull.keys.is_none() => {
-                if keys > MAX_STATE_KEYS || vector.len() > MAX_ORIGINS + 1 {
+            (Message::State { vector, .. }, Progress::Requested) => {
+                if vector.len() > MAX_ORIGINS + 1 {
                     return Err(Violation);
                 }
-                pull.keys = Some(keys);
                 pull.vector = vector;
+                pull.progress = Progress::Arriving;
+                pull.until = now.saturating_add(timeout);
             }
-            Message::StateChunk { age, entries } => {
-                let announced = pull.keys.ok_or(Violation)?;
-                if (pull.entries.len() + entries.len()) as u64 > announced {
+            (Message::StateChunk { last, entries }, Progress::Arriving) => {
+                if pull.entries.len() >= MAX_STATE_KEYS {
                     return Err(Violation);
                 }
-                let taken_at = now.saturating_sub(age.saturating_add(transit));
-                pull.entries.extend(entries.into_iter().map(|entry| (entry, taken_at)));
+                let as_of = now.saturating_sub(transit);
+                pull.entries.extend(entries.into_iter().map(|entry| (entry, as_of)));
+                pull.until = now.saturating_add(timeout);
                 self.send(link, Channel::State, &Message::StateAck);
+                if last {
+                    self.begin_applying(now);
+                }
             }
             _ => return Err(Violation),
         }
-        self.finish_pull(now);
         Ok(())
     }
 
-    /// Takes over the state once it is complete.
-    fn finish_pull(&mut self, now: Nanos) {
-        let timeout = self.stall_timeout();
-        let complete =
-            |pull: &mut Pull| pull.keys.is_some_and(|keys| keys == pull.entries.len() as u64);
-        let Some(pull) = self.pull.take_if(complete) else {
-            if let Some(pull) = &mut self.pull {
-                pull.until = now.saturating_add(timeout);
-            }
-            return;
-        };
+    /// The state is complete: starts to apply it, if it is still needed.
+    fn begin_applying(&mut self, now: Nanos) {
         self.timeouts = 0;
-        let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
-        if self.joined && gap.is_none() {
+        self.take_batch(now);
+        let Some(mut pull) = self.pull.take() else { return };
+        if self.joined && !self.gaps().any(|(origin, _)| origin == pull.from) {
             // The gap was that of a closed link: on a new one frames with what the state contains
             // may flow already. If they cannot, the peer announces the gap again.
             return;
         }
-        self.take_batch(now);
-        self.raise_all(now, &pull);
-        self.adopt(now, &pull);
-        self.stats.states_received += 1;
-        self.fresh = false;
-        let first = !std::mem::replace(&mut self.joined, true);
-        if first {
-            self.send_all_resumes();
-            self.resume_waiting(now);
-        } else if let Some((_, link)) = gap {
-            self.send_resume(link);
-        }
-    }
-
-    /// Raises each word to that of the state plus what this node admitted that the state lacks.
-    fn raise_all(&mut self, now: Nanos, pull: &Pull) {
         let me = self.me().origin();
         let known = pull.vector.iter().find(|(origin, _)| *origin == me);
         let behind = known.map_or(0, |(_, through)| *through);
-        let mut own: BTreeMap<KeyId, i64> = BTreeMap::new();
+        let mut own = BTreeMap::new();
         for delta in self.log.kept_since(behind).flat_map(|batch| &batch.deltas) {
-            let sum = own.entry(delta.id()).or_default();
-            *sum = sum.saturating_add(delta.change.debt);
+            add(&mut own, delta);
         }
-        for (entry, taken_at) in &pull.entries {
+        // What others are served of these words would be neither as of before nor as of after.
+        self.stop_serving(|_| true);
+        pull.progress = Progress::Applying { own };
+        pull.until = now;
+        self.pull = Some(pull);
+        self.apply_slice(now);
+    }
+
+    /// Applies the next entries, and after the last ones takes over the positions.
+    fn apply_slice(&mut self, now: Nanos) {
+        self.take_batch(now);
+        let Some(mut pull) = self.pull.take() else { return };
+        let Progress::Applying { own } = &pull.progress else { return };
+        let all = own.len() > MAX_CHANGED_KEYS;
+        let rest = if all { 0 } else { pull.entries.len().saturating_sub(SLICE) };
+        for (entry, as_of) in pull.entries.drain(rest..) {
             let own = own.get(&(entry.limit, entry.key)).copied().unwrap_or(0);
             let debt = entry.debt.saturating_add_signed(own);
-            let debt = debt.saturating_sub(now.saturating_sub(*taken_at));
-            if debt > 0 && !self.host.raise(Level { debt, ..*entry }) {
+            let debt = debt.saturating_sub(now.saturating_sub(as_of));
+            if debt > 0 && !self.host.raise(Level { debt, ..entry }) {
                 self.stats.deltas_unknown += 1;
+            }
+        }
+        if pull.entries.is_empty() {
+            self.end_pull(now, &pull);
+        } else {
+            self.pull = Some(pull);
+        }
+    }
+
+    /// Takes over the positions: the words contain the state.
+    fn end_pull(&mut self, now: Nanos, pull: &Pull) {
+        self.adopt(now, pull);
+        self.stats.states_received += 1;
+        self.fresh = false;
+        let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
+        if let Some((_, link)) = gap {
+            self.send_resume(link);
+        }
+        let first = !std::mem::replace(&mut self.joined, true);
+        self.send_all_resumes();
+        if first {
+            self.resume_waiting(now);
+        }
+    }
+
+    /// Whether the state of `origin` is being applied: its frames continue behind it.
+    pub(super) fn is_applying(&self, origin: Origin) -> bool {
+        let applying = |pull: &&Pull| matches!(pull.progress, Progress::Applying { .. });
+        self.pull.as_ref().filter(applying).is_some_and(|pull| pull.from == origin)
+    }
+
+    /// This node has consumed what a state that is being applied does not contain.
+    pub(super) fn note_own(&mut self, deltas: &[Delta]) {
+        if let Some(Pull { progress: Progress::Applying { own }, .. }) = &mut self.pull {
+            for delta in deltas {
+                add(own, delta);
             }
         }
     }
@@ -240,50 +276,9 @@ impl<H: Host> Core<H> {
         let ahead = asked || known.is_none_or(|known| known < through);
         ahead && !self.flows_from(origin)
     }
+}
 
-    // ---- the server ----
-
-    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64, force: bool) {
-        self.served.remove(&link);
-        let torn =
-            |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
-        let torn = self.applied.iter().any(torn);
-        if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
-            self.send(link, Channel::State, &Message::StateBusy { request });
-            return;
-        }
-        self.take_batch(now);
-        let own = self.log.last();
-        let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
-        let vector = others.chain([(self.me().origin(), own)]).collect();
-        let mut live = self.host.live();
-        live.truncate(MAX_STATE_KEYS as usize);
-        self.stats.states_served += 1;
-        let state = Message::State { request, vector, keys: live.len() as u64 };
-        self.send(link, Channel::State, &state);
-        self.served.insert(link, Served { taken_at: now, rest: live.into_iter(), in_flight: 0 });
-        self.serve_more(now, link, false);
-    }
-
-    /// Sends chunks up to the window; `acked` when one has been acknowledged.
-    pub(super) fn serve_more(&mut self, now: Nanos, link: LinkId, acked: bool) {
-        let Some(served) = self.served.get_mut(&link) else { return };
-        served.in_flight -= usize::from(acked && served.in_flight > 0);
-        let age = now.saturating_sub(served.taken_at);
-        let mut chunks = Vec::new();
-        while served.in_flight < WINDOW {
-            let entries: Vec<Level> = served.rest.by_ref().take(MAX_BATCH_DELTAS).collect();
-            if entries.is_empty() {
-                break;
-            }
-            served.in_flight += 1;
-            chunks.push(Message::StateChunk { age, entries });
-        }
-        if served.in_flight == 0 {
-            self.served.remove(&link);
-        }
-        for chunk in chunks {
-            self.send(link, Channel::State, &chunk);
-        }
-    }
+fn add(sums: &mut BTreeMap<KeyId, i64>, delta: &Delta) {
+    let sum = sums.entry(delta.id()).or_default();
+    *sum = sum.saturating_add(delta.change.debt);
 }

@@ -15,11 +15,12 @@ fn peer(place: usize, generation: u64) -> NodeId {
 }
 
 fn state(request: u64, vector: &[(Origin, u64)]) -> Message {
-    Message::State { request, vector: vector.to_vec(), keys: 1 }
+    Message::State { request, vector: vector.to_vec() }
 }
 
 fn chunk(debt: u64) -> Message {
-    Message::StateChunk { age: 0, entries: vec![Level { limit: KEY.0, key: KEY.1, debt }] }
+    let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
+    Message::StateChunk { last: true, entries }
 }
 
 /// A founder that needs the state of a peer, with the links from and to that peer.

@@ -10,5 +10,6 @@ mod network;
 mod receiver;
 mod scenarios;
 mod shares;
+mod transfer;
 mod words;
 mod world;

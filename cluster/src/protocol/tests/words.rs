@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use crate::protocol::{Change, Delta, Host, Level, Nanos};
+use crate::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Nanos, Part};
 
 /// The limit whose burst tolerance is a second; that of all others is endless.
 pub(super) const SHORT: u64 = u64::MAX;
@@ -111,10 +111,15 @@ impl Host for Words {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }
 
-    fn live(&mut self) -> Vec<Level> {
+    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
         let now = self.clock.get();
         let tats = self.handle.tats.borrow();
-        let live = tats.iter().filter(|(_, tat)| **tat > now);
-        live.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - now }).collect()
+        let mut rest = tats.range((at.0, at.1)..);
+        for (&(limit, key), tat) in rest.by_ref().take(MAX_PART_KEYS) {
+            if *tat > now {
+                into.push(Level { limit, key, debt: tat - now });
+            }
+        }
+        rest.next().map(|(&(limit, key), _)| Part(limit, key))
     }
 }

@@ -1,0 +1,127 @@
+//! Giving this node's state to another node.
+//!
+//! The words are read in parts while they go on changing, so no step takes longer the more keys
+//! there are. What has changed a word since the vector was read is taken off its entry: the entry
+//! is as of the vector, aged to the present. A word that was empty meanwhile owes no more than
+//! that, so nothing is left of its entry; the batches behind the vector bring the rest.
+
+use super::Core;
+use crate::protocol::action::{Channel, LinkId};
+use crate::protocol::bounds::MAX_BATCH_DELTAS;
+use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::host::{Host, Level, MAX_PART_KEYS, Part};
+use crate::protocol::id::Origin;
+use crate::protocol::origin::Applied;
+use crate::protocol::pull::{MAX_STATE_KEYS, Served};
+use crate::protocol::time::Nanos;
+use crate::protocol::wire::Message;
+
+/// Transfers served at the same time, at most.
+const MAX_SERVED: usize = 4;
+/// Unacknowledged chunks of one transfer, at most.
+const WINDOW: usize = 8;
+/// Parts that are read for one chunk, at most: where few slots hold a key.
+const MAX_PARTS: usize = 256;
+/// Keys that change during one transfer, at most: about 20 MiB.
+const MAX_CHANGED_KEYS: usize = 1 << 19;
+
+const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
+
+impl<H: Host> Core<H> {
+    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64, force: bool) {
+        self.served.remove(&link);
+        let torn =
+            |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
+        let torn = self.applied.iter().any(torn);
+        if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
+            self.send(link, Channel::State, &Message::StateBusy { request });
+            return;
+        }
+        self.take_batch(now);
+        let own = self.log.last();
+        let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
+        let vector = others.chain([(self.me().origin(), own)]).collect();
+        self.stats.states_served += 1;
+        self.send(link, Channel::State, &Message::State { request, vector });
+        let next = Some(Part::default());
+        self.served.insert(link, Served { request, next, ..Served::default() });
+        self.serve_more(now, link, false);
+    }
+
+    /// Sends chunks up to the window; `acked` when one has been acknowledged.
+    pub(super) fn serve_more(&mut self, now: Nanos, link: LinkId, acked: bool) {
+        let Some(served) = self.served.get_mut(&link) else { return };
+        served.in_flight -= usize::from(acked && served.in_flight > 0);
+        if served.in_flight >= WINDOW || served.next.is_none() {
+            if served.in_flight == 0 {
+                self.served.remove(&link);
+            }
+            return;
+        }
+        // What was consumed here since is in the words that are read.
+        self.take_batch(now);
+        let mut chunks = Vec::new();
+        // Sealing may have ended the transfer.
+        while let Some(served) = self.served.get_mut(&link)
+            && served.in_flight < WINDOW
+            && served.next.is_some()
+        {
+            served.in_flight += 1;
+            let entries = read(&mut self.host, served);
+            if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
+                served.next = None;
+                self.stats.states_truncated += 1;
+            }
+            chunks.push(Message::StateChunk { last: served.next.is_none(), entries });
+        }
+        for chunk in chunks {
+            self.send(link, Channel::State, &chunk);
+        }
+    }
+
+    /// Words have changed by these: states that are being served are as of before.
+    pub(super) fn note_changes(&mut self, deltas: &[Delta]) {
+        let mut most = 0;
+        for served in self.served.values_mut().filter(|served| served.next.is_some()) {
+            for delta in deltas {
+                let sum = served.since.entry(delta.id()).or_default();
+                *sum = sum.saturating_add(delta.change.debt);
+            }
+            most = most.max(served.since.len());
+        }
+        if most > MAX_CHANGED_KEYS {
+            self.stop_serving(|served| served.since.len() > MAX_CHANGED_KEYS);
+        }
+    }
+
+    /// Ends transfers that are not all read; their receivers request again.
+    pub(super) fn stop_serving(&mut self, which: impl Fn(&Served) -> bool) {
+        let which = |served: &Served| served.next.is_some() && which(served);
+        let stopped = self.served.iter().filter(|(_, served)| which(served));
+        let stopped: Vec<_> = stopped.map(|(link, served)| (*link, served.request)).collect();
+        for (link, request) in stopped {
+            self.served.remove(&link);
+            self.send(link, Channel::State, &Message::StateBusy { request });
+        }
+    }
+}
+
+/// The entries of the next chunk.
+fn read(host: &mut impl Host, served: &mut Served) -> Vec<Level> {
+    let mut entries = Vec::new();
+    for _ in 0..MAX_PARTS {
+        let Some(part) = served.next else { break };
+        if entries.len() + MAX_PART_KEYS > MAX_BATCH_DELTAS {
+            break;
+        }
+        served.next = host.live(part, &mut entries);
+    }
+    entries.retain_mut(|entry| {
+        let id: KeyId = (entry.limit, entry.key);
+        let since = served.since.get(&id).copied().unwrap_or(0);
+        entry.debt = entry.debt.saturating_add_signed(since.saturating_neg());
+        entry.debt > 0
+    });
+    served.keys += entries.len();
+    entries
+}

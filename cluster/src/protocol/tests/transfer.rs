@@ -1,0 +1,157 @@
+//! The state of one node, given and taken over in parts, while both go on admitting.
+
+use super::harness::Harness;
+use super::world::addr;
+use crate::protocol::host::Level;
+use crate::protocol::wire::Message;
+use crate::protocol::{LinkId, Nanos, NodeId};
+
+const SECOND: Nanos = 1_000_000_000;
+/// More than one step reads or applies.
+const KEYS: u64 = 40_000;
+
+fn peer(place: usize) -> NodeId {
+    NodeId::new(addr(place), 5)
+}
+
+/// A node with many keys in debt, one of whose peers has requested its state.
+fn serving() -> (Harness, LinkId) {
+    let mut harness = Harness::new();
+    for key in 0..KEYS {
+        harness.admit((1, key), 60 * SECOND);
+    }
+    let link = harness.greet(peer(1));
+    harness.deliver(link, &Message::StateRequest { request: 1, force: false });
+    (harness, link)
+}
+
+/// Acknowledges chunks until the last one; the entries of those in `sent` and after.
+fn receive(harness: &mut Harness, link: LinkId, sent: Vec<Message>) -> Vec<Level> {
+    let (mut entries, mut waiting) = (Vec::new(), sent);
+    loop {
+        let mut acks = 0;
+        for message in std::mem::take(&mut waiting) {
+            let Message::StateChunk { last, entries: some } = message else { continue };
+            entries.extend(some);
+            if last {
+                return entries;
+            }
+            acks += 1;
+        }
+        assert!(acks > 0, "the transfer stands still at {} entries", entries.len());
+        for _ in 0..acks {
+            harness.deliver(link, &Message::StateAck);
+        }
+        waiting = harness.answers(link);
+    }
+}
+
+#[test]
+fn a_state_read_in_parts_is_as_of_its_vector() {
+    let (mut harness, link) = serving();
+    let sent = harness.answers(link);
+    let read: usize = sent
+        .iter()
+        .map(|message| match message {
+            Message::StateChunk { entries, .. } => entries.len(),
+            _ => 0,
+        })
+        .sum();
+    assert!((1..KEYS as usize).contains(&read), "{read} keys read at once");
+    // Not read yet: one key changes here, one elsewhere, and one begins.
+    let (here, there, new) = ((1, KEYS - 1), (1, KEYS - 2), (1, KEYS));
+    let other = harness.greet(peer(2));
+    harness.admit(here, 7 * SECOND);
+    harness.deliver(other, &harness.batch(1, there, 9 * SECOND.cast_signed()));
+    harness.admit(new, SECOND);
+    let entries = receive(&mut harness, link, sent);
+    assert_eq!(entries.len(), KEYS as usize);
+    assert!(entries.iter().all(|entry| entry.debt == 60 * SECOND));
+}
+
+#[test]
+fn a_state_that_is_served_no_longer_is_requested_again() {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    harness.deliver(inbound, &Message::Gap);
+    let request = requests(&harness.answers(link))[0];
+    let entry = |key, debt| vec![Level { limit: 1, key, debt }];
+    harness.deliver(link, &Message::State { request, vector: vec![(peer(1).origin(), 1)] });
+    harness.deliver(link, &Message::StateChunk { last: false, entries: entry(1, SECOND) });
+    harness.deliver(link, &Message::StateBusy { request });
+    harness.tick(SECOND);
+    let request = requests(&harness.answers(link))[0];
+    harness.deliver(link, &Message::State { request, vector: vec![(peer(1).origin(), 2)] });
+    harness.deliver(link, &Message::StateChunk { last: true, entries: entry(2, SECOND) });
+    assert_eq!((harness.tat((1, 1)), harness.tat((1, 2))), (0, harness.now() + SECOND));
+    let stats = harness.core.stats();
+    assert_eq!((stats.states_received, stats.violations), (1, 0));
+}
+
+fn requests(sent: &[Message]) -> Vec<u64> {
+    let request = |message: &Message| match message {
+        Message::StateRequest { request, .. } => Some(*request),
+        _ => None,
+    };
+    sent.iter().filter_map(request).collect()
+}
+
+/// A founder with a gap to a peer, from which all of a large state has arrived.
+fn applying() -> (Harness, LinkId) {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    harness.deliver(inbound, &Message::Gap);
+    let request = requests(&harness.answers(link))[0];
+    harness.deliver(link, &Message::State { request, vector: vec![(peer(1).origin(), 1)] });
+    let keys: Vec<u64> = (0..KEYS).collect();
+    for keys in keys.chunks(2_000) {
+        let entries = keys.iter().map(|key| Level { limit: 1, key: *key, debt: 60 * SECOND });
+        let last = keys.contains(&(KEYS - 1));
+        harness.deliver(link, &Message::StateChunk { last, entries: entries.collect() });
+    }
+    (harness, inbound)
+}
+
+fn applied(harness: &Harness) -> usize {
+    (0..KEYS).filter(|key| harness.tat((1, *key)) > 0).count()
+}
+
+#[test]
+fn a_state_is_applied_in_slices_with_what_is_admitted_meanwhile() {
+    let (mut harness, inbound) = applying();
+    let first = applied(&harness);
+    assert!((1..KEYS as usize / 2).contains(&first), "{first} in one step");
+    assert_eq!(harness.core.stats().states_received, 0);
+    // One key that has been applied, and one that has not.
+    let mut keys = (0..KEYS).map(|key| (1, key));
+    let done = keys.clone().find(|key| harness.tat(*key) > 0).unwrap();
+    let to_come = keys.find(|key| harness.tat(*key) == 0).unwrap();
+    harness.admit(done, SECOND);
+    harness.admit(to_come, SECOND);
+    harness.tick(0);
+    assert_eq!((harness.tat(done), harness.tat(to_come)), (61 * SECOND, 61 * SECOND));
+    assert_eq!(applied(&harness), KEYS as usize);
+    assert_eq!(harness.core.stats().states_received, 1);
+    harness.deliver(inbound, &harness.batch(2, done, SECOND.cast_signed()));
+    assert_eq!(harness.tat(done), 62 * SECOND);
+}
+
+#[test]
+fn a_state_that_has_arrived_is_applied_though_its_link_closes() {
+    let (mut harness, inbound) = applying();
+    harness.core.closed(harness.now(), inbound);
+    // No position on the new link before the state is in the words.
+    let again = harness.greet(peer(1));
+    let is_resume = |message: &Message| matches!(message, Message::Resume { .. });
+    assert!(!harness.answers(again).iter().any(is_resume));
+    harness.tick(0);
+    let sent = harness.answers(again);
+    assert_eq!(applied(&harness), KEYS as usize);
+    let through = sent.iter().find_map(|message| match message {
+        Message::Resume { position, .. } => position.map(|position| position.through),
+        _ => None,
+    });
+    assert_eq!(through, Some(1));
+}
