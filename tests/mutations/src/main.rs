@@ -11,6 +11,7 @@ mod arguments;
 mod cargo;
 mod fit;
 mod list;
+mod lock;
 mod narrow;
 mod record;
 mod replay;

@@ -7,14 +7,16 @@ use std::hash::Hasher as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 use crate::fit::{Fitted, Packages, package_of};
 use crate::list::FOLDER;
+use crate::lock::Lock;
 use crate::sources::Source;
 
 /// What all mutations depend on.
-const GROUND: [&str; 2] = ["Cargo.lock", "rust-toolchain.toml"];
+const GROUND: &str = "rust-toolchain.toml";
 
 /// The hash of each mutation that turned red when it was last recorded, by name.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -69,21 +71,35 @@ impl Recorded {
     }
 }
 
+/// A package's `Cargo.toml`.
+#[derive(Debug, Deserialize)]
+struct Manifest {
+    package: Named,
+}
+
+#[derive(Debug, Deserialize)]
+struct Named {
+    name: String,
+}
+
 /// Reads each file once.
 #[derive(Debug)]
 pub struct Hashes<'a> {
     root: &'a Path,
     packages: &'a Packages,
     files: BTreeMap<PathBuf, u128>,
+    lock: Option<Lock>,
+    /// Of what each package is built with, by its folder.
+    locked: BTreeMap<String, u128>,
 }
 
 impl<'a> Hashes<'a> {
     pub fn new(root: &'a Path, packages: &'a Packages) -> Self {
-        Self { root, packages, files: BTreeMap::new() }
+        Self { root, packages, files: BTreeMap::new(), lock: None, locked: BTreeMap::new() }
     }
 
-    /// The hash of the entry, the module it breaks, its test and what all depend on. Where a
-    /// file lies counts for the broken one alone: a test may move.
+    /// The hash of the entry, the module it breaks, its test, what the package is built with and
+    /// what all depend on. Where a file lies counts for the broken one alone: a test may move.
     pub fn of(&mut self, fitted: &Fitted) -> io::Result<String> {
         let mutation = &fitted.mutation;
         let mut hasher = SipHasher13::new();
@@ -92,13 +108,12 @@ impl<'a> Hashes<'a> {
             hasher.write_usize(text.len());
             hasher.write(text.as_bytes());
         }
-        let sources = package_of(&mutation.file).and_then(|package| self.packages.get(package));
+        let package = package_of(&mutation.file);
+        let sources = package.and_then(|package| self.packages.get(package));
         let module = module(&mutation.file, sources.map_or(&[], |package| &package.unit));
-        let parts = [
-            GROUND.map(PathBuf::from).to_vec(),
-            module,
-            fitted.target.files.iter().cloned().collect(),
-        ];
+        hasher.write(&self.locked(package.unwrap_or_default())?.to_le_bytes());
+        let parts =
+            [vec![PathBuf::from(GROUND)], module, fitted.target.files.iter().cloned().collect()];
         for files in parts {
             hasher.write_usize(files.len());
             for file in files {
@@ -106,6 +121,33 @@ impl<'a> Hashes<'a> {
             }
         }
         Ok(format!("{:032x}", hasher.finish128().as_u128()))
+    }
+
+    /// The hash of what the package in this folder is built with: a dependency that others alone
+    /// have changes nothing.
+    fn locked(&mut self, folder: &str) -> io::Result<u128> {
+        if let Some(hash) = self.locked.get(folder) {
+            return Ok(*hash);
+        }
+        let lock = match self.lock.take() {
+            Some(lock) => lock,
+            None => Lock::parse(&fs::read_to_string(self.root.join("Cargo.lock"))?)
+                .map_err(io::Error::other)?,
+        };
+        let manifest = fs::read_to_string(self.root.join(folder).join("Cargo.toml"))?;
+        let manifest: Manifest = toml::from_str(&manifest).map_err(io::Error::other)?;
+        let name = manifest.package.name;
+        let closure = lock.closure(&name);
+        let closure = closure.ok_or_else(|| io::Error::other(format!("{name} is not locked")))?;
+        let mut hasher = SipHasher13::new();
+        for line in closure {
+            hasher.write(line.as_bytes());
+            hasher.write_u8(b'\n');
+        }
+        let hash = hasher.finish128().as_u128();
+        self.lock = Some(lock);
+        self.locked.insert(folder.to_owned(), hash);
+        Ok(hash)
     }
 
     fn file(&mut self, path: PathBuf) -> io::Result<u128> {
