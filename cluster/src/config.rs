@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use crate::limits::LimitId;
+use crate::name::ClusterName;
 use crate::secret::Secret;
 
 /// How a node takes part in a cluster.
@@ -19,6 +20,8 @@ pub struct Config {
     /// to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included; further ones are
     /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
+    /// The cluster's name; `tidegate` by default. Nodes that use another stay apart.
+    pub name: ClusterName,
     /// The cluster's secret.
     pub secret: Secret,
     /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
@@ -38,6 +41,7 @@ impl Config {
         Self {
             bind,
             join: Vec::new(),
+            name: ClusterName::default(),
             secret,
             flush_interval: Duration::from_millis(10),
             join_timeout: Duration::from_secs(5),

@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_cluster::protocol::{
     Action, Change, Channel, Core, Delta, Host, Level, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES,
-    MAX_PACKET_BYTES, Nanos, NodeId, Options, Part,
+    MAX_PACKET_BYTES, Nanos, NodeId, Options, Part, Subject,
 };
 
 const NODES: usize = 3;
@@ -60,6 +60,7 @@ enum Step {
     },
     Datagram {
         node: u8,
+        link: u8,
         bytes: Vec<u8>,
     },
     Restart {
@@ -153,9 +154,12 @@ impl World {
             Step::Say { node, link, bytes } => {
                 self.say(usize::from(node) % NODES, usize::from(link), &bytes);
             }
-            Step::Datagram { node, bytes } => {
-                self.damaged = true;
-                self.input(usize::from(node) % NODES, |core, now| core.datagram(now, &bytes));
+            Step::Datagram { node, link, bytes } => {
+                let place = usize::from(node) % NODES;
+                if let Some(link) = self.link_of(place, usize::from(link)) {
+                    self.damaged = true;
+                    self.input(place, |core, now| core.datagram(now, link, &bytes));
+                }
             }
             Step::Restart { node } => self.restart(usize::from(node) % NODES),
             Step::Leave { node } => self.input(usize::from(node) % NODES, Core::leave),
@@ -200,12 +204,15 @@ impl World {
 
     fn dial(&mut self, from: usize, link: LinkId, addr: SocketAddr) {
         let to = (0..NODES).find(|place| *place != from && address(*place) == addr);
-        let accepted = to.and_then(|to| Some((to, self.nodes[to].accepted(self.now)?)));
+        let subject = Subject::node(address(from));
+        let accepted = to.and_then(|to| Some((to, self.nodes[to].accepted(self.now, subject)?)));
         match accepted {
             Some(end) => {
                 self.links.insert((from, link), end);
                 self.links.insert(end, (from, link));
-                self.input(from, |core, now| core.connected(now, link));
+                self.input(from, |core, now| {
+                    core.connected(now, link, Subject::node(addr));
+                });
             }
             None => self.input(from, |core, now| core.closed(now, link)),
         }
@@ -242,7 +249,7 @@ impl World {
         };
         self.input(to, |core, now| match what {
             What::Message(_, bytes) => core.message(now, link, TRANSIT, &bytes),
-            What::Datagram(bytes) => core.datagram(now, &bytes),
+            What::Datagram(bytes) => core.datagram(now, link, &bytes),
             What::Closed => core.closed(now, link),
         });
     }
@@ -285,14 +292,17 @@ impl World {
     }
 
     fn say(&mut self, place: usize, link: usize, bytes: &[u8]) {
-        let mut open: Vec<LinkId> =
-            self.links.keys().filter(|end| end.0 == place).map(|end| end.1).collect();
-        if open.is_empty() {
-            return;
+        if let Some(link) = self.link_of(place, link) {
+            self.damaged = true;
+            self.input(place, |core, now| core.message(now, link, TRANSIT, bytes));
         }
-        self.damaged = true;
-        let link = open.swap_remove(link % open.len());
-        self.input(place, |core, now| core.message(now, link, TRANSIT, bytes));
+    }
+
+    /// One of a node's links.
+    fn link_of(&self, place: usize, link: usize) -> Option<LinkId> {
+        let open: Vec<LinkId> =
+            self.links.keys().filter(|end| end.0 == place).map(|end| end.1).collect();
+        open.get(link.checked_rem(open.len())?).copied()
     }
 
     fn restart(&mut self, place: usize) {

@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use tidegate_cluster::ClusterName;
 
 use crate::quota::WrittenQuota;
 
@@ -48,6 +49,10 @@ pub struct ServeArgs {
     /// A node of the cluster to join; may be given several times.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster")]
     pub join: Vec<SocketAddr>,
+    /// The name of the cluster: 1 to 63 lower-case letters, digits and hyphens. Nodes that give
+    /// another stay apart.
+    #[arg(long, value_name = "NAME", requires = "cluster", default_value_t)]
+    pub cluster_name: ClusterName,
     /// The secret that all nodes of the cluster share, at least 16 bytes.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     pub cluster_secret_file: Option<PathBuf>,

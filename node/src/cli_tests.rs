@@ -37,6 +37,11 @@ fn a_mistake_names_its_flag() {
         (&["--cluster", "127.0.0.1:0"], "--cluster-secret-file"),
         (&["--join", "127.0.0.1:1"], "--cluster"),
         (&["--cluster-secret-file", "x"], "--cluster"),
+        (&["--cluster-name", "x"], "--cluster"),
+        (
+            &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-name", "A"],
+            "lower-case",
+        ),
         (&["replay", "log", "--burst", "1"], "--rate"),
         (&["replay", "--rate", "1/s", "--burst", "1"], "LOG"),
         (&["replay", "log", "--rate", "1", "--burst", "1"], "--rate"),

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, Config, Limits, Secret};
+use tidegate_cluster::{Cluster, ClusterName, Config, Limits, Secret};
 pub use tidegate_cluster::{LimitId, Member, MemberState, Stats};
 use tidegate_engine::KeyHash;
 
@@ -42,6 +42,7 @@ impl Gossip {
     pub async fn start(
         address: SocketAddr,
         join: &[SocketAddr],
+        name: ClusterName,
         secret: Secret,
         limiters: &Limiters,
     ) -> Result<Self, String> {
@@ -55,6 +56,7 @@ impl Gossip {
         }
         let mut config = Config::new(address, secret);
         config.join = join.to_vec();
+        config.name = name;
         config.join_timeout = JOIN_TIMEOUT;
         let cluster = Cluster::start(config, limits).await;
         cluster

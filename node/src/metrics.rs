@@ -341,6 +341,11 @@ fn encode_gossip(
         ("cluster_links_refused", "Incoming links beyond the bound.", stats.links_refused),
         ("cluster_members_forgotten", "Members forgotten early.", stats.members_forgotten),
         ("cluster_members_refused", "Members beyond the bound.", stats.members_refused),
+        (
+            "cluster_hearsay_refused",
+            "Mentions of a member as another than it says itself.",
+            stats.hearsay_refused,
+        ),
         ("cluster_violations", "Links closed for breaking the protocol.", stats.violations),
     ] {
         let counter = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

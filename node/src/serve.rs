@@ -129,7 +129,9 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
         (Some(address), Some(file)) => {
             let secret = gossip::secret(file)?;
             let limiters = build(&secret.key_hasher())?;
-            let gossip = Gossip::start(address, &args.join, secret, &limiters).await?;
+            let gossip =
+                Gossip::start(address, &args.join, args.cluster_name.clone(), secret, &limiters)
+                    .await?;
             Ok((limiters, gossip))
         }
         // The command line gives either both or none.

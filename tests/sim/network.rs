@@ -70,10 +70,12 @@ pub enum Input {
     /// A link it dialled is open.
     Dialled {
         link: LinkId,
+        to: usize,
     },
     /// Another node has opened a link: the node names it by [`Network::accepted`].
     Accept {
         number: usize,
+        from: usize,
     },
     Message {
         link: LinkId,
@@ -81,6 +83,7 @@ pub enum Input {
         bytes: Bytes,
     },
     Datagram {
+        link: LinkId,
         bytes: Bytes,
     },
     /// A link is gone, or could not be dialled.
@@ -223,7 +226,7 @@ impl Network {
         self.ends.insert(from, (number, 0));
         self.carry(now, number, 1, Carried::Accept);
         self.watch_link(now, number);
-        let input = Input::Dialled { link: from.link };
+        let input = Input::Dialled { link: from.link, to };
         Some(Delivery { place: from.place, life: from.life, input })
     }
 
@@ -284,10 +287,12 @@ impl Network {
         }
         let (place, life) = (end.place, end.life);
         let input = match what {
-            Carried::Accept => Input::Accept { number: link },
-            Carried::Datagram(bytes) => Input::Datagram { bytes },
+            Carried::Accept => {
+                Input::Accept { number: link, from: self.links[link].ends[1 - side].place }
+            }
+            // Without a name it has not been accepted: the node has stopped, or refused.
+            Carried::Datagram(bytes) => Input::Datagram { link: end.link?, bytes },
             Carried::Message(_, bytes) => {
-                // Without a name it has not been accepted: the node has stopped, or refused.
                 let id = end.link?;
                 let [a, b] = [0, 1].map(|side| self.links[link].ends[side].place);
                 Input::Message { link: id, transit: self.conditions.transit(a, b), bytes }

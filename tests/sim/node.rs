@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats};
+use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats, Subject};
 use tidegate_cluster::{Member, MemberState};
 
 use crate::host::Limits;
@@ -240,18 +240,18 @@ impl Node {
 
     fn handle(&mut self, now: Nanos, input: Input) {
         self.step(now, |core, local| match input {
-            Input::Dialled { link } => core.connected(local, link),
+            Input::Dialled { link, to } => core.connected(local, link, Subject::node(addr(to))),
             Input::Message { link, transit, bytes } => core.message(local, link, transit, &bytes),
-            Input::Datagram { bytes } => core.datagram(local, &bytes),
+            Input::Datagram { link, bytes } => core.datagram(local, link, &bytes),
             Input::Closed { link } => core.closed(local, link),
             // Answered by the world, which asks `accepts`.
             Input::Accept { .. } | Input::Knock { .. } => {}
         });
     }
 
-    /// Another node has opened a link.
-    pub fn accepts(&mut self, now: Nanos) -> Option<LinkId> {
-        self.core.accepted(self.clock.local(now))
+    /// The node at place `from` has opened a link.
+    pub fn accepts(&mut self, now: Nanos, from: usize) -> Option<LinkId> {
+        self.core.accepted(self.clock.local(now), Subject::node(addr(from)))
     }
 
     /// Does what is due.

@@ -358,8 +358,8 @@ impl World {
             Input::Knock { dial } if !node.is_stopped() && !node.is_busy(now) => {
                 self.net.answer(now, dial, life);
             }
-            Input::Accept { number } if !node.is_stopped() && !node.is_busy(now) => {
-                let link = node.accepts(now);
+            Input::Accept { number, from } if !node.is_stopped() && !node.is_busy(now) => {
+                let link = node.accepts(now, from);
                 self.net.accepted(now, number, link);
             }
             input => node.receive(now, input),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_engine::rule::MAX_BURST_TOLERANCE;
 use tidegate_engine::{Clock, KeyHash, Limiter};
 
 use super::shared::Shared;
@@ -73,9 +74,9 @@ impl Host for Limiters {
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
-        // The quotas of inline limits are not known here.
+        // The quotas of inline limits are not known here, but no quota takes longer to refill.
         if limit == LimitId::INLINE.to_bits() {
-            return Nanos::MAX;
+            return nanos(MAX_BURST_TOLERANCE);
         }
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(MAX_TOLERANCES))
     }

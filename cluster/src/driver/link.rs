@@ -8,8 +8,9 @@ use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use super::tls::SERVER_NAME;
-use crate::protocol::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos, nanos};
+use super::tls::{SERVER_NAME, subject_of};
+use crate::name::ClusterName;
+use crate::protocol::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos, Subject, nanos};
 
 /// Messages queued for one stream, at most. The protocol's windows stay far below.
 const MAX_QUEUED: usize = 256;
@@ -24,18 +25,24 @@ pub(super) enum Event {
     Dialled { link: LinkId, streams: Option<Streams> },
     Accepted { streams: Streams },
     Message { link: LinkId, transit: Nanos, bytes: Vec<u8> },
-    Datagram { bytes: Bytes },
+    Datagram { link: LinkId, bytes: Bytes },
     Closed { link: LinkId },
 }
 
 /// A connection with both streams open.
 pub(super) struct Streams {
     connection: Connection,
+    /// What the certificate at the other end names.
+    subject: Subject,
     main: (SendStream, RecvStream),
     state: (SendStream, RecvStream),
 }
 
 impl Streams {
+    pub(super) fn subject(&self) -> Subject {
+        self.subject.clone()
+    }
+
     pub(super) fn refuse(self) {
         self.connection.close(VarInt::from_u32(2), b"too many");
     }
@@ -52,14 +59,14 @@ pub(super) struct Link {
 impl Link {
     /// Starts the tasks that read from and write to the connection.
     pub(super) fn new(link: LinkId, streams: Streams, events: &mpsc::Sender<Event>) -> Self {
-        let Streams { connection, main, state } = streams;
+        let Streams { connection, main, state, .. } = streams;
         let (main_queue, queued) = mpsc::channel(MAX_QUEUED);
         let writer = tokio::spawn(write(main.0, queued));
         let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
         tokio::spawn(write(state.0, queued));
         tokio::spawn(read_main(link, connection.clone(), main.1, events.clone()));
         tokio::spawn(read_state(link, connection.clone(), state.1, events.clone()));
-        tokio::spawn(read_datagrams(connection.clone(), events.clone()));
+        tokio::spawn(read_datagrams(link, connection.clone(), events.clone()));
         Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
     }
 
@@ -103,36 +110,39 @@ impl Drop for Link {
 /// Opens a link and reports it.
 pub(super) async fn dial(
     endpoint: Endpoint,
+    cluster: ClusterName,
     link: LinkId,
     addr: SocketAddr,
     events: mpsc::Sender<Event>,
 ) {
-    let opened = tokio::time::timeout(OPEN_TIMEOUT, open(&endpoint, addr)).await;
+    let opened = tokio::time::timeout(OPEN_TIMEOUT, open(&endpoint, &cluster, addr)).await;
     let streams = opened.ok().flatten();
     // Without a driver the connection is dropped.
     let _ = events.send(Event::Dialled { link, streams }).await;
 }
 
-async fn open(endpoint: &Endpoint, addr: SocketAddr) -> Option<Streams> {
+async fn open(endpoint: &Endpoint, cluster: &ClusterName, addr: SocketAddr) -> Option<Streams> {
     let connection = endpoint.connect(addr, SERVER_NAME).ok()?.await.ok()?;
+    let subject = subject_of(&connection, cluster)?;
     let mut main = connection.open_bi().await.ok()?;
     main.0.write_all(&[TAG_MAIN]).await.ok()?;
     let mut state = connection.open_bi().await.ok()?;
     state.0.write_all(&[TAG_STATE]).await.ok()?;
-    Some(Streams { connection, main, state })
+    Some(Streams { connection, subject, main, state })
 }
 
-/// Completes an incoming connection; `None` when the dialler does not prove that it knows the
-/// secret, or does not open both streams in time.
-pub(super) async fn accept(incoming: quinn::Incoming) -> Option<Streams> {
-    tokio::time::timeout(OPEN_TIMEOUT, complete(incoming)).await.ok().flatten()
+/// Completes an incoming connection; `None` when the dialler does not prove that it is a node of
+/// this cluster, or does not open both streams in time.
+pub(super) async fn accept(incoming: quinn::Incoming, cluster: &ClusterName) -> Option<Streams> {
+    tokio::time::timeout(OPEN_TIMEOUT, complete(incoming, cluster)).await.ok().flatten()
 }
 
-async fn complete(incoming: quinn::Incoming) -> Option<Streams> {
+async fn complete(incoming: quinn::Incoming, cluster: &ClusterName) -> Option<Streams> {
     let connection = incoming.await.ok()?;
+    let subject = subject_of(&connection, cluster)?;
     let main = accept_tagged(&connection, TAG_MAIN).await?;
     let state = accept_tagged(&connection, TAG_STATE).await?;
-    Some(Streams { connection, main, state })
+    Some(Streams { connection, subject, main, state })
 }
 
 /// The next stream, which must be of the kind that `tag` names; streams arrive in order.
@@ -207,11 +217,11 @@ async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-async fn read_datagrams(connection: Connection, events: mpsc::Sender<Event>) {
+async fn read_datagrams(link: LinkId, connection: Connection, events: mpsc::Sender<Event>) {
     while let Ok(bytes) = connection.read_datagram().await {
         // A full queue drops it, as the network might have.
         if let Err(mpsc::error::TrySendError::Closed(_)) =
-            events.try_send(Event::Datagram { bytes })
+            events.try_send(Event::Datagram { link, bytes })
         {
             return;
         }

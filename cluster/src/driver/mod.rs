@@ -3,6 +3,7 @@
 //! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
 //! between QUIC and bounded channels.
 
+mod certificate;
 mod handshakes;
 mod limiters;
 mod link;
@@ -18,15 +19,17 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use quinn::{Endpoint, EndpointConfig, TokioRuntime, VarInt};
+use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::config::{Config, StartError};
 use crate::limits::Limits;
+use crate::name::ClusterName;
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, nanos};
-use handshakes::{Admission, Handshakes};
+use certificate::Identity;
+use handshakes::{Admission, Handshakes, Place};
 use limiters::Limiters;
 use link::{Event, Link};
 pub(crate) use recorder::signed;
@@ -61,13 +64,17 @@ pub(crate) fn start(
     if let Some(limit) = limits.with_other_hasher(&config.secret.key_hasher()) {
         return Err(StartError::Hasher { limit });
     }
-    let (server, client) = tls::configs(&config.secret).map_err(StartError::Certificate)?;
     let mut seed = [0; 8];
     SystemRandom::new()
         .fill(&mut seed)
         .map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
     let addr = socket.local_addr().map_err(bound)?;
+    let cluster = config.name;
+    let identity = Identity::issue(&cluster, addr, &config.secret);
+    let (server, client) = identity
+        .and_then(|identity| tls::configs(&cluster, &identity))
+        .map_err(StartError::Certificate)?;
     let runtime = Arc::new(TokioRuntime);
     let mut endpoint =
         Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime).map_err(bound)?;
@@ -86,11 +93,18 @@ pub(crate) fn start(
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
-    tokio::spawn(accept_all(endpoint.clone(), seeds, Arc::clone(&shared), events.clone()));
+    let accepting = Accepting {
+        cluster: cluster.clone(),
+        seeds,
+        shared: Arc::clone(&shared),
+        events: events.clone(),
+    };
+    tokio::spawn(accepting.run(endpoint.clone()));
     let mut driver = Driver {
         core,
         shared: Arc::clone(&shared),
         endpoint,
+        cluster,
         events,
         links: BTreeMap::new(),
         started,
@@ -117,41 +131,46 @@ fn generation() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
 }
 
-/// Accepts connections; of the nodes at `seeds` before they are members too.
-async fn accept_all(
-    endpoint: Endpoint,
+/// What accepting connections takes.
+struct Accepting {
+    cluster: ClusterName,
+    /// Hosts whose nodes are known before they are members.
     seeds: Vec<IpAddr>,
     shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
-) {
-    let handshakes = Handshakes::default();
-    while let Some(incoming) = endpoint.accept().await {
-        let (from, validated) =
-            (incoming.remote_address().ip(), incoming.remote_address_validated());
-        let knows = |host| seeds.contains(&host) || shared.knows_host(host);
-        let place = match handshakes.admit(from, validated, knows) {
-            Admission::Place(place) => place,
-            Admission::Retry => {
-                shared.handshakes.count_retried();
-                // An error says that the address is validated, which it is not.
-                let _ = incoming.retry();
-                continue;
+}
+
+impl Accepting {
+    async fn run(self, endpoint: Endpoint) {
+        let (accepting, handshakes) = (Arc::new(self), Handshakes::default());
+        while let Some(incoming) = endpoint.accept().await {
+            let (from, validated) =
+                (incoming.remote_address().ip(), incoming.remote_address_validated());
+            let knows = |host| accepting.seeds.contains(&host) || accepting.shared.knows_host(host);
+            match handshakes.admit(from, validated, knows) {
+                Admission::Place(place) => {
+                    tokio::spawn(Arc::clone(&accepting).complete(incoming, place));
+                }
+                Admission::Retry => {
+                    accepting.shared.handshakes.count_retried();
+                    // An error says that the address is validated, which it is not.
+                    let _ = incoming.retry();
+                }
+                Admission::Refuse => {
+                    accepting.shared.handshakes.count_refused();
+                    incoming.refuse();
+                }
             }
-            Admission::Refuse => {
-                shared.handshakes.count_refused();
-                incoming.refuse();
-                continue;
-            }
-        };
-        let (shared, events) = (Arc::clone(&shared), events.clone());
-        tokio::spawn(async move {
-            match link::accept(incoming).await {
-                // Without a driver the connection is dropped.
-                Some(streams) => drop(events.send(Event::Accepted { streams }).await),
-                None => shared.handshakes.count_rejected(),
-            }
-            drop(place);
-        });
+        }
+    }
+
+    async fn complete(self: Arc<Self>, incoming: Incoming, place: Place) {
+        match link::accept(incoming, &self.cluster).await {
+            // Without a driver the connection is dropped.
+            Some(streams) => drop(self.events.send(Event::Accepted { streams }).await),
+            None => self.shared.handshakes.count_rejected(),
+        }
+        drop(place);
     }
 }
 
@@ -159,6 +178,7 @@ struct Driver {
     core: Core<Limiters>,
     shared: Arc<Shared>,
     endpoint: Endpoint,
+    cluster: ClusterName,
     events: mpsc::Sender<Event>,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
@@ -265,7 +285,7 @@ impl Driver {
 
     fn publish(&mut self) {
         self.publish_at = None;
-        self.shared.publish(self.core.members(), self.core.stats());
+        self.shared.publish(self.core.members(), &self.core.stats());
     }
 
     fn handle(&mut self, event: Event) {
@@ -274,13 +294,14 @@ impl Driver {
             Event::Message { link, transit, bytes } => {
                 self.core.message(now, link, transit, &bytes);
             }
-            Event::Datagram { bytes } => self.core.datagram(now, &bytes),
+            Event::Datagram { link, bytes } => self.core.datagram(now, link, &bytes),
             Event::Dialled { link, streams: Some(streams) } => {
+                let subject = streams.subject();
                 self.links.insert(link, Link::new(link, streams, &self.events));
-                self.core.connected(now, link);
+                self.core.connected(now, link, subject);
             }
             Event::Accepted { streams } => {
-                if let Some(link) = self.core.accepted(now) {
+                if let Some(link) = self.core.accepted(now, streams.subject()) {
                     self.links.insert(link, Link::new(link, streams, &self.events));
                 } else {
                     self.shared.handshakes.count_refused();
@@ -300,7 +321,8 @@ impl Driver {
             match action {
                 Action::Dial { link, addr } => {
                     let events = self.events.clone();
-                    tokio::spawn(link::dial(self.endpoint.clone(), link, addr, events));
+                    let (endpoint, cluster) = (self.endpoint.clone(), self.cluster.clone());
+                    tokio::spawn(link::dial(endpoint, cluster, link, addr, events));
                 }
                 Action::Close { link } => {
                     self.links.remove(&link);

@@ -81,7 +81,8 @@ impl Shared {
         }
     }
 
-    pub(super) fn publish(&self, members: Vec<Member>, stats: Stats) {
+    pub(super) fn publish(&self, members: Vec<Member>, stats: &Stats) {
+        let stats = *stats;
         *self.view.lock().unwrap_or_else(PoisonError::into_inner) = View { members, stats };
     }
 

@@ -6,13 +6,31 @@ use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
-use super::tls::{SERVER_NAME, configs, impostor, transport};
-use crate::protocol::MAX_PACKET_BYTES;
+use super::certificate::Identity;
+use super::tls::{SERVER_NAME, configs, subject_of, transport};
+use crate::protocol::{MAX_PACKET_BYTES, Subject};
 use crate::secret::Secret;
-use crate::{Cluster, Config, Limits};
+use crate::{Cluster, ClusterName, Config, Limits};
 
 fn secret(text: &str) -> Secret {
     Secret::from_bytes(text.as_bytes()).unwrap()
+}
+
+/// The address in the certificates here.
+fn addr() -> SocketAddr {
+    "10.0.0.1:7381".parse().unwrap()
+}
+
+fn identity(cluster: &str, secret: &Secret) -> Identity {
+    Identity::issue(&cluster.parse().unwrap(), addr(), secret).unwrap()
+}
+
+fn both(cluster: &str, identity: &Identity) -> (ServerConfig, ClientConfig) {
+    configs(&cluster.parse().unwrap(), identity).unwrap()
+}
+
+fn by_secret(secret: &Secret) -> (ServerConfig, ClientConfig) {
+    both("test", &identity("test", secret))
 }
 
 fn endpoint(server: ServerConfig) -> (Endpoint, SocketAddr) {
@@ -36,7 +54,7 @@ async fn connect(
 
 #[tokio::test]
 async fn a_fresh_path_takes_the_largest_membership_packet() {
-    let (mut server, mut client) = configs(&secret("0123456789abcdef")).unwrap();
+    let (mut server, mut client) = by_secret(&secret("0123456789abcdef"));
     // Without MTU discovery the path stays as it is at its start.
     let mut transport = transport();
     transport.mtu_discovery_config(None);
@@ -54,13 +72,41 @@ async fn a_fresh_path_takes_the_largest_membership_packet() {
 async fn each_side_refuses_the_other_secret() {
     let (ours, theirs) = (secret("0123456789abcdef"), secret("fedcba9876543210"));
     // The dialler detects that the node has another secret.
-    let (server, _) = configs(&theirs).unwrap();
-    let (_, client) = configs(&ours).unwrap();
+    let (server, _) = by_secret(&theirs);
+    let (_, client) = by_secret(&ours);
     assert!(connect(server, client).await.0.is_none());
     // The node detects it, though the dialler would go on.
-    let (server, _) = configs(&ours).unwrap();
-    let (_, accepted) = connect(server, impostor(&ours, &theirs)).await;
+    let (server, _) = by_secret(&ours);
+    let (_, accepted) = connect(server, impostor(&ours, "test", identity("test", &theirs))).await;
     assert!(accepted.is_none());
+}
+
+/// A dialler that trusts the nodes of `cluster` with this secret, and holds another certificate.
+fn impostor(trusted: &Secret, cluster: &str, held: Identity) -> ClientConfig {
+    let roots = identity(cluster, trusted).roots;
+    both(cluster, &Identity { roots, ..held }).1
+}
+
+#[tokio::test]
+async fn each_side_refuses_another_cluster_of_the_same_authority() {
+    let secret = secret("0123456789abcdef");
+    let (server, _) = both("theirs", &identity("theirs", &secret));
+    let (_, client) = both("ours", &identity("ours", &secret));
+    assert!(connect(server, client).await.0.is_none());
+    let (server, _) = both("ours", &identity("ours", &secret));
+    // It accepts the node, but its own certificate is that of another cluster.
+    let client = impostor(&secret, "ours", identity("theirs", &secret));
+    assert!(connect(server, client).await.1.is_none());
+}
+
+#[tokio::test]
+async fn both_sides_read_who_the_other_is_from_its_certificate() {
+    let (server, client) = by_secret(&secret("0123456789abcdef"));
+    let (dialled, accepted) = connect(server, client).await;
+    let cluster: ClusterName = "test".parse().unwrap();
+    for connection in [dialled.unwrap(), accepted.unwrap()] {
+        assert_eq!(subject_of(&connection, &cluster), Some(Subject::node(addr())));
+    }
 }
 
 /// The first packets of connections that are never continued, as a stranger without the secret can
@@ -69,7 +115,7 @@ async fn initial_packets(count: usize) -> Vec<Vec<u8>> {
     let sink = UdpSocket::bind("127.0.0.1:0").unwrap();
     sink.set_nonblocking(true).unwrap();
     let sink = tokio::net::UdpSocket::from_std(sink).unwrap();
-    let (_, client) = configs(&secret("another secret..")).unwrap();
+    let (_, client) = by_secret(&secret("another secret.."));
     let dialling = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
     let (mut packets, mut dialled) = (Vec::new(), Vec::new());
     let mut buffer = [0; 2_048];

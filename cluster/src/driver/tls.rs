@@ -1,33 +1,33 @@
-//! Mutual TLS 1.3 from one shared secret.
+//! Mutual TLS 1.3: which certificate this node shows, and which it accepts.
 //!
-//! The secret yields an Ed25519 key that acts as the cluster's certificate authority; so every node
-//! can issue its own certificate and verify the others'. All certificates carry the same name: any
-//! node that holds one is a member.
+//! A certificate is accepted if an authority of this cluster has signed it and it names nodes of
+//! this cluster; for which of them the other side may speak is up to the protocol
+//! ([`Subject::covers`]). Links are not resumed: each one proves both sides anew.
 
-use std::error::Error;
 use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
-use quinn::{ClientConfig, IdleTimeout, ServerConfig, TransportConfig, VarInt};
-use rcgen::{
-    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
-    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519,
+use quinn::{ClientConfig, Connection, IdleTimeout, ServerConfig, TransportConfig, VarInt};
+use rustls::client::Resumption;
+use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use rustls::client::verify_server_cert_signed_by_trust_anchor;
+use rustls::crypto::{CryptoProvider, verify_tls13_signature};
+use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
+use rustls::server::danger::{ClientCertVerified, ClientCertVerifier};
+use rustls::server::{NoServerSessionStorage, ParsedCertificate, WebPkiClientVerifier};
+use rustls::version::TLS13;
+use rustls::{
+    CertificateError, DigitallySignedStruct, DistinguishedName, PeerIncompatible, SignatureScheme,
 };
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, version::TLS13};
 
-use crate::secret::Secret;
+use super::certificate::{Failure, Identity};
+use crate::name::ClusterName;
+use crate::protocol::Subject;
 
-type Failure = Box<dyn Error + Send + Sync>;
-
-/// The name in every node's certificate.
+/// The server name that diallers state, which nobody looks at: nodes are named by address.
 pub(super) const SERVER_NAME: &str = "node.tidegate.internal";
 const ALPN: &[u8] = b"tidegate/1";
-/// RFC 8410: an Ed25519 private key in PKCS #8, up to the 32 bytes of the seed.
-const PKCS8_ED25519: [u8; 16] =
-    [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 /// Bytes of a UDP datagram that every QUIC path supports.
 const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
@@ -40,34 +40,50 @@ const DATAGRAM_BYTES: usize = 64 * 1024;
 const STREAM_BYTES: u32 = 1 << 20;
 
 /// The configurations for accepting and for dialling.
-pub(super) fn configs(secret: &Secret) -> Result<(ServerConfig, ClientConfig), Failure> {
-    let identity = issue(secret)?;
-    Ok((server(&identity)?, client(&identity)?))
+pub(super) fn configs(
+    cluster: &ClusterName,
+    identity: &Identity,
+) -> Result<(ServerConfig, ClientConfig), Failure> {
+    Ok((server(cluster, identity)?, client(cluster, identity)?))
 }
 
-fn server(identity: &Identity) -> Result<ServerConfig, Failure> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let roots = Arc::clone(&identity.roots);
-    let verifier =
-        WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider)).build()?;
-    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+/// The nodes of this cluster that the certificate at the other end of a connection names.
+pub(super) fn subject_of(connection: &Connection, cluster: &ClusterName) -> Option<Subject> {
+    let identity = connection.peer_identity()?;
+    let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
+    named(chain.first()?, cluster)
+}
+
+fn named(certificate: &CertificateDer<'_>, cluster: &ClusterName) -> Option<Subject> {
+    let certificate = webpki::EndEntityCert::try_from(certificate).ok()?;
+    cluster.subject_of(certificate.valid_uri_names())
+}
+
+fn server(cluster: &ClusterName, identity: &Identity) -> Result<ServerConfig, Failure> {
+    let verifier = Verifier::new(cluster, identity)?;
+    let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&verifier.provider))
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
         .with_single_cert(identity.chain.clone(), identity.key.clone_key())?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.session_storage = Arc::new(NoServerSessionStorage {});
+    tls.send_tls13_tickets = 0;
     let mut config = ServerConfig::with_crypto(Arc::new(QuicServerConfig::try_from(tls)?));
     config.transport_config(Arc::new(transport()));
     config.migration(false);
     Ok(config)
 }
 
-fn client(identity: &Identity) -> Result<ClientConfig, Failure> {
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+fn client(cluster: &ClusterName, identity: &Identity) -> Result<ClientConfig, Failure> {
+    let verifier = Verifier::new(cluster, identity)?;
+    let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&verifier.provider))
         .with_protocol_versions(&[&TLS13])?
-        .with_root_certificates(Arc::clone(&identity.roots))
+        // It accepts less than the usual verifier, which looks at no URI.
+        .dangerous()
+        .with_custom_certificate_verifier(verifier)
         .with_client_auth_cert(identity.chain.clone(), identity.key.clone_key())?;
     tls.alpn_protocols = vec![ALPN.to_vec()];
+    tls.resumption = Resumption::disabled();
     let mut config = ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?));
     config.transport_config(Arc::new(transport()));
     Ok(config)
@@ -88,44 +104,115 @@ pub(super) fn transport() -> TransportConfig {
     transport
 }
 
-struct Identity {
-    roots: Arc<RootCertStore>,
-    chain: Vec<CertificateDer<'static>>,
-    key: PrivateKeyDer<'static>,
+/// Verifies the chain as for any certificate, and then that it is one of this cluster's.
+#[derive(Debug)]
+struct Verifier {
+    cluster: ClusterName,
+    provider: Arc<CryptoProvider>,
+    roots: Arc<rustls::RootCertStore>,
+    clients: Arc<dyn ClientCertVerifier>,
 }
 
-/// A certificate of its own for this node, signed by the cluster's authority.
-fn issue(secret: &Secret) -> Result<Identity, Failure> {
-    let (root, issuer) = authority(secret)?;
-    let mut roots = RootCertStore::empty();
-    roots.add(root.der().clone())?;
+impl Verifier {
+    fn new(cluster: &ClusterName, identity: &Identity) -> Result<Arc<Self>, Failure> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let roots = Arc::clone(&identity.roots);
+        let clients = WebPkiClientVerifier::builder_with_provider(roots, Arc::clone(&provider));
+        Ok(Arc::new(Self {
+            cluster: cluster.clone(),
+            provider,
+            roots: Arc::clone(&identity.roots),
+            clients: clients.build()?,
+        }))
+    }
 
-    let key = KeyPair::generate_for(&PKCS_ED25519)?;
-    let mut params = CertificateParams::new(vec![SERVER_NAME.to_owned()])?;
-    params.distinguished_name.push(DnType::CommonName, "tidegate node");
-    params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-    params.extended_key_usages =
-        vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-    let leaf = params.signed_by(&key, &issuer)?;
-    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
-    Ok(Identity { roots: Arc::new(roots), chain: vec![leaf.der().clone()], key })
+    fn is_named(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {
+        let missing = CertificateError::ApplicationVerificationFailure;
+        named(certificate, &self.cluster).map(drop).ok_or_else(|| missing.into())
+    }
 }
 
-/// The authority: every node derives the same key and name.
-fn authority(secret: &Secret) -> Result<(Certificate, Issuer<'static, KeyPair>), Failure> {
-    let der = [PKCS8_ED25519.as_slice(), &secret.authority_seed()].concat();
-    let key = KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &PKCS_ED25519)?;
-    let mut params = CertificateParams::default();
-    params.distinguished_name.push(DnType::CommonName, "tidegate cluster");
-    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
-    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
-    let root = params.self_signed(&key)?;
-    Ok((root, Issuer::new(params, key)))
+impl ServerCertVerifier for Verifier {
+    fn verify_server_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        let algorithms = self.provider.signature_verification_algorithms.all;
+        let certificate = ParsedCertificate::try_from(end_entity)?;
+        verify_server_cert_signed_by_trust_anchor(
+            &certificate,
+            &self.roots,
+            intermediates,
+            now,
+            algorithms,
+        )?;
+        self.is_named(end_entity)?;
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(PeerIncompatible::ServerDoesNotSupportTls12Or13.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.provider.signature_verification_algorithms;
+        verify_tls13_signature(message, cert, dss, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.provider.signature_verification_algorithms.supported_schemes()
+    }
 }
 
-/// A dialler that trusts the nodes of one secret and holds a certificate of another.
-#[cfg(test)]
-pub(super) fn impostor(trusted: &Secret, held: &Secret) -> ClientConfig {
-    let roots = issue(trusted).unwrap().roots;
-    client(&Identity { roots, ..issue(held).unwrap() }).unwrap()
+impl ClientCertVerifier for Verifier {
+    fn root_hint_subjects(&self) -> &[DistinguishedName] {
+        self.clients.root_hint_subjects()
+    }
+
+    fn verify_client_cert(
+        &self,
+        end_entity: &CertificateDer<'_>,
+        intermediates: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<ClientCertVerified, rustls::Error> {
+        let verified = self.clients.verify_client_cert(end_entity, intermediates, now)?;
+        self.is_named(end_entity)?;
+        Ok(verified)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        Err(PeerIncompatible::ServerDoesNotSupportTls12Or13.into())
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        cert: &CertificateDer<'_>,
+        dss: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        self.clients.verify_tls13_signature(message, cert, dss)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.clients.supported_verify_schemes()
+    }
 }

@@ -2,6 +2,7 @@
 //! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`.
 
 mod agree;
+mod hearsay;
 mod inbound;
 mod late;
 mod outbound;
@@ -30,6 +31,7 @@ use super::peer::Peer;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
 use super::stats::Stats;
+use super::subject::Subject;
 use super::time::Nanos;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
@@ -131,19 +133,20 @@ impl<H: Host> Core<H> {
         self.settle(now);
     }
 
-    /// A link that this node dialled is open.
-    pub fn connected(&mut self, now: Nanos, link: LinkId) {
-        self.on_connected(link);
+    /// A link that this node dialled is open; `subject` is that of the other side's certificate.
+    pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
+        self.on_connected(link, subject);
         self.settle(now);
     }
 
-    /// Another node opened a link. `None` when there are [`MAX_INBOUND`]: the caller closes it.
-    pub fn accepted(&mut self, now: Nanos) -> Option<LinkId> {
+    /// A node with a certificate for `subject` opened a link. `None` when there are
+    /// [`MAX_INBOUND`]: the caller closes it.
+    pub fn accepted(&mut self, now: Nanos, subject: Subject) -> Option<LinkId> {
         if self.inbound.len() >= MAX_INBOUND {
             return None;
         }
         let link = self.new_link();
-        self.inbound.insert(link, Inbound::new(now));
+        self.inbound.insert(link, Inbound::new(now, subject));
         Some(link)
     }
 
@@ -163,16 +166,23 @@ impl<H: Host> Core<H> {
             Err(_) => Err(Violation),
         };
         if known.is_err() {
-            self.stats.violations += 1;
-            self.close(now, link);
+            self.end_violated(now, link);
         }
         self.settle(now);
     }
 
-    /// A datagram arrived on any link.
-    pub fn datagram(&mut self, now: Nanos, bytes: &[u8]) {
-        self.membership.packet(now, bytes);
+    /// A datagram arrived.
+    pub fn datagram(&mut self, now: Nanos, link: LinkId, bytes: &[u8]) {
+        if self.on_packet(now, link, bytes).is_err() {
+            self.end_violated(now, link);
+        }
         self.settle(now);
+    }
+
+    /// The other side has broken the protocol.
+    fn end_violated(&mut self, now: Nanos, link: LinkId) {
+        self.stats.violations += 1;
+        self.close(now, link);
     }
 
     /// The deadline has passed.
@@ -289,9 +299,9 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// A link to `addr` for a datagram: one this node dialled, or one it accepted.
+    /// A link to `addr` on which both sides have greeted: one that this node dialled, or accepted.
     fn route(&self, addr: SocketAddr) -> Option<LinkId> {
-        let own = self.peers.get(&addr).and_then(Peer::open_link);
+        let own = self.peers.get(&addr).and_then(Peer::welcomed_link);
         own.or_else(|| self.inbound_from(addr))
     }
 

@@ -171,9 +171,12 @@ impl Membership {
         self.state_of(addr).is_some_and(|(_, state)| state != foca::State::Down)
     }
 
-    /// The highest known rank of another generation at the address of `id`, 0 if there is none.
+    /// The known rank at the address of `id` that it has to exceed, of another generation or one
+    /// that others invented; 0 if there is none.
     pub(super) fn rank_floor(&self, id: NodeId) -> u64 {
-        let other = self.state_of(id.addr).filter(|(known, _)| known.generation != id.generation);
+        let is_ahead =
+            |known: &NodeId| known.generation != id.generation || known.outranks(id.rank);
+        let other = self.state_of(id.addr).filter(|(known, _)| is_ahead(known));
         other.map_or(0, |(known, _)| known.rank)
     }
 

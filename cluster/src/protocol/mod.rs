@@ -19,12 +19,12 @@
 //! doubling anything.
 //!
 //! # Modules
-//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `change`, `delta`, `host`,
-//! `options` and `stats` are values; `log` keeps batches, `backlog` what the log no longer keeps,
-//! `cursor` where a peer stands; `clock` dates what another node consumed, `recent` keeps its last
-//! batches; `agreement` and `watch` compare two nodes' words; `wire` encodes, `peer` and `origin`
-//! are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine` owns all
-//! of them.
+//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `change`, `delta`,
+//! `host`, `options` and `stats` are values; `log` keeps batches, `backlog` what the log no longer
+//! keeps, `cursor` where a peer stands; `clock` dates what another node consumed, `recent` keeps
+//! its last batches; `agreement` and `watch` compare two nodes' words; `wire` encodes, `peer` and
+//! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
+//! owns all of them.
 
 mod action;
 mod agreement;
@@ -45,6 +45,7 @@ mod peer;
 mod pull;
 mod recent;
 mod stats;
+mod subject;
 mod time;
 mod watch;
 mod wire;
@@ -61,6 +62,7 @@ pub use id::{NodeId, Origin};
 pub use machine::Core;
 pub use options::Options;
 pub use stats::Stats;
+pub use subject::{MAX_SUBJECT_NODES, Subject};
 pub use time::Nanos;
 pub(crate) use time::nanos;
 #[cfg(fuzzing)]

@@ -7,6 +7,7 @@ use super::change::Change;
 use super::delta::KeyId;
 use super::host::Level;
 use super::id::{NodeId, Origin};
+use super::subject::Subject;
 use super::time::Nanos;
 use super::wire::Position;
 
@@ -17,6 +18,7 @@ const HELLO_TIMEOUT: Nanos = 5_000_000_000;
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) hello_by: Nanos,
+    pub(super) subject: Subject,
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
 }
@@ -33,8 +35,9 @@ pub(super) enum Flow {
 }
 
 impl Inbound {
-    pub(super) fn new(now: Nanos) -> Self {
-        Self { hello_by: now.saturating_add(HELLO_TIMEOUT), id: None, flow: Flow::NotResumed }
+    pub(super) fn new(now: Nanos, subject: Subject) -> Self {
+        let hello_by = now.saturating_add(HELLO_TIMEOUT);
+        Self { hello_by, subject, id: None, flow: Flow::NotResumed }
     }
 
     pub(super) fn is_of(&self, origin: Origin) -> bool {

@@ -2,6 +2,8 @@
 
 use super::action::LinkId;
 use super::cursor::Cursor;
+use super::id::NodeId;
+use super::subject::Subject;
 use super::time::Nanos;
 use super::wire::Position;
 
@@ -13,8 +15,10 @@ pub(super) struct Peer {
     pub(super) proven: bool,
     pub(super) dial: Dial,
     pub(super) attempts: u32,
-    /// Its generation, once it has sent `Welcome`.
-    pub(super) generation: Option<u64>,
+    /// What the certificate of the last link names.
+    pub(super) subject: Option<Subject>,
+    /// Its identity, once it has sent `Welcome`.
+    pub(super) id: Option<NodeId>,
     /// Where it stands in this node's log.
     pub(super) cursor: Option<Cursor>,
     /// The position and freshness the peer has sent, kept until this node has joined.
@@ -42,7 +46,8 @@ impl Peer {
             proven: false,
             dial: Dial::Waiting { until: now },
             attempts: 0,
-            generation: None,
+            subject: None,
+            id: None,
             cursor: None,
             resume: None,
             down_since: None,
@@ -70,7 +75,7 @@ impl Peer {
     }
 
     pub(super) fn generation(&self) -> Option<u64> {
-        self.generation
+        self.id.map(|id| id.generation)
     }
 
     pub(super) fn link(&self) -> Option<LinkId> {

@@ -42,7 +42,7 @@ fn linked(seed: u64, ends: [End; 2]) -> (Network, Nanos) {
     while let Some(now) = net.next_at() {
         match net.advance(now).map(|delivery| delivery.input) {
             Some(Input::Knock { dial }) => net.answer(now, dial, 2),
-            Some(Input::Accept { number }) => {
+            Some(Input::Accept { number, .. }) => {
                 net.accepted(now, number, Some(ends[1].link));
                 return (net, now);
             }
@@ -58,7 +58,7 @@ fn arrivals(net: &mut Network, until: Nanos) -> (Vec<u8>, Vec<u8>, usize) {
     while let Some(now) = net.next_at().filter(|at| *at <= until) {
         match net.advance(now).map(|delivery| delivery.input) {
             Some(Input::Message { bytes, .. }) => messages.push(bytes[0]),
-            Some(Input::Datagram { bytes }) => datagrams.push(bytes[0]),
+            Some(Input::Datagram { bytes, .. }) => datagrams.push(bytes[0]),
             Some(Input::Closed { .. }) => closed += 1,
             _ => {}
         }

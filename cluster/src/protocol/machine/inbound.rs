@@ -99,7 +99,8 @@ impl<H: Host> Core<H> {
     ) -> Result<(), Violation> {
         let version = VERSION.min(*versions.end());
         let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
-        if !spoken || id.addr == self.me().addr {
+        let covered = |link: &Inbound| link.subject.covers(id.addr);
+        if !spoken || id.addr == self.me().addr || !self.inbound.get(&link).is_some_and(covered) {
             return Err(Violation);
         }
         // Only the newest link of a node counts: what an older one still delivers was sent before

@@ -13,6 +13,7 @@ use crate::protocol::delta::Delta;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::subject::Subject;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::{self, Message, OLDEST_VERSION, Position, VERSION};
 
@@ -48,7 +49,7 @@ impl<H: Host> Core<H> {
     pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId) {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
-        let restarted = peer.generation.is_some_and(|known| known < id.generation);
+        let restarted = peer.generation().is_some_and(|known| known < id.generation);
         match peer.dial {
             Dial::Open { link, .. } if restarted => {
                 self.close(now, link);
@@ -97,13 +98,14 @@ impl<H: Host> Core<H> {
         self.peers.values().filter_map(Peer::open_link).collect()
     }
 
-    pub(super) fn on_connected(&mut self, link: LinkId) {
+    pub(super) fn on_connected(&mut self, link: LinkId, subject: Subject) {
         let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id: self.me() };
         let Some(peer) = self.peers.values_mut().find(|p| p.dial == Dial::Dialling { link }) else {
             self.actions.push_back(Action::Close { link });
             return;
         };
         peer.dial = Dial::Open { link, welcomed: false, flowing: false };
+        peer.subject = Some(subject);
         self.send(link, Channel::Main, &hello);
     }
 
@@ -212,13 +214,14 @@ impl<H: Host> Core<H> {
         message: Message,
     ) -> Result<(), Violation> {
         // A closed link may still deliver: that is no violation.
-        let Some(addr) = self.addr_of(link) else { return Ok(()) };
+        let Some((addr, welcomed)) = self.addr_of(link) else { return Ok(()) };
         match message {
             Message::Welcome { version, id, rank_floor }
-                if (OLDEST_VERSION..=VERSION).contains(&version) =>
+                if (OLDEST_VERSION..=VERSION).contains(&version) && !welcomed =>
             {
                 self.on_welcome(now, link, addr, id, rank_floor)
             }
+            _ if !welcomed => Err(Violation),
             Message::Resume { position, fresh } => {
                 self.resume(now, addr, position, fresh);
                 Ok(())
@@ -246,9 +249,11 @@ impl<H: Host> Core<H> {
         self.peers.get_mut(&addr).and_then(|peer| peer.cursor.as_mut())
     }
 
-    fn addr_of(&self, link: LinkId) -> Option<SocketAddr> {
+    /// The peer of an open link, and whether it has sent `Welcome`.
+    fn addr_of(&self, link: LinkId) -> Option<(SocketAddr, bool)> {
         let mut peers = self.peers.iter();
-        peers.find(|(_, peer)| peer.open_link() == Some(link)).map(|(addr, _)| *addr)
+        let found = peers.find(|(_, peer)| peer.open_link() == Some(link));
+        found.map(|(addr, peer)| (*addr, peer.welcomed_link().is_some()))
     }
 
     fn on_welcome(
@@ -259,18 +264,22 @@ impl<H: Host> Core<H> {
         id: NodeId,
         rank_floor: u64,
     ) -> Result<(), Violation> {
+        let subject = self.peers.get(&addr).and_then(|peer| peer.subject.as_ref());
+        if !subject.is_some_and(|subject| subject.covers(id.addr)) {
+            return Err(Violation);
+        }
         if id.addr != addr {
             // The node is known by another address: that one counts.
             self.add_peer(now, id.addr, Claim::Heard);
             return Err(Violation);
         }
         if let Some(peer) = self.peers.get_mut(&addr) {
-            if peer.generation != Some(id.generation) {
+            if peer.generation() != Some(id.generation) {
                 // What an earlier generation had not acknowledged is part of the state that this
                 // one takes over.
                 peer.cursor = None;
             }
-            peer.generation = Some(id.generation);
+            peer.id = Some(id);
             peer.proven = true;
             peer.down_since = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
@@ -315,7 +324,7 @@ impl<H: Host> Core<H> {
     ) {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let descends = |generation| self.applied.contains_key(&Origin { addr, generation });
-        let stranger = position.is_none() && fresh && !peer.generation.is_some_and(descends);
+        let stranger = position.is_none() && fresh && !peer.generation().is_some_and(descends);
         let through = match position {
             None => Some(0),
             Some(Position { through, missed: None }) => Some(through),

@@ -211,6 +211,9 @@ impl<H: Host> Core<H> {
             let own = own.get(&(entry.limit, entry.key)).copied().unwrap_or(0);
             let debt = entry.debt.saturating_add_signed(own);
             let debt = debt.saturating_sub(now.saturating_sub(as_of));
+            let most = self.host.most_debt(entry.limit);
+            self.stats.debts_refused += u64::from(debt > most);
+            let debt = debt.min(most);
             if debt > 0 && !self.host.raise(Level { debt, ..entry }) {
                 self.stats.deltas_unknown += 1;
             }

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::words::{Words, WordsHandle};
 use super::world::addr;
 use crate::protocol::wire::{Agreement, Group, Message, VERSION, decode, encode};
-use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options};
+use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
 
 pub(super) struct Harness {
     pub(super) core: Core<Words>,
@@ -59,7 +59,7 @@ impl Harness {
 
     /// Another node opens a link and sends `Hello`.
     pub(super) fn greet(&mut self, id: NodeId) -> LinkId {
-        let link = self.core.accepted(self.now()).unwrap();
+        let link = self.core.accepted(self.now(), Subject::node(id.addr)).unwrap();
         self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id });
         self.deliver(link, &Message::Beat { now: self.now() });
         link
@@ -92,7 +92,7 @@ impl Harness {
     /// The dial to `id` is answered. The link that it opened.
     pub(super) fn welcome(&mut self, id: NodeId) -> LinkId {
         let link = self.dial_of(id);
-        self.core.connected(self.now(), link);
+        self.core.connected(self.now(), link, Subject::node(id.addr));
         self.deliver(link, &Message::Welcome { version: VERSION, id, rank_floor: 0 });
         link
     }

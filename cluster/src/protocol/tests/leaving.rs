@@ -17,9 +17,11 @@ fn admit(harness: &mut Harness) {
     harness.core.flush(harness.now());
 }
 
-/// A founder that knows the peer as a member, by a datagram, and has begun to dial it.
+/// A founder that knows the peer as a member, by a datagram on a link that is over, and has begun
+/// to dial it.
 fn dialling() -> Harness {
     let mut harness = Harness::new();
+    let link = harness.greet(peer());
     let header = foca::Header {
         src: peer(),
         src_incarnation: 0,
@@ -27,7 +29,8 @@ fn dialling() -> Harness {
         message: foca::Message::Gossip,
     };
     let packet = MemberPacket { header, updates: Vec::new() }.encode().unwrap();
-    harness.core.datagram(harness.now(), &packet);
+    harness.core.datagram(harness.now(), link, &packet);
+    harness.core.closed(harness.now(), link);
     harness
 }
 

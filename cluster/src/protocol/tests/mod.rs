@@ -5,6 +5,7 @@ mod asker;
 mod change;
 mod harness;
 mod heal;
+mod identity;
 mod leaving;
 mod network;
 mod receiver;

@@ -28,6 +28,7 @@ pub(super) enum Arrival {
         bytes: Bytes,
     },
     Datagram {
+        link: LinkId,
         bytes: Bytes,
     },
     Closed {
@@ -113,7 +114,7 @@ impl Network {
             + u32::from(self.rng.random_bool(self.doubled));
         for _ in 0..copies {
             let at = now + self.delay();
-            self.arrive(at, to.0, to.1, Arrival::Datagram { bytes: bytes.clone() });
+            self.arrive(at, to.0, to.1, Arrival::Datagram { link: to.2, bytes: bytes.clone() });
         }
     }
 

@@ -5,7 +5,7 @@ use super::words::SHORT;
 use super::world::addr;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
-use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId};
+use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId, Subject};
 
 const KEY: (u64, u64) = (1, 1);
 
@@ -73,7 +73,7 @@ fn a_new_generation_is_numbered_anew() {
 #[test]
 fn a_frame_before_hello_is_a_violation() {
     let mut harness = Harness::new();
-    let link = harness.core.accepted(0).unwrap();
+    let link = harness.core.accepted(0, Subject::node(addr(1))).unwrap();
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(harness.tat(KEY), 0);
     assert_eq!(harness.core.stats().violations, 1);
@@ -163,7 +163,7 @@ fn no_node_can_owe_more_than_many_bursts() {
 
 #[test]
 fn members_beyond_those_that_may_be_dialled_are_counted() {
-    let mut harness = Harness::new();
+    let (mut harness, link) = greeted();
     let members: Vec<NodeId> = (1..MAX_PEERS + 12).map(|n| NodeId::new(addr(n), 5)).collect();
     for (packets, some) in members.chunks(20).enumerate() {
         let header = foca::Header {
@@ -174,7 +174,7 @@ fn members_beyond_those_that_may_be_dialled_are_counted() {
         };
         let updates = some.iter().copied().map(foca::Member::alive).collect();
         let packet = MemberPacket { header, updates }.encode().unwrap();
-        harness.core.datagram(harness.now(), &packet);
+        harness.core.datagram(harness.now(), link, &packet);
         if packets < 5 {
             assert_eq!(harness.core.stats().peers_undialled, 0);
         }
@@ -185,14 +185,14 @@ fn members_beyond_those_that_may_be_dialled_are_counted() {
     assert_eq!((dialled, harness.core.stats().peers_undialled), (MAX_PEERS, 11));
 }
 
-/// Gossip of `from` about others.
-fn gossip(harness: &mut Harness, from: NodeId, about: &[NodeId]) {
+/// Gossip of `from` about others, on its link.
+fn gossip(harness: &mut Harness, (from, link): (NodeId, LinkId), about: &[NodeId]) {
     for some in about.chunks(20) {
         let (dst, message) = (harness.core.me(), foca::Message::Gossip);
         let header = foca::Header { src: from, src_incarnation: 0, dst, message };
         let updates = some.iter().copied().map(foca::Member::alive).collect();
         let packet = MemberPacket { header, updates }.encode().unwrap();
-        harness.core.datagram(harness.now(), &packet);
+        harness.core.datagram(harness.now(), link, &packet);
     }
 }
 
@@ -210,7 +210,8 @@ fn dialled(harness: &mut Harness) -> Vec<(LinkId, std::net::SocketAddr)> {
 fn invented_members_take_no_place_of_a_node_that_is_there() {
     let mut harness = Harness::new();
     let invented: Vec<NodeId> = (1..MAX_PEERS + 40).map(|n| NodeId::new(addr(n), 5)).collect();
-    gossip(&mut harness, invented[0], &invented);
+    let link = harness.greet(invented[0]);
+    gossip(&mut harness, (invented[0], link), &invented);
     assert_eq!(dialled(&mut harness).len(), MAX_PEERS);
     // It opens a link, so it is dialled, though no dial has failed yet.
     let real = NodeId::new(addr(MAX_PEERS + 100), 5);
@@ -222,7 +223,8 @@ fn invented_members_take_no_place_of_a_node_that_is_there() {
 fn members_take_turns_at_places_that_lead_nowhere() {
     let mut harness = Harness::new();
     let invented: Vec<NodeId> = (1..MAX_PEERS + 40).map(|n| NodeId::new(addr(n), 5)).collect();
-    gossip(&mut harness, invented[0], &invented);
+    let link = harness.greet(invented[0]);
+    gossip(&mut harness, (invented[0], link), &invented);
     let mut seen = std::collections::BTreeSet::new();
     let waiting = harness.core.stats().peers_undialled;
     for (link, addr) in dialled(&mut harness) {

@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::network::{Arrival, Network};
 use super::words::{Words, WordsHandle};
-use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options};
+use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
 
 /// A node; `life` is the number of its start among those of all nodes.
 pub(super) struct Node {
@@ -182,7 +182,7 @@ impl World {
             Arrival::Message { link, sent_at, bytes } => {
                 node.core.message(now, link, now - sent_at, &bytes);
             }
-            Arrival::Datagram { bytes } => node.core.datagram(now, &bytes),
+            Arrival::Datagram { link, bytes } => node.core.datagram(now, link, &bytes),
             Arrival::Closed { link } => node.core.closed(now, link),
             Arrival::Dialled { link, to, open } => self.dialled(place, life, link, to, open),
         }
@@ -193,13 +193,15 @@ impl World {
         let now = self.now();
         let reachable = open && self.net.connected(from, to);
         let accepted = self.nodes.get_mut(to).and_then(Option::as_mut).filter(|_| reachable);
-        let accepted = accepted.and_then(|node| Some((to, node.life, node.core.accepted(now)?)));
+        let subject = Subject::node(addr(from));
+        let accepted =
+            accepted.and_then(|node| Some((to, node.life, node.core.accepted(now, subject)?)));
         if let Some(end) = accepted {
             self.net.link((from, life, link), end);
         }
         let node = self.nodes[from].as_mut().expect("the dialler is live");
         if accepted.is_some() {
-            node.core.connected(now, link);
+            node.core.connected(now, link, Subject::node(addr(to)));
         } else {
             node.core.closed(now, link);
         }

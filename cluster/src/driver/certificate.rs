@@ -1,0 +1,71 @@
+//! The certificate of this node, and the authorities whose certificates it accepts.
+//!
+//! A secret yields an Ed25519 key that acts as the cluster's certificate authority; so every node
+//! can issue its own certificate and verify the others'. Who knows the secret can be any node.
+
+use std::error::Error;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use rcgen::string::Ia5String;
+use rcgen::{
+    BasicConstraints, Certificate, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa,
+    Issuer, KeyPair, KeyUsagePurpose, PKCS_ED25519, SanType,
+};
+use rustls::RootCertStore;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
+
+use crate::name::ClusterName;
+use crate::secret::Secret;
+
+/// Why there is no certificate.
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
+
+/// RFC 8410: an Ed25519 private key in PKCS #8, up to the 32 bytes of the seed.
+const PKCS8_ED25519: [u8; 16] =
+    [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+
+/// What a node shows, and whom it accepts.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) roots: Arc<RootCertStore>,
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+impl Identity {
+    /// A certificate for the node at `addr`, signed by the secret's authority.
+    pub(super) fn issue(
+        cluster: &ClusterName,
+        addr: SocketAddr,
+        secret: &Secret,
+    ) -> Result<Self, Failure> {
+        let (root, issuer) = authority(secret)?;
+        let mut roots = RootCertStore::empty();
+        roots.add(root.der().clone())?;
+
+        let key = KeyPair::generate_for(&PKCS_ED25519)?;
+        let mut params = CertificateParams::default();
+        let uri = Ia5String::try_from(cluster.uri_of(addr))?;
+        params.subject_alt_names = vec![SanType::URI(uri)];
+        params.distinguished_name.push(DnType::CommonName, "tidegate node");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        let leaf = params.signed_by(&key, &issuer)?;
+        let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
+        Ok(Self { roots: Arc::new(roots), chain: vec![leaf.der().clone()], key })
+    }
+}
+
+/// The authority: every node derives the same key and name.
+fn authority(secret: &Secret) -> Result<(Certificate, Issuer<'static, KeyPair>), Failure> {
+    let der = [PKCS8_ED25519.as_slice(), &secret.authority_seed()].concat();
+    let key = KeyPair::from_pkcs8_der_and_sign_algo(&PrivatePkcs8KeyDer::from(der), &PKCS_ED25519)?;
+    let mut params = CertificateParams::default();
+    params.distinguished_name.push(DnType::CommonName, "tidegate cluster");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+    let root = params.self_signed(&key)?;
+    Ok((root, Issuer::new(params, key)))
+}
