@@ -11,7 +11,7 @@ use crate::config::{Config, StartError};
 use crate::driver::{self, Command, Shared, signed};
 use crate::limits::{LimitId, Limits};
 use crate::member::Member;
-use crate::protocol::Stats;
+use crate::protocol::{PeerStats, Stats};
 
 /// A node's membership in a cluster. Cheap to clone. When the last clone is dropped the node stops
 /// without leaving, so its peers find it down: see [`Cluster::leave`].
@@ -100,6 +100,13 @@ impl Cluster {
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.has_joined()
+    }
+
+    /// The nodes that this one dials, by address, and what has passed between them; at most
+    /// [`MAX_PEERS`](crate::protocol::MAX_PEERS). At most 50 ms old.
+    #[must_use]
+    pub fn peers(&self) -> Vec<PeerStats> {
+        self.shared.peers()
     }
 
     /// Counters and sizes. At most 50 ms old.

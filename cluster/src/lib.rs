@@ -57,6 +57,7 @@ mod member;
 mod name;
 pub mod protocol;
 mod secret;
+mod steps;
 mod sync;
 
 pub use cluster::Cluster;
@@ -65,5 +66,6 @@ pub use gossip_limit::GossipLimit;
 pub use limits::{LimitId, Limits};
 pub use member::{Member, MemberState};
 pub use name::{ClusterName, ClusterNameError};
-pub use protocol::Stats;
+pub use protocol::{LinkState, PeerStats, Stats};
 pub use secret::{Secret, SecretError};
+pub use steps::Steps;

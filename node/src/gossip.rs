@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::{Cluster, ClusterName, Config, Limits, Secret};
-pub use tidegate_cluster::{LimitId, Member, MemberState, Stats};
+pub use tidegate_cluster::{LimitId, LinkState, Member, MemberState, PeerStats, Stats, Steps};
 use tidegate_engine::KeyHash;
 
 use crate::limiters::Limiters;
@@ -25,6 +25,8 @@ pub struct View {
     /// The id of this node, which is one of the members.
     pub this: String,
     pub members: Vec<Member>,
+    /// The nodes that this one dials.
+    pub peers: Vec<PeerStats>,
     /// Whether this node has joined.
     pub joined: bool,
 }
@@ -85,6 +87,7 @@ impl Gossip {
             // This node is the first.
             this: members.first().map(|member| member.id.clone()).unwrap_or_default(),
             joined: cluster.has_joined(),
+            peers: cluster.peers(),
             members,
         })
     }
@@ -134,6 +137,16 @@ pub const STATES: [(MemberState, &str); 4] = [
     (MemberState::Down, "down"),
     (MemberState::Left, "left"),
 ];
+
+/// The state of a link as a number: the higher, the further.
+pub fn link_number(link: LinkState) -> f64 {
+    match link {
+        LinkState::Waiting => 0.0,
+        LinkState::Dialling => 1.0,
+        LinkState::Open => 2.0,
+        LinkState::Flowing => 3.0,
+    }
+}
 
 /// The name of a member's state.
 pub fn state_name(state: MemberState) -> &'static str {

@@ -16,6 +16,7 @@ mod http;
 mod limiters;
 mod metrics;
 mod net;
+mod peer_metrics;
 mod quota;
 mod replay;
 mod resp;

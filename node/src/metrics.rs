@@ -18,6 +18,7 @@ use tidegate_engine::{Decision, Limiter};
 
 use crate::exposition::{self, Format};
 use crate::gossip::{Gossip, STATES, Stats, View};
+use crate::peer_metrics::{encode_links, encode_peers, encode_steps};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FrontEndName {
@@ -234,6 +235,9 @@ impl Collector for Scrape {
         if let (Some(view), Some(stats)) = (self.gossip.view(), self.gossip.stats()) {
             encode_members(&mut encoder, &view)?;
             encode_gossip(&mut encoder, &view, &stats)?;
+            encode_peers(&mut encoder, &view.peers)?;
+            encode_links(&mut encoder, &stats)?;
+            encode_steps(&mut encoder, &stats.steps)?;
         }
         Ok(())
     }

@@ -27,13 +27,15 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use crate::config::{Config, StartError};
 use crate::limits::Limits;
 use crate::name::ClusterName;
-use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, nanos};
+use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos};
+use crate::steps::Steps;
 use certificate::Identity;
 use handshakes::{Admission, Handshakes, Place};
 use limiters::Limiters;
 use link::{Event, Link};
 pub(crate) use recorder::signed;
 pub(crate) use shared::Shared;
+use shared::View;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.
 const MAX_EVENTS: usize = 256;
@@ -113,6 +115,7 @@ pub(crate) fn start(
         flush_at: None,
         publish_at: None,
         leave: None,
+        steps: Steps::default(),
     };
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
@@ -187,6 +190,7 @@ struct Driver {
     flush_at: Option<Instant>,
     publish_at: Option<Instant>,
     leave: Option<Leave>,
+    steps: Steps,
 }
 
 /// A leave under way.
@@ -256,6 +260,15 @@ impl Driver {
         nanos(self.started.elapsed())
     }
 
+    /// A call of the protocol, whose time is measured.
+    fn step<T>(&mut self, call: impl FnOnce(&mut Core<Limiters>, Nanos) -> T) -> T {
+        let began = self.started.elapsed();
+        let result = call(&mut self.core, nanos(began));
+        let ended = self.started.elapsed();
+        self.steps.add(ended, ended.saturating_sub(began));
+        result
+    }
+
     /// The next deadline; an hour away when there is none.
     fn wake_at(&self) -> Instant {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
@@ -270,7 +283,7 @@ impl Driver {
             self.flush();
         }
         if self.core.deadline().is_some_and(|due| due <= self.now()) {
-            self.core.tick(self.now());
+            self.step(Core::tick);
         }
         if self.publish_at.is_some_and(|at| at <= now) {
             self.publish();
@@ -280,28 +293,33 @@ impl Driver {
     fn flush(&mut self) {
         self.flush_at = None;
         self.flushed_at = Instant::now();
-        self.core.flush(self.now());
+        self.step(Core::flush);
     }
 
     fn publish(&mut self) {
         self.publish_at = None;
-        self.shared.publish(self.core.members(), &self.core.stats());
+        let (members, peers, stats) =
+            self.step(|core, now| (core.members(), core.peers(now), core.stats()));
+        let stats = Stats { steps: self.steps, ..stats };
+        self.shared.publish(View { members, peers, stats });
     }
 
     fn handle(&mut self, event: Event) {
-        let now = self.now();
         match event {
             Event::Message { link, transit, bytes } => {
-                self.core.message(now, link, transit, &bytes);
+                self.step(|core, now| core.message(now, link, transit, &bytes));
             }
-            Event::Datagram { link, bytes } => self.core.datagram(now, link, &bytes),
+            Event::Datagram { link, bytes } => {
+                self.step(|core, now| core.datagram(now, link, &bytes));
+            }
             Event::Dialled { link, streams: Some(streams) } => {
                 let subject = streams.subject();
                 self.links.insert(link, Link::new(link, streams, &self.events));
-                self.core.connected(now, link, subject);
+                self.step(|core, now| core.connected(now, link, subject));
             }
             Event::Accepted { streams } => {
-                if let Some(link) = self.core.accepted(now, streams.subject()) {
+                let subject = streams.subject();
+                if let Some(link) = self.step(|core, now| core.accepted(now, subject)) {
                     self.links.insert(link, Link::new(link, streams, &self.events));
                 } else {
                     self.shared.handshakes.count_refused();
@@ -310,7 +328,7 @@ impl Driver {
             }
             Event::Dialled { link, streams: None } | Event::Closed { link } => {
                 self.links.remove(&link);
-                self.core.closed(now, link);
+                self.step(|core, now| core.closed(now, link));
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atomic::Atomic;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::recorder::Recorder;
 use crate::member::Member;
-use crate::protocol::Stats;
+use crate::protocol::{PeerStats, Stats};
 
 /// Whether a node has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -62,10 +62,12 @@ impl HandshakeCounts {
     }
 }
 
+/// The cluster as the driver has seen it last.
 #[derive(Debug, Default)]
-struct View {
-    members: Vec<Member>,
-    stats: Stats,
+pub(super) struct View {
+    pub(super) members: Vec<Member>,
+    pub(super) peers: Vec<PeerStats>,
+    pub(super) stats: Stats,
 }
 
 impl Shared {
@@ -81,9 +83,12 @@ impl Shared {
         }
     }
 
-    pub(super) fn publish(&self, members: Vec<Member>, stats: &Stats) {
-        let stats = *stats;
-        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = View { members, stats };
+    pub(super) fn publish(&self, view: View) {
+        *self.view() = view;
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn set_joined(&self) {
@@ -93,17 +98,20 @@ impl Shared {
     }
 
     pub(crate) fn members(&self) -> Vec<Member> {
-        self.view.lock().unwrap_or_else(PoisonError::into_inner).members.clone()
+        self.view().members.clone()
+    }
+
+    pub(crate) fn peers(&self) -> Vec<PeerStats> {
+        self.view().peers.clone()
     }
 
     /// Whether a known member is at this host.
     pub(super) fn knows_host(&self, host: IpAddr) -> bool {
-        let view = self.view.lock().unwrap_or_else(PoisonError::into_inner);
-        view.members.iter().any(|member| member.addr.ip() == host)
+        self.view().members.iter().any(|member| member.addr.ip() == host)
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let stats = self.view.lock().unwrap_or_else(PoisonError::into_inner).stats;
+        let stats = self.view().stats;
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
             records_shared: self.recorder.shared(),

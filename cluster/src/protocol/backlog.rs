@@ -15,6 +15,7 @@ use std::ops::Bound;
 use super::change::Change;
 use super::delta::{Delta, KeyId};
 use super::log::Batch;
+use super::time::Nanos;
 
 /// Keys of all segments, at most: about 80 MiB.
 pub(super) const MAX_BACKLOG_KEYS: usize = 1 << 20;
@@ -31,6 +32,10 @@ struct Segment {
     /// The number before its first batch.
     from: u64,
     to: u64,
+    /// When its first batch was sealed.
+    at: Nanos,
+    /// The debt of its batches, as it was consumed.
+    debt: i128,
     changes: BTreeMap<KeyId, Change>,
     /// The key that was looked at last for being void.
     swept: KeyId,
@@ -53,12 +58,15 @@ impl Backlog {
             self.segments.push_back(Segment {
                 from: batch.number - 1,
                 to: batch.number,
+                at: batch.at,
+                debt: 0,
                 changes: BTreeMap::new(),
                 swept: (0, 0),
             });
         }
         let Some(segment) = self.segments.back_mut() else { return };
         segment.to = batch.number;
+        segment.debt += batch.debt();
         for delta in &batch.deltas {
             self.keys -= segment.sweep(&is_void);
             if let Some(change) = segment.changes.get_mut(&delta.id()) {
@@ -84,6 +92,12 @@ impl Backlog {
 
     pub(super) fn is_empty(&self) -> bool {
         self.segments.is_empty()
+    }
+
+    /// What is kept for a peer that stands at `from`: its debt, as it was consumed, and since when.
+    pub(super) fn kept_since(&self, from: u64) -> (i128, Option<Nanos>) {
+        let kept = || self.segments.iter().filter(|segment| segment.from >= from);
+        (kept().map(|segment| segment.debt).sum(), kept().next().map(|segment| segment.at))
     }
 
     /// What a peer that stands at `from` lacks up to `to` of the next `most` keys behind `after`.

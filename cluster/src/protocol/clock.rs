@@ -20,6 +20,8 @@ pub(super) struct RemoteClock {
     before: Minimum,
     since: Nanos,
     readings: u32,
+    /// The latest time of the other clock that was heard.
+    heard: Nanos,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -41,7 +43,9 @@ impl RemoteClock {
     /// From a first reading: a message that was sent at `sent` has arrived.
     pub(super) fn new(now: Nanos, sent: Nanos, transit: Nanos) -> Self {
         let first = Minimum { delay: signed(now).saturating_sub(signed(sent)), transit };
-        Self { present: first, before: first, since: now, readings: 1, lag: transit, lag_at: now }
+        let (since, lag_at) = (now, now);
+        let (present, before) = (first, first);
+        Self { present, before, since, readings: 1, heard: sent, lag: transit, lag_at }
     }
 
     /// A message that was sent at `sent` has arrived; `transit` estimates its time in transit.
@@ -53,6 +57,13 @@ impl RemoteClock {
         }
         self.present = self.present.join(reading);
         self.readings += 1;
+        self.heard = self.heard.max(sent);
+    }
+
+    /// The age of the latest that was heard of the other node, by its clock.
+    pub(super) fn staleness(&self, now: Nanos) -> Nanos {
+        let heard = self.to_local(self.heard);
+        Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
     }
 
     /// Something of this age has arrived. What arrives at once after a stall is not taken for

@@ -137,6 +137,11 @@ impl Cursor {
         }
     }
 
+    /// Batches of those up to `last` that are not acknowledged.
+    pub(super) fn lacks(&self, last: u64) -> u64 {
+        last.saturating_sub(self.acked)
+    }
+
     /// The peer has everything up to batch `last`.
     pub(super) fn is_at(&self, last: u64) -> bool {
         self.acked == last

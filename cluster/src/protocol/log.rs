@@ -25,6 +25,9 @@ pub(super) struct Log {
     /// Number of the last batch, 0 before the first.
     last: u64,
     deltas: usize,
+    /// Debt of all batches there were, and of those before each one that is kept.
+    consumed: i128,
+    before: VecDeque<i128>,
 }
 
 #[derive(Debug)]
@@ -52,6 +55,8 @@ impl Log {
         debug_assert!(batch.number == self.last + 1);
         self.last = batch.number;
         self.deltas += batch.deltas.len();
+        self.before.push_back(self.consumed);
+        self.consumed += batch.debt();
         self.batches.push_back(batch);
     }
 
@@ -60,8 +65,15 @@ impl Log {
         let full = self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1;
         self.batches.front().filter(|batch| full || batch.at < horizon)?;
         let batch = self.batches.pop_front()?;
+        self.before.pop_front();
         self.deltas -= batch.deltas.len();
         Some(batch)
+    }
+
+    /// The debt of the kept ones of the batches after `number`.
+    pub(super) fn debt_since(&self, number: u64) -> i128 {
+        let known = number.saturating_sub(self.base()) as usize;
+        self.before.get(known).map_or(0, |before| self.consumed - before)
     }
 
     /// The batches after `number`; `None` when some of them are no longer kept or do not exist.
@@ -78,6 +90,13 @@ impl Log {
     pub(super) fn kept_since(&self, number: u64) -> impl Iterator<Item = &Batch> {
         let known = number.saturating_sub(self.base()).min(self.batches.len() as u64);
         self.batches.range(known as usize..)
+    }
+}
+
+impl Batch {
+    /// The sum of its changes.
+    pub(super) fn debt(&self) -> i128 {
+        self.deltas.iter().map(|delta| i128::from(delta.change.debt)).sum()
     }
 }
 

@@ -7,6 +7,7 @@ mod inbound;
 mod late;
 mod outbound;
 mod places;
+mod report;
 mod seal;
 mod serve;
 mod transfer;
@@ -36,6 +37,7 @@ use super::time::Nanos;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
+use report::Alone;
 
 /// One node of a cluster.
 pub struct Core<H> {
@@ -47,6 +49,8 @@ pub struct Core<H> {
     peers: BTreeMap<SocketAddr, Peer>,
     /// Members without a place among the peers, which take turns. Bounded by the members known.
     undialled: VecDeque<SocketAddr>,
+    /// The address that each link was dialled for, from its dial to its end.
+    dialled: BTreeMap<LinkId, SocketAddr>,
     inbound: BTreeMap<LinkId, Inbound>,
     applied: BTreeMap<Origin, Applied>,
     clocks: BTreeMap<Origin, RemoteClock>,
@@ -78,6 +82,7 @@ pub struct Core<H> {
     leaving: bool,
     next_link: u64,
     actions: VecDeque<Action>,
+    alone: Alone,
     stats: Stats,
 }
 
@@ -98,6 +103,7 @@ impl<H: Host> Core<H> {
             options,
             peers,
             undialled: VecDeque::new(),
+            dialled: BTreeMap::new(),
             inbound: BTreeMap::new(),
             applied: BTreeMap::new(),
             clocks: BTreeMap::new(),
@@ -120,6 +126,7 @@ impl<H: Host> Core<H> {
             leaving: false,
             next_link: 1,
             actions: VecDeque::new(),
+            alone: Alone::default(),
             stats: Stats::default(),
         };
         core.settle(now);
@@ -158,6 +165,7 @@ impl<H: Host> Core<H> {
 
     /// A message arrived; `transit` is an estimate of its time in transit.
     pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
+        self.count_received(self.addr_of(link), bytes.len());
         let known = match wire::decode::<Message>(bytes) {
             Ok(message) if self.inbound.contains_key(&link) => {
                 self.on_inbound(now, link, transit, message)
@@ -173,6 +181,7 @@ impl<H: Host> Core<H> {
 
     /// A datagram arrived.
     pub fn datagram(&mut self, now: Nanos, link: LinkId, bytes: &[u8]) {
+        self.count_received(self.addr_of(link), bytes.len());
         if self.on_packet(now, link, bytes).is_err() {
             self.end_violated(now, link);
         }
@@ -265,19 +274,6 @@ impl<H: Host> Core<H> {
         self.settle(now);
     }
 
-    /// Counters and sizes.
-    #[must_use]
-    pub fn stats(&self) -> Stats {
-        let mut stats = self.stats;
-        stats.links_out = self.open_links().len() as u64;
-        stats.links_in = self.inbound.len() as u64;
-        stats.peers_undialled = self.undialled.len() as u64;
-        stats.pending_keys = self.backlog.keys() as u64;
-        (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
-        stats.origins = self.applied.len() as u64;
-        stats
-    }
-
     /// The work that follows every input: membership events, dials, frames, packets.
     fn settle(&mut self, now: Nanos) {
         while let Some(event) = self.membership.next_event() {
@@ -293,10 +289,20 @@ impl<H: Host> Core<H> {
         self.release_backlog();
         while let Some((to, bytes)) = self.membership.next_packet() {
             match self.route(to) {
-                Some(link) => self.actions.push_back(Action::Datagram { link, bytes }),
+                Some(link) => {
+                    self.count_sent(Some(to), bytes.len());
+                    self.actions.push_back(Action::Datagram { link, bytes });
+                }
                 None => self.stats.packets_unroutable += 1,
             }
         }
+        self.note_alone(now);
+    }
+
+    /// The address of the node at the other end of a link, once it is known.
+    fn addr_of(&self, link: LinkId) -> Option<SocketAddr> {
+        let dialled = self.dialled.get(&link).copied();
+        dialled.or_else(|| self.inbound.get(&link)?.id.map(|id| id.addr))
     }
 
     /// A link to `addr` on which both sides have greeted: one that this node dialled, or accepted.
@@ -316,6 +322,7 @@ impl<H: Host> Core<H> {
         // link would leave the frame unacknowledged, and so to be retransmitted.
         match wire::encode(message) {
             Ok(bytes) if bytes.len() <= MAX_MESSAGE_BYTES => {
+                self.count_sent(self.addr_of(link), bytes.len());
                 self.actions.push_back(Action::Message { link, channel, bytes: bytes.into() });
             }
             _ => self.actions.push_back(Action::Close { link }),
@@ -330,10 +337,11 @@ impl<H: Host> Core<H> {
     fn forget_link(&mut self, now: Nanos, link: LinkId) {
         self.served.remove(&link);
         self.abort_pull(link);
+        let dialled = self.dialled.remove(&link);
         match self.inbound.remove(&link) {
             Some(Inbound { id: Some(id), .. }) => self.apply_late(now, id.origin()),
             Some(_) => {}
-            None => self.peer_closed(now, link),
+            None => self.peer_closed(now, link, dialled),
         }
     }
 }

@@ -61,7 +61,7 @@ pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
 pub use machine::Core;
 pub use options::Options;
-pub use stats::Stats;
+pub use stats::{LinkState, PeerStats, Stats};
 pub use subject::{MAX_SUBJECT_NODES, Subject};
 pub use time::Nanos;
 pub(crate) use time::nanos;

@@ -25,6 +25,18 @@ pub(super) struct Peer {
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
     pub(super) announce_at: Nanos,
+    pub(super) traffic: Traffic,
+}
+
+/// What has passed between this node and a peer since it is one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Traffic {
+    pub(super) frames_sent: u64,
+    pub(super) frames_resent: u64,
+    pub(super) frames_received: u64,
+    pub(super) bytes_sent: u64,
+    pub(super) bytes_received: u64,
+    pub(super) gaps: u64,
 }
 
 /// The state of the link to a peer.
@@ -52,6 +64,7 @@ impl Peer {
             resume: None,
             down_since: None,
             announce_at: 0,
+            traffic: Traffic::default(),
         }
     }
 

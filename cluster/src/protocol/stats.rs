@@ -1,5 +1,10 @@
 //! Counters and gauges.
 
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::steps::Steps;
+
 /// What a node has done since its start, and sizes at present.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -33,6 +38,10 @@ pub struct Stats {
     pub frames_received: u64,
     /// Parts of a backlog applied: this node was behind another one's log.
     pub parts_received: u64,
+    /// Bytes of messages and datagrams sent, without what QUIC and UDP add.
+    pub bytes_sent: u64,
+    /// Bytes of messages and datagrams received, without what QUIC and UDP add.
+    pub bytes_received: u64,
     /// Frames received again, and not applied again.
     pub frames_repeated: u64,
     /// States taken over from another node.
@@ -80,4 +89,55 @@ pub struct Stats {
     pub pending_keys: u64,
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,
+    /// Whether this node decides alone: it knows of other nodes, and has a link to none of them.
+    pub is_alone: bool,
+    /// For how long this node has decided alone, in all, so far.
+    pub alone_for: Duration,
+    /// How long steps of the protocol take.
+    pub steps: Steps,
+}
+
+/// A node that this one dials, and what has passed between them since it does.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PeerStats {
+    /// The address that is dialled.
+    pub addr: SocketAddr,
+    /// The link to it.
+    pub link: LinkState,
+    /// The age of what was last heard of it, by its clock; a node that has nothing to tell is heard
+    /// once a second. `None` before the first time.
+    pub staleness: Option<Duration>,
+    /// Batches of this node that the peer has not acknowledged.
+    pub unacked_batches: u64,
+    /// The debt in them, as it was consumed: what has drained since is not taken off, and a debt of
+    /// one limit counts as one of any other.
+    pub unacked_debt: Duration,
+    /// The age of the oldest of them; zero when there is none.
+    pub unacked_for: Duration,
+    /// Frames sent to it.
+    pub frames_sent: u64,
+    /// Of these, those that were sent before a reconnect too.
+    pub frames_resent: u64,
+    /// Frames of this peer that were applied.
+    pub frames_received: u64,
+    /// Bytes of messages to it, of membership too; without what QUIC and UDP add.
+    pub bytes_sent: u64,
+    /// Bytes of messages from it, of membership too; without what QUIC and UDP add.
+    pub bytes_received: u64,
+    /// Times its log did not reach back far enough.
+    pub gaps: u64,
+}
+
+/// The state of a link that this node dials.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is dialled again after a delay.
+    Waiting,
+    /// It is being opened.
+    Dialling,
+    /// It is open; the peer has not said behind which position it is to be sent frames.
+    Open,
+    /// Frames flow.
+    Flowing,
 }

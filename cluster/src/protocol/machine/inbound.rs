@@ -161,6 +161,9 @@ impl<H: Host> Core<H> {
             _ => return Err(Violation),
         }
         self.stats.gaps += 1;
+        if let Some(peer) = self.addr_of(link).and_then(|addr| self.peers.get_mut(&addr)) {
+            peer.traffic.gaps += 1;
+        }
         Ok(())
     }
 
@@ -216,7 +219,7 @@ impl<H: Host> Core<H> {
         }
         self.recent.entry(origin).or_default().push(now, number, applied);
         self.hold(now, origin, (number, local), levels);
-        self.stats.frames_received += 1;
+        self.count_frame(origin.addr);
         self.send(link, Channel::Main, &Message::Ack { number });
         Ok(())
     }
@@ -262,6 +265,9 @@ impl<H: Host> Core<H> {
         self.apply_late(now, origin);
         let applied = self.applied.entry(origin).or_default();
         self.stats.parts_received += 1;
+        if let Some(peer) = self.peers.get_mut(&origin.addr) {
+            peer.traffic.frames_received += 1;
+        }
         let answer = if let Some(key) = upto {
             applied.position.missed = Some((to, key));
             Message::AckPart { to, key }

@@ -100,7 +100,8 @@ impl<H: Host> Core<H> {
 
     pub(super) fn on_connected(&mut self, link: LinkId, subject: Subject) {
         let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id: self.me() };
-        let Some(peer) = self.peers.values_mut().find(|p| p.dial == Dial::Dialling { link }) else {
+        let peer = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr));
+        let Some(peer) = peer.filter(|peer| peer.dial == Dial::Dialling { link }) else {
             self.actions.push_back(Action::Close { link });
             return;
         };
@@ -109,14 +110,14 @@ impl<H: Host> Core<H> {
         self.send(link, Channel::Main, &hello);
     }
 
-    pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId) {
+    /// The link that was dialled for an address is gone.
+    pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId, addr: Option<SocketAddr>) {
         let wait = self.rng.random_range(50..=100_u64);
-        let Some(addr) = self.peers.iter().find(|(_, p)| p.link() == Some(link)).map(|(a, _)| *a)
-        else {
+        let Some(addr) = addr else { return };
+        let active = self.membership.is_active(addr);
+        let Some(peer) = self.peers.get_mut(&addr).filter(|peer| peer.link() == Some(link)) else {
             return;
         };
-        let active = self.membership.is_active(addr);
-        let Some(peer) = self.peers.get_mut(&addr) else { return };
         self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
         if !active {
             // A node that never became a member is not dialled for ever either.
@@ -138,6 +139,7 @@ impl<H: Host> Core<H> {
                 let link = LinkId(self.next_link);
                 self.next_link += 1;
                 peer.dial = Dial::Dialling { link };
+                self.dialled.insert(link, *addr);
                 self.actions.push_back(Action::Dial { link, addr: *addr });
             }
         }
@@ -214,7 +216,7 @@ impl<H: Host> Core<H> {
         message: Message,
     ) -> Result<(), Violation> {
         // A closed link may still deliver: that is no violation.
-        let Some((addr, welcomed)) = self.addr_of(link) else { return Ok(()) };
+        let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
             Message::Welcome { version, id, rank_floor }
                 if (OLDEST_VERSION..=VERSION).contains(&version) && !welcomed =>
@@ -250,10 +252,10 @@ impl<H: Host> Core<H> {
     }
 
     /// The peer of an open link, and whether it has sent `Welcome`.
-    fn addr_of(&self, link: LinkId) -> Option<(SocketAddr, bool)> {
-        let mut peers = self.peers.iter();
-        let found = peers.find(|(_, peer)| peer.open_link() == Some(link));
-        found.map(|(addr, peer)| (*addr, peer.welcomed_link().is_some()))
+    fn dialled_peer(&self, link: LinkId) -> Option<(SocketAddr, bool)> {
+        let addr = *self.dialled.get(&link)?;
+        let peer = self.peers.get(&addr).filter(|peer| peer.open_link() == Some(link))?;
+        Some((addr, peer.welcomed_link().is_some()))
     }
 
     fn on_welcome(
@@ -396,6 +398,7 @@ impl<H: Host> Core<H> {
                     self.beat(now, link);
                 }
                 self.stats.frames_sent += 1;
+                self.count_sent(Some(addr), frame.len());
                 self.actions.push_back(Action::Message {
                     link,
                     channel: Channel::Main,
@@ -412,7 +415,10 @@ impl<H: Host> Core<H> {
         let cursor = peer.cursor.as_mut()?;
         match cursor.next(base, last) {
             Next::Batch(number) => {
-                self.stats.frames_resent += u64::from(cursor.was_sent(number));
+                let again = u64::from(cursor.was_sent(number));
+                self.stats.frames_resent += again;
+                peer.traffic.frames_resent += again;
+                peer.traffic.frames_sent += 1;
                 cursor.sent_batch(number);
                 self.log.kept_since(number - 1).next().map(|batch| batch.message.clone())
             }
@@ -421,6 +427,7 @@ impl<H: Host> Core<H> {
                 let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
                 let part = self.backlog.part((from, to), after, MAX_BATCH_DELTAS, void);
                 cursor.sent_part(part.upto);
+                peer.traffic.frames_sent += 1;
                 let groups = wire::group(&part.deltas, now);
                 let message = Message::Missed { to, at: now, upto: part.upto, groups };
                 wire::encode(&message).ok().map(Bytes::from)

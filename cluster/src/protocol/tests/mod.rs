@@ -9,6 +9,7 @@ mod identity;
 mod leaving;
 mod network;
 mod receiver;
+mod report;
 mod scenarios;
 mod shares;
 mod transfer;

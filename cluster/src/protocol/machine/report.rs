@@ -1,0 +1,117 @@
+//! What this node tells of itself and of its peers: figures, not part of the protocol.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::Core;
+use crate::protocol::clock::RemoteClock;
+use crate::protocol::cursor::Cursor;
+use crate::protocol::host::Host;
+use crate::protocol::id::Origin;
+use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::stats::{LinkState, PeerStats, Stats};
+use crate::protocol::time::Nanos;
+
+/// Whether a node decides alone, and for how long it has in all, as of a look.
+#[derive(Debug, Default)]
+pub(super) struct Alone {
+    is_so: bool,
+    total: Nanos,
+    looked_at: Nanos,
+}
+
+impl<H: Host> Core<H> {
+    /// Counters and sizes.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let mut stats = self.stats;
+        stats.links_out = self.peers.values().filter_map(Peer::open_link).count() as u64;
+        stats.links_in = self.inbound.len() as u64;
+        stats.peers_undialled = self.undialled.len() as u64;
+        stats.pending_keys = self.backlog.keys() as u64;
+        (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
+        stats.origins = self.applied.len() as u64;
+        stats.is_alone = self.alone.is_so;
+        stats.alone_for = Duration::from_nanos(self.alone.total);
+        stats
+    }
+
+    /// The nodes that this one dials, by address.
+    #[must_use]
+    pub fn peers(&self, now: Nanos) -> Vec<PeerStats> {
+        self.peers.iter().map(|(addr, peer)| self.describe(now, *addr, peer)).collect()
+    }
+
+    fn describe(&self, now: Nanos, addr: SocketAddr, peer: &Peer) -> PeerStats {
+        let (batches, debt, since) = peer.cursor().map_or((0, 0, None), |at| self.unacked(at));
+        let traffic = peer.traffic;
+        PeerStats {
+            addr,
+            link: match peer.dial {
+                Dial::Waiting { .. } => LinkState::Waiting,
+                Dial::Dialling { .. } => LinkState::Dialling,
+                Dial::Open { flowing: false, .. } => LinkState::Open,
+                Dial::Open { flowing: true, .. } => LinkState::Flowing,
+            },
+            staleness: self.staleness(now, addr),
+            unacked_batches: batches,
+            unacked_debt: Duration::from_nanos(Nanos::try_from(debt.max(0)).unwrap_or(Nanos::MAX)),
+            unacked_for: Duration::from_nanos(since.map_or(0, |since| now.saturating_sub(since))),
+            frames_sent: traffic.frames_sent,
+            frames_resent: traffic.frames_resent,
+            frames_received: traffic.frames_received,
+            bytes_sent: traffic.bytes_sent,
+            bytes_received: traffic.bytes_received,
+            gaps: traffic.gaps,
+        }
+    }
+
+    /// The age of what was last heard of the newest known life of a node, by its clock.
+    fn staleness(&self, now: Nanos, addr: SocketAddr) -> Option<Duration> {
+        let lives = Origin { addr, generation: 0 }..=Origin { addr, generation: u64::MAX };
+        let newest = self.clocks.range(lives).next_back().map(|(_, clock)| clock);
+        newest.map(|clock: &RemoteClock| Duration::from_nanos(clock.staleness(now)))
+    }
+
+    /// What a peer has not acknowledged: batches, their debt, and when the first was sealed.
+    fn unacked(&self, at: &Cursor) -> (u64, i128, Option<Nanos>) {
+        let (number, last) = (at.acked(), self.log.last());
+        let (older, kept_at) = self.backlog.kept_since(number);
+        let first = self.log.kept_since(number).next().map(|batch| batch.at);
+        (at.lacks(last), older + self.log.debt_since(number), kept_at.or(first))
+    }
+
+    /// Notes whether this node decides alone: it knows of others, and has a link to none of them.
+    pub(super) fn note_alone(&mut self, now: Nanos) {
+        let others = !self.leaving && !self.peers.is_empty() && !self.is_joining(now);
+        let alone = others && !self.peers.values().any(|peer| peer.open_link().is_some());
+        let passed = now.saturating_sub(self.alone.looked_at);
+        self.alone.looked_at = now;
+        self.alone.total += if self.alone.is_so { passed } else { 0 };
+        self.alone.is_so = alone;
+    }
+
+    /// Counts a message to the node at the other end of a link.
+    pub(super) fn count_sent(&mut self, to: Option<SocketAddr>, bytes: usize) {
+        self.stats.bytes_sent += bytes as u64;
+        if let Some(peer) = to.and_then(|addr| self.peers.get_mut(&addr)) {
+            peer.traffic.bytes_sent += bytes as u64;
+        }
+    }
+
+    /// Counts a message from the node at the other end of a link.
+    pub(super) fn count_received(&mut self, from: Option<SocketAddr>, bytes: usize) {
+        self.stats.bytes_received += bytes as u64;
+        if let Some(peer) = from.and_then(|addr| self.peers.get_mut(&addr)) {
+            peer.traffic.bytes_received += bytes as u64;
+        }
+    }
+
+    /// Counts a batch that was applied.
+    pub(super) fn count_frame(&mut self, from: SocketAddr) {
+        self.stats.frames_received += 1;
+        if let Some(peer) = self.peers.get_mut(&from) {
+            peer.traffic.frames_received += 1;
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! What a node tells of its peers.
+
+use std::time::Duration;
+
+use super::harness::Harness;
+use super::world::addr;
+use crate::protocol::stats::LinkState;
+use crate::protocol::wire::{Message, Position};
+use crate::protocol::{Nanos, NodeId, Options, PeerStats};
+
+const KEY: (u64, u64) = (1, 1);
+const SECOND: Nanos = 1_000_000_000;
+
+fn peer() -> NodeId {
+    NodeId::new(addr(1), 5)
+}
+
+fn only(harness: &Harness) -> PeerStats {
+    let peers = harness.core.peers(harness.now());
+    assert_eq!(peers.len(), 1);
+    peers[0].clone()
+}
+
+fn admit(harness: &mut Harness, debt: Nanos) {
+    harness.admit(KEY, debt);
+    harness.core.flush(harness.now());
+}
+
+#[test]
+fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
+    let mut harness = Harness::with(Options { log_age: 2 * SECOND, ..Options::default() });
+    harness.greet(peer());
+    let link = harness.welcome(peer());
+    assert_eq!(only(&harness).link, LinkState::Open);
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    assert_eq!((only(&harness).link, only(&harness).unacked_batches), (LinkState::Flowing, 0));
+    for debt in [5, 7, 9] {
+        harness.pass(SECOND);
+        admit(&mut harness, debt * SECOND);
+    }
+    let told = only(&harness);
+    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (3, 21));
+    assert_eq!((told.unacked_for.as_secs(), told.frames_sent), (2, 3));
+    harness.deliver(link, &Message::Ack { number: 1 });
+    let told = only(&harness);
+    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (2, 16));
+    assert_eq!(told.unacked_for.as_secs(), 1);
+    // The log does not keep them any more.
+    harness.pass(3 * SECOND);
+    admit(&mut harness, 2 * SECOND);
+    let told = only(&harness);
+    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (3, 18));
+    assert_eq!(told.unacked_for.as_secs(), 4);
+    assert!(told.bytes_sent > 0 && told.bytes_received > 0);
+    // A new link continues where the peer stands, with what it had been sent.
+    harness.core.closed(harness.now(), link);
+    assert_eq!(only(&harness).link, LinkState::Waiting);
+    harness.tick(SECOND);
+    let link = harness.welcome(peer());
+    let position = Some(Position { through: 3, missed: None });
+    harness.deliver(link, &Message::Resume { position, fresh: false });
+    let told = only(&harness);
+    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (1, 2));
+    assert_eq!(told.frames_resent, 1);
+}
+
+#[test]
+fn a_peer_is_as_stale_as_its_last_word_by_its_clock() {
+    let mut harness = Harness::new();
+    let link = harness.greet(peer());
+    assert_eq!(only(&harness).staleness, Some(Duration::ZERO));
+    harness.pass(3 * SECOND);
+    assert_eq!(only(&harness).staleness, Some(Duration::from_secs(3)));
+    // It was sent two seconds ago.
+    harness.deliver(link, &Message::Beat { now: SECOND });
+    assert_eq!(only(&harness).staleness, Some(Duration::from_secs(2)));
+    harness.deliver(link, &harness.batch(1, KEY, 5));
+    assert_eq!(only(&harness).frames_received, 1);
+}
+
+#[test]
+fn a_node_without_a_link_to_the_others_decides_alone() {
+    let mut harness = Harness::new();
+    harness.tick(SECOND);
+    assert!(!harness.core.stats().is_alone, "it knows of no other node");
+    harness.greet(peer());
+    let link = harness.welcome(peer());
+    assert!(!harness.core.stats().is_alone);
+    harness.core.closed(harness.now(), link);
+    assert!(harness.core.stats().is_alone);
+    harness.tick(2 * SECOND);
+    let link = harness.welcome(peer());
+    let stats = harness.core.stats();
+    assert!(!stats.is_alone && stats.alone_for.as_secs() == 2, "{stats:?}");
+    harness.deliver(link, &Message::Leaving);
+}
