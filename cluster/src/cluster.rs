@@ -4,7 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_engine::KeyHash;
+use tidegate_engine::key::HasherSource as _;
+use tidegate_engine::{Key, KeyHash, KeyHasher};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, StartError};
@@ -26,8 +27,7 @@ impl Cluster {
     /// I/O and time drivers. Joining continues in the background: [`Cluster::is_joining`].
     ///
     /// # Errors
-    /// When the address cannot be bound or is unspecified, a limiter hashes with another hasher
-    /// than [`Secret::key_hasher`](crate::Secret::key_hasher), or no certificate can be made.
+    /// When the address cannot be bound or is unspecified, or no certificate can be made.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -41,6 +41,20 @@ impl Cluster {
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.addr
+    }
+
+    /// A hasher of keys that is always the one that the cluster's nodes have agreed on. It changes
+    /// when this node joins, and when its cluster meets an older one.
+    #[must_use]
+    pub fn key_hasher(&self) -> KeyHasher {
+        self.shared.keys.hasher()
+    }
+
+    /// The hash of a key, at present the same on all nodes.
+    #[inline]
+    #[must_use]
+    pub fn hash(&self, key: impl Key) -> KeyHash {
+        key.hash_with(self.shared.keys.current())
     }
 
     /// Records the debt of an admission, which is sent to the other nodes with the next flush: call

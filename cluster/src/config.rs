@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::limits::LimitId;
 use crate::name::ClusterName;
 use crate::secret::Secret;
 
@@ -69,12 +68,6 @@ pub enum StartError {
         /// The address.
         addr: SocketAddr,
     },
-    /// A limiter does not hash with the secret's [`key_hasher`](Secret::key_hasher), so its keys
-    /// would not be those of the other nodes.
-    Hasher {
-        /// The limit.
-        limit: LimitId,
-    },
     /// No certificate could be made: the system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
 }
@@ -86,9 +79,6 @@ impl fmt::Display for StartError {
             Self::Unspecified { .. } => {
                 f.write_str("peers dial this address, so give one that they can reach")
             }
-            Self::Hasher { limit } => {
-                write!(f, "the limiter of {limit:?} does not hash with the secret's key hasher")
-            }
             Self::Certificate(error) => write!(f, "cannot make a certificate: {error}"),
         }
     }
@@ -98,7 +88,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } => source.source(),
-            Self::Unspecified { .. } | Self::Hasher { .. } => None,
+            Self::Unspecified { .. } => None,
             Self::Certificate(error) => error.source(),
         }
     }

@@ -47,7 +47,7 @@ impl GossipLimit {
     )]
     #[inline(always)]
     pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.limiter.hash(key);
+        let key = self.cluster.hash(key);
         self.cluster.prefetch(self.id, key);
         let decision = self.limiter.check_n(key, cost);
         if decision.is_allowed() && cost > 0 {

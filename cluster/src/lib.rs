@@ -18,8 +18,7 @@
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let secret = Secret::from_file("/etc/tidegate/secret".as_ref())?;
-//! // All nodes must hash keys alike, so the hasher comes from the secret.
-//! let limiter = Limiter::builder(Quota::per_minute(100)).hasher(secret.key_hasher()).build()?;
+//! let limiter = Limiter::builder(Quota::per_minute(100)).build()?;
 //! let limiter = Arc::new(limiter);
 //!
 //! let id = LimitId::named("default");
@@ -31,8 +30,9 @@
 //!
 //! // Decide, and record what was admitted:
 //! let cost = 1;
-//! if limiter.check_n("user:42", cost).is_allowed() {
-//!     cluster.record(id, limiter.hash("user:42"), limiter.quota().debt_of(cost));
+//! let key = cluster.hash("user:42"); // the same on all nodes
+//! if limiter.check_n(key, cost).is_allowed() {
+//!     cluster.record(id, key, limiter.quota().debt_of(cost));
 //! }
 //! // The same in one call:
 //! let limit = GossipLimit::new(id, limiter, cluster.clone());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ring::digest;
-use tidegate_engine::{KeyHasher, Limiter};
+use tidegate_engine::Limiter;
 
 /// The id of a limit, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -42,17 +42,10 @@ impl Limits {
         Self::default()
     }
 
-    /// Adds a limiter, which must hash with [`Secret::key_hasher`](crate::Secret::key_hasher):
-    /// [`Cluster::start`](crate::Cluster::start) checks it. Replaces a limiter of the same id.
+    /// Adds a limiter, which is asked with keys hashed by [`Cluster::hash`](crate::Cluster::hash).
+    /// Replaces a limiter of the same id.
     pub fn add(&mut self, id: LimitId, limiter: Arc<Limiter>) {
         self.0.insert(id, limiter);
-    }
-
-    /// A limit whose limiter hashes with another hasher.
-    pub(crate) fn with_other_hasher(&self, hasher: &KeyHasher) -> Option<LimitId> {
-        let probe = "tidegate";
-        let expected = hasher.hash_bytes(probe.as_bytes());
-        self.iter().find(|(_, limiter)| limiter.hash(probe) != expected).map(|(id, _)| id)
     }
 
     pub(crate) fn get(&self, id: LimitId) -> Option<&Limiter> {
@@ -62,9 +55,5 @@ impl Limits {
     /// The first limit whose id is not less than this one.
     pub(crate) fn from(&self, id: LimitId) -> Option<(LimitId, &Limiter)> {
         self.0.range(id..).next().map(|(id, limiter)| (*id, limiter.as_ref()))
-    }
-
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (LimitId, &Limiter)> {
-        self.0.iter().map(|(id, limiter)| (*id, limiter.as_ref()))
     }
 }

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::{fmt, io};
 
 use ring::hkdf;
-use tidegate_engine::KeyHasher;
 
 /// The shortest secret, in bytes.
 const MIN_BYTES: usize = 16;
@@ -48,13 +47,6 @@ impl Secret {
         // Two more than the maximum: a newline, and a byte that shows it is too long.
         file.take(MAX_BYTES as u64 + 2).read_to_end(&mut bytes).map_err(unreadable)?;
         Self::from_bytes(&bytes)
-    }
-
-    /// The hasher that every limiter of the cluster must use: SipHash-1-3-128 under a key derived
-    /// from the secret, so all nodes agree and a client cannot aim for collisions.
-    #[must_use]
-    pub fn key_hasher(&self) -> KeyHasher {
-        KeyHasher::siphash(self.derive(b"key hasher"))
     }
 
     /// Seed of the Ed25519 key that signs the nodes' certificates.

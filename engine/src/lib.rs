@@ -276,10 +276,10 @@ pub mod counter {
     pub use crate::direct::counter::{MAX_SHARDS, ShardedCounter, ShardedCounterBuilder};
 }
 
-/// Bounds of [keys](crate::Key), and keys as they are printed.
+/// Bounds of [keys](crate::Key), keys as they are printed, and hashers that change.
 pub mod key {
     pub use crate::base::address::MAX_IPV6_PREFIX;
-    pub use crate::base::key::{MAX_SHOWN_BYTES, ShownKey};
+    pub use crate::base::key::{HasherSource, MAX_SHOWN_BYTES, ShownKey};
 }
 
 /// What an [`Observer`] is notified of, observers that are closures, one that counts, and what

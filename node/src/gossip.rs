@@ -71,6 +71,12 @@ impl Gossip {
         self.0.as_ref().map(Cluster::local_addr)
     }
 
+    /// The hash of a key on all nodes of the cluster; `None` without one.
+    #[inline]
+    pub fn hash(&self, key: &[u8]) -> Option<KeyHash> {
+        self.0.as_ref().map(|cluster| cluster.hash(key))
+    }
+
     /// Records an admission, to be sent to the cluster. Never waits.
     #[inline]
     pub fn record(&self, limit: LimitId, key: KeyHash, debt: impl FnOnce() -> Duration) {

@@ -345,6 +345,7 @@ fn encode_gossip(
         ("cluster_links_refused", "Incoming links beyond the bound.", stats.links_refused),
         ("cluster_members_forgotten", "Members forgotten early.", stats.members_forgotten),
         ("cluster_members_refused", "Members beyond the bound.", stats.members_refused),
+        ("cluster_hash_keys", "Keys to hash by taken over from others.", stats.hash_keys),
         (
             "cluster_hearsay_refused",
             "Mentions of a member as another than it says itself.",

@@ -122,24 +122,21 @@ fn warn_alone(join: &[SocketAddr]) {
 
 /// The limiters, and the cluster across which they are enforced if there is one.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
-    let build = |hasher| {
-        Limiters::build(limits, hasher).map_err(|error| format!("limits cannot be made: {error}"))
-    };
-    match (args.cluster, &args.cluster_secret_file) {
+    let limiters = Limiters::build(limits, &random_hasher()?)
+        .map_err(|error| format!("limits cannot be made: {error}"))?;
+    let gossip = match (args.cluster, &args.cluster_secret_file) {
         (Some(address), Some(file)) => {
-            let secret = gossip::secret(file)?;
-            let limiters = build(&secret.key_hasher())?;
-            let gossip =
-                Gossip::start(address, &args.join, args.cluster_name.clone(), secret, &limiters)
-                    .await?;
-            Ok((limiters, gossip))
+            let (name, secret) = (args.cluster_name.clone(), gossip::secret(file)?);
+            Gossip::start(address, &args.join, name, secret, &limiters).await?
         }
         // The command line gives either both or none.
-        _ => Ok((build(&random_hasher()?)?, Gossip::alone())),
-    }
+        _ => Gossip::alone(),
+    };
+    Ok((limiters, gossip))
 }
 
-/// `SipHash` under a secret of this process: clients choose keys and can observe decisions.
+/// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a
+/// cluster its nodes' common one takes its place.
 fn random_hasher() -> Result<KeyHasher, String> {
     let mut secret = [0; 16];
     getrandom::fill(&mut secret).map_err(|error| format!("no randomness available: {error}"))?;

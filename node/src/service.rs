@@ -59,7 +59,7 @@ impl Service {
         key: &[u8],
         cost: u64,
     ) -> Result<Decision, CheckError> {
-        let key = hashed(&self.inline, key)?;
+        let key = self.hashed(&self.inline, key)?;
         let decision = self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)?;
         self.record(LimitId::INLINE, key, quota, &decision, cost);
         Ok(decision)
@@ -91,12 +91,20 @@ impl Service {
         cost: u64,
     ) -> Result<(Decision, Quota), CheckError> {
         let limit = self.named.get(name).ok_or(CheckError::UnknownLimit)?;
-        let key = hashed(&limit.limiter, key)?;
+        let key = self.hashed(&limit.limiter, key)?;
         let decision = limit.limiter.check_n(key, cost);
         let quota = limit.limiter.quota();
         self.record(limit.id, key, &quota, &decision, cost);
         limit.http.count(&decision, cost);
         Ok((decision, quota))
+    }
+
+    #[inline]
+    fn hashed(&self, limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Err(CheckError::Key);
+        }
+        Ok(self.gossip.hash(key).unwrap_or_else(|| limiter.hash(key)))
     }
 
     pub fn gossip(&self) -> &Gossip {
@@ -123,14 +131,6 @@ pub enum CheckError {
     /// No limit has this name.
     UnknownLimit,
     Quota(QuotaError),
-}
-
-#[inline]
-fn hashed(limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
-    if key.is_empty() || key.len() > MAX_KEY_BYTES {
-        return Err(CheckError::Key);
-    }
-    Ok(limiter.hash(key))
 }
 
 #[cfg(test)]

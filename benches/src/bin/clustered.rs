@@ -110,7 +110,7 @@ impl Clustered {
         let secret = Secret::from_bytes(b"of this measurement alone")?;
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
         let builder = Limiter::builder(quota).capacity(plan.keys);
-        let limiter = Arc::new(builder.hasher(secret.key_hasher()).build()?);
+        let limiter = Arc::new(builder.build()?);
         let id = LimitId::named("clustered");
         let mut limits = Limits::new();
         limits.add(id, Arc::clone(&limiter));

@@ -5,6 +5,7 @@
 
 mod certificate;
 mod handshakes;
+mod keys;
 mod limiters;
 mod link;
 mod recorder;
@@ -31,6 +32,7 @@ use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos
 use crate::steps::Steps;
 use certificate::Identity;
 use handshakes::{Admission, Handshakes, Place};
+use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Link};
 pub(crate) use recorder::signed;
@@ -63,13 +65,7 @@ pub(crate) fn start(
     if config.bind.ip().is_unspecified() {
         return Err(StartError::Unspecified { addr: config.bind });
     }
-    if let Some(limit) = limits.with_other_hasher(&config.secret.key_hasher()) {
-        return Err(StartError::Hasher { limit });
-    }
-    let mut seed = [0; 8];
-    SystemRandom::new()
-        .fill(&mut seed)
-        .map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
+    let (seed, hash_key) = (random()?, random()?);
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
     let addr = socket.local_addr().map_err(bound)?;
     let cluster = config.name;
@@ -83,10 +79,12 @@ pub(crate) fn start(
     endpoint.set_default_client_config(client);
 
     let started = Instant::now();
-    let shared = Arc::new(Shared::new(addr, started, config.join_timeout));
+    let keys = Keys::new(hash_key);
+    let shared = Arc::new(Shared::new(addr, keys, started, config.join_timeout));
     let seeds = config.join.iter().map(SocketAddr::ip).collect();
     let options = Options {
         seed: u64::from_le_bytes(seed),
+        hash_key,
         join: config.join,
         join_timeout: nanos(config.join_timeout),
         ..Options::default()
@@ -107,6 +105,7 @@ pub(crate) fn start(
         shared: Arc::clone(&shared),
         endpoint,
         cluster,
+        hash_key,
         events,
         links: BTreeMap::new(),
         started,
@@ -122,6 +121,14 @@ pub(crate) fn start(
     driver.publish();
     tokio::spawn(driver.run(inbox, commanded));
     Ok((shared, commands))
+}
+
+/// Bytes that nobody can guess.
+fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
+    Ok(bytes)
 }
 
 /// The generation of this run of the node: it grows from one run at an address to the next as long
@@ -182,6 +189,8 @@ struct Driver {
     shared: Arc<Shared>,
     endpoint: Endpoint,
     cluster: ClusterName,
+    /// The key that is in force.
+    hash_key: [u8; 16],
     events: mpsc::Sender<Event>,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
@@ -356,6 +365,10 @@ impl Driver {
                     }
                 }
             }
+        }
+        let key = self.core.hash_key().to_bytes();
+        if std::mem::replace(&mut self.hash_key, key) != key {
+            self.shared.keys.change(key);
         }
         if self.core.has_joined() {
             self.shared.set_joined();

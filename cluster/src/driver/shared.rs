@@ -2,13 +2,14 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use atomic::Atomic;
 use bytemuck::NoUninit;
 use tokio::time::Instant;
 
+use super::keys::Keys;
 use super::recorder::Recorder;
 use crate::member::Member;
 use crate::protocol::{PeerStats, Stats};
@@ -28,6 +29,7 @@ enum Phase {
 pub(crate) struct Shared {
     pub(crate) addr: SocketAddr,
     pub(crate) recorder: Recorder,
+    pub(crate) keys: Arc<Keys>,
     started: Instant,
     join_timeout: Duration,
     phase: Atomic<Phase>,
@@ -71,10 +73,16 @@ pub(super) struct View {
 }
 
 impl Shared {
-    pub(super) fn new(addr: SocketAddr, started: Instant, join_timeout: Duration) -> Self {
+    pub(super) fn new(
+        addr: SocketAddr,
+        keys: Keys,
+        started: Instant,
+        join_timeout: Duration,
+    ) -> Self {
         Self {
             addr,
             recorder: Recorder::new(started.into_std()),
+            keys: Arc::new(keys),
             started,
             join_timeout,
             phase: Atomic::new(Phase::Joining),

@@ -13,6 +13,8 @@ pub const MAX_PEERS: usize = 256;
 pub const MAX_SEEDS: usize = MAX_PEERS / 2;
 /// Links opened by other nodes, at most.
 pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
+/// Keys to hash by in one run of a node, at most: another one takes a meeting of clusters.
+pub const MAX_HASH_KEYS: usize = 64;
 /// Known members, this node and down ones included, at most.
 pub(super) const MAX_MEMBERS: usize = 1_024;
 /// Entries of the version vector, one an origin, at most.

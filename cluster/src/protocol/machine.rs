@@ -2,6 +2,7 @@
 //! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`.
 
 mod agree;
+mod founding;
 mod hearsay;
 mod inbound;
 mod late;
@@ -22,6 +23,7 @@ use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
 use super::clock::RemoteClock;
+use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
 use super::log::Log;
@@ -45,6 +47,7 @@ pub struct Core<H> {
     options: Options,
     rng: ChaCha8Rng,
     started: Nanos,
+    hash_key: HashKey,
     membership: Membership,
     peers: BTreeMap<SocketAddr, Peer>,
     /// Members without a place among the peers, which take turns. Bounded by the members known.
@@ -95,10 +98,12 @@ impl<H: Host> Core<H> {
         options.join.truncate(MAX_SEEDS);
         let alone = options.join.is_empty();
         let peers = options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
+        let hash_key = HashKey::candidate(me.generation, options.hash_key);
         let mut core = Self {
             host,
             rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5eed),
             started: now,
+            hash_key: if alone { hash_key.in_use() } else { hash_key },
             membership: Membership::new(me, &options),
             options,
             peers,

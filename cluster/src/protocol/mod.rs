@@ -19,12 +19,12 @@
 //! doubling anything.
 //!
 //! # Modules
-//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `change`, `delta`,
-//! `host`, `options` and `stats` are values; `log` keeps batches, `backlog` what the log no longer
-//! keeps, `cursor` where a peer stands; `clock` dates what another node consumed, `recent` keeps
-//! its last batches; `agreement` and `watch` compare two nodes' words; `wire` encodes, `peer` and
-//! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
-//! owns all of them.
+//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`,
+//! `change`, `delta`, `host`, `options` and `stats` are values; `log` keeps batches, `backlog` what
+//! the log no longer keeps, `cursor` where a peer stands; `clock` dates what another node consumed,
+//! `recent` keeps its last batches; `agreement` and `watch` compare two nodes' words; `wire`
+//! encodes, `peer` and `origin` are the two ends of a link, `pull` a state transfer; `membership`
+//! wraps foca; `machine` owns all of them.
 
 mod action;
 mod agreement;
@@ -34,6 +34,7 @@ mod change;
 mod clock;
 mod cursor;
 mod delta;
+mod hash_key;
 mod host;
 mod id;
 mod log;
@@ -54,9 +55,12 @@ mod wire;
 mod tests;
 
 pub use action::{Action, Channel, LinkId};
-pub use bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS};
+pub use bounds::{
+    MAX_HASH_KEYS, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS,
+};
 pub use change::Change;
 pub use delta::Delta;
+pub use hash_key::HashKey;
 pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
 pub use machine::Core;

@@ -9,6 +9,8 @@ use super::time::{Nanos, SECOND};
 pub struct Options {
     /// The seed of all randomness.
     pub seed: u64,
+    /// The key under which nodes hash keys, should this node found a cluster; random.
+    pub hash_key: [u8; 16],
     /// Nodes to join (seeds); this node's own address is ignored. Empty founds a cluster.
     pub join: Vec<SocketAddr>,
     /// How long [`Core::is_joining`](super::Core::is_joining) stays true when no seed answers.
@@ -29,6 +31,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             seed: 0,
+            hash_key: [0; 16],
             join: Vec::new(),
             join_timeout: 5 * SECOND,
             settled_timeout: SECOND / 2,

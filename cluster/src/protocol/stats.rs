@@ -44,6 +44,9 @@ pub struct Stats {
     pub bytes_received: u64,
     /// Frames received again, and not applied again.
     pub frames_repeated: u64,
+    /// Times this node took over another key to hash by: with its first link, and whenever it
+    /// meets a cluster that is older than its own.
+    pub hash_keys: u64,
     /// States taken over from another node.
     pub states_received: u64,
     /// States given to another node.

@@ -11,6 +11,7 @@ use foca::Codec as _;
 use super::bounds::MAX_MESSAGE_BYTES;
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed};
+use super::hash_key::HashKey;
 use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::time::Nanos;
@@ -62,10 +63,10 @@ pub(super) struct Shift {
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(super) enum Message {
     /// Dialer, first: the newest and the oldest version that it speaks.
-    Hello { version: u16, oldest: u16, id: NodeId },
+    Hello { version: u16, oldest: u16, id: NodeId, key: HashKey },
     /// Acceptor's answer: the version that both speak; `rank_floor` is the highest rank it knows at
     /// the dialer's address for another generation, 0 if none.
-    Welcome { version: u16, id: NodeId, rank_floor: u64 },
+    Welcome { version: u16, id: NodeId, rank_floor: u64, key: HashKey },
     /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
     /// founded its cluster and has never taken over another node's state.
     Resume { position: Option<Position>, fresh: bool },
@@ -98,6 +99,8 @@ pub(super) enum Message {
     StateChunk { last: bool, entries: Vec<Level> },
     /// Dialer: acknowledges a chunk.
     StateAck,
+    /// Both: the key under which it hashes keys has changed.
+    Key { key: HashKey },
 }
 
 /// The changes as they are sent, with dates relative to `at`; they are sorted by limit.

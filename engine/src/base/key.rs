@@ -111,6 +111,13 @@ pub struct KeyHasher(Algorithm);
 enum Algorithm {
     Rapid(RapidSecrets),
     Sip(SipHasher13),
+    Following(Arc<dyn HasherSource>),
+}
+
+/// Gives the hasher in force, where that may change: see [`KeyHasher::following`].
+pub trait HasherSource: Send + Sync {
+    /// The hasher in force, which does not follow this source itself. Called for each key.
+    fn current(&self) -> &KeyHasher;
 }
 
 impl KeyHasher {
@@ -129,6 +136,16 @@ impl KeyHasher {
     #[must_use]
     pub fn siphash(secret: [u8; 16]) -> Self {
         Self(Algorithm::Sip(SipHasher13::new_with_key(&secret)))
+    }
+
+    /// The hasher that `source` gives at the time of each call, for nodes that agree on one while
+    /// they run.
+    ///
+    /// With another hasher every key is another one: its word begins anew, and the word under its
+    /// earlier hash drains. A pair of keys that is hashed meanwhile may be a third.
+    #[must_use]
+    pub fn following(source: Arc<dyn HasherSource>) -> Self {
+        Self(Algorithm::Following(source))
     }
 
     /// rapidhash under a random seed from the operating system, as std's hash maps use.
@@ -178,6 +195,10 @@ impl KeyHasher {
                 cold_path();
                 sip(bytes, keyed)
             }
+            Algorithm::Following(source) => {
+                cold_path();
+                followed(source.as_ref(), bytes)
+            }
         }
     }
 }
@@ -189,6 +210,11 @@ fn sip(bytes: &[u8], keyed: &SipHasher13) -> u64 {
     let mut hasher = *keyed;
     hasher.write(bytes);
     hasher.finish128().h1
+}
+
+#[inline(never)]
+fn followed(source: &dyn HasherSource, bytes: &[u8]) -> u64 {
+    source.current().hash64(bytes)
 }
 
 /// rapidhash V3. Keys of 8 to 16 bytes are hashed inline, in two multiplications.
@@ -225,6 +251,7 @@ impl fmt::Debug for KeyHasher {
         f.write_str(match self.0 {
             Algorithm::Rapid(_) => "KeyHasher(rapidhash-v3)",
             Algorithm::Sip(_) => "KeyHasher(siphash-1-3-128)",
+            Algorithm::Following(_) => "KeyHasher(following)",
         })
     }
 }
@@ -426,6 +453,25 @@ mod tests {
                 let key = &bytes[..length];
                 assert_eq!(rapid(key, &secrets), rapidhash_v3_seeded(key, &secrets), "{length}");
             }
+        }
+    }
+
+    #[test]
+    fn a_hasher_that_follows_is_the_present_one() {
+        struct Shared(std::sync::Mutex<usize>, [KeyHasher; 2]);
+        impl HasherSource for Shared {
+            fn current(&self) -> &KeyHasher {
+                &self.1[*self.0.lock().unwrap()]
+            }
+        }
+        let each = [KeyHasher::rapid(1), KeyHasher::siphash([2; 16])];
+        let source = Arc::new(Shared(std::sync::Mutex::new(0), each.clone()));
+        let following = KeyHasher::following(Arc::clone(&source) as Arc<dyn HasherSource>);
+        for (place, hasher) in each.iter().enumerate() {
+            *source.0.lock().unwrap() = place;
+            assert_eq!("key".hash_with(&following), "key".hash_with(hasher));
+            assert_eq!(7_u64.hash_with(&following), 7_u64.hash_with(hasher));
+            assert_eq!(("a", 7_u128).hash_with(&following), ("a", 7_u128).hash_with(hasher));
         }
     }
 }

@@ -3,11 +3,13 @@
 use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
+use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::KeyId;
+use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Held, Inbound};
@@ -52,9 +54,10 @@ impl<H: Host> Core<H> {
     ) -> Result<(), Violation> {
         let id = self.inbound.get(&link).and_then(|inbound| inbound.id);
         match (message, id) {
-            (Message::Hello { version, oldest, id }, None) => {
-                self.on_hello(now, link, oldest..=version, id)
+            (Message::Hello { version, oldest, id, key }, None) => {
+                self.on_hello(now, link, oldest..=version, id, key)
             }
+            (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
             (Message::Beat { now: sent }, Some(id)) => {
                 self.on_beat(now, id.origin(), sent, transit);
                 Ok(())
@@ -96,12 +99,16 @@ impl<H: Host> Core<H> {
         link: LinkId,
         versions: RangeInclusive<u16>,
         id: NodeId,
+        key: HashKey,
     ) -> Result<(), Violation> {
         let version = VERSION.min(*versions.end());
         let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
         let covered = |link: &Inbound| link.subject.covers(id.addr);
         if !spoken || id.addr == self.me().addr || !self.inbound.get(&link).is_some_and(covered) {
             return Err(Violation);
+        }
+        if self.meet_key(now, key, id.addr)? == Met::StartedOver {
+            return Ok(());
         }
         // Only the newest link of a node counts: what an older one still delivers was sent before
         // the dialler received its new position.
@@ -120,7 +127,7 @@ impl<H: Host> Core<H> {
             inbound.id = Some(id);
         }
         let rank_floor = self.membership.rank_floor(id);
-        let welcome = Message::Welcome { version, id: self.me(), rank_floor };
+        let welcome = Message::Welcome { version, id: self.me(), rank_floor, key: self.hash_key };
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);
         if self.joined && !self.is_applying(id.origin()) {

@@ -5,11 +5,13 @@ use std::net::SocketAddr;
 use bytes::Bytes;
 use rand::RngExt;
 
+use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
+use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
@@ -99,7 +101,8 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn on_connected(&mut self, link: LinkId, subject: Subject) {
-        let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id: self.me() };
+        let (id, key) = (self.me(), self.hash_key);
+        let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id, key };
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr));
         let Some(peer) = peer.filter(|peer| peer.dial == Dial::Dialling { link }) else {
             self.actions.push_back(Action::Close { link });
@@ -218,12 +221,13 @@ impl<H: Host> Core<H> {
         // A closed link may still deliver: that is no violation.
         let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
-            Message::Welcome { version, id, rank_floor }
+            Message::Welcome { version, id, rank_floor, key }
                 if (OLDEST_VERSION..=VERSION).contains(&version) && !welcomed =>
             {
-                self.on_welcome(now, link, addr, id, rank_floor)
+                self.on_welcome(now, link, addr, (id, rank_floor), key)
             }
             _ if !welcomed => Err(Violation),
+            Message::Key { key } => self.meet_key(now, key, addr).map(drop),
             Message::Resume { position, fresh } => {
                 self.resume(now, addr, position, fresh);
                 Ok(())
@@ -263,8 +267,8 @@ impl<H: Host> Core<H> {
         now: Nanos,
         link: LinkId,
         addr: SocketAddr,
-        id: NodeId,
-        rank_floor: u64,
+        (id, rank_floor): (NodeId, u64),
+        key: HashKey,
     ) -> Result<(), Violation> {
         let subject = self.peers.get(&addr).and_then(|peer| peer.subject.as_ref());
         if !subject.is_some_and(|subject| subject.covers(id.addr)) {
@@ -274,6 +278,9 @@ impl<H: Host> Core<H> {
             // The node is known by another address: that one counts.
             self.add_peer(now, id.addr, Claim::Heard);
             return Err(Violation);
+        }
+        if self.meet_key(now, key, addr)? == Met::StartedOver {
+            return Ok(());
         }
         if let Some(peer) = self.peers.get_mut(&addr) {
             if peer.generation() != Some(id.generation) {
@@ -286,6 +293,10 @@ impl<H: Host> Core<H> {
             peer.down_since = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             peer.attempts = 0;
+        }
+        if key > self.hash_key {
+            // This node's has changed since `Hello`.
+            self.send(link, Channel::Main, &Message::Key { key: self.hash_key });
         }
         self.membership.outrank(now, rank_floor);
         self.announce(now, addr);

@@ -235,6 +235,7 @@ impl<H: Host> Core<H> {
             self.send_resume(link);
         }
         let first = !std::mem::replace(&mut self.joined, true);
+        self.use_key();
         self.send_all_resumes();
         if first {
             self.resume_waiting(now);

@@ -7,8 +7,12 @@ use bytes::Bytes;
 
 use super::words::{Words, WordsHandle};
 use super::world::addr;
+use crate::protocol::hash_key::HashKey;
 use crate::protocol::wire::{Agreement, Group, Message, VERSION, decode, encode};
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
+
+/// The key of simulated peers; a node that joins takes it over, and a founder has an older one.
+pub(super) const KEY: HashKey = HashKey::candidate(2, [0; 16]).in_use();
 
 pub(super) struct Harness {
     pub(super) core: Core<Words>,
@@ -60,7 +64,7 @@ impl Harness {
     /// Another node opens a link and sends `Hello`.
     pub(super) fn greet(&mut self, id: NodeId) -> LinkId {
         let link = self.core.accepted(self.now(), Subject::node(id.addr)).unwrap();
-        self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id });
+        self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key: KEY });
         self.deliver(link, &Message::Beat { now: self.now() });
         link
     }
@@ -93,7 +97,7 @@ impl Harness {
     pub(super) fn welcome(&mut self, id: NodeId) -> LinkId {
         let link = self.dial_of(id);
         self.core.connected(self.now(), link, Subject::node(id.addr));
-        self.deliver(link, &Message::Welcome { version: VERSION, id, rank_floor: 0 });
+        self.deliver(link, &Message::Welcome { version: VERSION, id, rank_floor: 0, key: KEY });
         link
     }
 

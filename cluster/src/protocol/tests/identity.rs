@@ -1,6 +1,6 @@
 //! A member says who it is by its certificate, and cannot say who another one is.
 
-use super::harness::Harness;
+use super::harness::{self, Harness};
 use super::words::SHORT;
 use super::world::addr;
 use crate::member::MemberState;
@@ -15,7 +15,7 @@ fn node(place: usize) -> NodeId {
 }
 
 fn hello(id: NodeId) -> Message {
-    Message::Hello { version: VERSION, oldest: VERSION, id }
+    Message::Hello { version: VERSION, oldest: VERSION, id, key: harness::KEY }
 }
 
 /// A packet that says it is of `src`, with what it says of others.
@@ -63,7 +63,10 @@ fn a_node_answers_as_what_its_certificate_says() {
     let _ = harness.greet(node(1));
     let link = harness.dial_of(node(1));
     harness.core.connected(0, link, Subject::node(addr(2)));
-    harness.deliver(link, &Message::Welcome { version: VERSION, id: node(1), rank_floor: 0 });
+    harness.deliver(
+        link,
+        &Message::Welcome { version: VERSION, id: node(1), rank_floor: 0, key: harness::KEY },
+    );
     assert_eq!((violations(&harness), harness.core.stats().links_out), (1, 0));
 }
 

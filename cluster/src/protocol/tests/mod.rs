@@ -3,6 +3,7 @@
 
 mod asker;
 mod change;
+mod founding;
 mod harness;
 mod heal;
 mod identity;

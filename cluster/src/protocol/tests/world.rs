@@ -73,6 +73,7 @@ impl World {
         self.lives += 1;
         let options = Options {
             seed: self.rng.random(),
+            hash_key: self.rng.random(),
             join: join.iter().copied().map(addr).collect(),
             ..self.options.clone()
         };

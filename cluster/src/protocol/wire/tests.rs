@@ -59,6 +59,7 @@ fn the_largest_batch_is_a_message() {
 #[test]
 fn the_format_is_the_documented_one() {
     let id = NodeId { addr: "10.0.0.1:7381".parse().unwrap(), generation: 5, rank: 300 };
+    let key = HashKey::candidate(9, *b"0123456789abcdef").in_use();
     let hex = |message: &Message| {
         encode(message)
             .unwrap()
@@ -71,7 +72,7 @@ fn the_format_is_the_documented_one() {
     let documented = std::fs::read_to_string(path).unwrap();
     let documented = documented.split_whitespace().collect::<Vec<_>>().join(" ");
     for message in [
-        Message::Hello { version: 3, oldest: 3, id },
+        Message::Hello { version: 3, oldest: 3, id, key },
         Message::Beat { now: 70_000 },
         Message::Batch {
             number: 1,

@@ -9,8 +9,7 @@ mod example {
 
     async fn start() -> Result<GossipLimit, Box<dyn std::error::Error>> {
         let secret = Secret::from_file("/etc/tidegate/secret".as_ref())?;
-        // All nodes hash keys alike, so the hasher comes from the secret.
-        let limiter = Limiter::builder(Quota::per_minute(100)).hasher(secret.key_hasher()).build()?;
+        let limiter = Limiter::builder(Quota::per_minute(100)).build()?;
         let limiter = Arc::new(limiter);
 
         let id = LimitId::named("default");

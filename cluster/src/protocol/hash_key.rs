@@ -1,0 +1,45 @@
+//! The key under which the nodes of a cluster hash the keys of their limits.
+
+use std::fmt;
+
+use bincode::{Decode, Encode};
+
+/// The key under which the nodes of a cluster hash keys, and since when.
+///
+/// Who founds a cluster draws it; every node takes it over with its first link and keeps it, so it
+/// is no part of the secret and outlives its rotation. Of two keys the lesser one wins, in the
+/// order of the fields: one that is in use before one that is not, the older before the younger.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
+pub struct HashKey {
+    /// No node has joined under it yet.
+    candidate: bool,
+    /// The generation of the node that drew it.
+    stamp: u64,
+    bytes: [u8; 16],
+}
+
+impl HashKey {
+    /// A key drawn by a node at its start.
+    pub(super) const fn candidate(stamp: u64, bytes: [u8; 16]) -> Self {
+        Self { candidate: true, stamp, bytes }
+    }
+
+    /// The same, in use.
+    pub(super) const fn in_use(self) -> Self {
+        Self { candidate: false, ..self }
+    }
+
+    /// The key itself.
+    #[must_use]
+    pub const fn to_bytes(self) -> [u8; 16] {
+        self.bytes
+    }
+}
+
+impl fmt::Debug for HashKey {
+    /// Keeps the key.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { candidate, stamp, .. } = self;
+        f.debug_struct("HashKey").field("candidate", candidate).field("stamp", stamp).finish()
+    }
+}
