@@ -33,6 +33,8 @@ pub(super) struct Log {
 #[derive(Debug)]
 pub(super) struct Batch {
     pub number: u64,
+    /// When what came before was taken: all of it was consumed since then.
+    pub since: Nanos,
     pub at: Nanos,
     pub deltas: Vec<Delta>,
     pub shifts: Vec<Shift>,

@@ -2,6 +2,7 @@
 //! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`.
 
 mod agree;
+mod cut;
 mod founding;
 mod hearsay;
 mod inbound;
@@ -36,6 +37,7 @@ use super::recent::Recent;
 use super::stats::Stats;
 use super::subject::Subject;
 use super::time::Nanos;
+use super::turns::Turns;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
@@ -61,6 +63,8 @@ pub struct Core<H> {
     /// The last levels of each node that have not been compared.
     held: BTreeMap<Origin, Held>,
     watches: Watches,
+    /// When the level of which key is told.
+    turns: Turns,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
     /// When levels that are held are looked at next.
@@ -69,6 +73,8 @@ pub struct Core<H> {
     levels_at: Nanos,
     /// When this node tells its clock next.
     beat_at: Nanos,
+    /// When the host was last asked for what it has recorded.
+    taken_at: Nanos,
     log: Log,
     backlog: Backlog,
     pull: Option<Pull>,
@@ -115,10 +121,12 @@ impl<H: Host> Core<H> {
             recent: BTreeMap::new(),
             held: BTreeMap::new(),
             watches: Watches::default(),
+            turns: Turns::default(),
             shifts: Vec::new(),
             look_at: now,
             levels_at: now,
             beat_at: now,
+            taken_at: now,
             log: Log::default(),
             backlog: Backlog::default(),
             pull: None,

@@ -180,6 +180,12 @@ impl Membership {
         other.map_or(0, |(known, _)| known.rank)
     }
 
+    /// The other members that are known, and which of them are active.
+    pub(super) fn known(&self) -> impl Iterator<Item = (NodeId, bool)> {
+        let all = self.foca.iter_membership_state();
+        all.map(|member| (*member.id(), member.state() != foca::State::Down))
+    }
+
     fn state_of(&self, addr: SocketAddr) -> Option<(NodeId, foca::State)> {
         self.foca
             .iter_membership_state()

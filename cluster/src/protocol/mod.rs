@@ -22,9 +22,9 @@
 //! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`,
 //! `change`, `delta`, `host`, `options` and `stats` are values; `log` keeps batches, `backlog` what
 //! the log no longer keeps, `cursor` where a peer stands; `clock` dates what another node consumed,
-//! `recent` keeps its last batches; `agreement` and `watch` compare two nodes' words; `wire`
-//! encodes, `peer` and `origin` are the two ends of a link, `pull` a state transfer; `membership`
-//! wraps foca; `machine` owns all of them.
+//! `recent` keeps its last batches; `agreement` and `watch` compare two nodes' words, `turns` says
+//! when; `wire` encodes, `peer` and `origin` are the two ends of a link, `pull` a state transfer;
+//! `membership` wraps foca; `machine` owns all of them.
 
 mod action;
 mod agreement;
@@ -48,6 +48,7 @@ mod recent;
 mod stats;
 mod subject;
 mod time;
+mod turns;
 mod watch;
 mod wire;
 

@@ -53,11 +53,14 @@ pub(super) struct Applied {
     pub(super) late: BTreeMap<KeyId, Change>,
     /// When the last of them came.
     pub(super) late_at: Nanos,
+    /// When this node last heard of the origin, from it or in a state.
+    pub(super) heard_at: Nanos,
 }
 
 impl Applied {
-    pub(super) fn at(through: u64) -> Self {
-        Self { position: Position { through, missed: None }, ..Self::default() }
+    pub(super) fn at(now: Nanos, through: u64) -> Self {
+        let position = Position { through, missed: None };
+        Self { position, heard_at: now, ..Self::default() }
     }
 
     /// Whether these words contain a part of a set of batches, or not yet all of them.

@@ -24,18 +24,32 @@ pub(super) struct Seen {
     pub(super) at: Nanos,
     /// As they were applied, sorted by limit and key.
     pub(super) deltas: Vec<Delta>,
+    /// Keys of changes that were held back, or refused.
+    pub(super) late: Vec<KeyId>,
+}
+
+impl Seen {
+    /// A batch that has arrived, and of which nothing is applied.
+    pub(super) fn new(now: Nanos, number: u64) -> Self {
+        Self { number, at: now, deltas: Vec::new(), late: Vec::new() }
+    }
+
+    fn size(&self) -> usize {
+        self.deltas.len() + self.late.len()
+    }
 }
 
 impl Recent {
     /// Adds the batch that was applied last.
-    pub(super) fn push(&mut self, now: Nanos, number: u64, mut deltas: Vec<Delta>) {
-        deltas.sort_unstable_by_key(Delta::id);
-        self.deltas += deltas.len();
-        self.batches.push_back(Seen { number, at: now, deltas });
+    pub(super) fn push(&mut self, mut seen: Seen) {
+        let now = seen.at;
+        seen.deltas.sort_unstable_by_key(Delta::id);
+        self.deltas += seen.size();
+        self.batches.push_back(seen);
         while let Some(first) = self.batches.front()
             && (first.at.saturating_add(AGE) < now || self.deltas > MAX_DELTAS)
         {
-            self.deltas -= first.deltas.len();
+            self.deltas -= first.size();
             self.batches.pop_front();
         }
     }

@@ -9,7 +9,7 @@ fn batch(number: u64, debts: &[(u64, i64)]) -> Batch {
         change: Change { debt, date: number.cast_signed() },
     };
     let deltas = debts.iter().map(delta).collect();
-    Batch { number, at: number, deltas, shifts: Vec::new(), message: Bytes::new() }
+    Batch { number, since: 0, at: number, deltas, shifts: Vec::new(), message: Bytes::new() }
 }
 
 fn keep(_: &Delta) -> bool {

@@ -1,7 +1,14 @@
 use super::*;
 
 fn batch(number: u64) -> Batch {
-    Batch { number, at: number, deltas: Vec::new(), shifts: Vec::new(), message: Bytes::new() }
+    Batch {
+        number,
+        since: 0,
+        at: number,
+        deltas: Vec::new(),
+        shifts: Vec::new(),
+        message: Bytes::new(),
+    }
 }
 
 #[test]

@@ -3,21 +3,22 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Core;
+use super::cut::Beyond;
 use crate::protocol::agreement::step;
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
-use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
-use crate::protocol::origin::{Applied, Held};
-use crate::protocol::recent::{Recent, find};
+use crate::protocol::recent::Recent;
 use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::turns::LEVELS_EVERY;
 use crate::protocol::wire::{Agreement, Shift};
 
-/// How often a key's level is told, at most.
-pub(super) const LEVELS_EVERY: Nanos = SECOND / 10;
 /// The share of the burst tolerance above which a key's debt is told: one in so many.
 const DEEP: Nanos = 10;
+/// The share of the burst tolerance below which a move does not make other levels due: one in so
+/// many.
+const SLIGHT: i64 = 1_000;
 /// Changes that are looked at for keys in debt, at most.
 const MAX_LOOKS: usize = 4_096;
 /// How long levels wait for what their cut contains and this node lacks.
@@ -26,32 +27,48 @@ const MAX_WAIT: Nanos = SECOND;
 const LOOK_EVERY: Nanos = SECOND / 100;
 
 impl<H: Host> Core<H> {
-    /// The levels to tell with the next batch: of keys that changed lately and are deep in debt.
+    /// The levels to tell with the next batch: of keys that are deep in debt and changed lately, or
+    /// whose turn it is.
     pub(super) fn due_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
         if self.levels_at > now || self.leaving || !self.joined {
             return Agreement::default();
         }
         let since = self.levels_at.saturating_sub(LEVELS_EVERY);
         self.levels_at = now + LEVELS_EVERY;
-        if self.open_links().is_empty() {
+        let changed = self.changed_since(since, unsealed);
+        let cut = if self.has_peers() { self.cut(now) } else { None };
+        let Some(cut) = cut else {
+            for id in changed {
+                self.turns.changed(now, id);
+            }
             return Agreement::default();
-        }
+        };
+        let mut turns = std::mem::take(&mut self.turns);
         let mut levels = Vec::new();
-        for (limit, key) in self.changed_since(since, unsealed) {
-            let Some(tolerance) = self.host.tolerance(limit) else { continue };
+        turns.take(now, changed, MAX_LEVELS, |(limit, key)| {
             let debt = self.host.debt(limit, key);
-            if debt > tolerance / DEEP && levels.len() < MAX_LEVELS {
+            let is_deep = self.host.tolerance(limit).is_some_and(|most| debt > most / DEEP);
+            if is_deep && !self.is_held_back((limit, key)) {
                 self.watches.keep(now, (limit, key), debt);
                 levels.push(Level { limit, key, debt });
             }
-        }
+            is_deep
+        });
+        self.turns = turns;
         if levels.is_empty() {
             return Agreement::default();
         }
         self.stats.levels_sent += levels.len() as u64;
-        let cut = self.applied.iter().filter(|(_, applied)| !applied.is_torn());
-        let cut = cut.map(|(origin, applied)| (*origin, applied.position.through)).collect();
         Agreement { cut, levels, shifts: Vec::new() }
+    }
+
+    /// Whether a change of a key came late and is not applied.
+    fn is_held_back(&self, id: KeyId) -> bool {
+        self.applied.values().any(|applied| applied.late.contains_key(&id))
+    }
+
+    fn has_peers(&self) -> bool {
+        self.peers.values().any(|peer| peer.welcomed_link().is_some())
     }
 
     /// Looks at the keys that are watched; what was recorded is in `deltas`.
@@ -77,8 +94,10 @@ impl<H: Host> Core<H> {
     /// When levels are due, or are to be compared.
     pub(super) fn agree_deadline(&self) -> Option<Nanos> {
         let active = self.recent.values().filter_map(Recent::last_at).max();
-        let due = active.filter(|at| *at + LEVELS_EVERY >= self.levels_at && !self.leaving);
-        let due = due.map(|_| self.levels_at);
+        let active = active.filter(|at| *at + LEVELS_EVERY >= self.levels_at);
+        let turn = self.turns.next_at().filter(|_| self.has_peers());
+        let due = active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.joined);
+        let due = due.map(|at| at.max(self.levels_at));
         let look = (!self.held.is_empty()).then_some(self.look_at);
         due.into_iter().chain(look).min()
     }
@@ -97,9 +116,6 @@ impl<H: Host> Core<H> {
             return;
         }
         self.look_at = now + LOOK_EVERY;
-        if self.applied.values().any(Applied::is_torn) {
-            return;
-        }
         self.compare_held(now);
         if !self.shifts.is_empty() {
             // The other halves of the moves.
@@ -108,116 +124,67 @@ impl<H: Host> Core<H> {
     }
 
     fn compare_held(&mut self, now: Nanos) {
+        let lives = self.lives(now);
+        let nodes = self.nodes(&lives);
         for (origin, held) in std::mem::take(&mut self.held) {
             if now.saturating_sub(held.since) > MAX_WAIT {
                 continue;
             }
             let cut: BTreeMap<Origin, u64> = held.cut.iter().copied().collect();
-            if !self.contains(&cut) {
+            if !self.contains(&lives, &cut) {
                 self.held.insert(origin, held);
                 continue;
             }
-            for level in &held.levels {
-                self.compare(now, origin, &held, &cut, *level);
+            let Some(behind) = self.behind(&lives, origin, &held, &cut) else { continue };
+            let of = |level: &Level| behind.of(origin, (level.limit, level.key), now);
+            let beyond: Vec<Option<Beyond>> = held.levels.iter().map(of).collect();
+            for (level, beyond) in held.levels.iter().zip(beyond) {
+                if let Some(beyond) = beyond {
+                    self.compare((now, nodes), (origin, held.at), *level, beyond);
+                }
             }
         }
     }
 
-    /// Whether this node's words contain what the cut does. What an origin that is gone has told
-    /// others alone will not come.
-    fn contains(&self, cut: &BTreeMap<Origin, u64>) -> bool {
-        cut.iter().all(|(origin, number)| {
-            *origin == self.me().origin()
-                || !self.membership.is_active(origin.addr)
-                || self.applied.get(origin).is_some_and(|a| a.position.through >= *number)
-        })
-    }
-
+    /// Compares one level that `origin` had at a time of this node's clock.
     fn compare(
         &mut self,
-        now: Nanos,
-        origin: Origin,
-        held: &Held,
-        cut: &BTreeMap<Origin, u64>,
+        (now, nodes): (Nanos, i64),
+        (origin, at): (Origin, i64),
         level: Level,
+        mut beyond: Beyond,
     ) {
-        if self.shifts.len() >= MAX_SHIFTS {
-            return;
-        }
         let (limit, key) = (level.limit, level.key);
         let debt = self.host.debt(limit, key);
         self.watches.keep(now, (limit, key), debt);
-        let Some(mut beyond) = self.beyond(origin, held, cut, (limit, key)) else { return };
         let since = self.watches.in_debt_since((limit, key));
         if debt == 0 || since.is_none_or(|since| beyond.since < since) {
             return;
         }
+        if self.shifts.len() >= MAX_SHIFTS || self.is_held_back((limit, key)) {
+            return;
+        }
         let own = signed(now).saturating_add(signed(debt));
-        let peer = held.at.saturating_add(signed(level.debt));
-        let active = |origin: &&Origin| self.membership.is_active(origin.addr);
-        let nodes = 1 + self.applied.keys().filter(active).count() as i64;
         // What the other node is told and does not contain yet.
-        let peer = peer.saturating_add(beyond.told);
+        let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.told);
         if let Some(by) = step(own, peer, &mut beyond.changes, signed(now), nodes) {
             let most = signed(self.host.tolerance(limit).unwrap_or(0));
             let by = by.clamp(-most, most);
             self.stats.levels_compared += 1;
             if by != 0 {
-                self.shift((limit, key), by);
+                self.shift(now, (limit, key), by);
                 self.shifts.push(Shift { to: origin, limit, key, by: by.saturating_neg() });
             }
         }
     }
 
     /// Moves this node's word of a key.
-    pub(super) fn shift(&mut self, (limit, key): KeyId, by: i64) {
+    pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
         self.host.shift(limit, key, by);
-    }
-
-    /// What this node's word of a key contains behind the cut; `None` when that is not known.
-    fn beyond(
-        &self,
-        from: Origin,
-        held: &Held,
-        cut: &BTreeMap<Origin, u64>,
-        id: KeyId,
-    ) -> Option<Beyond> {
-        let me = self.me().origin();
-        let known = cut.get(&me).copied().unwrap_or(0);
-        let mut beyond = Beyond { changes: Vec::new(), told: 0, since: held.since };
-        for batch in self.log.since(known)? {
-            beyond.since = beyond.since.min(batch.at.saturating_sub(SECOND / 100));
-            beyond.changes.extend(find(&batch.deltas, id));
-            let told = batch.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
-            beyond.told += told.map(|shift| shift.by).sum::<i64>();
+        let tolerance = self.host.tolerance(limit).unwrap_or(0);
+        if by.saturating_abs() > signed(tolerance) / SLIGHT {
+            self.turns.changed(now, (limit, key));
         }
-        for (origin, applied) in &self.applied {
-            let last = applied.position.through;
-            let at = if *origin == from { held.number } else { *cut.get(origin).unwrap_or(&0) };
-            let Some(recent) = self.recent.get(origin) else {
-                if at < last && self.membership.is_active(origin.addr) {
-                    return None;
-                }
-                continue;
-            };
-            if !recent.reaches(at, last) {
-                return None;
-            }
-            for seen in recent.behind(at) {
-                beyond.since = beyond.since.min(seen.at);
-                beyond.changes.extend(find(&seen.deltas, id));
-            }
-        }
-        Some(beyond)
     }
-}
-
-/// What a word contains behind a cut.
-struct Beyond {
-    changes: Vec<Change>,
-    /// By how much the other node is to move for this node's batches behind the cut.
-    told: i64,
-    /// When the first batch behind the cut came.
-    since: Nanos,
 }

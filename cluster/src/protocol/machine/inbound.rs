@@ -13,6 +13,7 @@ use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Held, Inbound};
+use crate::protocol::recent::Seen;
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{
     Agreement, Group, Message, OLDEST_VERSION, Position, Shift, VERSION, ungroup,
@@ -216,15 +217,19 @@ impl<H: Host> Core<H> {
         let local = clock.to_local(batch.at);
         let age = now.saturating_sub(local.try_into().unwrap_or(0));
         clock.arrived(now, age);
-        self.applied.entry(origin).or_default().position.through = number;
-        let mut applied = Vec::new();
+        let applied = self.applied.entry(origin).or_default();
+        (applied.position.through, applied.heard_at) = (number, now);
+        let mut seen = Seen::new(now, number);
         for delta in ungroup(batch.groups, local) {
-            applied.extend(self.apply(now, origin, delta));
+            match self.apply(now, origin, delta) {
+                Some(applied) => seen.deltas.push(applied),
+                None => seen.late.push(delta.id()),
+            }
         }
         if age <= self.grace(origin) {
             self.apply_late(now, origin);
         }
-        self.recent.entry(origin).or_default().push(now, number, applied);
+        self.recent.entry(origin).or_default().push(seen);
         self.hold(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.send(link, Channel::Main, &Message::Ack { number });
@@ -238,7 +243,7 @@ impl<H: Host> Core<H> {
         // Of two nodes the one with the lower address compares, and tells the other its part.
         let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
         for shift in shifts.into_iter().filter(is_told) {
-            self.shift_by_peer(shift);
+            self.shift_by_peer(now, shift);
         }
         if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
             self.held.insert(origin, Held { number, at, since: now, cut, levels });
@@ -266,11 +271,13 @@ impl<H: Host> Core<H> {
         let local = clock.to_local(part.at);
         for delta in ungroup(part.groups, local) {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
+                self.turns.changed(now, delta.id());
                 self.apply(now, origin, delta);
             }
         }
         self.apply_late(now, origin);
         let applied = self.applied.entry(origin).or_default();
+        applied.heard_at = now;
         self.stats.parts_received += 1;
         if let Some(peer) = self.peers.get_mut(&origin.addr) {
             peer.traffic.frames_received += 1;

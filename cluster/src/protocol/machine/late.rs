@@ -66,10 +66,10 @@ impl<H: Host> Core<H> {
     }
 
     /// Moves this node's word of a key as another node says: by a burst tolerance at most.
-    pub(super) fn shift_by_peer(&mut self, shift: Shift) {
+    pub(super) fn shift_by_peer(&mut self, now: Nanos, shift: Shift) {
         let Some(tolerance) = self.host.tolerance(shift.limit) else { return };
         let most = signed(tolerance);
-        self.shift((shift.limit, shift.key), shift.by.clamp(-most, most));
+        self.shift(now, (shift.limit, shift.key), shift.by.clamp(-most, most));
     }
 
     /// Applies what is left of the late changes of an origin that has caught up.
@@ -81,8 +81,10 @@ impl<H: Host> Core<H> {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
                 self.host.apply(now, delta);
                 self.note_changes(&[delta]);
+                self.watches.charged(delta.id(), debt);
                 self.stats.deltas_applied += 1;
             }
+            self.turns.changed(now, (limit, key));
         }
     }
 

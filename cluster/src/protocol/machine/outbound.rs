@@ -308,6 +308,7 @@ impl<H: Host> Core<H> {
         let joined = self.joined;
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
+        self.turns.begin_anew(now);
         if !joined {
             peer.resume = Some((position, fresh));
             return;

@@ -24,6 +24,7 @@ pub(super) fn is_void(host: &impl Host, delta: &Delta, now: Nanos, grace: Nanos)
 impl<H: Host> Core<H> {
     /// Takes what the host has recorded into batches, the last one with the levels that are due.
     pub(super) fn take_batch(&mut self, now: Nanos) {
+        let since = std::mem::replace(&mut self.taken_at, now);
         let mut deltas = Vec::new();
         self.host.take_recorded(now, &mut deltas);
         self.stats.deltas_recorded += deltas.len() as u64;
@@ -38,15 +39,15 @@ impl<H: Host> Core<H> {
             let mut rest = deltas.as_slice();
             while rest.len() > MAX_BATCH_DELTAS {
                 let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
-                self.seal(now, some.to_vec(), Agreement::default());
+                self.seal((since, now), some.to_vec(), Agreement::default());
                 rest = others;
             }
-            self.seal(now, rest.to_vec(), levels);
+            self.seal((since, now), rest.to_vec(), levels);
         }
         self.trim_log(now);
     }
 
-    fn seal(&mut self, now: Nanos, deltas: Vec<Delta>, levels: Agreement) {
+    fn seal(&mut self, (since, now): (Nanos, Nanos), deltas: Vec<Delta>, levels: Agreement) {
         let number = self.log.last() + 1;
         let groups = wire::group(&deltas, now);
         let shifts = levels.shifts.clone();
@@ -59,7 +60,7 @@ impl<H: Host> Core<H> {
             let empty = Message::Batch { number, at: now, groups, levels };
             wire::encode(&empty).unwrap_or_default()
         });
-        self.log.push(Batch { number, at: now, deltas, shifts, message: bytes.into() });
+        self.log.push(Batch { number, since, at: now, deltas, shifts, message: bytes.into() });
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it.

@@ -217,6 +217,7 @@ impl<H: Host> Core<H> {
             if debt > 0 && !self.host.raise(Level { debt, ..entry }) {
                 self.stats.deltas_unknown += 1;
             }
+            self.turns.changed(now, (entry.limit, entry.key));
         }
         if pull.entries.is_empty() {
             self.end_pull(now, &pull);
@@ -265,7 +266,7 @@ impl<H: Host> Core<H> {
                 && self.is_news(pull, *origin, *through)
                 && self.room_for(now, *origin)
             {
-                self.applied.insert(*origin, Applied::at(*through));
+                self.applied.insert(*origin, Applied::at(now, *through));
                 self.recent.remove(origin);
             }
         }

@@ -1,6 +1,7 @@
 //! Nodes connected by a simulated network: all choices are drawn from a seed, faults come first,
 //! then the network heals.
 
+mod agreement;
 mod asker;
 mod change;
 mod founding;

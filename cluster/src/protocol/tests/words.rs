@@ -12,6 +12,9 @@ pub(super) const SHORT: u64 = u64::MAX;
 /// The limit whose burst tolerance is a tenth of a second.
 pub(super) const QUICK: u64 = u64::MAX - 1;
 
+/// The limit whose burst tolerance is an hour.
+pub(super) const SLOW: u64 = u64::MAX - 2;
+
 type Map = Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>;
 
 pub(super) struct Words {
@@ -102,6 +105,8 @@ impl Host for Words {
             100_000_000
         } else if limit == SHORT {
             1_000_000_000
+        } else if limit == SLOW {
+            3_600_000_000_000
         } else {
             Nanos::MAX >> 2
         })

@@ -1,0 +1,171 @@
+//! Which differences between nodes' words are mended, and which are none.
+
+use super::harness::Harness;
+use super::network::MS;
+use super::words::{QUICK, SLOW};
+use super::world::{World, addr};
+use crate::protocol::host::Level;
+use crate::protocol::wire::{Agreement, Group, Message};
+use crate::protocol::{LinkId, Nanos, NodeId, Options, Origin};
+
+const SECOND: Nanos = 1_000 * MS;
+const KEY: (u64, u64) = (SLOW, 1);
+/// A part of the burst tolerance.
+const SLIGHT: Nanos = 4 * SECOND;
+
+fn world(nodes: usize) -> World {
+    let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
+    world.start(0, &[]);
+    (1..nodes).for_each(|place| world.start(place, &[0]));
+    world.run(5 * SECOND);
+    world
+}
+
+/// By how much the words of the live nodes differ, and their sum.
+fn words(world: &World) -> (Nanos, Nanos) {
+    let live = world.live();
+    let words: Vec<_> = live.iter().map(|place| world.tat(*place, KEY.0, KEY.1)).collect();
+    let (most, least) = (words.iter().max().unwrap(), words.iter().min().unwrap());
+    (most - least, words.iter().sum())
+}
+
+#[test]
+fn a_difference_that_load_left_behind_is_mended() {
+    let mut world = world(4);
+    world.admit(1, KEY.0, KEY.1, 1_200 * SECOND);
+    world.run(world.now() + 10 * SECOND);
+    for place in 0..4 {
+        world.shift(place, KEY, 100 * SECOND * place as Nanos);
+    }
+    let (_, sum) = words(&world);
+    world.run(world.now() + 100 * SECOND);
+    let (difference, now) = words(&world);
+    assert!(difference < SLIGHT, "{} ms", difference / MS);
+    assert!(sum.abs_diff(now) < MS, "{sum} {now}");
+}
+
+/// A node crashes that one of two others has not heard lately.
+#[test]
+fn what_a_crashed_node_told_one_of_two_is_a_difference() {
+    for deaf in [0, 1] {
+        let mut world = world(3);
+        world.admit(1, KEY.0, KEY.1, 1_200 * SECOND);
+        world.admit(2, KEY.0, KEY.1, SECOND);
+        world.run(world.now() + SECOND);
+        let now = world.now();
+        world.net.partition(now, deaf, 2);
+        world.admit(2, KEY.0, KEY.1, 600 * SECOND);
+        world.run(now + SECOND);
+        assert_eq!(words(&world).0 / SECOND, 600);
+        world.crash(2);
+        world.run(now + 200 * SECOND);
+        let (difference, _) = words(&world);
+        assert!(difference < SLIGHT, "{deaf}: {} ms", difference / MS);
+    }
+}
+
+fn peer() -> NodeId {
+    NodeId::new(addr(1), 5)
+}
+
+/// A node with links to and from a peer, which knows batch 1 of its own: a debt on the key.
+fn linked() -> (Harness, LinkId, LinkId) {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer());
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    harness.pass(1_000 * SECOND);
+    harness.deliver(inbound, &Message::Beat { now: harness.now() });
+    harness.admit(KEY, 1_200 * SECOND);
+    harness.core.flush(harness.now());
+    (harness, inbound, link)
+}
+
+/// The peer owes 600 s more than this node, and its words contain this much of others.
+fn ahead(harness: &Harness, number: u64, others: &[(Origin, u64)]) -> Message {
+    let debt = harness.tat(KEY) - harness.now() + 600 * SECOND;
+    let levels = vec![Level { limit: KEY.0, key: KEY.1, debt }];
+    let mut cut = vec![(NodeId::new(addr(0), 1).origin(), 1)];
+    cut.extend(others);
+    let (at, groups) = (harness.now(), Vec::new());
+    let levels = Agreement { cut, levels, shifts: Vec::new() };
+    Message::Batch { number, at, groups, levels }
+}
+
+/// By how much the node's word has moved when it has had the time for it.
+fn moved(harness: &mut Harness) -> i64 {
+    let before = harness.tat(KEY);
+    harness.tick(50 * MS);
+    harness.tat(KEY).cast_signed() - before.cast_signed()
+}
+
+#[test]
+fn what_is_still_to_come_is_no_difference() {
+    let third = NodeId::new(addr(2), 7);
+    let (mut harness, inbound, _) = linked();
+    harness.deliver(inbound, &ahead(&harness, 1, &[(third.origin(), 1)]));
+    assert_eq!(moved(&mut harness), 0, "membership does not know the third node yet");
+    let third_link = harness.greet(third);
+    harness.deliver(inbound, &ahead(&harness, 2, &[(third.origin(), 1)]));
+    assert_eq!(moved(&mut harness), 0, "its batch has not come");
+    harness.deliver(third_link, &harness.batch(1, (QUICK, 1), 1));
+    harness.deliver(inbound, &ahead(&harness, 3, &[(third.origin(), 1)]));
+    assert_eq!(moved(&mut harness), 200_000_000_000, "a third of the difference");
+}
+
+/// What a level contains of an origin is not known where the cut does not say so.
+#[test]
+fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unheard() {
+    let third = NodeId::new(addr(2), 7);
+    let (mut harness, inbound, _) = linked();
+    let third_link = harness.greet(third);
+    harness.deliver(third_link, &harness.batch(1, KEY, 50_000_000_000));
+    harness.deliver(inbound, &ahead(&harness, 1, &[]));
+    assert_eq!(moved(&mut harness), 0);
+    harness.deliver(inbound, &ahead(&harness, 2, &[(third.origin(), 1)]));
+    assert_eq!(moved(&mut harness), 200_000_000_000);
+}
+
+#[test]
+fn a_cut_names_origins_of_which_a_change_is_held_back() {
+    let (mut harness, inbound, link) = linked();
+    let at = harness.now() - 10 * SECOND;
+    let changes = vec![(1, 12_000_000_000, 0)];
+    let groups = vec![Group { limit: QUICK, changes }];
+    let late = Message::Batch { number: 1, at, groups, levels: Agreement::default() };
+    harness.deliver(inbound, &late);
+    assert_eq!(harness.core.stats().deltas_late, 1);
+    let _ = harness.answers(link);
+    harness.pass(SECOND);
+    harness.admit(KEY, SECOND);
+    harness.admit((QUICK, 1), 50 * MS);
+    harness.core.flush(harness.now());
+    let told = harness.answers(link).into_iter().find_map(|message| match message {
+        Message::Batch { levels, .. } if !levels.levels.is_empty() => Some(levels),
+        _ => None,
+    });
+    let told = told.unwrap();
+    assert_eq!(told.cut, [(peer().origin(), 1)]);
+    let keys: Vec<_> = told.levels.iter().map(|level| (level.limit, level.key)).collect();
+    assert_eq!(keys, [KEY], "the other word lacks what is held back");
+}
+
+#[test]
+fn what_is_missed_is_caught_up_with_before_levels_are_told() {
+    let (mut harness, inbound, link) = linked();
+    let part = |upto| Message::Missed { to: 4, at: harness.now(), upto, groups: Vec::new() };
+    let (some, rest) = (part(Some((SLOW, 9))), part(None));
+    harness.deliver(inbound, &some);
+    let _ = harness.answers(link);
+    let levels = |harness: &mut Harness| {
+        harness.pass(SECOND);
+        harness.admit(KEY, SECOND);
+        harness.core.flush(harness.now());
+        let told = harness.answers(link).into_iter();
+        told.filter(|m| matches!(m, Message::Batch { levels, .. } if !levels.levels.is_empty()))
+            .count()
+    };
+    assert_eq!(levels(&mut harness), 0);
+    harness.deliver(inbound, &rest);
+    assert_eq!(levels(&mut harness), 1);
+}

@@ -1,0 +1,137 @@
+//! When the level of which key is told.
+//!
+//! A key that changed is told with the next levels. Then it is told again and again, after twice
+//! the time each time, as long as it is deep in debt: a comparison that was not possible, as after
+//! a cut, is made up for, and no difference stays because load has ended.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
+
+use super::delta::KeyId;
+use super::time::{Nanos, SECOND};
+
+/// How often a key's level is told, at most.
+pub(super) const LEVELS_EVERY: Nanos = SECOND / 10;
+/// How often it is told of a key that no longer changes, at least: a difference is mended so late
+/// at most, if the key drains slower than that.
+const MAX_WAIT: Nanos = 60 * SECOND;
+/// Keys that wait for another turn, at most: about 400 KiB.
+const MAX_WAITING: usize = 4_096;
+
+#[derive(Debug, Default)]
+pub(super) struct Turns {
+    waiting: BTreeMap<KeyId, Turn>,
+    /// No turn comes before.
+    next_at: Nanos,
+    /// The key that was told last: those behind it are next.
+    last: KeyId,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Turn {
+    at: Nanos,
+    wait: Nanos,
+}
+
+impl Turns {
+    /// A word has changed: its level is due soon.
+    pub(super) fn changed(&mut self, now: Nanos, id: KeyId) {
+        if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&id) {
+            let turn = Turn { at: now, wait: LEVELS_EVERY };
+            self.waiting.insert(id, turn);
+            self.next_at = self.next_at.min(now);
+        }
+    }
+
+    /// Words can be compared that could not be: all levels are due again soon.
+    pub(super) fn begin_anew(&mut self, now: Nanos) {
+        for turn in self.waiting.values_mut() {
+            *turn = Turn { at: turn.at.min(now + LEVELS_EVERY), wait: LEVELS_EVERY };
+        }
+        self.next_at = self.next_at.min(now + LEVELS_EVERY);
+    }
+
+    /// When the next turn comes.
+    pub(super) fn next_at(&self) -> Option<Nanos> {
+        (!self.waiting.is_empty()).then_some(self.next_at)
+    }
+
+    /// Whose turn it is, and of those that changed, in turn: calls `tell`, which says whether the
+    /// key goes on to have turns, at most `most` times with true.
+    pub(super) fn take(
+        &mut self,
+        now: Nanos,
+        changed: BTreeSet<KeyId>,
+        most: usize,
+        mut tell: impl FnMut(KeyId) -> bool,
+    ) {
+        let mut due = changed;
+        let known = due.clone();
+        due.extend(self.waiting.iter().filter(|(_, turn)| turn.at <= now).map(|(id, _)| *id));
+        let behind = due.range((Bound::Excluded(self.last), Bound::Unbounded));
+        let before = due.range(..=self.last);
+        let mut told = 0;
+        for id in behind.chain(before) {
+            if told == most {
+                break;
+            }
+            if !tell(*id) {
+                self.waiting.remove(id);
+                continue;
+            }
+            told += 1;
+            self.last = *id;
+            let known = if known.contains(id) { None } else { self.waiting.get(id) };
+            let wait = known.map_or(LEVELS_EVERY, |turn| (2 * turn.wait).min(MAX_WAIT));
+            if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(id) {
+                self.waiting.insert(*id, Turn { at: now + wait, wait });
+            }
+        }
+        self.next_at = self.waiting.values().map(|turn| turn.at).min().unwrap_or(now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KEY: KeyId = (1, 1);
+    const MS: Nanos = 1_000_000;
+
+    /// The keys told at each of these times.
+    fn told(turns: &mut Turns, now: Nanos, most: usize) -> Vec<u64> {
+        let mut told = Vec::new();
+        turns.take(now, BTreeSet::new(), most, |(_, key)| {
+            told.push(key);
+            true
+        });
+        told
+    }
+
+    #[test]
+    fn a_key_that_no_longer_changes_is_told_less_and_less_and_never_forgotten() {
+        let mut turns = Turns::default();
+        turns.changed(0, KEY);
+        let mut at = Vec::new();
+        while at.len() < 14 {
+            let next = turns.next_at().unwrap();
+            assert_eq!(told(&mut turns, next, 9), [1]);
+            at.push(next / (100 * MS));
+        }
+        let waits: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        assert_eq!(waits, [2, 4, 8, 16, 32, 64, 128, 256, 512, 600, 600, 600, 600]);
+        turns.begin_anew(at[13] * 100 * MS);
+        assert_eq!(turns.next_at(), Some((at[13] + 1) * 100 * MS));
+        turns.take(Nanos::MAX / 2, BTreeSet::new(), 9, |_| false);
+        assert_eq!(turns.next_at(), None, "out of debt");
+    }
+
+    #[test]
+    fn keys_take_turns() {
+        let mut turns = Turns::default();
+        (1..=5).for_each(|key| turns.changed(0, (1, key)));
+        assert_eq!(told(&mut turns, 0, 2), [1, 2]);
+        assert_eq!(told(&mut turns, 0, 2), [3, 4]);
+        assert_eq!(told(&mut turns, 200 * MS, 3), [5, 1, 2]);
+    }
+}
