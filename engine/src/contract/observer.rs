@@ -12,8 +12,9 @@ use crate::base::key::{KEYLESS, Key, KeyHash, Keyless, ShownKey};
 /// returned. Set on the builder; without one, nothing is called and it costs nothing.
 ///
 /// Closures are observers, best written with [`from_fn`](crate::observer::from_fn). So are an
-/// `Arc<O>` of any observer, `Box<dyn Observer + Send + Sync>`, pairs of observers, and `()`, which
-/// is none. A reference to an observer of your own is not; share it in an `Arc`.
+/// `Arc<O>` and an `Option<O>` of any observer, `Box<dyn Observer + Send + Sync>`, pairs of
+/// observers, and `()`, which is none. A reference to an observer of your own is not; share it in
+/// an `Arc`.
 ///
 /// An observer must not panic: units that a set of limits or a charge has taken by then would stay
 /// taken.
@@ -65,6 +66,38 @@ pub trait Observer {
     #[inline]
     fn listens(&self) -> bool {
         true
+    }
+
+    /// Whether [`Observer::changed`] and [`Observer::expects`] do anything, for a replica or a
+    /// journal of what a limiter charges: false unless overridden. A constant costs nothing. A
+    /// limiter whose observer follows it when it is built has no leases.
+    #[inline]
+    fn follows(&self) -> bool {
+        false
+    }
+
+    /// A call has changed what `key` owes, by so many nanoseconds: more than 0 for what was
+    /// charged, less for what was given back or forgotten. Called after the change, on the calling
+    /// thread, and before the call returns.
+    ///
+    /// Of each change that a call makes to a key of a [`Limiter`](crate::Limiter) with a
+    /// [`Quota`](crate::Quota) or a `LiveQuota`: by checks of all kinds, charged denials, charges,
+    /// refunds, resets, reservations and how they are settled, sets, and places in line that are
+    /// taken or given up. So the sum of these changes, as it drains, is what the key owes. Not of
+    /// what comes from elsewhere ([`Limiter::charge_debt`](crate::Limiter::charge_debt),
+    /// `lower_debt`, `raise_debt`, `restore`), of an eviction, or of a change of the quota; nor of
+    /// limits whose state is no debt, and of a [`DirectLimiter`](crate::DirectLimiter). Each change
+    /// is off by less than a nanosecond where the limiter's unit of time is none.
+    #[inline]
+    fn changed(&self, key: KeyHash, by: i64) {
+        let _ = (key, by);
+    }
+
+    /// A call is about to read what `key` owes, and may change it: a hint, to fetch memory ahead.
+    /// Not given by sets and by what settles later.
+    #[inline]
+    fn expects(&self, key: KeyHash) {
+        let _ = key;
     }
 }
 
@@ -201,6 +234,61 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
     fn listens(&self) -> bool {
         self.0.listens() || self.1.listens()
     }
+
+    #[inline]
+    fn follows(&self) -> bool {
+        self.0.follows() || self.1.follows()
+    }
+
+    #[inline]
+    fn changed(&self, key: KeyHash, by: i64) {
+        if self.0.follows() {
+            self.0.changed(key, by);
+        }
+        if self.1.follows() {
+            self.1.changed(key, by);
+        }
+    }
+
+    #[inline]
+    fn expects(&self, key: KeyHash) {
+        self.0.expects(key);
+        self.1.expects(key);
+    }
+}
+
+/// An observer, or none.
+impl<O: Observer> Observer for Option<O> {
+    #[inline]
+    fn decided(&self, key: ObservedKey<'_>, cost: u64, decision: &Decision) {
+        if let Some(observer) = self {
+            observer.decided(key, cost, decision);
+        }
+    }
+
+    #[inline]
+    fn listens(&self) -> bool {
+        self.as_ref().is_some_and(Observer::listens)
+    }
+
+    #[inline]
+    fn follows(&self) -> bool {
+        self.as_ref().is_some_and(Observer::follows)
+    }
+
+    #[inline]
+    fn changed(&self, key: KeyHash, by: i64) {
+        if let Some(observer) = self {
+            observer.changed(key, by);
+        }
+    }
+
+    #[inline]
+    fn expects(&self, key: KeyHash) {
+        if let Some(observer) = self {
+            observer.expects(key);
+        }
+    }
 }
 
 /// An observer behind a pointer. For `&O` and `Box<O>` of every `O` this would contradict closures,
@@ -216,6 +304,21 @@ macro_rules! held_observers {
             #[inline]
             fn listens(&self) -> bool {
                 (**self).listens()
+            }
+
+            #[inline]
+            fn follows(&self) -> bool {
+                (**self).follows()
+            }
+
+            #[inline]
+            fn changed(&self, key: KeyHash, by: i64) {
+                (**self).changed(key, by);
+            }
+
+            #[inline]
+            fn expects(&self, key: KeyHash) {
+                (**self).expects(key);
             }
         }
     )*};

@@ -46,6 +46,11 @@ impl Outcome {
         charge.map(LastCharge::value)
     }
 
+    /// The value that the last charge left, whatever it was for.
+    pub(crate) fn charged(&self) -> Option<u64> {
+        self.0.get().map(LastCharge::value)
+    }
+
     /// The update from which the answer follows, and the value that an admission left, which is its
     /// receipt.
     ///

@@ -10,7 +10,7 @@ use crate::contract::observer::Observer;
 use crate::rule::DebtRule;
 #[cfg(feature = "std")]
 use crate::rule::gcra::Gcra;
-use crate::rule::gcra::{Bucket, View};
+use crate::rule::gcra::{Bucket, Terms as _, View};
 use crate::rule::quota::Quota;
 use crate::time::{Clock, Timestamp};
 
@@ -54,10 +54,18 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// to none, as [`Limiter::refund`] does with units.
     pub fn lower_debt(&self, key: impl Key, debt: Duration) {
         let bucket = self.algorithm();
-        self.lower(key, |value, now| {
+        let _ = self.lower(self.hash(key), |value, now| {
             let view = bucket.view(value, now);
             view.lower_debt(debt).map(|tat| view.value(tat))
         });
+    }
+
+    /// For limiters with a [`Quota`] or a `LiveQuota`: the burst tolerance of the quota in force,
+    /// the debt at which a key is exhausted. O(1).
+    #[must_use]
+    pub fn burst_tolerance(&self) -> Duration {
+        let gcra = self.algorithm().view(0, 0).gcra;
+        Duration::from_nanos(gcra.scale().to_nanos(gcra.tau()))
     }
 
     /// For limiters with a [`Quota`] or a `LiveQuota`: the key's debt now, zero when it is fresh.

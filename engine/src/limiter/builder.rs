@@ -101,6 +101,11 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         self.convert(|clock, _| (clock, observer))
     }
 
+    /// The same with an observer that is made of the one that is set: one around it, or a pair.
+    pub fn map_observer<P: Observer>(self, map: impl FnOnce(O) -> P) -> LimiterBuilder<R, C, P> {
+        self.convert(|clock, observer| (clock, map(observer)))
+    }
+
     /// The same choices with another clock or observer.
     fn convert<D, P>(
         self,
@@ -134,6 +139,8 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         if self.lease_units > 0 && self.denied_bursts > 0 {
             return Err(BuildError::LeasesWithChargeDenied);
         }
+        // What threads use of a lease would be known to nobody else.
+        let lease_units = if self.observer.follows() { 0 } else { self.lease_units };
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());
         let algorithm = rule.algorithm()?;
@@ -143,7 +150,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
             hasher: self.hasher.get(),
             clock,
             table: table.with_policy(self.overflow),
-            mode: Mode::new::<R>(&algorithm, self.denied_bursts, self.lease_units),
+            mode: Mode::new::<R>(&algorithm, self.denied_bursts, lease_units),
             algorithm,
             observer: self.observer,
             waiters: Waiters::new(self.max_waiters),
@@ -223,7 +230,8 @@ impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
     /// All leases of a key together are at most 1/16 of its burst, and in addition each thread
     /// caches at most 1/4 of the largest lease and at most 31 units. The share of one thread
     /// follows from that and from the number of threads that run at once; where it is below 4 units
-    /// there are no leases: [`Limiter::lease_units`] returns the result.
+    /// there are no leases: [`Limiter::lease_units`] returns the result. An observer that
+    /// [follows](Observer::follows) what keys owe rules them out.
     ///
     /// Every other check then also reads the part of its thread in 4 KiB, which makes a check of a
     /// cold or denied key slower by roughly a fifth. Use leases for limits with keys that several

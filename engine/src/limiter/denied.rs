@@ -11,6 +11,8 @@ use crate::rule::algorithm::Algorithm;
 use crate::table::Table;
 use crate::table::answer::answer;
 
+use super::follow::Change;
+
 /// A check of a key, and its time: `now` and `reread` are as in
 /// [`Home::update`](crate::table::Home::update).
 pub(super) struct TimedCheck<'t, S, R> {
@@ -22,12 +24,13 @@ pub(super) struct TimedCheck<'t, S, R> {
 }
 
 /// Decides a check by the word and charges it; a denial, if denials are charged, until the debt is
-/// `bursts` bursts beyond the burst.
+/// `bursts` bursts beyond the burst. The caller is told what has `changed`.
 #[inline(never)]
 pub(super) fn decide_charging<A: Algorithm>(
     bursts: Option<u64>,
     algorithm: &A,
     check: TimedCheck<'_, A::State, impl Fn() -> u64>,
+    changed: impl FnOnce(Change),
 ) -> Decision {
     let TimedCheck { table, key, cost, now, reread } = check;
     let outcome = Outcome::new();
@@ -38,5 +41,8 @@ pub(super) fn decide_charging<A: Algorithm>(
             algorithm.charge_denied(value, now, cost, bursts?)
         }),
     });
+    if let Some(change) = Change::of(update, |_, _| outcome.charged()) {
+        changed(change);
+    }
     answer(table, algorithm, key, outcome.result(update).0, cost)
 }

@@ -313,6 +313,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         };
         let (home, now) = (self.table.home(request.key), self.instant(request.reading));
         let update = home.update(now, || self.instant_now(), charge);
+        let charged = || issued.get().map(|Ticket { view, charged, .. }| view.value(charged));
+        self.follow(request.key, update, |_, _| charged());
         match (update, issued.get()) {
             (Update::Written { .. }, Some(ticket)) => Ok(ticket.grant(request)),
             _ => self.place_uncharged(bucket, request, update),
@@ -461,12 +463,15 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
             let at = self.clock.now();
             let units = removal.left_at(time.point(at));
             let left = lowered(view.tat, time.point(at), units)?;
-            taken.set(Some((TakenOff { units, at }, view.tat, left)));
-            Some(view.value(left))
+            let value = view.value(left);
+            taken.set(Some((TakenOff { units, at }, view.tat, left, value)));
+            Some(value)
         };
         let now = || self.instant_now();
         let update = self.table.home(key).update(now(), now, lower);
-        let (off, from, to) = taken.get().filter(|_| matches!(update, Update::Written { .. }))?;
+        let written = matches!(update, Update::Written { .. });
+        let (off, from, to, value) = taken.get().filter(|_| written)?;
+        self.follow(key, update, |_, _| Some(value));
         self.lowered(key, from, to);
         Some(off)
     }

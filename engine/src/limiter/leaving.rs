@@ -60,7 +60,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let reread = || self.instant_now();
         let check = TimedCheck { table: &self.table, key: key.hash, cost, now: reread(), reread };
         let bursts = self.mode().charged_bursts();
-        let decision = decide_charging(bursts, &Leaving::new(algorithm, left), check);
+        let changed = |change| self.changed(key.hash, change);
+        let decision = decide_charging(bursts, &Leaving::new(algorithm, left), check, changed);
         self.notified(key, cost, decision)
     }
 }

@@ -7,13 +7,13 @@
 use crate::base::key::{Key, KeyHash};
 #[cfg(feature = "std")]
 use crate::base::stripe::Seat;
-use crate::base::word::Update;
 use crate::contract::observer::Observer;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
 use crate::time::Clock;
 
 use super::Limiter;
+use super::follow::Change;
 #[cfg(feature = "std")]
 use super::lease::{Lowered, Refund};
 
@@ -40,7 +40,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// [`LimiterBuilder::lease_units`](crate::LimiterBuilder::lease_units). O(1); with leases
     /// O(threads), and as much again for each that is returned. Neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
-        self.lower(key, |value, now| self.algorithm().refund(value, now, cost));
+        self.give_back_to(key, |value, now| self.algorithm().refund(value, now, cost));
     }
 
     /// Forgets the key's debt, as if it had never been seen; the next check finds the whole burst.
@@ -61,7 +61,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// more.
     pub fn reset(&self, key: impl Key) {
         let key = self.hash(key);
-        self.lower_word(key, |value, now| self.algorithm().reset(value, now));
+        if let Some(change) = self.lower_word(key, |value, now| self.algorithm().reset(value, now))
+        {
+            self.changed(key, change);
+        }
         if self.waiters.count() > 0 {
             self.wait_lists.fix(key, self.clock.now());
         }
@@ -72,29 +75,33 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// Replaces a live word by what `decide(value, now)` returns, which is less; its last call
-    /// counts. Recalls what threads have leased of what is given back.
-    pub(crate) fn lower(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
+    /// [`Limiter::lower`] for a call that gives back, of which observers that follow are told.
+    pub(super) fn give_back_to(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let key = self.hash(key);
-        if let Some((from, to)) = self.lower_word(key, decide) {
-            self.lowered(key, from, to);
-            if self.waiters.count() > 0 {
-                self.wait_lists.refunded(key, from.saturating_sub(to));
-            }
+        if let Some(change) = self.lower(key, decide) {
+            self.changed(key, change);
         }
     }
 
-    /// The value that was replaced, and the one that replaces it.
-    fn lower_word(
+    /// Replaces a live word by what `decide(value, now)` returns, which is less; its last call
+    /// counts. Recalls what threads have leased of what is given back.
+    pub(crate) fn lower(
         &self,
         key: KeyHash,
         decide: impl Fn(u64, u64) -> Option<u64>,
-    ) -> Option<(u64, u64)> {
-        let now = || self.instant_now();
-        match self.table.home(key).update(now(), now, &decide) {
-            Update::Written { before, now } => decide(before, now).map(|value| (before, value)),
-            Update::Unchanged { .. } | Update::Full { .. } => None,
+    ) -> Option<Change> {
+        let change @ Change { from, to, .. } = self.lower_word(key, decide)?;
+        self.lowered(key, from, to);
+        if self.waiters.count() > 0 {
+            self.wait_lists.refunded(key, from.saturating_sub(to));
         }
+        Some(change)
+    }
+
+    fn lower_word(&self, key: KeyHash, decide: impl Fn(u64, u64) -> Option<u64>) -> Option<Change> {
+        let now = || self.instant_now();
+        let update = self.table.home(key).update(now(), now, &decide);
+        Change::of(update, decide)
     }
 
     /// Recalls what threads have leased of a key whose word was lowered.

@@ -133,6 +133,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             for (ahead, item) in ahead.iter_mut().zip(items) {
                 let (key, cost) = check(item);
                 let key = self.hash(key);
+                self.observer.expects(key);
                 self.table.home(key).prefetch();
                 *ahead = Some((key, cost));
             }
@@ -169,6 +170,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let mut homes = [filler; TOGETHER];
         for (home, item) in homes.iter_mut().zip(items) {
             *home = self.table.home(self.hash(check(item).0));
+            self.observer.expects(home.key());
             home.prefetch();
         }
 
@@ -209,6 +211,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             let (home, cost, reread) = (homes[index], cost(index), || readings.next());
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             let update = home.update_unfound(readings.latest(), reread, admit);
+            self.follow(home.key(), update, admit);
             decisions[index] = answer(&self.table, algorithm(self), home.key(), update, cost);
         }
     }
@@ -232,7 +235,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             let (home, cost) = (homes[index], cost(index));
             let admit = |value, now| admit(algorithm(self), value, now, cost);
             decisions[index] = match home.try_at(spots[index], now, &admit) {
-                Ok(update) => answer(&self.table, algorithm(self), home.key(), update, cost),
+                Ok(update) => {
+                    self.follow(home.key(), update, admit);
+                    answer(&self.table, algorithm(self), home.key(), update, cost)
+                }
                 Err(Missed::Contended) => {
                     let decision = self.decide_contended(algorithm(self), home, cost, readings);
                     if readings.latest() > now {
@@ -263,6 +269,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (now, reread) = (readings.latest(), || readings.next());
         let admit = |value, now| admit(algorithm, value, now, cost);
         let update = home.update_after(Missed::Contended, now, reread, admit);
+        self.follow(home.key(), update, admit);
         answer(&self.table, algorithm, home.key(), update, cost)
     }
 }

@@ -7,6 +7,7 @@ mod bucket;
 pub(crate) mod builder;
 mod denied;
 mod enqueue;
+mod follow;
 #[cfg(feature = "std")]
 pub(crate) mod lease;
 mod leaving;
@@ -166,7 +167,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// [`Limiter::reserve`] also checks whether it fits. O(1), neither locks nor allocates.
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let key = self.asked(key);
-        self.force(key.hash, |value, now| self.algorithm().charge(value, now, cost));
+        let charge = |value, now| self.algorithm().charge(value, now, cost);
+        self.follow(key.hash, self.force(key.hash, charge), charge);
         self.decide(key, 0, self.clock.now(), || self.clock.now())
     }
 
@@ -277,13 +279,16 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             return leases.decide_leased(table, gcra, key, cost, now, reread);
         }
         let check = TimedCheck { table, key, cost, now, reread };
-        decide_charging(mode.charged_bursts(), algorithm, check).in_registers()
+        let changed = |change| self.changed(key, change);
+        decide_charging(mode.charged_bursts(), algorithm, check, changed).in_registers()
     }
 
     /// A key and its hash.
     #[inline]
     fn asked<K: Key>(&self, key: K) -> Asked<K> {
-        Asked { hash: self.hash(&key), given: self.observer.listens().then_some(key) }
+        let hash = self.hash(&key);
+        self.observer.expects(hash);
+        Asked { hash, given: self.observer.listens().then_some(key) }
     }
 
     /// Notifies the observer of the decision, and returns it.
@@ -319,7 +324,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             home.try_at_home::<false>(now, admit)
         };
         match tried {
-            Ok(update) => answer(&self.table, algorithm, key, update, cost),
+            Ok(update) => {
+                self.follow(key, update, admit);
+                answer(&self.table, algorithm, key, update, cost)
+            }
             Err(missed) => {
                 self.decide_after(missed, algorithm, key, cost, now, reread).in_registers()
             }
@@ -341,6 +349,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let reread = || self.instant(reread());
         let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
         let update = self.table.home(key).update_after(missed, now, reread, admit);
+        self.follow(key, update, admit);
         answer(&self.table, algorithm, key, update, cost)
     }
 

@@ -19,6 +19,7 @@ use crate::table::overflow::Event;
 use crate::time::{Clock, Timestamp};
 
 use super::enqueue::Join;
+use super::follow::Change;
 use super::{Asked, Limiter, State};
 
 impl<R: Rule, C: Clock, O: Observer> Sealed for Limiter<R, C, O> {}
@@ -171,6 +172,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             outcome.of(admitted, || self.denied(algorithm, cost, value, now))
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
+        self.follow(key, update, |_, _| outcome.charged());
         let (update, charged) = outcome.result(update);
         let decision = answer(&self.table, algorithm, key, update, cost);
         (decision, Receipt::new(charged))
@@ -189,6 +191,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             None => outcome.of(None, || self.denied(algorithm, cost, value, now)),
         };
         let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
+        self.follow(key, update, |_, _| outcome.charged());
         let charged = matches!(update, Update::Written { .. });
         charged.then(|| algorithm.answer(outcome.result(update).0, cost))
     }
@@ -241,6 +244,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let left = match self.table.home(key).update(now(), now, &decide) {
             Update::Written { before, now } => {
                 let found = decide(before, now).unwrap_or(before);
+                self.changed(key, Change { from: before, to: found, now });
                 if found < before {
                     self.lowered(key, before, found);
                     if self.waiters.count() > 0 {

@@ -63,6 +63,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
                 _ => self.denied(algorithm, 1, value, now),
             })
         });
+        self.follow(key.hash, update, |_, _| outcome.charged());
         let (update, _) = outcome.result(update);
         let decision = answer(&self.table, algorithm, key.hash, update, check.decided());
         let (grant, cost) = check.grant(decision);

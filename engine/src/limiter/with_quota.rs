@@ -119,6 +119,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
         // As [`WithQuota::check_n`], in an order that holds less in registers.
         let key = self.hash(key);
+        self.observer.expects(key);
         let rounded = Gcra::in_scale(quota, self.algorithm().scale())?;
         let now = self.clock.now();
         Ok(self.decide_with((quota, &rounded), key, cost, now, || self.clock.now()))
@@ -163,7 +164,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
             return self.decide_by_word(&given, key, cost, now, reread);
         };
         let (now, reread) = (self.instant(now), || self.instant(reread()));
-        decide_charging(bursts, &given, TimedCheck { table: &self.table, key, cost, now, reread })
+        let check = TimedCheck { table: &self.table, key, cost, now, reread };
+        decide_charging(bursts, &given, check, |change| self.changed(key, change))
     }
 }
 
@@ -248,7 +250,8 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
         let (key, given) = (self.limiter.asked(key), self.given());
-        self.limiter.force(key.hash, |value, now| given.charge(value, now, cost));
+        let charge = |value, now| given.charge(value, now, cost);
+        self.limiter.follow(key.hash, self.limiter.force(key.hash, charge), charge);
         self.decide(key, 0, self.limiter.clock.now(), || self.limiter.clock.now())
     }
 
@@ -256,7 +259,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// [`Limiter::refund`].
     pub fn refund(&self, key: impl Key, cost: u64) {
         let given = self.given();
-        self.limiter.lower(key, |value, now| given.refund(value, now, cost));
+        self.limiter.give_back_to(key, |value, now| given.refund(value, now, cost));
     }
 
     /// Forgets the debt of the key; see [`Limiter::reset`]. All of it, under whatever quota it was

@@ -82,6 +82,12 @@ pub trait Algorithm: Debug + Send + Sync {
 
 /// Values whose meaning does not depend on their clock.
 pub trait Saves: Algorithm {
+    /// By how many nanoseconds a key with the value `to` owes more at `now` than with `from`, to
+    /// the nearest nanosecond; 0 where the state is no debt.
+    fn debt_change(&self, _from: u64, _to: u64, _now: u64) -> i64 {
+        0
+    }
+
     /// What the values count. Values are exchangeable between algorithms of the same kind only.
     fn kind(&self) -> SnapshotKind;
 

@@ -15,6 +15,7 @@ mod given;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
 mod rule;
+mod saves;
 mod scale;
 mod terms;
 mod view;
@@ -23,9 +24,9 @@ use core::time::Duration;
 
 use crate::base::decision::Decision;
 use crate::base::word::{State, Update, VALUE_BITS};
-use crate::rule::algorithm::{Algorithm, Saves};
+use crate::rule::algorithm::Algorithm;
 use crate::rule::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
-use crate::rule::saved::{SavedState, SnapshotKind};
+use crate::rule::saved::SavedState;
 use crate::time::Timestamp;
 
 pub(crate) use given::{Plans, Scaled, given};
@@ -429,25 +430,6 @@ impl Algorithm for Gcra {
     #[inline(always)]
     fn answer(&self, update: Update, cost: u64) -> Decision {
         self.answer(update, cost)
-    }
-}
-
-impl Saves for Gcra {
-    fn kind(&self) -> SnapshotKind {
-        SnapshotKind::Debts
-    }
-
-    fn save(&self, tat: u64, now: Timestamp) -> Option<SavedState> {
-        let debt = tat.saturating_sub(self.scale.instant(now));
-        (debt > 0).then(|| SavedState::Debt(Duration::from_nanos(self.scale.to_nanos(debt))))
-    }
-
-    fn load(&self, state: SavedState, downtime: Duration, now: Timestamp) -> Option<u64> {
-        self.load_at(state, downtime, self.scale.instant(now))
-    }
-
-    fn raise(&self, tat: u64, now: u64, to: u64) -> Option<u64> {
-        raised(tat, now, to)
     }
 }
 

@@ -27,6 +27,7 @@ mod direct;
 mod direct_live;
 mod direct_sets;
 mod dynamic;
+mod follow;
 mod give_up;
 mod keys;
 mod leases;

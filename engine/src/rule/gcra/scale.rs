@@ -83,6 +83,18 @@ impl Scale {
         ((u128::from(units) * u128::from(self.nanos) + ((1 << 62) - 1)) >> 62) as u64
     }
 
+    /// From one TAT to another, in nanoseconds, rounded to the nearest.
+    #[inline]
+    pub(crate) fn to_change(self, from: u64, to: u64) -> i64 {
+        // TATs are below 2^59.
+        let units = to as i64 - from as i64;
+        if self.is_nanosecond() {
+            return units;
+        }
+        cold_path();
+        ((i128::from(units) * i128::from(self.nanos) + (1 << 61)) >> 62) as i64
+    }
+
     /// A duration in nanoseconds, rounded down.
     pub(crate) fn to_nanos_down(self, units: u64) -> u64 {
         self.to_nanos(units).saturating_sub(u64::from(!self.is_nanosecond()))

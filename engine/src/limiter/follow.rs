@@ -1,0 +1,65 @@
+//! Telling an observer that follows what keys owe of each change.
+//!
+//! The changes of a key's word are those of compare-and-swaps, one after another, and each is told
+//! by the thread that made it: so the sum of what was told is what happened to the word, in
+//! whatever order it is told.
+
+use crate::base::key::KeyHash;
+use crate::base::word::Update;
+use crate::contract::observer::Observer;
+use crate::rule::Rule;
+use crate::rule::algorithm::Saves as _;
+use crate::time::Clock;
+
+use super::Limiter;
+
+/// A change of a key's value.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Change {
+    pub(crate) from: u64,
+    pub(crate) to: u64,
+    pub(crate) now: u64,
+}
+
+impl Change {
+    /// What an update has changed, whose `decide` is given; `None` for nothing.
+    #[inline]
+    pub(super) fn of(update: Update, decide: impl FnOnce(u64, u64) -> Option<u64>) -> Option<Self> {
+        let Update::Written { before: from, now } = update else { return None };
+        decide(from, now).map(|to| Self { from, to, now })
+    }
+}
+
+impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
+    /// Tells the observer what an update of the key has changed, if it follows that. `decide` is
+    /// that of the update, or returns what its last call did.
+    #[expect(
+        clippy::inline_always,
+        reason = "without an observer that follows there must be nothing left of it"
+    )]
+    #[inline(always)]
+    pub(super) fn follow(
+        &self,
+        key: KeyHash,
+        update: Update,
+        decide: impl FnOnce(u64, u64) -> Option<u64>,
+    ) {
+        if self.observer.follows() {
+            if let Some(change) = Change::of(update, decide) {
+                self.changed(key, change);
+            }
+        }
+    }
+
+    /// Tells the observer of a change, if it follows that.
+    #[inline]
+    pub(super) fn changed(&self, key: KeyHash, change: Change) {
+        if self.observer.follows() {
+            let Change { from, to, now } = change;
+            let by = self.algorithm().debt_change(from, to, now);
+            if by != 0 {
+                self.observer.changed(key, by);
+            }
+        }
+    }
+}
