@@ -1,7 +1,7 @@
 //! The handle to a running node.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tidegate_engine::key::HasherSource as _;
@@ -9,13 +9,13 @@ use tidegate_engine::{Key, KeyHash, KeyHasher};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, StartError};
-use crate::driver::{self, Command, Shared, signed};
-use crate::limits::{LimitId, Limits};
+use crate::driver::{self, Command, Shared};
+use crate::limits::{LimitId, Refused, Words};
 use crate::member::Member;
 use crate::protocol::{PeerStats, Stats};
 
-/// A node's membership in a cluster. Cheap to clone. When the last clone is dropped the node stops
-/// without leaving, so its peers find it down: see [`Cluster::leave`].
+/// A node's membership in a cluster. Cheap to clone. When the last clone and the last limiter of it
+/// are dropped the node stops without leaving, so its peers find it down: see [`Cluster::leave`].
 #[derive(Clone, Debug)]
 pub struct Cluster {
     shared: Arc<Shared>,
@@ -32,8 +32,8 @@ impl Cluster {
     /// # Panics
     /// Outside a tokio runtime.
     #[expect(clippy::unused_async, reason = "must be called on a runtime, and may come to wait")]
-    pub async fn start(config: Config, limits: Limits) -> Result<Self, StartError> {
-        let (shared, commands) = driver::start(config, limits)?;
+    pub async fn start(config: Config) -> Result<Self, StartError> {
+        let (shared, commands) = driver::start(config)?;
         Ok(Self { shared, commands })
     }
 
@@ -57,8 +57,13 @@ impl Cluster {
         key.hash_with(self.shared.keys.current())
     }
 
-    /// Records the debt of an admission, which is sent to the other nodes with the next flush: call
-    /// it after every allowed check with a cost above 0. A debt of 0 is ignored.
+    pub(crate) fn add_limit(&self, id: LimitId, words: Weak<dyn Words>) -> Result<(), Refused> {
+        self.shared.limits.insert(id, words, || self.shared.now())
+    }
+
+    /// Records by how much a key owes more, in nanoseconds, for a limit that is decided elsewhere;
+    /// less than 0 for what was given back. It is sent to the other nodes with the next flush, and
+    /// counts there only. The limiters of [`Cluster::limit`](Cluster::limit) record by themselves.
     ///
     /// A bounded number of steps on memory of the calling thread's own, without a lock or an
     /// allocation once the thread has recorded something; up to 256 threads at a time have such
@@ -69,13 +74,13 @@ impl Cluster {
     /// The debt is dated when this thread first recorded something since the last flush, so up to
     /// one flush interval early: see [`Cluster::record_at`].
     #[inline]
-    pub fn record(&self, limit: LimitId, key: KeyHash, debt: Duration) {
-        self.record_nanos(limit, key, signed(debt));
+    pub fn record(&self, limit: LimitId, key: KeyHash, by: i64) {
+        self.shared.recorder.record(limit, key, by);
     }
 
-    /// The same with the time at which the debt was consumed, not later than the present.
-    pub fn record_at(&self, limit: LimitId, key: KeyHash, debt: Duration, at: Instant) {
-        self.shared.recorder.record_at(limit, key, signed(debt), at);
+    /// The same with the time at which it was consumed, not later than the present.
+    pub fn record_at(&self, limit: LimitId, key: KeyHash, by: i64, at: Instant) {
+        self.shared.recorder.record_at(limit, key, by, at);
     }
 
     /// A hint that this thread is about to record something of this key: before a check it has the
@@ -83,11 +88,6 @@ impl Cluster {
     #[inline]
     pub fn prefetch(&self, limit: LimitId, key: KeyHash) {
         self.shared.recorder.prefetch(limit, key);
-    }
-
-    #[inline]
-    pub(crate) fn record_nanos(&self, limit: LimitId, key: KeyHash, debt: i64) {
-        self.shared.recorder.record(limit, key, debt);
     }
 
     /// Every known member: this node first, then the others by address. Members that are down or

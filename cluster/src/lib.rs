@@ -12,31 +12,17 @@
 //! [`Stats::peers_undialled`] shows.
 //!
 //! ```no_run
-//! use std::sync::Arc;
-//! use tidegate_cluster::{Cluster, Config, GossipLimit, LimitId, Limits, Secret};
-//! use tidegate_engine::{Limiter, Quota};
+//! use tidegate_cluster::{Cluster, Config, Secret};
+//! use tidegate_engine::Quota;
 //!
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let secret = Secret::from_file("/etc/tidegate/secret".as_ref())?;
-//! let limiter = Limiter::builder(Quota::per_minute(100)).build()?;
-//! let limiter = Arc::new(limiter);
-//!
-//! let id = LimitId::named("default");
-//! let mut limits = Limits::new();
-//! limits.add(id, Arc::clone(&limiter));
 //! let mut config = Config::new("10.0.0.1:7381".parse()?, secret);
 //! config.join = vec!["10.0.0.2:7381".parse()?];
-//! let cluster = Cluster::start(config, limits).await?;
+//! let cluster = Cluster::start(config).await?;
 //!
-//! // Decide, and record what was admitted:
-//! let cost = 1;
-//! let key = cluster.hash("user:42"); // the same on all nodes
-//! if limiter.check_n(key, cost).is_allowed() {
-//!     cluster.record(id, key, limiter.quota().debt_of(cost));
-//! }
-//! // The same in one call:
-//! let limit = GossipLimit::new(id, limiter, cluster.clone());
-//! let decision = limit.check("user:42");
+//! let api = cluster.limit("api", Quota::per_minute(100))?; // an engine's `Limiter`
+//! let decision = api.check("user:42"); // decides here, and is told the other nodes
 //! # let _ = decision;
 //!
 //! cluster.leave(std::time::Duration::from_secs(2)).await;
@@ -51,7 +37,7 @@
 mod cluster;
 mod config;
 mod driver;
-mod gossip_limit;
+mod gossip_limiter;
 mod limits;
 mod member;
 mod name;
@@ -62,8 +48,8 @@ mod sync;
 
 pub use cluster::Cluster;
 pub use config::{Config, StartError};
-pub use gossip_limit::GossipLimit;
-pub use limits::{LimitId, Limits};
+pub use gossip_limiter::{GossipLimiter, LimitError, Recording};
+pub use limits::{LimitId, MAX_EARLY_KEYS, MAX_LIMITS};
 pub use member::{Member, MemberState};
 pub use name::{ClusterName, ClusterNameError};
 pub use protocol::{LinkState, PeerStats, Stats};

@@ -1,10 +1,34 @@
-//! Limits by the id that all nodes share.
+//! The limits of a node, by the id that all nodes share, and what others told of limits that this
+//! node does not have.
+//!
+//! The lock is held for one look-up, one word, or a named number of them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
 use ring::digest;
-use tidegate_engine::Limiter;
+use tidegate_engine::rule::{DebtRule, MAX_BURST_TOLERANCE};
+use tidegate_engine::{Clock, KeyHash, Limiter, Observer};
+
+use crate::protocol::{Change, Delta, Level, MAX_PART_KEYS, Nanos, Part, nanos};
+
+/// Limits of a node, at most.
+pub const MAX_LIMITS: usize = 1 << 16;
+/// Keys of limits that this node does not have, whose debt is kept for when it does, at most: 16 MB
+/// or less.
+pub const MAX_EARLY_KEYS: usize = 1 << 18;
+/// Words of such keys that a limiter is given while the lock is held.
+const MOVED_AT_ONCE: usize = 256;
+/// Words that are looked at, and forgotten if they have drained, for each one that changes.
+const SWEPT_AT_ONCE: usize = 2;
+/// The part of a limit's words from which on they are its limiter's; before that they are by key.
+const OF_LIMITER: u64 = 1 << 63;
+
+/// What a key can owe for what one node tells, in burst tolerances: charges after the fact may go
+/// beyond the burst.
+const MAX_TOLERANCES: u64 = 16;
 
 /// The id of a limit, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -22,38 +46,300 @@ impl LimitId {
         Self(bits.max(1))
     }
 
-    pub(crate) const fn from_bits(bits: u64) -> Self {
-        Self(bits)
-    }
-
     pub(crate) const fn to_bits(self) -> u64 {
         self.0
     }
 }
 
-/// The limiters of a node that take part in gossip.
-#[derive(Clone, Debug, Default)]
-pub struct Limits(BTreeMap<LimitId, Arc<Limiter>>);
-
-impl Limits {
-    /// An empty set.
-    #[must_use]
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// Adds a limiter, which is asked with keys hashed by [`Cluster::hash`](crate::Cluster::hash).
-    /// Replaces a limiter of the same id.
-    pub fn add(&mut self, id: LimitId, limiter: Arc<Limiter>) {
-        self.0.insert(id, limiter);
-    }
-
-    pub(crate) fn get(&self, id: LimitId) -> Option<&Limiter> {
-        self.0.get(&id).map(Arc::as_ref)
-    }
-
-    /// The first limit whose id is not less than this one.
-    pub(crate) fn from(&self, id: LimitId) -> Option<(LimitId, &Limiter)> {
-        self.0.range(id..).next().map(|(id, limiter)| (*id, limiter.as_ref()))
+/// [`LimitId::named`].
+impl From<&str> for LimitId {
+    fn from(name: &str) -> Self {
+        Self::named(name)
     }
 }
+
+/// The words of a limiter, as debts.
+pub(crate) trait Words: Send + Sync {
+    /// `TAT = max(TAT, now - age) + debt`.
+    fn charge(&self, key: KeyHash, debt: Duration, age: Duration);
+    fn lower(&self, key: KeyHash, debt: Duration);
+    /// `TAT = max(TAT, now + debt)`.
+    fn raise(&self, key: KeyHash, debt: Duration);
+    fn debt(&self, key: KeyHash) -> Duration;
+    fn tolerance(&self) -> Duration;
+    /// The keys in debt of one part of so many.
+    fn part(&self, part: usize, each: &mut dyn FnMut(KeyHash, Duration));
+    fn parts(&self) -> usize;
+}
+
+impl<R, C, O> Words for Limiter<R, C, O>
+where
+    R: DebtRule,
+    C: Clock + Send + Sync,
+    O: Observer + Send + Sync,
+{
+    fn charge(&self, key: KeyHash, debt: Duration, age: Duration) {
+        self.charge_debt(key, debt, self.clock().now().saturating_sub(age));
+    }
+
+    fn lower(&self, key: KeyHash, debt: Duration) {
+        self.lower_debt(key, debt);
+    }
+
+    fn raise(&self, key: KeyHash, debt: Duration) {
+        self.raise_debt(key, debt);
+    }
+
+    fn debt(&self, key: KeyHash) -> Duration {
+        Self::debt(self, key)
+    }
+
+    fn tolerance(&self) -> Duration {
+        self.burst_tolerance()
+    }
+
+    fn part(&self, part: usize, each: &mut dyn FnMut(KeyHash, Duration)) {
+        self.live_part(part).for_each(|(key, debt)| each(key, debt));
+    }
+
+    fn parts(&self) -> usize {
+        self.live_parts()
+    }
+}
+
+/// What the words of one key of an unknown limit would be: the TAT, on the driver's clock.
+type EarlyWords = BTreeMap<u64, i64>;
+
+/// The limits that there are, and the words of those that there are not yet.
+#[derive(Default)]
+pub(crate) struct Limits(Mutex<Table>);
+
+#[derive(Default)]
+struct Table {
+    /// Weak, because a limiter holds the cluster whose driver applies deltas to it.
+    limiters: BTreeMap<u64, Weak<dyn Words>>,
+    early: BTreeMap<u64, EarlyWords>,
+    early_keys: usize,
+    /// Changes for which there was no room.
+    dropped: u64,
+    /// Where the next drained words are looked for.
+    swept: (u64, u64),
+}
+
+/// Why a limiter does not become that of a limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    Exists,
+    TooMany,
+}
+
+impl Limits {
+    /// Makes the limiter that of a limit, and hands over what others told of it before. `now` is on
+    /// the driver's clock.
+    pub(crate) fn insert(
+        &self,
+        id: LimitId,
+        limiter: Weak<dyn Words>,
+        now: impl Fn() -> Nanos,
+    ) -> Result<(), Refused> {
+        let words = limiter.upgrade().ok_or(Refused::Exists)?;
+        self.table().insert(id.to_bits(), limiter)?;
+        // Others' changes reach the limiter from here on.
+        while self.table().hand_over(id.to_bits(), &*words, signed(now())) {}
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
+        self.table().get(limit)
+    }
+
+    /// Changes for which there was no room.
+    pub(crate) fn dropped(&self) -> u64 {
+        self.table().dropped
+    }
+
+    /// The limiter of a delta's limit. Without one, keeps the change for when there is: whether
+    /// there was room.
+    pub(crate) fn get_or_change(&self, now: Nanos, delta: Delta) -> Result<Arc<dyn Words>, bool> {
+        let Change { debt, date } = delta.change;
+        self.get_or_keep(now, delta.id(), |tat| tat.max(date).saturating_add(debt))
+    }
+
+    /// The same for what a key owes at least.
+    pub(crate) fn get_or_raise(&self, now: Nanos, level: Level) -> Result<Arc<dyn Words>, bool> {
+        let owed = signed(now).saturating_add(signed(level.debt));
+        self.get_or_keep(now, (level.limit, level.key), |tat| tat.max(owed))
+    }
+
+    /// One look under the lock, so that no change is kept for a limiter that is there already.
+    fn get_or_keep(
+        &self,
+        now: Nanos,
+        id: (u64, u64),
+        change: impl FnOnce(i64) -> i64,
+    ) -> Result<Arc<dyn Words>, bool> {
+        let mut table = self.table();
+        if let Some(words) = table.get(id.0) {
+            return Ok(words);
+        }
+        let kept = table.keep(signed(now), id, change);
+        table.dropped += u64::from(!kept);
+        Err(kept)
+    }
+
+    /// The debts of a part of all words; see [`Host::live`](crate::protocol::Host::live). Within a
+    /// limit those without a limiter come first: they may move to the limiter meanwhile.
+    pub(crate) fn live(&self, now: Nanos, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+        let (limit, words) = {
+            let table = self.table();
+            let limit = table.first_from(at.0)?;
+            let part = if limit == at.0 { at.1 } else { 0 };
+            if part < OF_LIMITER {
+                return Some(table.early_part(signed(now), Part(limit, part), into));
+            }
+            (limit, table.get(limit))
+        };
+        let next = limit.checked_add(1).map(|next| Part(next, 0));
+        let Some(words) = words else { return next };
+        let part = at.1 - OF_LIMITER;
+        words.part(part as usize, &mut |key, debt| {
+            into.push(Level { limit, key: key.to_bits(), debt: nanos(debt) });
+        });
+        if part + 1 < words.parts() as u64 { Some(Part(limit, at.1 + 1)) } else { next }
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Table {
+    fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
+        self.limiters.get(&limit)?.upgrade()
+    }
+
+    fn insert(&mut self, limit: u64, limiter: Weak<dyn Words>) -> Result<(), Refused> {
+        if self.limiters.get(&limit).is_some_and(|known| known.strong_count() > 0) {
+            return Err(Refused::Exists);
+        }
+        if self.limiters.len() >= MAX_LIMITS {
+            self.limiters.retain(|_, known| known.strong_count() > 0);
+        }
+        if self.limiters.len() >= MAX_LIMITS {
+            return Err(Refused::TooMany);
+        }
+        self.limiters.insert(limit, limiter);
+        Ok(())
+    }
+
+    /// Gives the limiter some of the words that were kept for it; whether there were any.
+    fn hand_over(&mut self, limit: u64, limiter: &dyn Words, now: i64) -> bool {
+        let Some(words) = self.early.get_mut(&limit) else { return false };
+        let most = most_debt(limit, nanos(limiter.tolerance()));
+        for _ in 0..MOVED_AT_ONCE {
+            let Some((key, tat)) = words.pop_first() else { break };
+            self.early_keys -= 1;
+            let debt = Nanos::try_from(tat.saturating_sub(now)).unwrap_or(0).min(most);
+            if debt > 0 {
+                let debt = Duration::from_nanos(debt);
+                limiter.charge(KeyHash::from_bits(key), debt, Duration::ZERO);
+            }
+        }
+        if words.is_empty() {
+            self.early.remove(&limit);
+        }
+        true
+    }
+
+    /// Changes the word of a key without a limiter; false when there is no room for it.
+    fn keep(
+        &mut self,
+        now: i64,
+        (limit, key): (u64, u64),
+        change: impl FnOnce(i64) -> i64,
+    ) -> bool {
+        self.sweep(now);
+        let words = self.early.get_mut(&limit);
+        if let Some(word) = words.and_then(|words| words.get_mut(&key)) {
+            *word = change(*word);
+            return true;
+        }
+        let word = change(i64::MIN);
+        if word <= now {
+            return true;
+        }
+        if self.early_keys >= MAX_EARLY_KEYS {
+            return false;
+        }
+        self.early_keys += 1;
+        self.early.entry(limit).or_default().insert(key, word);
+        true
+    }
+
+    /// Forgets drained words among the next few.
+    fn sweep(&mut self, now: i64) {
+        for _ in 0..SWEPT_AT_ONCE {
+            let (limit, key) = self.swept;
+            let Some((&limit_at, words)) = self.early.range_mut(limit..).next() else {
+                self.swept = (0, 0);
+                return;
+            };
+            let from = if limit_at == limit { key } else { 0 };
+            let Some((&key, word)) = words.range(from..).next() else {
+                self.swept = (limit_at.saturating_add(1), 0);
+                continue;
+            };
+            self.swept = (limit_at, key + 1);
+            if *word <= now {
+                words.remove(&key);
+                self.early_keys -= 1;
+                if words.is_empty() {
+                    self.early.remove(&limit_at);
+                }
+            }
+        }
+    }
+
+    /// The first limit whose id is not less than this one and that has words.
+    fn first_from(&self, limit: u64) -> Option<u64> {
+        let mut limiters = self.limiters.range(limit..);
+        let known = limiters.find(|(_, known)| known.strong_count() > 0).map(|(id, _)| *id);
+        let early = self.early.range(limit..).next().map(|(id, _)| *id);
+        known.into_iter().chain(early).min()
+    }
+
+    /// Words without a limiter, from a key on.
+    fn early_part(&self, now: i64, Part(limit, from): Part, into: &mut Vec<Level>) -> Part {
+        let words = self.early.get(&limit);
+        let mut rest = words.into_iter().flat_map(|words| words.range(from..));
+        for (&key, &tat) in rest.by_ref().take(MAX_PART_KEYS) {
+            if let Ok(debt @ 1..) = Nanos::try_from(tat.saturating_sub(now)) {
+                into.push(Level { limit, key, debt });
+            }
+        }
+        rest.next().map_or(Part(limit, OF_LIMITER), |(key, _)| Part(limit, *key))
+    }
+}
+
+/// What a key can owe for what one node tells, at most.
+pub(crate) fn most_debt(limit: u64, tolerance: Nanos) -> Nanos {
+    // The quotas of inline limits are not known here, but no quota takes longer to refill.
+    if limit == LimitId::INLINE.to_bits() {
+        return nanos(MAX_BURST_TOLERANCE);
+    }
+    tolerance.saturating_mul(MAX_TOLERANCES)
+}
+
+impl fmt::Debug for Limits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Limits").finish_non_exhaustive()
+    }
+}
+
+/// A time as a signed number.
+fn signed(time: Nanos) -> i64 {
+    i64::try_from(time).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests;

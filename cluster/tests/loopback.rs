@@ -5,9 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{
-    Cluster, Config, GossipLimit, LimitId, Limits, MemberState, Secret, StartError,
-};
+use tidegate_cluster::{Cluster, Config, GossipLimiter, MemberState, Secret, StartError};
 use tidegate_engine::{Limiter, Quota};
 
 const SECRET: &[u8] = b"a secret of the loopback tests";
@@ -19,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 struct Node {
     cluster: Cluster,
-    limit: GossipLimit,
+    limit: Arc<GossipLimiter>,
 }
 
 impl Node {
@@ -35,20 +33,16 @@ impl Node {
 
     async fn start_joining(bind: &str, secret: &[u8], join: Vec<SocketAddr>) -> Self {
         let secret = Secret::from_bytes(secret).unwrap();
-        let limiter = Limiter::builder(Quota::per_day(100)).capacity(100_000).build().unwrap();
-        let limiter = Arc::new(limiter);
-        let id = LimitId::named("test");
-        let mut limits = Limits::new();
-        limits.add(id, Arc::clone(&limiter));
         let mut config = Config::new(bind.parse().unwrap(), secret);
         config.join = join;
-        let cluster = start_once_free(&config, &limits).await;
-        let limit = GossipLimit::new(id, limiter, cluster.clone());
+        let cluster = start_once_free(&config).await;
+        let builder = Limiter::builder(Quota::per_day(100)).capacity(100_000);
+        let limit = cluster.limit_with("test", builder).unwrap();
         Self { cluster, limit }
     }
 
     fn remaining(&self, key: &str) -> u64 {
-        self.limit.limiter().peek(self.cluster.hash(key)).remaining()
+        self.limit.peek(key).remaining()
     }
 
     fn state_of(&self, other: SocketAddr) -> Option<MemberState> {
@@ -62,10 +56,10 @@ impl Node {
 }
 
 /// Starts a node; a port may still be held for a moment by a node that has just ended.
-async fn start_once_free(config: &Config, limits: &Limits) -> Cluster {
+async fn start_once_free(config: &Config) -> Cluster {
     let starting = async {
         loop {
-            match Cluster::start(config.clone(), limits.clone()).await {
+            match Cluster::start(config.clone()).await {
                 Ok(cluster) => return cluster,
                 Err(StartError::Bind { .. }) => tokio::time::sleep(PAUSE).await,
                 Err(error) => panic!("{error}"),
@@ -82,7 +76,7 @@ async fn a_seed_that_does_not_answer_is_counted() {
     let mut config =
         Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     config.join = vec![silent.local_addr().unwrap()];
-    let cluster = Cluster::start(config, Limits::new()).await.unwrap();
+    let cluster = Cluster::start(config).await.unwrap();
     eventually("the dial has failed", || cluster.stats().dials_failed > 0).await;
     assert!(!cluster.has_joined());
     assert_eq!(cluster.stats().handshakes_rejected, 0);
@@ -150,10 +144,8 @@ async fn a_late_joiner_takes_over_many_keys() {
     }
     let b = Node::start(SECRET, &[&a]).await;
     eventually("b joined", || b.cluster.has_joined()).await;
-    let (limiter, hash) = (b.limit.limiter(), |key: u64| b.cluster.hash(key));
-    let known =
-        (0..KEYS).filter(|key| limiter.peek(hash(*key)).remaining() == 99 - key % 50).count();
-    assert_eq!(known as u64, KEYS - a.limit.limiter().evicted() - limiter.evicted());
+    let known = (0..KEYS).filter(|key| b.limit.peek(*key).remaining() == 99 - key % 50).count();
+    assert_eq!(known as u64, KEYS - a.limit.evicted() - b.limit.evicted());
     // A founder whose state is taken over announces no gap.
     assert_eq!(b.cluster.stats().gaps + a.cluster.stats().gaps, 0);
 }
@@ -235,7 +227,7 @@ async fn what_cannot_work_is_an_error_at_the_start() {
     let a = Node::start(SECRET, &[]).await;
     let taken = a.cluster.local_addr();
     let config = Config::new(taken, Secret::from_bytes(SECRET).unwrap());
-    let error = Cluster::start(config, Limits::new()).await.unwrap_err();
+    let error = Cluster::start(config).await.unwrap_err();
     assert!(matches!(error, StartError::Bind { addr, .. } if addr == taken));
     let text = error.to_string();
     assert!(text.starts_with("cannot bind: ") && !text.contains(&taken.to_string()), "{text}");
@@ -244,6 +236,6 @@ async fn what_cannot_work_is_an_error_at_the_start() {
     assert!(sources.map(ToString::to_string).all(|source| !text.contains(&source)), "{text}");
 
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
-    let error = Cluster::start(config, Limits::new()).await.unwrap_err();
+    let error = Cluster::start(config).await.unwrap_err();
     assert!(matches!(error, StartError::Unspecified { .. }));
 }

@@ -22,7 +22,8 @@ impl Node {
     /// A node without a cluster, with the built-in limit.
     pub fn alone() -> Self {
         let hasher = tidegate_engine::KeyHasher::rapid(1);
-        let limiters = Limiters::build(&[LimitConfig::built_in()], &hasher).expect("memory");
+        let limiters =
+            Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &hasher).expect("memory");
         let address = ([127, 0, 0, 1], 7379).into();
         Self {
             service: Arc::new(Service::new(limiters, Gossip::alone())),

@@ -6,14 +6,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, ClusterName, Config, Limits, Secret};
-pub use tidegate_cluster::{LimitId, LinkState, Member, MemberState, PeerStats, Stats, Steps};
-use tidegate_engine::KeyHash;
-
-use crate::limiters::Limiters;
+use tidegate_cluster::{Cluster, ClusterName, Config, LimitId, Recording, Secret};
+pub use tidegate_cluster::{LinkState, Member, MemberState, PeerStats, Stats, Steps};
+use tidegate_engine::clock::TscClock;
+use tidegate_engine::{KeyHasher, Quota};
 
 /// How long a joining node waits for the state of the cluster before it serves clients.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A limiter that records what it charges in the cluster, if there is one.
+pub type Limiter = tidegate_engine::Limiter<Quota, TscClock, Option<Recording>>;
 
 /// A handle on the cluster; empty for a node without one.
 #[derive(Clone, Default)]
@@ -46,21 +48,15 @@ impl Gossip {
         join: &[SocketAddr],
         name: ClusterName,
         secret: Secret,
-        limiters: &Limiters,
     ) -> Result<Self, String> {
         if address.ip().is_unspecified() {
             return Err(format!("--cluster {address}: other nodes cannot reach this address"));
-        }
-        let mut limits = Limits::new();
-        limits.add(LimitId::INLINE, Arc::clone(&limiters.inline));
-        for (name, limiter) in &limiters.named {
-            limits.add(LimitId::named(name), Arc::clone(limiter));
         }
         let mut config = Config::new(address, secret);
         config.join = join.to_vec();
         config.name = name;
         config.join_timeout = JOIN_TIMEOUT;
-        let cluster = Cluster::start(config, limits).await;
+        let cluster = Cluster::start(config).await;
         cluster
             .map(|cluster| Self(Some(cluster)))
             .map_err(|error| format!("--cluster {address}: {error}"))
@@ -71,18 +67,23 @@ impl Gossip {
         self.0.as_ref().map(Cluster::local_addr)
     }
 
-    /// The hash of a key on all nodes of the cluster; `None` without one.
-    #[inline]
-    pub fn hash(&self, key: &[u8]) -> Option<KeyHash> {
-        self.0.as_ref().map(|cluster| cluster.hash(key))
+    /// The hasher of keys; `None` without a cluster.
+    pub fn key_hasher(&self) -> Option<KeyHasher> {
+        self.0.as_ref().map(Cluster::key_hasher)
     }
 
-    /// Records an admission, to be sent to the cluster. Never waits.
-    #[inline]
-    pub fn record(&self, limit: LimitId, key: KeyHash, debt: impl FnOnce() -> Duration) {
-        if let Some(cluster) = &self.0 {
-            cluster.record(limit, key, debt());
-        }
+    /// The observer of the limiter of a limit; `None` without a cluster.
+    pub fn recording(&self, limit: LimitId) -> Option<Recording> {
+        self.0.as_ref().map(|cluster| cluster.recording(limit))
+    }
+
+    /// What other nodes tell of the limit counts in this limiter from here on.
+    ///
+    /// # Errors
+    /// One line, where two limits have one id.
+    pub fn attach(&self, limit: LimitId, limiter: &Arc<Limiter>) -> Result<(), String> {
+        let attached = self.0.as_ref().map_or(Ok(()), |cluster| cluster.attach(limit, limiter));
+        attached.map_err(|error| format!("limits cannot be made: {error}"))
     }
 
     /// The cluster as this node sees it; `None` without one.

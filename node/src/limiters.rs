@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
+use tidegate_cluster::LimitId;
 use tidegate_engine::clock::TscClock;
-use tidegate_engine::{BuildError, KeyHasher, Limiter, OverflowPolicy, Quota};
+use tidegate_engine::{KeyHasher, OverflowPolicy, Quota};
 
 use crate::config::LimitConfig;
+use crate::gossip::{Gossip, Limiter};
 
 /// The capacity of each limit, in keys. The memory of unused slots is only reserved.
 pub const KEYS_PER_LIMIT: usize = 1 << 20;
@@ -19,22 +21,36 @@ pub struct Limiters {
 }
 
 impl Limiters {
+    /// The limiters of the configured limits, which are those of the cluster if there is one.
+    ///
     /// # Errors
-    /// When a quota cannot be enforced or the memory cannot be allocated.
-    pub fn build(limits: &[LimitConfig], hasher: &KeyHasher) -> Result<Self, BuildError> {
+    /// One line, when a quota cannot be enforced or the memory cannot be allocated.
+    pub fn build(
+        limits: &[LimitConfig],
+        gossip: &Gossip,
+        hasher: &KeyHasher,
+    ) -> Result<Self, String> {
         let clock = TscClock::new();
-        let build = |quota, overflow| {
-            let limiter =
-                Limiter::builder(quota).capacity(KEYS_PER_LIMIT).overflow_policy(overflow);
-            limiter.hasher(hasher.clone()).clock(clock.clone()).build().map(Arc::new)
+        let build = |id, quota, overflow| {
+            let builder = tidegate_engine::Limiter::builder(quota)
+                .capacity(KEYS_PER_LIMIT)
+                .overflow_policy(overflow)
+                .hasher(hasher.clone())
+                .clock(clock.clone())
+                .observer(gossip.recording(id));
+            let limiter = builder.build().map(Arc::new);
+            let limiter = limiter.map_err(|error| format!("limits cannot be made: {error}"))?;
+            gossip.attach(id, &limiter)?;
+            Ok::<_, String>(limiter)
         };
-        let named = limits
-            .iter()
-            .map(|limit| Ok((limit.name.clone(), build(limit.quota, limit.overflow)?)));
+        let named = limits.iter().map(|limit| {
+            let id = LimitId::named(&limit.name);
+            Ok((limit.name.clone(), build(id, limit.quota, limit.overflow)?))
+        });
         Ok(Self {
-            named: named.collect::<Result<_, BuildError>>()?,
+            named: named.collect::<Result<_, String>>()?,
             // One unit a second makes the limiter count in whole nanoseconds.
-            inline: build(Quota::per_second(1), OverflowPolicy::default())?,
+            inline: build(LimitId::INLINE, Quota::per_second(1), OverflowPolicy::default())?,
         })
     }
 }

@@ -14,10 +14,10 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use tidegate_engine::{Decision, Limiter};
+use tidegate_engine::Decision;
 
 use crate::exposition::{self, Format};
-use crate::gossip::{Gossip, STATES, Stats, View};
+use crate::gossip::{Gossip, Limiter, STATES, Stats, View};
 use crate::peer_metrics::{encode_links, encode_peers, encode_steps};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -311,6 +311,7 @@ fn encode_gossip(
         ("cluster_levels_sent", "Debts of keys deep in debt told.", stats.levels_sent),
         ("cluster_levels_compared", "Debts of others compared.", stats.levels_compared),
         ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
+        ("cluster_unknown_dropped", "Of these, dropped for want of room.", stats.unknown_dropped),
         ("cluster_deltas_dropped", "Deltas dropped as too many were unsent.", stats.deltas_dropped),
         (
             "cluster_records_dropped",

@@ -1,18 +1,18 @@
 use std::sync::Arc;
 
-use tidegate_engine::{Limiter, OverflowPolicy, Quota};
+use tidegate_engine::{OverflowPolicy, Quota};
 
 use super::{Format, Metrics};
 use crate::config::LimitConfig;
-use crate::gossip::Gossip;
+use crate::gossip::{Gossip, Limiter};
 use crate::limiters::Limiters;
 
 /// More keys than the smallest table has slots, each fresh only after hours.
 const KEYS: u64 = 40_000;
 
 fn full(overflow: OverflowPolicy) -> Arc<Limiter> {
-    let limiter = Limiter::builder(Quota::per_hour(1)).capacity(1).overflow_policy(overflow);
-    let limiter = limiter.build().unwrap();
+    let limiter = tidegate_engine::Limiter::builder(Quota::per_hour(1)).observer(None);
+    let limiter = limiter.capacity(1).overflow_policy(overflow).build().unwrap();
     for key in 0..KEYS {
         let _ = limiter.check(key);
     }
@@ -60,7 +60,9 @@ fn each_limit_has_the_policy_of_its_configuration() {
         overflow,
     };
     let limits = [config("deny", OverflowPolicy::Deny), config("allow", OverflowPolicy::Allow)];
-    let limiters = Limiters::build(&limits, &tidegate_engine::KeyHasher::siphash([0; 16])).unwrap();
+    let limiters =
+        Limiters::build(&limits, &Gossip::alone(), &tidegate_engine::KeyHasher::siphash([0; 16]))
+            .unwrap();
     let policies: Vec<_> =
         limiters.named.iter().map(|(_, limiter)| limiter.overflow_policy()).collect();
     assert_eq!(policies, [OverflowPolicy::Deny, OverflowPolicy::Allow]);

@@ -120,19 +120,18 @@ fn warn_alone(join: &[SocketAddr]) {
     );
 }
 
-/// The limiters, and the cluster across which they are enforced if there is one.
+/// The cluster across which limits are enforced, if there is one, and the limiters.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
-    let limiters = Limiters::build(limits, &random_hasher()?)
-        .map_err(|error| format!("limits cannot be made: {error}"))?;
     let gossip = match (args.cluster, &args.cluster_secret_file) {
         (Some(address), Some(file)) => {
             let (name, secret) = (args.cluster_name.clone(), gossip::secret(file)?);
-            Gossip::start(address, &args.join, name, secret, &limiters).await?
+            Gossip::start(address, &args.join, name, secret).await?
         }
         // The command line gives either both or none.
         _ => Gossip::alone(),
     };
-    Ok((limiters, gossip))
+    let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
+    Ok((Limiters::build(limits, &gossip, &hasher)?, gossip))
 }
 
 /// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a

@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use tidegate_engine::{Decision, KeyHash, Limiter, Quota, QuotaError};
+use tidegate_engine::{Decision, KeyHash, Quota, QuotaError};
 
 use crate::config::INLINE;
-use crate::gossip::{Gossip, LimitId};
+use crate::gossip::{Gossip, Limiter};
 use crate::limiters::Limiters;
 use crate::metrics::{DecisionMetrics, FrontEndName, Metrics};
 
 /// The longest key, in bytes; the shortest is one byte.
 pub const MAX_KEY_BYTES: usize = 1024;
-/// Maps names to limiters, and passes decisions to metrics and gossip.
+/// Maps names to limiters, and passes decisions to metrics.
 #[derive(Debug)]
 pub struct Service {
     named: HashMap<String, NamedLimit>,
@@ -24,7 +24,6 @@ pub struct Service {
 
 #[derive(Debug)]
 struct NamedLimit {
-    id: LimitId,
     limiter: Arc<Limiter>,
     http: DecisionMetrics,
 }
@@ -36,8 +35,7 @@ impl Service {
         let metrics = Metrics::new(all, gossip.clone(), INLINE);
         let named = limiters.named.into_iter().map(|(name, limiter)| {
             let http = metrics.decisions(&name, FrontEndName::Http);
-            let id = LimitId::named(&name);
-            (name, NamedLimit { id, limiter, http })
+            (name, NamedLimit { limiter, http })
         });
         Self {
             named: named.collect(),
@@ -59,10 +57,8 @@ impl Service {
         key: &[u8],
         cost: u64,
     ) -> Result<Decision, CheckError> {
-        let key = self.hashed(&self.inline, key)?;
-        let decision = self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)?;
-        self.record(LimitId::INLINE, key, quota, &decision, cost);
-        Ok(decision)
+        let key = hashed(&self.inline, key)?;
+        self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)
     }
 
     /// Decides under a quota given with the call and counts it for HTTP.
@@ -91,20 +87,10 @@ impl Service {
         cost: u64,
     ) -> Result<(Decision, Quota), CheckError> {
         let limit = self.named.get(name).ok_or(CheckError::UnknownLimit)?;
-        let key = self.hashed(&limit.limiter, key)?;
+        let key = hashed(&limit.limiter, key)?;
         let decision = limit.limiter.check_n(key, cost);
-        let quota = limit.limiter.quota();
-        self.record(limit.id, key, &quota, &decision, cost);
         limit.http.count(&decision, cost);
-        Ok((decision, quota))
-    }
-
-    #[inline]
-    fn hashed(&self, limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
-        if key.is_empty() || key.len() > MAX_KEY_BYTES {
-            return Err(CheckError::Key);
-        }
-        Ok(self.gossip.hash(key).unwrap_or_else(|| limiter.hash(key)))
+        Ok((decision, limit.limiter.quota()))
     }
 
     pub fn gossip(&self) -> &Gossip {
@@ -113,13 +99,6 @@ impl Service {
 
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
-    }
-
-    #[inline]
-    fn record(&self, limit: LimitId, key: KeyHash, quota: &Quota, decision: &Decision, cost: u64) {
-        if cost > 0 && decision.is_allowed() {
-            self.gossip.record(limit, key, || quota.debt_of(cost));
-        }
     }
 }
 
@@ -131,6 +110,14 @@ pub enum CheckError {
     /// No limit has this name.
     UnknownLimit,
     Quota(QuotaError),
+}
+
+#[inline]
+fn hashed(limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
+    if key.is_empty() || key.len() > MAX_KEY_BYTES {
+        return Err(CheckError::Key);
+    }
+    Ok(limiter.hash(key))
 }
 
 #[cfg(test)]

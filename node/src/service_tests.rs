@@ -7,7 +7,8 @@ use crate::config::LimitConfig;
 use crate::exposition::Format;
 
 fn service() -> Service {
-    let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
+    let limiters =
+        Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     Service::new(limiters.unwrap(), Gossip::alone())
 }
 

@@ -15,7 +15,7 @@ use tidegate_benches::entrant::Entry;
 use tidegate_benches::runner::{self, Measured, Settings};
 use tidegate_benches::workloads::Plan;
 use tidegate_benches::{Failure, Workload, machine};
-use tidegate_cluster::{Cluster, Config, GossipLimit, LimitId, Limits, Secret};
+use tidegate_cluster::{Cluster, Config, GossipLimiter, Secret};
 use tidegate_engine::{Limiter, Quota};
 use tokio::runtime::{self, Runtime};
 
@@ -99,7 +99,7 @@ fn print(
 
 /// A limit of a node that has founded a cluster.
 struct Clustered {
-    limit: GossipLimit,
+    limit: Arc<GossipLimiter>,
     cluster: Cluster,
     /// Of the node's tasks.
     _runtime: Runtime,
@@ -109,16 +109,12 @@ impl Clustered {
     fn start(plan: &Plan) -> Result<Self, Box<dyn Error>> {
         let secret = Secret::from_bytes(b"of this measurement alone")?;
         let quota = Quota::new(1, plan.interval).burst(plan.burst.get().into());
-        let builder = Limiter::builder(quota).capacity(plan.keys);
-        let limiter = Arc::new(builder.build()?);
-        let id = LimitId::named("clustered");
-        let mut limits = Limits::new();
-        limits.add(id, Arc::clone(&limiter));
         let config = Config::new("127.0.0.1:0".parse()?, secret);
         let runtime =
             runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
-        let cluster = runtime.block_on(Cluster::start(config, limits))?;
-        let limit = GossipLimit::new(id, limiter, cluster.clone());
+        let cluster = runtime.block_on(Cluster::start(config))?;
+        let builder = Limiter::builder(quota).capacity(plan.keys);
+        let limit = cluster.limit_with("clustered", builder)?;
         Ok(Self { limit, cluster, _runtime: runtime })
     }
 }
@@ -142,7 +138,7 @@ impl Contender for Clustered {
     }
 
     fn live_keys(&self) -> Option<usize> {
-        Some(self.limit.limiter().live().count())
+        Some(self.limit.live().count())
     }
 }
 

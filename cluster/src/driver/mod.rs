@@ -26,7 +26,6 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::config::{Config, StartError};
-use crate::limits::Limits;
 use crate::name::ClusterName;
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos};
 use crate::steps::Steps;
@@ -35,7 +34,6 @@ use handshakes::{Admission, Handshakes, Place};
 use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Link};
-pub(crate) use recorder::signed;
 pub(crate) use shared::Shared;
 use shared::View;
 
@@ -57,10 +55,7 @@ pub(crate) enum Command {
 }
 
 /// Binds, and spawns the node's tasks.
-pub(crate) fn start(
-    config: Config,
-    limits: Limits,
-) -> Result<(Arc<Shared>, mpsc::Sender<Command>), StartError> {
+pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command>), StartError> {
     let bound = |source| StartError::Bind { addr: config.bind, source };
     if config.bind.ip().is_unspecified() {
         return Err(StartError::Unspecified { addr: config.bind });
@@ -89,7 +84,7 @@ pub(crate) fn start(
         join_timeout: nanos(config.join_timeout),
         ..Options::default()
     };
-    let host = Limiters::new(limits, Arc::clone(&shared));
+    let host = Limiters::new(Arc::clone(&shared));
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);

@@ -11,8 +11,9 @@ use tokio::time::Instant;
 
 use super::keys::Keys;
 use super::recorder::Recorder;
+use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{PeerStats, Stats};
+use crate::protocol::{Nanos, PeerStats, Stats, nanos};
 
 /// Whether a node has joined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -30,6 +31,7 @@ pub(crate) struct Shared {
     pub(crate) addr: SocketAddr,
     pub(crate) recorder: Recorder,
     pub(crate) keys: Arc<Keys>,
+    pub(crate) limits: Limits,
     started: Instant,
     join_timeout: Duration,
     phase: Atomic<Phase>,
@@ -83,12 +85,18 @@ impl Shared {
             addr,
             recorder: Recorder::new(started.into_std()),
             keys: Arc::new(keys),
+            limits: Limits::default(),
             started,
             join_timeout,
             phase: Atomic::new(Phase::Joining),
             handshakes: HandshakeCounts::default(),
             view: Mutex::default(),
         }
+    }
+
+    /// The present on the protocol's clock.
+    pub(crate) fn now(&self) -> Nanos {
+        nanos(self.started.elapsed())
     }
 
     pub(super) fn publish(&self, view: View) {
@@ -124,6 +132,7 @@ impl Shared {
         Stats {
             records_shared: self.recorder.shared(),
             records_dropped: self.recorder.dropped(),
+            unknown_dropped: self.limits.dropped(),
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),

@@ -10,7 +10,7 @@ use super::certificate::Identity;
 use super::tls::{SERVER_NAME, configs, subject_of, transport};
 use crate::protocol::{MAX_PACKET_BYTES, Subject};
 use crate::secret::Secret;
-use crate::{Cluster, ClusterName, Config, Limits};
+use crate::{Cluster, ClusterName, Config};
 
 fn secret(text: &str) -> Secret {
     Secret::from_bytes(text.as_bytes()).unwrap()
@@ -136,7 +136,7 @@ async fn half_open_handshakes_keep_no_member_out() {
     let start = |join: Vec<SocketAddr>| async move {
         let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
         config.join = join;
-        Cluster::start(config, Limits::new()).await.unwrap()
+        Cluster::start(config).await.unwrap()
     };
     let node = start(Vec::new()).await;
     let addr = node.local_addr();

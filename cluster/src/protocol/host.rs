@@ -29,14 +29,14 @@ pub trait Host {
     /// `now` on the protocol's clock.
     fn take_recorded(&mut self, now: Nanos, into: &mut Vec<Delta>);
 
-    /// Applies the change of a key, whose date is on the protocol's clock. False when this node has
-    /// no such limit.
+    /// Applies the change of a key, whose date is on the protocol's clock. False when nothing has
+    /// changed, because this node has no such limit and no room to keep the change for it.
     fn apply(&mut self, now: Nanos, delta: Delta) -> bool;
 
     /// Adds to a key's debt, or takes from it, at most to none; not recorded.
     fn shift(&mut self, limit: u64, key: u64, by: i64);
 
-    /// `TAT = max(TAT, now + debt)`. False when this node has no such limit.
+    /// `TAT = max(TAT, now + debt)`. False as for [`Host::apply`].
     fn raise(&mut self, level: Level) -> bool;
 
     /// The key's debt in nanoseconds, 0 when it has none.

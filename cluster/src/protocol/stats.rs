@@ -12,8 +12,10 @@ pub struct Stats {
     pub deltas_recorded: u64,
     /// Deltas of other nodes that were applied.
     pub deltas_applied: u64,
-    /// Deltas of limits that this node does not have.
+    /// Deltas of limits that this node does not have. They are kept for when it does.
     pub deltas_unknown: u64,
+    /// Of these, those that were dropped because too many keys of such limits were in debt.
+    pub unknown_dropped: u64,
     /// Deltas of other nodes that came later than a burst tolerance after they were consumed, and
     /// were reduced to what had not drained.
     pub deltas_late: u64,

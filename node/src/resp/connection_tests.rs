@@ -14,7 +14,8 @@ use crate::service::Service;
 
 /// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
-    let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
+    let limiters =
+        Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let address = "127.0.0.1:1".parse().unwrap();
     let server = Arc::new(ServerInfo::with_budget(address, Budget::new(unread)));

@@ -14,7 +14,11 @@ use crate::service::Service;
 
 fn session() -> Session {
     static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
-        let limiters = Limiters::build(&[LimitConfig::built_in()], &KeyHasher::siphash([7; 16]));
+        let limiters = Limiters::build(
+            &[LimitConfig::built_in()],
+            &Gossip::alone(),
+            &KeyHasher::siphash([7; 16]),
+        );
         Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
     });
     let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap()));

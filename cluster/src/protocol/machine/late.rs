@@ -27,6 +27,10 @@ impl<H: Host> Core<H> {
     pub(super) fn apply(&mut self, now: Nanos, origin: Origin, mut delta: Delta) -> Option<Delta> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
+            delta.change.date = delta.change.date.min(signed(now));
+            if self.host.apply(now, delta) {
+                self.note_changes(&[delta]);
+            }
             return None;
         };
         self.bound(now, &mut delta);
