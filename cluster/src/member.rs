@@ -1,6 +1,7 @@
 //! Members of the cluster.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 /// A node, as this node sees it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,6 +12,8 @@ pub struct Member {
     pub addr: SocketAddr,
     /// Whether it is alive.
     pub state: MemberState,
+    /// For how long it has been so, as this node saw it; to a quarter of a second.
+    pub state_for: Duration,
 }
 
 /// Whether a member is alive, in terms of SWIM.

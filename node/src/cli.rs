@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use tidegate_cluster::ClusterName;
+use tracing::level_filters::LevelFilter;
 
 use crate::quota::WrittenQuota;
 
@@ -56,6 +57,9 @@ pub struct ServeArgs {
     /// The secret that all nodes of the cluster share, at least 16 bytes.
     #[arg(long, value_name = "FILE", requires = "cluster")]
     pub cluster_secret_file: Option<PathBuf>,
+    /// What to tell on standard error: off, error, warn, info, debug or trace.
+    #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
+    pub log: LevelFilter,
 }
 
 #[derive(Debug, Args)]
@@ -107,6 +111,13 @@ fn one_line(report: &str) -> String {
     let words: Vec<&str> = paragraph.split_whitespace().collect();
     let line = words.join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+/// How much is told on standard error.
+fn level(text: &str) -> Result<LevelFilter, String> {
+    let level = Some(text).filter(|text| text.chars().all(char::is_alphabetic));
+    let level = level.and_then(|text| text.parse().ok());
+    level.ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
 }
 
 /// An address and port; a name stands for the first address it has.

@@ -155,6 +155,16 @@ pub fn link_number(link: LinkState) -> f64 {
     }
 }
 
+/// The name of the state of a link.
+pub fn link_name(link: LinkState) -> &'static str {
+    match link {
+        LinkState::Waiting => "waiting",
+        LinkState::Dialling => "dialling",
+        LinkState::Open => "open",
+        LinkState::Flowing => "flowing",
+    }
+}
+
 /// The name of a member's state.
 pub fn state_name(state: MemberState) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("unknown", |(_, name)| name)

@@ -14,6 +14,7 @@ pub mod fuzzing;
 mod gossip;
 mod http;
 mod limiters;
+mod log;
 mod metrics;
 mod net;
 mod peer_metrics;

@@ -17,6 +17,7 @@ use crate::config::{self, LimitConfig};
 use crate::gossip::{self, Gossip};
 use crate::http::HttpFrontEnd;
 use crate::limiters::Limiters;
+use crate::log;
 use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
@@ -38,6 +39,7 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
         Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
         None => vec![LimitConfig::built_in()],
     };
+    let _log = log::start(args.log);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;

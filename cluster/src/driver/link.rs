@@ -43,6 +43,11 @@ impl Streams {
         self.subject.clone()
     }
 
+    /// Where its packets come from.
+    pub(super) fn remote_address(&self) -> SocketAddr {
+        self.connection.remote_address()
+    }
+
     pub(super) fn refuse(self) {
         self.connection.close(VarInt::from_u32(2), b"too many");
     }

@@ -9,6 +9,7 @@ mod keys;
 mod limiters;
 mod link;
 mod recorder;
+mod say;
 mod shared;
 mod tls;
 
@@ -34,6 +35,7 @@ use handshakes::{Admission, Handshakes, Place};
 use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Link};
+use say::Speaker;
 pub(crate) use shared::Shared;
 use shared::View;
 
@@ -110,6 +112,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         publish_at: None,
         leave: None,
         steps: Steps::default(),
+        speaker: Speaker::default(),
     };
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
@@ -152,6 +155,7 @@ impl Accepting {
             let (from, validated) =
                 (incoming.remote_address().ip(), incoming.remote_address_validated());
             let knows = |host| accepting.seeds.contains(&host) || accepting.shared.knows_host(host);
+            let source = incoming.remote_address();
             match handshakes.admit(from, validated, knows) {
                 Admission::Place(place) => {
                     tokio::spawn(Arc::clone(&accepting).complete(incoming, place));
@@ -162,7 +166,7 @@ impl Accepting {
                     let _ = incoming.retry();
                 }
                 Admission::Refuse => {
-                    accepting.shared.handshakes.count_refused();
+                    accepting.shared.handshakes.count_refused(source);
                     incoming.refuse();
                 }
             }
@@ -170,10 +174,11 @@ impl Accepting {
     }
 
     async fn complete(self: Arc<Self>, incoming: Incoming, place: Place) {
+        let source = incoming.remote_address();
         match link::accept(incoming, &self.cluster).await {
             // Without a driver the connection is dropped.
             Some(streams) => drop(self.events.send(Event::Accepted { streams }).await),
-            None => self.shared.handshakes.count_rejected(),
+            None => self.shared.handshakes.count_rejected(source),
         }
         drop(place);
     }
@@ -195,6 +200,7 @@ struct Driver {
     publish_at: Option<Instant>,
     leave: Option<Leave>,
     steps: Steps,
+    speaker: Speaker,
 }
 
 /// A leave under way.
@@ -326,7 +332,7 @@ impl Driver {
                 if let Some(link) = self.step(|core, now| core.accepted(now, subject)) {
                     self.links.insert(link, Link::new(link, streams, &self.events));
                 } else {
-                    self.shared.handshakes.count_refused();
+                    self.shared.handshakes.count_refused(streams.remote_address());
                     streams.refuse();
                 }
             }
@@ -364,6 +370,9 @@ impl Driver {
         let key = self.core.hash_key().to_bytes();
         if std::mem::replace(&mut self.hash_key, key) != key {
             self.shared.keys.change(key);
+        }
+        while let Some(event) = self.core.poll_event() {
+            self.speaker.say(&event);
         }
         if self.core.has_joined() {
             self.shared.set_joined();

@@ -11,6 +11,7 @@ use tokio::time::Instant;
 
 use super::keys::Keys;
 use super::recorder::Recorder;
+use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
 use crate::protocol::{Nanos, PeerStats, Stats, nanos};
@@ -46,13 +47,20 @@ pub(super) struct HandshakeCounts {
     rejected: AtomicU64,
     refused: AtomicU64,
     retried: AtomicU64,
+    /// Anybody who reaches the port can cause a line.
+    said: Mutex<Throttle>,
 }
 
 impl HandshakeCounts {
     /// A handshake failed.
-    pub(super) fn count_rejected(&self) {
+    pub(super) fn count_rejected(&self, from: SocketAddr) {
         // Relaxed here and below: a count that orders nothing.
         self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.say(from, "it failed, as with another secret or cluster");
+    }
+
+    fn say(&self, from: SocketAddr, why: &'static str) {
+        say::refused(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner), from, why);
     }
 
     /// A connection was asked to validate its address.
@@ -61,8 +69,9 @@ impl HandshakeCounts {
     }
 
     /// A connection exceeded the bound.
-    pub(super) fn count_refused(&self) {
+    pub(super) fn count_refused(&self, from: SocketAddr) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+        self.say(from, "too many connections");
     }
 }
 

@@ -24,6 +24,7 @@ use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
 use super::clock::RemoteClock;
+use super::event::{Event, Events};
 use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
@@ -91,6 +92,7 @@ pub struct Core<H> {
     leaving: bool,
     next_link: u64,
     actions: VecDeque<Action>,
+    events: Events,
     alone: Alone,
     stats: Stats,
 }
@@ -139,9 +141,13 @@ impl<H: Host> Core<H> {
             leaving: false,
             next_link: 1,
             actions: VecDeque::new(),
+            events: Events::default(),
             alone: Alone::default(),
             stats: Stats::default(),
         };
+        if alone {
+            core.events.push(Event::Founded);
+        }
         core.settle(now);
         core
     }
@@ -204,6 +210,7 @@ impl<H: Host> Core<H> {
     /// The other side has broken the protocol.
     fn end_violated(&mut self, now: Nanos, link: LinkId) {
         self.stats.violations += 1;
+        self.events.push(Event::Violation { addr: self.addr_of(link) });
         self.close(now, link);
     }
 
@@ -228,6 +235,7 @@ impl<H: Host> Core<H> {
             self.pull_deadline(),
             self.agree_deadline(),
             self.beat_deadline(),
+            self.alone_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -237,6 +245,11 @@ impl<H: Host> Core<H> {
     /// The next action to perform; `None` when there is none.
     pub fn poll(&mut self) -> Option<Action> {
         self.actions.pop_front()
+    }
+
+    /// The next event to tell an operator; `None` when there is none. At most 256 wait.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop()
     }
 
     /// This node's present identity.
@@ -293,7 +306,10 @@ impl<H: Host> Core<H> {
             match event {
                 MemberEvent::Up(id) => self.member_up(now, id),
                 MemberEvent::Down(id) => self.member_down(now, id),
-                MemberEvent::Rejoined => self.announce_everywhere(now),
+                MemberEvent::Rejoined => {
+                    self.events.push(Event::Rejoined);
+                    self.announce_everywhere(now);
+                }
             }
         }
         self.dial_due(now);
@@ -310,6 +326,7 @@ impl<H: Host> Core<H> {
             }
         }
         self.note_alone(now);
+        self.membership.look(now, &mut self.events);
     }
 
     /// The address of the node at the other end of a link, once it is known.

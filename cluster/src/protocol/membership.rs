@@ -1,6 +1,7 @@
 //! Membership and failure detection: foca (SWIM), its timers and its packets.
 
 mod room;
+mod states;
 
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ use super::options::Options;
 use super::time::{Nanos, nanos};
 use super::wire::PacketCodec;
 use crate::member::{Member, MemberState};
+use states::States;
 
 /// How long a member may stay suspect: twice foca's own timeout.
 const MAX_SUSPICION: Nanos = 6_000_000_000;
@@ -37,6 +39,7 @@ pub(super) struct Membership {
     left: BTreeMap<SocketAddr, u64>,
     /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
     suspects: BTreeMap<NodeId, Nanos>,
+    states: States,
     /// Down members that were forgotten early.
     forgotten: u64,
     /// New members that were ignored.
@@ -64,6 +67,7 @@ impl Membership {
             events: VecDeque::new(),
             left: BTreeMap::new(),
             suspects: BTreeMap::new(),
+            states: States::default(),
             forgotten: 0,
             refused: 0,
         }
@@ -204,21 +208,27 @@ impl Membership {
             .collect();
         others.sort_by_key(|member| member.addr);
         let state = if leaving { MemberState::Left } else { MemberState::Alive };
-        others.insert(0, Member { id: me.to_string(), addr: me.addr, state });
+        let state_for = self.states.since(me.addr);
+        others.insert(0, Member { id: me.to_string(), addr: me.addr, state, state_for });
         others
     }
 
     fn describe(&self, member: &foca::Member<NodeId>) -> Member {
-        let id = *member.id();
-        let state = match member.state() {
+        let (id, state) = (*member.id(), self.state_of_member(member));
+        let state_for = self.states.since(id.addr);
+        Member { id: id.to_string(), addr: id.addr, state, state_for }
+    }
+
+    fn state_of_member(&self, member: &foca::Member<NodeId>) -> MemberState {
+        let id = member.id();
+        match member.state() {
             foca::State::Alive => MemberState::Alive,
             foca::State::Suspect => MemberState::Suspect,
             foca::State::Down if self.left.get(&id.addr) == Some(&id.generation) => {
                 MemberState::Left
             }
             foca::State::Down => MemberState::Down,
-        };
-        Member { id: id.to_string(), addr: id.addr, state }
+        }
     }
 
     /// Takes foca's packets, timers and notifications.

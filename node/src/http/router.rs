@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::answer::{Answer, content, error, json};
 use super::check;
 use crate::exposition::Format;
-use crate::gossip::{View, state_name};
+use crate::gossip::{View, link_name, state_name};
 use crate::service::Service;
 
 /// What the routes answer from.
@@ -83,14 +83,38 @@ fn cluster(node: &Routes) -> Answer {
         id: String,
         addr: String,
         state: &'static str,
+        /// For how long it has been so.
+        state_seconds: f64,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        peer: Option<Peer>,
     }
-    let Some(View { this, members, .. }) = node.service.gossip().view() else {
+    /// What is known of a member that this node dials.
+    #[derive(Serialize)]
+    struct Peer {
+        link: &'static str,
+        /// Null before it was heard.
+        staleness_seconds: Option<f64>,
+        unacked_batches: u64,
+        unacked_debt_seconds: f64,
+    }
+    let Some(View { this, members, peers, .. }) = node.service.gossip().view() else {
         return error(StatusCode::NOT_FOUND, "this node is in no cluster, see --cluster");
     };
     let members = members.into_iter().map(|member| Member {
         id: member.id,
         addr: member.addr.to_string(),
         state: state_name(member.state),
+        state_seconds: member.state_for.as_secs_f64(),
+        // Both are in order of the address.
+        peer: peers.binary_search_by_key(&member.addr, |peer| peer.addr).ok().map(|place| {
+            let peer = &peers[place];
+            Peer {
+                link: link_name(peer.link),
+                staleness_seconds: peer.staleness.map(|age| age.as_secs_f64()),
+                unacked_batches: peer.unacked_batches,
+                unacked_debt_seconds: peer.unacked_debt.as_secs_f64(),
+            }
+        }),
     });
     json(StatusCode::OK, &Cluster { this, members: members.collect() })
 }

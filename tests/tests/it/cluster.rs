@@ -152,7 +152,9 @@ fn a_node_that_nobody_lets_in_says_so_and_serves() {
     let metrics = get(&node, "/metrics").body;
     assert!(metrics.lines().any(|line| line == "tidegate_cluster_joining 1"), "{metrics}");
 
-    let mut other = Starting::start(&joining_args(&secret, &address));
+    let mut args = joining_args(&secret, &address).to_vec();
+    args.extend(["--log", "off"]);
+    let mut other = Starting::start(&args);
     other.wait_for_output();
     let output = other.stop();
     let expected =
@@ -177,6 +179,41 @@ fn a_node_with_another_secret_stays_outside_and_is_counted() {
     });
     assert_eq!(states(&first).len(), 1);
     assert!(counted(&stranger, "tidegate_cluster_joining "));
+}
+
+#[test]
+fn what_is_known_of_a_peer_is_shown() {
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let address = second.cluster.unwrap().to_string();
+    wait_until("frames flow and the other was heard", || {
+        let view = get(&first, "/v1/cluster").json();
+        let members = view["members"].as_array().unwrap();
+        let other = members.iter().find(|member| member["addr"] == address.as_str()).unwrap();
+        let own = members.iter().find(|member| member["id"] == view["self"]).unwrap();
+        assert!(own["peer"].is_null() && other["state_seconds"].as_f64().is_some());
+        let peer = &other["peer"];
+        let staleness = peer["staleness_seconds"].as_f64();
+        peer["link"] == "flowing" && peer["unacked_batches"] == 0 && staleness.is_some()
+    });
+    let metrics = get(&first, "/metrics").body;
+    let link = format!("tidegate_cluster_peer_link{{peer=\"{address}\"}} 3");
+    assert!(metrics.lines().any(|line| line.starts_with(&link)), "{metrics}");
+}
+
+#[test]
+fn what_happens_is_told_on_standard_error() {
+    let secret = secret("a secret that is long enough\n");
+    let file = secret.path().to_str().unwrap();
+    let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file];
+    let mut node = Starting::start(&args);
+    node.wait_for_output();
+    let output = node.stop();
+    assert_eq!(output.code, Some(0));
+    let line = output.stderr.lines().find(|line| line.contains("founded a cluster"));
+    assert!(line.is_some_and(|line| line.contains("INFO tidegate_cluster")), "{}", output.stderr);
 }
 
 #[test]

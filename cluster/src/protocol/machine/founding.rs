@@ -15,6 +15,7 @@ use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
 use crate::protocol::bounds::MAX_HASH_KEYS;
+use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::NodeId;
@@ -115,5 +116,6 @@ impl<H: Host> Core<H> {
         self.timeouts = 0;
         self.served.clear();
         (self.joined, self.fresh) = (false, false);
+        self.events.push(Event::StartedOver { with: from });
     }
 }

@@ -9,6 +9,7 @@ use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::KeyId;
+use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
@@ -104,8 +105,15 @@ impl<H: Host> Core<H> {
     ) -> Result<(), Violation> {
         let version = VERSION.min(*versions.end());
         let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
+        if !spoken {
+            let (oldest, newest) = (*versions.start(), *versions.end());
+            self.events.push(Event::Version { addr: id.addr, oldest, newest });
+            self.stats.violations += 1;
+            self.close(now, link);
+            return Ok(());
+        }
         let covered = |link: &Inbound| link.subject.covers(id.addr);
-        if !spoken || id.addr == self.me().addr || !self.inbound.get(&link).is_some_and(covered) {
+        if id.addr == self.me().addr || !self.inbound.get(&link).is_some_and(covered) {
             return Err(Violation);
         }
         if self.meet_key(now, key, id.addr)? == Met::StartedOver {
@@ -169,7 +177,9 @@ impl<H: Host> Core<H> {
             _ => return Err(Violation),
         }
         self.stats.gaps += 1;
-        if let Some(peer) = self.addr_of(link).and_then(|addr| self.peers.get_mut(&addr)) {
+        let Some(of) = self.addr_of(link) else { return Ok(()) };
+        self.events.push(Event::Gap { of });
+        if let Some(peer) = self.peers.get_mut(&of) {
             peer.traffic.gaps += 1;
         }
         Ok(())

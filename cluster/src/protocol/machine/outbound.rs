@@ -11,6 +11,7 @@ use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
+use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
@@ -121,6 +122,7 @@ impl<H: Host> Core<H> {
         let Some(peer) = self.peers.get_mut(&addr).filter(|peer| peer.link() == Some(link)) else {
             return;
         };
+        let was_open = matches!(peer.dial, Dial::Open { welcomed: true, .. });
         self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
         if !active {
             // A node that never became a member is not dialled for ever either.
@@ -130,6 +132,9 @@ impl<H: Host> Core<H> {
         let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
         peer.dial = Dial::Waiting { until: now.saturating_add(backoff / 100 * wait) };
         peer.resume = None;
+        if was_open {
+            self.events.push(Event::LinkClosed { addr });
+        }
     }
 
     pub(super) fn dial_due(&mut self, now: Nanos) {
@@ -298,6 +303,7 @@ impl<H: Host> Core<H> {
             // This node's has changed since `Hello`.
             self.send(link, Channel::Main, &Message::Key { key: self.hash_key });
         }
+        self.events.push(Event::LinkOpen { addr });
         self.membership.outrank(now, rank_floor);
         self.announce(now, addr);
         Ok(())

@@ -6,19 +6,25 @@ use std::time::Duration;
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::Cursor;
+use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::stats::{LinkState, PeerStats, Stats};
-use crate::protocol::time::Nanos;
+use crate::protocol::time::{Nanos, SECOND};
 
 /// Whether a node decides alone, and for how long it has in all, as of a look.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
-    is_so: bool,
+    since: Option<Nanos>,
     total: Nanos,
     looked_at: Nanos,
+    /// An operator has been told.
+    is_told: bool,
 }
+
+/// A node that is alone for this long says so: links that are opened anew take less.
+const ALONE_TOLD_AFTER: Nanos = SECOND;
 
 impl<H: Host> Core<H> {
     /// Counters and sizes.
@@ -31,7 +37,7 @@ impl<H: Host> Core<H> {
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
-        stats.is_alone = self.alone.is_so;
+        stats.is_alone = self.alone.since.is_some();
         stats.alone_for = Duration::from_nanos(self.alone.total);
         stats
     }
@@ -84,11 +90,30 @@ impl<H: Host> Core<H> {
     /// Notes whether this node decides alone: it knows of others, and has a link to none of them.
     pub(super) fn note_alone(&mut self, now: Nanos) {
         let others = !self.leaving && !self.peers.is_empty() && !self.is_joining(now);
-        let alone = others && !self.peers.values().any(|peer| peer.open_link().is_some());
-        let passed = now.saturating_sub(self.alone.looked_at);
-        self.alone.looked_at = now;
-        self.alone.total += if self.alone.is_so { passed } else { 0 };
-        self.alone.is_so = alone;
+        let is_linked = || {
+            self.peers.values().any(|peer| peer.open_link().is_some())
+                || self.inbound.values().any(|link| link.id.is_some())
+        };
+        let is_alone = others && !is_linked();
+        let alone = &mut self.alone;
+        let passed = now.saturating_sub(alone.looked_at);
+        alone.looked_at = now;
+        alone.total += if alone.since.is_some() { passed } else { 0 };
+        alone.since = is_alone.then(|| alone.since.unwrap_or(now));
+        let long = |since| now.saturating_sub(since) >= ALONE_TOLD_AFTER;
+        if !alone.is_told && alone.since.is_some_and(long) {
+            alone.is_told = true;
+            self.events.push(Event::Alone);
+        } else if alone.is_told && !is_alone {
+            alone.is_told = false;
+            self.events.push(Event::Together);
+        }
+    }
+
+    /// When an operator is told that this node is alone, if it stays so.
+    pub(super) fn alone_deadline(&self) -> Option<Nanos> {
+        let since = self.alone.since.filter(|_| !self.alone.is_told);
+        since.map(|since| since.saturating_add(ALONE_TOLD_AFTER))
     }
 
     /// Counts a message to the node at the other end of a link.

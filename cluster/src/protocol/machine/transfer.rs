@@ -40,6 +40,7 @@ use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
@@ -237,6 +238,8 @@ impl<H: Host> Core<H> {
         }
         let first = !std::mem::replace(&mut self.joined, true);
         self.use_key();
+        let from = pull.from.addr;
+        self.events.push(if first { Event::Joined { from } } else { Event::CaughtUp { of: from } });
         self.send_all_resumes();
         if first {
             self.resume_waiting(now);

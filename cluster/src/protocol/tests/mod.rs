@@ -4,6 +4,7 @@
 mod agreement;
 mod asker;
 mod change;
+mod events;
 mod founding;
 mod harness;
 mod heal;

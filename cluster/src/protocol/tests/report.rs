@@ -83,10 +83,11 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     let mut harness = Harness::new();
     harness.tick(SECOND);
     assert!(!harness.core.stats().is_alone, "it knows of no other node");
-    harness.greet(peer());
+    let inbound = harness.greet(peer());
     let link = harness.welcome(peer());
-    assert!(!harness.core.stats().is_alone);
     harness.core.closed(harness.now(), link);
+    assert!(!harness.core.stats().is_alone, "it is heard");
+    harness.core.closed(harness.now(), inbound);
     assert!(harness.core.stats().is_alone);
     harness.tick(2 * SECOND);
     let link = harness.welcome(peer());

@@ -1,0 +1,123 @@
+//! What the cluster tells an operator, by `tracing`, with the target `tidegate_cluster`.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tracing::{debug, info, warn};
+
+use crate::member::MemberState;
+use crate::protocol::Event;
+
+const TARGET: &str = "tidegate_cluster";
+/// Between two lines of what others can cause as often as they like.
+const THROTTLED_EVERY: Duration = Duration::from_secs(1);
+
+/// Lets one line through a second, and counts the others.
+#[derive(Debug, Default)]
+pub(super) struct Throttle {
+    last: Option<Instant>,
+    left_out: u64,
+}
+
+impl Throttle {
+    /// Whether to say it: then with how many were left out since the last time.
+    pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < THROTTLED_EVERY) {
+            self.left_out += 1;
+            return None;
+        }
+        self.last = Some(now);
+        Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// A handshake of a node at this address has failed, or was refused.
+pub(super) fn refused(throttle: &mut Throttle, from: SocketAddr, why: &'static str) {
+    if let Some(left_out) = throttle.admit(Instant::now()) {
+        warn!(target: TARGET, %from, left_out, "handshake refused: {why}");
+    }
+}
+
+/// One throttle for each kind of event that another node can cause at will.
+#[derive(Debug, Default)]
+pub(super) struct Speaker {
+    gaps: Throttle,
+    versions: Throttle,
+    violations: Throttle,
+}
+
+impl Speaker {
+    pub(super) fn say(&mut self, event: &Event) {
+        let now = Instant::now();
+        match event {
+            Event::Founded => info!(target: TARGET, "founded a cluster"),
+            Event::Joined { from } => info!(target: TARGET, %from, "joined"),
+            Event::StartedOver { with } => {
+                warn!(target: TARGET, %with, "met a cluster that was founded first; joining it");
+            }
+            Event::Member { id, was, is } => say_member(id, *was, *is),
+            Event::Rejoined => {
+                warn!(target: TARGET, "others held this node down; it is back under a new rank");
+            }
+            Event::Alone => {
+                warn!(target: TARGET, "deciding alone: no link to any other node");
+            }
+            Event::Together => info!(target: TARGET, "no longer alone"),
+            Event::LinkOpen { addr } => debug!(target: TARGET, peer = %addr, "link open"),
+            Event::LinkClosed { addr } => debug!(target: TARGET, peer = %addr, "link closed"),
+            Event::Gap { of } => {
+                if let Some(left_out) = self.gaps.admit(now) {
+                    warn!(target: TARGET, peer = %of, left_out, "gap: its log does not reach back; \
+                        taking over its state");
+                }
+            }
+            Event::CaughtUp { of } => info!(target: TARGET, peer = %of, "state taken over"),
+            Event::Version { addr, oldest, newest } => {
+                if let Some(left_out) = self.versions.admit(now) {
+                    warn!(target: TARGET, peer = %addr, oldest, newest, left_out,
+                        "speaks other versions of the protocol; no link");
+                }
+            }
+            Event::Violation { addr } => {
+                if let Some(left_out) = self.violations.admit(now) {
+                    let peer = addr.map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());
+                    warn!(target: TARGET, peer, left_out, "broke the protocol; link closed");
+                }
+            }
+            Event::LeftOut { count } => warn!(target: TARGET, count, "events left out"),
+        }
+    }
+}
+
+fn say_member(id: &crate::protocol::NodeId, was: Option<MemberState>, is: MemberState) {
+    match (was, is) {
+        (None, _) => info!(target: TARGET, member = %id, "member joined"),
+        (Some(MemberState::Suspect), MemberState::Alive) => {
+            info!(target: TARGET, member = %id, "member refuted the suspicion");
+        }
+        (_, MemberState::Alive) => info!(target: TARGET, member = %id, "member returned"),
+        (_, MemberState::Suspect) => {
+            warn!(target: TARGET, member = %id, "member suspect: it does not answer");
+        }
+        (_, MemberState::Down) => warn!(target: TARGET, member = %id, "member down"),
+        (_, MemberState::Left) => info!(target: TARGET, member = %id, "member left"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_a_second_and_a_count_of_the_others() {
+        let mut throttle = Throttle::default();
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let said: Vec<_> = [0, 1, 500, 999, 1_000, 1_500, 3_000]
+            .into_iter()
+            .filter_map(|millis| throttle.admit(at(millis)).map(|left_out| (millis, left_out)))
+            .collect();
+        assert_eq!(said, [(0, 0), (1_000, 3), (3_000, 1)]);
+    }
+}

@@ -1,0 +1,121 @@
+//! What happened, for an operator to read: no part of the protocol.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use super::id::NodeId;
+use crate::member::MemberState;
+
+/// Events that wait to be polled, at most.
+const MAX_EVENTS: usize = 256;
+
+/// Something that an operator may want to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event {
+    /// This node is the first of its cluster.
+    Founded,
+    /// This node has joined: it has taken over another node's state.
+    Joined {
+        /// The other node.
+        from: SocketAddr,
+    },
+    /// Two clusters have met, and the other one was founded first: this node starts over in it.
+    StartedOver {
+        /// A node of the other cluster.
+        with: SocketAddr,
+    },
+    /// A member is in another state; seen within a quarter of a second.
+    Member {
+        /// The member.
+        id: NodeId,
+        /// Its state before; `None` of a node that was not a member in this run of it.
+        was: Option<MemberState>,
+        /// Its state.
+        is: MemberState,
+    },
+    /// Others held this node down, so it comes back under a new rank.
+    Rejoined,
+    /// This node has decided alone for a second: it knows of others, and has a link to none.
+    Alone,
+    /// It has a link to another node again.
+    Together,
+    /// A link that this node dialled is open, and the other side has said who it is.
+    LinkOpen {
+        /// The other side.
+        addr: SocketAddr,
+    },
+    /// It is closed.
+    LinkClosed {
+        /// The other side.
+        addr: SocketAddr,
+    },
+    /// The log of a node does not reach back to what this one knows of it.
+    Gap {
+        /// The node.
+        of: SocketAddr,
+    },
+    /// The state of that node is here.
+    CaughtUp {
+        /// The node.
+        of: SocketAddr,
+    },
+    /// A node speaks other versions of the protocol, so there is no link.
+    Version {
+        /// The node.
+        addr: SocketAddr,
+        /// The oldest version it speaks.
+        oldest: u16,
+        /// The newest.
+        newest: u16,
+    },
+    /// A node has broken the protocol, and the link is closed.
+    Violation {
+        /// The node, if it has said who it is.
+        addr: Option<SocketAddr>,
+    },
+    /// There was no room for so many events.
+    LeftOut {
+        /// How many.
+        count: u64,
+    },
+}
+
+/// Events that wait to be polled; the newest are left out where there is no room.
+#[derive(Debug, Default)]
+pub(super) struct Events {
+    queue: VecDeque<Event>,
+    left_out: u64,
+}
+
+impl Events {
+    pub(super) fn push(&mut self, event: Event) {
+        if self.queue.len() < MAX_EVENTS {
+            self.queue.push_back(event);
+        } else {
+            self.left_out += 1;
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        self.queue.pop_front().or_else(|| {
+            let count = std::mem::take(&mut self.left_out);
+            (count > 0).then_some(Event::LeftOut { count })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_finds_no_room_is_counted() {
+        let mut events = Events::default();
+        (0..300).for_each(|_| events.push(Event::Alone));
+        let told: Vec<Event> = std::iter::from_fn(|| events.pop()).collect();
+        assert_eq!(told.len(), MAX_EVENTS + 1);
+        assert_eq!(told.last(), Some(&Event::LeftOut { count: 44 }));
+        assert_eq!(events.pop(), None);
+    }
+}
