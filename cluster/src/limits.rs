@@ -235,7 +235,7 @@ impl Table {
     /// Gives the limiter some of the words that were kept for it; whether there were any.
     fn hand_over(&mut self, limit: u64, limiter: &dyn Words, now: i64) -> bool {
         let Some(words) = self.early.get_mut(&limit) else { return false };
-        let most = most_debt(limit, nanos(limiter.tolerance()));
+        let most = most_debt(limit, Some(nanos(limiter.tolerance())));
         for _ in 0..MOVED_AT_ONCE {
             let Some((key, tat)) = words.pop_first() else { break };
             self.early_keys -= 1;
@@ -321,13 +321,15 @@ impl Table {
     }
 }
 
-/// What a key can owe for what one node tells, at most.
-pub(crate) fn most_debt(limit: u64, tolerance: Nanos) -> Nanos {
-    // The quotas of inline limits are not known here, but no quota takes longer to refill.
-    if limit == LimitId::INLINE.to_bits() {
-        return nanos(MAX_BURST_TOLERANCE);
+/// What a key can owe for what one node tells, at most, where the burst tolerance is known.
+pub(crate) fn most_debt(limit: u64, tolerance: Option<Nanos>) -> Nanos {
+    match tolerance {
+        Some(tolerance) if limit != LimitId::INLINE.to_bits() => {
+            tolerance.saturating_mul(MAX_TOLERANCES)
+        }
+        // The quotas of inline limits are not known here, but no quota takes longer to refill.
+        _ => nanos(MAX_BURST_TOLERANCE),
     }
-    tolerance.saturating_mul(MAX_TOLERANCES)
 }
 
 impl fmt::Debug for Limits {

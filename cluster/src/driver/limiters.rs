@@ -70,7 +70,7 @@ impl Host for Limiters {
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
-        self.tolerance(limit).map_or(0, |tolerance| most_debt(limit, tolerance))
+        most_debt(limit, self.tolerance(limit))
     }
 
     fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {

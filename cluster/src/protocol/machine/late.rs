@@ -27,7 +27,7 @@ impl<H: Host> Core<H> {
     pub(super) fn apply(&mut self, now: Nanos, origin: Origin, mut delta: Delta) -> Option<Delta> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
-            delta.change.date = delta.change.date.min(signed(now));
+            self.bound(now, &mut delta);
             if self.host.apply(now, delta) {
                 self.note_changes(&[delta]);
             }
