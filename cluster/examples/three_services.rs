@@ -18,9 +18,7 @@ async fn service(others: &[SocketAddr]) -> Result<(Cluster, Limit), Box<dyn Erro
     let mut config = Config::new("127.0.0.1:0".parse()?, secret);
     config.join = others.to_vec();
     let cluster = Cluster::start(config).await?;
-    while cluster.is_joining() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
-    }
+    cluster.joined().await;
     let limit = cluster.limit("per-user", Quota::per_hour(60))?;
     Ok((cluster, limit))
 }

@@ -12,7 +12,7 @@ use crate::config::{Config, StartError};
 use crate::driver::{self, Command, Shared};
 use crate::limits::{LimitId, Refused, Words};
 use crate::member::Member;
-use crate::protocol::{PeerStats, Stats};
+use crate::protocol::{Entry, PeerStats, Stats};
 
 /// A node's membership in a cluster. Cheap to clone. When the last clone and the last limiter of it
 /// are dropped the node stops without leaving, so its peers find it down: see [`Cluster::leave`].
@@ -24,7 +24,7 @@ pub struct Cluster {
 
 impl Cluster {
     /// Binds the address and starts the node's tasks on the current tokio runtime, which needs its
-    /// I/O and time drivers. Joining continues in the background: [`Cluster::is_joining`].
+    /// I/O and time drivers. Joining continues in the background: [`Cluster::joined`].
     ///
     /// # Errors
     /// When the address cannot be bound or is unspecified, or no certificate can be made.
@@ -98,19 +98,19 @@ impl Cluster {
         self.shared.members()
     }
 
-    /// Whether this node still waits for the state of the cluster: until it has that, it may admit
-    /// what other nodes have admitted already. False at once for a node that founds a cluster, and
-    /// false after [`Config::join_timeout`] when no node answers; so false does not mean that the
-    /// node is in the cluster, see [`Cluster::has_joined`].
-    #[must_use]
-    pub fn is_joining(&self) -> bool {
-        self.shared.is_joining()
+    /// Waits until this node is in its cluster, and says how it came there; `None` when it leaves
+    /// before that. Until then it has not got the state of the cluster, so it may admit what other
+    /// nodes have admitted already. Takes no longer than [`Config::found_after`] when no node
+    /// answers, and otherwise as long as taking over another node's state does.
+    ///
+    /// Cancel-safe: dropping the future changes nothing, and any number may wait.
+    pub async fn joined(&self) -> Option<Entry> {
+        self.shared.joined().await
     }
 
-    /// Whether this node is in its cluster: it founded the cluster (no other node to join), or has
-    /// taken over another node's state. Still false when [`Config::join_timeout`] has expired: the
-    /// node then decides alone and keeps trying to join. Once true it stays true, also when all
-    /// other nodes become unreachable: [`Cluster::members`] lists which are alive.
+    /// Whether [`Cluster::joined`] is over: this node founded its cluster, or has taken over
+    /// another node's state. Once true it stays true, also when all other nodes become unreachable:
+    /// [`Cluster::members`] lists which are alive.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.has_joined()

@@ -14,10 +14,12 @@ pub struct Config {
     /// The UDP address to bind, which is also the one that peers dial; so it must not be
     /// unspecified (`0.0.0.0`). Port 0 takes a free one.
     pub bind: SocketAddr,
-    /// Nodes of the cluster to join (seeds); one that answers is enough. Empty founds a cluster. At
-    /// most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends what it admits
-    /// to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included; further ones are
-    /// members, but not dialled: [`Stats::peers_undialled`](crate::Stats::peers_undialled).
+    /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
+    /// itself included; one that answers is enough. A node that is given no other one founds a
+    /// cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends
+    /// what it admits to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included;
+    /// further ones are members, but not dialled:
+    /// [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// The cluster's name; `tidegate` by default. Nodes that use another stay apart.
     pub name: ClusterName,
@@ -28,9 +30,11 @@ pub struct Config {
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
     /// is admitted.
     pub flush_interval: Duration,
-    /// How long [`Cluster::is_joining`](crate::Cluster::is_joining) stays true when no seed
-    /// answers; 5 s by default. Joining continues in the background.
-    pub join_timeout: Duration,
+    /// After which time the node founds a cluster ([`Entry::Alone`](crate::Entry::Alone)) if no
+    /// node answers that has joined one; 5 s by default. So long wait the clients of a node
+    /// that starts while it can reach nobody. Sensibly longer than it takes to start the other
+    /// nodes: one that founds on its own gives away up to a burst a key. It goes on dialling.
+    pub found_after: Duration,
 }
 
 impl Config {
@@ -43,7 +47,7 @@ impl Config {
             name: ClusterName::default(),
             secret,
             flush_interval: Duration::from_millis(10),
-            join_timeout: Duration::from_secs(5),
+            found_after: Duration::from_secs(5),
         }
     }
 }

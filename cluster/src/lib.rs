@@ -18,8 +18,11 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! let secret = Secret::from_file("/etc/tidegate/secret".as_ref())?;
 //! let mut config = Config::new("10.0.0.1:7381".parse()?, secret);
-//! config.join = vec!["10.0.0.2:7381".parse()?];
+//! // Every node is given the same list.
+//! config.join = vec!["10.0.0.1:7381".parse()?, "10.0.0.2:7381".parse()?];
 //! let cluster = Cluster::start(config).await?;
+//! // Until then this node does not know what the others have admitted.
+//! cluster.joined().await;
 //!
 //! let api = cluster.limit("api", Quota::per_minute(100))?; // an engine's `Limiter`
 //! let decision = api.check("user:42"); // decides here, and is told the other nodes
@@ -52,6 +55,6 @@ pub use gossip_limiter::{GossipLimiter, LimitError, Recording};
 pub use limits::{LimitId, MAX_EARLY_KEYS, MAX_LIMITS};
 pub use member::{Member, MemberState};
 pub use name::{ClusterName, ClusterNameError};
-pub use protocol::{LinkState, PeerStats, Stats};
+pub use protocol::{Entry, LinkState, PeerStats, Stats};
 pub use secret::{Secret, SecretError};
 pub use steps::Steps;

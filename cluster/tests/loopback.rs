@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, Config, GossipLimiter, MemberState, Secret, StartError};
+use tidegate_cluster::{Cluster, Config, Entry, GossipLimiter, MemberState, Secret, StartError};
 use tidegate_engine::{Limiter, Quota};
 
 const SECRET: &[u8] = b"a secret of the loopback tests";
@@ -76,6 +76,7 @@ async fn a_seed_that_does_not_answer_is_counted() {
     let mut config =
         Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     config.join = vec![silent.local_addr().unwrap()];
+    config.found_after = Duration::from_hours(1);
     let cluster = Cluster::start(config).await.unwrap();
     eventually("the dial has failed", || cluster.stats().dials_failed > 0).await;
     assert!(!cluster.has_joined());
@@ -94,7 +95,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_others_learn_what_one_node_admits() {
     let a = Node::start(SECRET, &[]).await;
-    assert!(!a.cluster.is_joining() && a.cluster.has_joined());
+    assert_eq!(a.cluster.joined().await, Some(Entry::Founded));
     let b = Node::start(SECRET, &[&a]).await;
     let c = Node::start(SECRET, &[&a]).await;
     eventually("all see all", || {
@@ -102,8 +103,8 @@ async fn the_others_learn_what_one_node_admits() {
         nodes.iter().all(|one| nodes.iter().all(|other| one.sees(other, MemberState::Alive)))
     })
     .await;
-    eventually("all joined", || b.cluster.has_joined() && c.cluster.has_joined()).await;
     for node in [&b, &c] {
+        assert_eq!(node.cluster.joined().await, Some(Entry::Joined));
         assert_eq!(node.cluster.hash("key"), a.cluster.hash("key"), "nodes hash alike");
     }
 
@@ -124,8 +125,7 @@ async fn the_others_learn_what_one_node_admits() {
     assert_eq!((stats.violations, stats.handshakes_rejected, stats.links_refused), (0, 0, 0));
 
     let d = Node::start(SECRET, &[&b]).await;
-    eventually("d joined", || d.cluster.has_joined()).await;
-    assert!(!d.cluster.is_joining());
+    assert_eq!(d.cluster.joined().await, Some(Entry::Joined));
     assert_eq!(d.remaining("key"), 0, "{:?}", d.cluster.stats());
     assert_eq!(d.cluster.stats().gaps, 0);
     eventually("a sees d", || a.sees(&d, MemberState::Alive)).await;
@@ -154,9 +154,9 @@ async fn a_late_joiner_takes_over_many_keys() {
 async fn another_secret_is_refused() {
     let a = Node::start(SECRET, &[]).await;
     let b = Node::start(b"some other secret entirely", &[&a]).await;
-    assert!(b.cluster.is_joining());
-    eventually("b gave up waiting", || !b.cluster.is_joining()).await;
     assert!(!b.cluster.has_joined());
+    assert_eq!(b.cluster.joined().await, Some(Entry::Alone));
+    assert!(b.cluster.has_joined());
     eventually("both say why", || {
         let (a, b) = (a.cluster.stats(), b.cluster.stats());
         a.handshakes_rejected > 0 && a.dials_failed == 0 && b.dials_failed > 0
@@ -168,6 +168,19 @@ async fn another_secret_is_refused() {
         let stats = node.cluster.stats();
         assert_eq!((stats.links_in, stats.links_out), (0, 0));
     }
+}
+
+#[tokio::test]
+async fn who_waits_for_a_node_to_join_is_told_that_it_has_left() {
+    let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let node = Node::start_joining("127.0.0.1:0", SECRET, vec![silent.local_addr().unwrap()]).await;
+    let cluster = node.cluster.clone();
+    let waiting = tokio::spawn(async move { cluster.joined().await });
+    // Whoever stops waiting keeps nobody else from it.
+    assert!(tokio::time::timeout(PAUSE, node.cluster.joined()).await.is_err());
+    node.cluster.leave(PAUSE).await;
+    assert_eq!(waiting.await.unwrap(), None);
+    assert_eq!(node.cluster.joined().await, None);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

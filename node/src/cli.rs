@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use jiff::SignedDuration;
 use tidegate_cluster::ClusterName;
 use tracing::level_filters::LevelFilter;
 
@@ -47,9 +48,14 @@ pub struct ServeArgs {
     /// Where to serve other nodes, which is also the address they dial.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster_secret_file")]
     pub cluster: Option<SocketAddr>,
-    /// A node of the cluster to join; may be given several times.
-    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster")]
+    /// Nodes of the cluster, with commas between; may be given several times. Give every node the
+    /// same list, itself included: it joins the others, and without any it founds a cluster.
+    #[arg(long, value_name = "ADDR", value_parser = address, value_delimiter = ',')]
+    #[arg(requires = "cluster")]
     pub join: Vec<SocketAddr>,
+    /// How long to wait for a node of the cluster before founding one, such as 5s or 500ms.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    pub found_after: SignedDuration,
     /// The name of the cluster: 1 to 63 lower-case letters, digits and hyphens. Nodes that give
     /// another stay apart.
     #[arg(long, value_name = "NAME", requires = "cluster", default_value_t)]
@@ -118,6 +124,13 @@ fn level(text: &str) -> Result<LevelFilter, String> {
     let level = Some(text).filter(|text| text.chars().all(char::is_alphabetic));
     let level = level.and_then(|text| text.parse().ok());
     level.ok_or_else(|| "expected off, error, warn, info, debug or trace".to_owned())
+}
+
+/// A time that is not negative, such as 5s.
+fn duration(text: &str) -> Result<SignedDuration, String> {
+    let duration: Result<SignedDuration, _> = text.parse();
+    let duration = duration.ok().filter(|duration| !duration.is_negative());
+    duration.ok_or_else(|| "expected a time, such as 5s or 500ms".to_owned())
 }
 
 /// An address and port; a name stands for the first address it has.

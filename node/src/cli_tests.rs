@@ -42,6 +42,8 @@ fn a_mistake_names_its_flag() {
             &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-name", "A"],
             "lower-case",
         ),
+        (&["--found-after", "x"], "--found-after"),
+        (&["--found-after=-1s"], "expected a time"),
         (&["replay", "log", "--burst", "1"], "--rate"),
         (&["replay", "--rate", "1/s", "--burst", "1"], "LOG"),
         (&["replay", "log", "--rate", "1", "--burst", "1"], "--rate"),

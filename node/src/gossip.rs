@@ -6,13 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, ClusterName, Config, LimitId, Recording, Secret};
-pub use tidegate_cluster::{LinkState, Member, MemberState, PeerStats, Stats, Steps};
+use tidegate_cluster::{Cluster, LimitId, Recording, Secret};
+pub use tidegate_cluster::{
+    Config, Entry, LinkState, Member, MemberState, PeerStats, Stats, Steps,
+};
 use tidegate_engine::clock::TscClock;
 use tidegate_engine::{KeyHasher, Quota};
-
-/// How long a joining node waits for the state of the cluster before it serves clients.
-const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A limiter that records what it charges in the cluster, if there is one.
 pub type Limiter = tidegate_engine::Limiter<Quota, TscClock, Option<Recording>>;
@@ -39,23 +38,15 @@ impl Gossip {
         Self(None)
     }
 
-    /// Serves other nodes at `address`, and joins those in `join`; without any, founds a cluster.
+    /// Serves other nodes, and joins those that it is given or founds a cluster: see [`Config`].
     ///
     /// # Errors
     /// One line that names the flag.
-    pub async fn start(
-        address: SocketAddr,
-        join: &[SocketAddr],
-        name: ClusterName,
-        secret: Secret,
-    ) -> Result<Self, String> {
+    pub async fn start(config: Config) -> Result<Self, String> {
+        let address = config.bind;
         if address.ip().is_unspecified() {
             return Err(format!("--cluster {address}: other nodes cannot reach this address"));
         }
-        let mut config = Config::new(address, secret);
-        config.join = join.to_vec();
-        config.name = name;
-        config.join_timeout = JOIN_TIMEOUT;
         let cluster = Cluster::start(config).await;
         cluster
             .map(|cluster| Self(Some(cluster)))
@@ -104,14 +95,12 @@ impl Gossip {
         self.0.as_ref().map(Cluster::stats)
     }
 
-    /// Whether this node has joined; true without a cluster.
-    pub fn has_joined(&self) -> bool {
-        self.0.as_ref().is_none_or(Cluster::has_joined)
-    }
-
-    /// Whether this node waits for the state of the cluster: for at most [`JOIN_TIMEOUT`].
-    pub fn is_joining(&self) -> bool {
-        self.0.as_ref().is_some_and(Cluster::is_joining)
+    /// Waits until this node is in its cluster: how it came there; `None` without a cluster.
+    pub async fn joined(&self) -> Option<Entry> {
+        match &self.0 {
+            Some(cluster) => cluster.joined().await,
+            None => None,
+        }
     }
 
     /// Leaves the cluster, within `within`: see [`Cluster::leave`].

@@ -296,6 +296,7 @@ fn encode_gossip(
 ) -> Result<(), std::fmt::Error> {
     for (name, help, value) in [
         ("cluster_joining", "1 until this node has joined.", u64::from(!view.joined)),
+        ("cluster_founded", "1 if this node founded a cluster.", stats.founded),
         ("cluster_links_out", "Open links this node dialled.", stats.links_out),
         ("cluster_links_in", "Open links that other nodes dialled.", stats.links_in),
         ("cluster_peers_undialled", "Members that are up but not dialled.", stats.peers_undialled),
@@ -303,6 +304,13 @@ fn encode_gossip(
     ] {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
     }
+    encode_gossip_counters(encoder, stats)
+}
+
+fn encode_gossip_counters(
+    encoder: &mut DescriptorEncoder,
+    stats: &Stats,
+) -> Result<(), std::fmt::Error> {
     for (name, help, value) in [
         ("cluster_deltas_sent", "Deltas sent to others.", stats.deltas_recorded),
         ("cluster_deltas_applied", "Deltas of other nodes applied.", stats.deltas_applied),

@@ -1,7 +1,6 @@
 //! Running a node: bind, join, announce the addresses, serve, drain, leave.
 
 use std::io::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -14,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
-use crate::gossip::{self, Gossip};
+use crate::gossip::{self, Config, Entry, Gossip};
 use crate::http::HttpFrontEnd;
 use crate::limiters::Limiters;
 use crate::log;
@@ -27,8 +26,6 @@ use crate::service::Service;
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of that is reserved for leaving the cluster, so that the last admissions are sent.
 const LEAVE_SHARE: Duration = Duration::from_secs(1);
-/// How often a joining node checks whether it has joined.
-const JOIN_POLL: Duration = Duration::from_millis(10);
 
 /// Runs a node until a signal stops it.
 ///
@@ -60,14 +57,15 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     // Clients may connect already, but are not served: before the node has the state of the cluster
     // it would admit again what other nodes have admitted.
     tokio::select! {
-        () = joined(&gossip) => {}
+        entry = gossip.joined() => {
+            if entry == Some(Entry::Alone) {
+                warn_alone(args);
+            }
+        }
         () = stop.wait() => {
             gossip.leave(STOP_TIMEOUT).await;
             return Ok(());
         }
-    }
-    if !gossip.has_joined() {
-        warn_alone(&args.join);
     }
     let service = Arc::new(Service::new(limiters, gossip));
 
@@ -104,21 +102,15 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     Ok(())
 }
 
-/// Waits until the node has joined, or joining has timed out.
-async fn joined(gossip: &Gossip) {
-    while gossip.is_joining() {
-        tokio::time::sleep(JOIN_POLL).await;
-    }
-}
-
-/// Warns that the node has not joined.
-fn warn_alone(join: &[SocketAddr]) {
-    let flags: Vec<String> = join.iter().map(|address| format!("--join {address}")).collect();
+/// Warns that the node found no cluster and founded one.
+fn warn_alone(args: &ServeArgs) {
+    let flags: Vec<String> = args.join.iter().map(|address| format!("--join {address}")).collect();
     // A closed standard error does not stop the node.
     let _ = writeln!(
         std::io::stderr(),
-        "tidegate: {}: no node has answered; deciding alone, still trying",
-        flags.join(" ")
+        "tidegate: {}: no node of a cluster answered for {:#}; founded one, still looking",
+        flags.join(" "),
+        args.found_after,
     );
 }
 
@@ -126,8 +118,11 @@ fn warn_alone(join: &[SocketAddr]) {
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
     let gossip = match (args.cluster, &args.cluster_secret_file) {
         (Some(address), Some(file)) => {
-            let (name, secret) = (args.cluster_name.clone(), gossip::secret(file)?);
-            Gossip::start(address, &args.join, name, secret).await?
+            let mut config = Config::new(address, gossip::secret(file)?);
+            config.join.clone_from(&args.join);
+            config.found_after = args.found_after.unsigned_abs();
+            config.name = args.cluster_name.clone();
+            Gossip::start(config).await?
         }
         // The command line gives either both or none.
         _ => Gossip::alone(),

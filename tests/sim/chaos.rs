@@ -88,7 +88,7 @@ fn setup(args: &Args, seed: u64, plan: &Plan) -> Setup {
 fn options(plan: &Plan) -> Options {
     let known = Options::default();
     let log_age = plan.log_age.unwrap_or(known.log_age);
-    Options { join_timeout: plan.join_timeout, log_age, ..known }
+    Options { found_after: plan.found_after, log_age, ..known }
 }
 
 struct Run {

@@ -166,16 +166,15 @@ impl Node {
     }
 
     /// Whether it answers clients.
-    pub fn serves(&self, now: Nanos) -> bool {
-        let is_joining = self.core.is_joining(self.clock.local(now));
-        !self.is_stopped && !self.is_leaving() && !is_joining
+    pub fn serves(&self) -> bool {
+        !self.is_stopped && !self.is_leaving() && self.has_joined()
     }
 
     // ---- inputs ----
 
     /// A client asks. `None` when the node serves nobody.
     pub fn check(&mut self, now: Nanos, rule: usize, key: u64, cost: u64) -> Option<bool> {
-        if !self.serves(now) {
+        if !self.serves() {
             return None;
         }
         let allowed = self.limits(now).check(rule, key, cost);
@@ -185,7 +184,7 @@ impl Node {
 
     /// Admits a unit on this life's ledger; false when the node serves nobody.
     pub fn enter(&mut self, now: Nanos, key: u64) -> bool {
-        if !self.serves(now) {
+        if !self.serves() {
             return false;
         }
         let life = self.life;

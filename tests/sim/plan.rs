@@ -17,7 +17,7 @@ const MAX_FAULT: Nanos = 7 * SECOND;
 /// Places at which nodes start later.
 pub const NEW_PLACES: usize = 2;
 /// How long a node that finds nobody waits before it serves, drawn from this.
-const JOIN_TIMEOUT: (Nanos, Nanos) = (SECOND / 5, 5 * SECOND);
+const FOUND_AFTER: (Nanos, Nanos) = (SECOND / 5, 5 * SECOND);
 /// How long batches are kept in some runs: shorter than faults.
 const SHORT_LOG: (Nanos, Nanos) = (SECOND / 2, 3 * SECOND);
 
@@ -38,7 +38,7 @@ pub struct Plan {
     pub nodes: usize,
     pub conditions: Conditions,
     pub flush: Nanos,
-    pub join_timeout: Nanos,
+    pub found_after: Nanos,
     pub log_age: Option<Nanos>,
     pub skew: Nanos,
     pub ppm: u64,
@@ -68,7 +68,7 @@ impl Plan {
             nodes,
             conditions: conditions(rng),
             flush: millis(args.flush),
-            join_timeout: rng.random_range(JOIN_TIMEOUT.0..=JOIN_TIMEOUT.1),
+            found_after: rng.random_range(FOUND_AFTER.0..=FOUND_AFTER.1),
             log_age: rng
                 .random_bool(0.2)
                 .then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1))

@@ -77,13 +77,13 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
 
     let started = Instant::now();
     let keys = Keys::new(hash_key);
-    let shared = Arc::new(Shared::new(addr, keys, started, config.join_timeout));
+    let shared = Arc::new(Shared::new(addr, keys, started));
     let seeds = config.join.iter().map(SocketAddr::ip).collect();
     let options = Options {
         seed: u64::from_le_bytes(seed),
         hash_key,
         join: config.join,
-        join_timeout: nanos(config.join_timeout),
+        found_after: nanos(config.found_after),
         ..Options::default()
     };
     let host = Limiters::new(Arc::clone(&shared));
@@ -184,6 +184,7 @@ impl Accepting {
     }
 }
 
+/// The one task that owns the protocol's state.
 struct Driver {
     core: Core<Limiters>,
     shared: Arc<Shared>,
@@ -201,6 +202,12 @@ struct Driver {
     leave: Option<Leave>,
     steps: Steps,
     speaker: Speaker,
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.shared.end();
+    }
 }
 
 /// A leave under way.
@@ -374,8 +381,8 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             self.speaker.say(&event);
         }
-        if self.core.has_joined() {
-            self.shared.set_joined();
+        if let Some(entry) = self.core.entry() {
+            self.shared.enter(entry);
         }
     }
 

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use atomic::Atomic;
 use bytemuck::NoUninit;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::keys::Keys;
@@ -14,16 +14,40 @@ use super::recorder::Recorder;
 use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{Nanos, PeerStats, Stats, nanos};
+use crate::protocol::{Entry, Nanos, PeerStats, Stats, nanos};
 
-/// Whether a node has joined.
+/// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
 #[repr(u8)]
 enum Phase {
-    /// The node has no other node's state yet.
+    /// The node has no state yet.
     Joining,
-    /// The node founded the cluster, or has taken over another node's state. Final.
     Joined,
+    Founded,
+    Alone,
+    /// The node has ended before it had a state.
+    Ended,
+}
+
+impl Phase {
+    fn entry(self) -> Option<Entry> {
+        match self {
+            Self::Joining | Self::Ended => None,
+            Self::Joined => Some(Entry::Joined),
+            Self::Founded => Some(Entry::Founded),
+            Self::Alone => Some(Entry::Alone),
+        }
+    }
+}
+
+impl From<Entry> for Phase {
+    fn from(entry: Entry) -> Self {
+        match entry {
+            Entry::Joined => Self::Joined,
+            Entry::Founded => Self::Founded,
+            Entry::Alone => Self::Alone,
+        }
+    }
 }
 
 /// What handles read without a round trip to the driver.
@@ -34,8 +58,9 @@ pub(crate) struct Shared {
     pub(crate) keys: Arc<Keys>,
     pub(crate) limits: Limits,
     started: Instant,
-    join_timeout: Duration,
     phase: Atomic<Phase>,
+    /// Wakes those who wait for the phase.
+    phase_is_set: Notify,
     /// Incoming connections that never reached the protocol.
     pub(super) handshakes: HandshakeCounts,
     view: Mutex<View>,
@@ -84,20 +109,15 @@ pub(super) struct View {
 }
 
 impl Shared {
-    pub(super) fn new(
-        addr: SocketAddr,
-        keys: Keys,
-        started: Instant,
-        join_timeout: Duration,
-    ) -> Self {
+    pub(super) fn new(addr: SocketAddr, keys: Keys, started: Instant) -> Self {
         Self {
             addr,
             recorder: Recorder::new(started.into_std()),
             keys: Arc::new(keys),
             limits: Limits::default(),
             started,
-            join_timeout,
             phase: Atomic::new(Phase::Joining),
+            phase_is_set: Notify::new(),
             handshakes: HandshakeCounts::default(),
             view: Mutex::default(),
         }
@@ -116,10 +136,31 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(super) fn set_joined(&self) {
-        // Release: pairs with `has_joined`. A thread that loads `Joined` also sees the state that
-        // was taken over.
-        self.phase.store(Phase::Joined, Ordering::Release);
+    /// The node is in its cluster; by another entry once it has started over.
+    pub(super) fn enter(&self, entry: Entry) {
+        self.set_phase(entry.into());
+    }
+
+    /// The node has ended: whoever waits for it to join need not go on.
+    pub(super) fn end(&self) {
+        if !self.has_joined() {
+            self.set_phase(Phase::Ended);
+        }
+    }
+
+    /// Only the driver calls it.
+    fn set_phase(&self, phase: Phase) {
+        if self.phase() != phase {
+            // Release: pairs with `phase`. A thread that loads it also sees the state that was
+            // taken over.
+            self.phase.store(phase, Ordering::Release);
+            self.phase_is_set.notify_waiters();
+        }
+    }
+
+    fn phase(&self) -> Phase {
+        // Acquire: pairs with `set_phase`.
+        self.phase.load(Ordering::Acquire)
     }
 
     pub(crate) fn members(&self) -> Vec<Member> {
@@ -145,16 +186,23 @@ impl Shared {
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
+            // As `has_joined`, not older.
+            founded: u64::from(self.phase().entry().is_some_and(Entry::is_founding)),
             ..stats
         }
     }
 
-    pub(crate) fn is_joining(&self) -> bool {
-        !self.has_joined() && self.started.elapsed() < self.join_timeout
+    pub(crate) fn has_joined(&self) -> bool {
+        self.phase().entry().is_some()
     }
 
-    pub(crate) fn has_joined(&self) -> bool {
-        // Acquire: pairs with `set_joined`.
-        self.phase.load(Ordering::Acquire) == Phase::Joined
+    /// Waits until the node is in its cluster; `None` when it ends before.
+    pub(crate) async fn joined(&self) -> Option<Entry> {
+        // It is woken by what is set after its creation, so what was set before is seen here.
+        let set = self.phase_is_set.notified();
+        if self.phase() == Phase::Joining {
+            set.await;
+        }
+        self.phase().entry()
     }
 }

@@ -1,7 +1,9 @@
 //! One node as a state machine: its state, its inputs and the work that follows each of them. The
-//! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`.
+//! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`;
+//! `begin` is how a cluster begins.
 
 mod agree;
+mod begin;
 mod cut;
 mod founding;
 mod hearsay;
@@ -24,6 +26,7 @@ use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
 use super::clock::RemoteClock;
+use super::entry::Entry;
 use super::event::{Event, Events};
 use super::hash_key::HashKey;
 use super::host::Host;
@@ -85,9 +88,11 @@ pub struct Core<H> {
     /// The peer whose state was requested last.
     last_asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
-    /// The node founded the cluster, or has taken over another node's state.
-    joined: bool,
-    /// The node founded the cluster and has never taken over another node's state.
+    /// How the node has come into its cluster; `None` until it has.
+    entry: Option<Entry>,
+    /// [`Options::found_after`] has passed.
+    waited: bool,
+    /// This node's words contain nothing of any other node, and it has joined.
     fresh: bool,
     leaving: bool,
     next_link: u64,
@@ -136,7 +141,8 @@ impl<H: Host> Core<H> {
             timeouts: 0,
             last_asked: None,
             served: BTreeMap::new(),
-            joined: alone,
+            entry: alone.then_some(Entry::Founded),
+            waited: false,
             fresh: alone,
             leaving: false,
             next_link: 1,
@@ -236,6 +242,7 @@ impl<H: Host> Core<H> {
             self.agree_deadline(),
             self.beat_deadline(),
             self.alone_deadline(),
+            self.found_deadline(),
         ]
         .into_iter()
         .flatten()
@@ -269,18 +276,17 @@ impl<H: Host> Core<H> {
         self.membership.members(self.leaving)
     }
 
-    /// Whether the node still waits for another node's state; false after
-    /// [`Options::join_timeout`], which does not mean that it [has joined](Self::has_joined).
+    /// How the node has come into its cluster; `None` until it has, and then final.
     #[must_use]
-    pub fn is_joining(&self, now: Nanos) -> bool {
-        !self.joined && now.saturating_sub(self.started) < self.options.join_timeout
+    pub fn entry(&self) -> Option<Entry> {
+        self.entry
     }
 
     /// Whether the node founded its cluster or has taken over another node's state. Once true it
     /// stays true.
     #[must_use]
     pub fn has_joined(&self) -> bool {
-        self.joined
+        self.entry.is_some()
     }
 
     /// Whether every peer that is alive has acknowledged everything this node has admitted. A peer
@@ -314,6 +320,7 @@ impl<H: Host> Core<H> {
         }
         self.dial_due(now);
         self.start_pull(now);
+        self.found_when_due(now);
         self.send_frames(now);
         self.release_backlog();
         while let Some((to, bytes)) = self.membership.next_packet() {

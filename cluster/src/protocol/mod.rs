@@ -20,12 +20,11 @@
 //!
 //! # Modules
 //! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`,
-//! `change`, `delta`, `host`, `event`, `options` and `stats` are values; `log` keeps batches,
-//! `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates what another
-//! node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two nodes'
-//! words, `turns` says when; `wire` encodes, `peer` and `origin` are the two ends of a link, `pull`
-//! a state transfer;
-//! `membership` wraps foca; `machine` owns all of them.
+//! `change`, `delta`, `host`, `entry`, `event`, `options` and `stats` are values; `log` keeps
+//! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates what
+//! another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
+//! nodes' words, `turns` says when; `wire` encodes, `peer` and `origin` are the two ends of a link,
+//! `pull` a state transfer; `membership` wraps foca; `machine` owns all of them.
 
 mod action;
 mod agreement;
@@ -35,6 +34,7 @@ mod change;
 mod clock;
 mod cursor;
 mod delta;
+mod entry;
 mod event;
 mod hash_key;
 mod host;
@@ -63,6 +63,7 @@ pub use bounds::{
 };
 pub use change::Change;
 pub use delta::Delta;
+pub use entry::Entry;
 pub use event::Event;
 pub use hash_key::HashKey;
 pub use host::{Host, Level, MAX_PART_KEYS, Part};

@@ -11,13 +11,11 @@ pub struct Options {
     pub seed: u64,
     /// The key under which nodes hash keys, should this node found a cluster; random.
     pub hash_key: [u8; 16],
-    /// Nodes to join (seeds); this node's own address is ignored. Empty founds a cluster.
+    /// Nodes to join (seeds); this node's own address is ignored. Without another one the node
+    /// founds a cluster.
     pub join: Vec<SocketAddr>,
-    /// How long [`Core::is_joining`](super::Core::is_joining) stays true when no seed answers.
-    /// Joining continues in the background.
-    pub join_timeout: Nanos,
-    /// How long a joining node asks only nodes that have joined for their state.
-    pub settled_timeout: Nanos,
+    /// After which time a node founds a cluster if no node answers that has joined one.
+    pub found_after: Nanos,
     /// How much later than twice what is usual a delta may arrive without being reduced by what has
     /// drained since; in any case as late as the limit's burst tolerance.
     pub grace: Nanos,
@@ -33,8 +31,7 @@ impl Default for Options {
             seed: 0,
             hash_key: [0; 16],
             join: Vec::new(),
-            join_timeout: 5 * SECOND,
-            settled_timeout: SECOND / 2,
+            found_after: 5 * SECOND,
             grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,
             log_age: 30 * SECOND,

@@ -1,5 +1,7 @@
 //! A node that this one dials.
 
+use std::net::SocketAddr;
+
 use super::action::LinkId;
 use super::cursor::Cursor;
 use super::id::NodeId;
@@ -11,6 +13,8 @@ use super::wire::Position;
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) seed: bool,
+    /// Its node is known by this other address.
+    pub(super) alias: Option<SocketAddr>,
     /// It has shown by a handshake that it is a node of the cluster.
     pub(super) proven: bool,
     pub(super) dial: Dial,
@@ -21,6 +25,8 @@ pub(super) struct Peer {
     pub(super) id: Option<NodeId>,
     /// Where it stands in this node's log.
     pub(super) cursor: Option<Cursor>,
+    /// It has a state: it founded its cluster, or has taken over another node's state.
+    pub(super) joined: bool,
     /// The position and freshness the peer has sent, kept until this node has joined.
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
@@ -55,12 +61,14 @@ impl Peer {
     pub(super) fn new(now: Nanos) -> Self {
         Self {
             seed: false,
+            alias: None,
             proven: false,
             dial: Dial::Waiting { until: now },
             attempts: 0,
             subject: None,
             id: None,
             cursor: None,
+            joined: false,
             resume: None,
             down_since: None,
             announce_at: 0,

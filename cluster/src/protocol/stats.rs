@@ -92,6 +92,10 @@ pub struct Stats {
     pub peers_undialled: u64,
     /// Keys of which deltas are kept for peers that are behind the log.
     pub pending_keys: u64,
+    /// 1 when this node founded a cluster, 0 when it has taken over another node's state instead,
+    /// or waits for one. A node that returns to a running cluster has not founded one: 1 says that
+    /// it reached no node of it, and may have given away a burst.
+    pub founded: u64,
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,
     /// Whether this node decides alone: it knows of other nodes, and has a link to none of them.

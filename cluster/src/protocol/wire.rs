@@ -65,8 +65,8 @@ pub(super) enum Message {
     /// Dialer, first: the newest and the oldest version that it speaks.
     Hello { version: u16, oldest: u16, id: NodeId, key: HashKey },
     /// Acceptor's answer: the version that both speak; `rank_floor` is the highest rank it knows at
-    /// the dialer's address for another generation, 0 if none.
-    Welcome { version: u16, id: NodeId, rank_floor: u64, key: HashKey },
+    /// the dialer's address for another generation, 0 if none; whether it has `joined`.
+    Welcome { version: u16, id: NodeId, rank_floor: u64, key: HashKey, joined: bool },
     /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
     /// founded its cluster and has never taken over another node's state.
     Resume { position: Option<Position>, fresh: bool },
@@ -86,9 +86,9 @@ pub(super) enum Message {
     AckPart { to: u64, key: KeyId },
     /// Dialer: it leaves the cluster.
     Leaving,
-    /// Dialer: requests the acceptor's state, with `force` also if that is joining itself.
-    /// `request` is new on this link, and is repeated in the answer.
-    StateRequest { request: u64, force: bool },
+    /// Dialer: requests the acceptor's state. `request` is new on this link, and is repeated in the
+    /// answer.
+    StateRequest { request: u64 },
     /// Dialer: it cancels its request.
     StateStop,
     /// Acceptor: it cannot serve the request at present, or go on with it.

@@ -54,9 +54,13 @@ fn wait_until_together(nodes: &[&Node]) {
     });
 }
 
+/// Whether this line is among a node's metrics.
+fn shows(node: &Node, line: &str) -> bool {
+    get(node, "/metrics").body.lines().any(|found| found == line)
+}
+
 fn has_joined(node: &Node) -> bool {
-    let metrics = get(node, "/metrics").body;
-    metrics.lines().any(|line| line == "tidegate_cluster_joining 0")
+    shows(node, "tidegate_cluster_joining 0")
 }
 
 /// Asks `times` times for one unit of 100 a minute, burst 100; how many were admitted.
@@ -130,6 +134,49 @@ fn a_node_that_joins_gives_nothing_away() {
     }
 }
 
+/// Nodes are started with the same command, and the one that founded the cluster is killed.
+#[test]
+fn a_founder_that_is_killed_and_started_again_gives_nothing_away() {
+    let secret = secret("a secret that is long enough\n");
+    let addresses = free_addresses(3);
+    let list = addresses.join(",");
+    let start = |address: &str| {
+        let mut args = joining_args(&secret, &list).to_vec();
+        args[1] = address;
+        // It has to found, or join, for another reason than that time passes.
+        Node::start(&[&args[..], &["--found-after", "1h"]].concat())
+    };
+    let mut nodes: Vec<Node> = std::thread::scope(|scope| {
+        let starting: Vec<_> =
+            addresses.iter().map(|address| scope.spawn(|| start(address))).collect();
+        starting.into_iter().map(|node| node.join().unwrap()).collect()
+    });
+    wait_until_together(&nodes.iter().collect::<Vec<_>>());
+    let has_founded = |node: &Node| shows(node, "tidegate_cluster_founded 1");
+    let founders: Vec<usize> = (0..3).filter(|place| has_founded(&nodes[*place])).collect();
+    let [founder] = founders[..] else { panic!("{founders:?} founded") };
+
+    let begin = Instant::now();
+    assert_eq!(ask(&nodes[founder], "k", 100), 100);
+    for node in &nodes {
+        wait_until("the debt has arrived", || remaining(node, "k") <= granted(begin));
+    }
+    nodes[founder].signal(Signal::KILL);
+    nodes[founder].wait();
+    nodes[founder] = start(&addresses[founder]);
+    let (admitted, most) = (ask(&nodes[founder], "k", 100), granted(begin));
+    assert!(admitted <= most, "{admitted} admitted, expected at most {most}");
+    assert!(shows(&nodes[founder], "tidegate_cluster_founded 0"));
+    wait_until_together(&nodes.iter().collect::<Vec<_>>());
+}
+
+/// Addresses that were free a moment ago.
+fn free_addresses(count: usize) -> Vec<String> {
+    let bind = |_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let sockets: Vec<_> = (0..count).map(bind).collect();
+    sockets.iter().map(|socket| socket.local_addr().unwrap().to_string()).collect()
+}
+
 /// An address at which nobody answers.
 fn nobody() -> (std::net::UdpSocket, String) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -149,16 +196,17 @@ fn a_node_that_nobody_lets_in_says_so_and_serves() {
     let node = Node::start(&joining_args(&secret, &address));
     assert_eq!(ask(&node, "k", 1), 1);
     assert_eq!(get(&node, "/healthz").status, 200);
-    let metrics = get(&node, "/metrics").body;
-    assert!(metrics.lines().any(|line| line == "tidegate_cluster_joining 1"), "{metrics}");
+    assert!(shows(&node, "tidegate_cluster_founded 1"));
 
     let mut args = joining_args(&secret, &address).to_vec();
     args.extend(["--log", "off"]);
     let mut other = Starting::start(&args);
     other.wait_for_output();
     let output = other.stop();
-    let expected =
-        format!("tidegate: --join {address}: no node has answered; deciding alone, still trying\n");
+    let expected = format!(
+        "tidegate: --join {address}: no node of a cluster answered for 5s; founded one, still \
+         looking\n"
+    );
     assert_eq!((output.code, output.stderr), (Some(0), expected));
 }
 
@@ -178,7 +226,7 @@ fn a_node_with_another_secret_stays_outside_and_is_counted() {
             && counted(&stranger, "tidegate_cluster_dials_failed_total ")
     });
     assert_eq!(states(&first).len(), 1);
-    assert!(counted(&stranger, "tidegate_cluster_joining "));
+    assert!(counted(&stranger, "tidegate_cluster_founded "));
 }
 
 #[test]

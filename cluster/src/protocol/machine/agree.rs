@@ -30,7 +30,7 @@ impl<H: Host> Core<H> {
     /// The levels to tell with the next batch: of keys that are deep in debt and changed lately, or
     /// whose turn it is.
     pub(super) fn due_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
-        if self.levels_at > now || self.leaving || !self.joined {
+        if self.levels_at > now || self.leaving || !self.has_joined() {
             return Agreement::default();
         }
         let since = self.levels_at.saturating_sub(LEVELS_EVERY);
@@ -96,7 +96,8 @@ impl<H: Host> Core<H> {
         let active = self.recent.values().filter_map(Recent::last_at).max();
         let active = active.filter(|at| *at + LEVELS_EVERY >= self.levels_at);
         let turn = self.turns.next_at().filter(|_| self.has_peers());
-        let due = active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.joined);
+        let due =
+            active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.has_joined());
         let due = due.map(|at| at.max(self.levels_at));
         let look = (!self.held.is_empty()).then_some(self.look_at);
         due.into_iter().chain(look).min()

@@ -61,7 +61,7 @@ impl<H: Host> Core<H> {
             self.stats.hash_keys += 1;
         }
         self.hash_key = theirs;
-        if changes && (self.joined || self.pull.is_some()) {
+        if changes && (self.has_joined() || self.pull.is_some()) {
             self.start_over(now, from);
             return Ok(Met::StartedOver);
         }
@@ -115,7 +115,7 @@ impl<H: Host> Core<H> {
         self.pull = None;
         self.timeouts = 0;
         self.served.clear();
-        (self.joined, self.fresh) = (false, false);
+        (self.entry, self.waited, self.fresh) = (None, false, false);
         self.events.push(Event::StartedOver { with: from });
     }
 }

@@ -79,8 +79,8 @@ impl<H: Host> Core<H> {
                 self.close(now, link);
                 Ok(())
             }
-            (Message::StateRequest { request, force }, Some(_)) => {
-                self.serve_state(now, link, request, force);
+            (Message::StateRequest { request }, Some(_)) => {
+                self.serve_state(now, link, request);
                 Ok(())
             }
             (Message::StateStop, Some(_)) => {
@@ -112,11 +112,22 @@ impl<H: Host> Core<H> {
             self.close(now, link);
             return Ok(());
         }
+        let me = self.me();
+        let itself = id.origin() == me.origin();
         let covered = |link: &Inbound| link.subject.covers(id.addr);
-        if id.addr == self.me().addr || !self.inbound.get(&link).is_some_and(covered) {
+        let known = id.addr == me.addr && !itself;
+        if known || !self.inbound.get(&link).is_some_and(covered) {
             return Err(Violation);
         }
-        if self.meet_key(now, key, id.addr)? == Met::StartedOver {
+        if !itself && self.meet_key(now, key, id.addr)? == Met::StartedOver {
+            return Ok(());
+        }
+        let joined = self.has_joined();
+        let rank_floor = self.membership.rank_floor(id);
+        let welcome = Message::Welcome { version, id: me, rank_floor, key: self.hash_key, joined };
+        if itself {
+            // By another of its addresses: the answer tells the dialler, which closes the link.
+            self.send(link, Channel::Main, &welcome);
             return Ok(());
         }
         // Only the newest link of a node counts: what an older one still delivers was sent before
@@ -135,11 +146,9 @@ impl<H: Host> Core<H> {
         if let Some(inbound) = self.inbound.get_mut(&link) {
             inbound.id = Some(id);
         }
-        let rank_floor = self.membership.rank_floor(id);
-        let welcome = Message::Welcome { version, id: self.me(), rank_floor, key: self.hash_key };
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);
-        if self.joined && !self.is_applying(id.origin()) {
+        if joined && !self.is_applying(id.origin()) {
             self.send_resume(link);
         }
         Ok(())

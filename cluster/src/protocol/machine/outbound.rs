@@ -142,13 +142,22 @@ impl<H: Host> Core<H> {
             return;
         }
         self.fill_places(now);
-        for (addr, peer) in &mut self.peers {
-            if matches!(peer.dial, Dial::Waiting { until } if until <= now) {
-                let link = LinkId(self.next_link);
-                self.next_link += 1;
-                peer.dial = Dial::Dialling { link };
-                self.dialled.insert(link, *addr);
-                self.actions.push_back(Action::Dial { link, addr: *addr });
+        let due = |peer: &Peer| matches!(peer.dial, Dial::Waiting { until } if until <= now);
+        let due = self.peers.iter().filter(|(_, peer)| due(peer));
+        let due: Vec<_> = due.map(|(addr, peer)| (*addr, peer.alias)).collect();
+        for (addr, alias) in due {
+            let linked = |addr: SocketAddr| self.peers.get(&addr).and_then(Peer::link).is_some();
+            // A second link to a node closes the first.
+            let dial = if alias.is_some_and(linked) {
+                Dial::Waiting { until: now.saturating_add(BACKOFF_MAX) }
+            } else {
+                let link = self.new_link();
+                self.dialled.insert(link, addr);
+                self.actions.push_back(Action::Dial { link, addr });
+                Dial::Dialling { link }
+            };
+            if let Some(peer) = self.peers.get_mut(&addr) {
+                peer.dial = dial;
             }
         }
     }
@@ -226,10 +235,10 @@ impl<H: Host> Core<H> {
         // A closed link may still deliver: that is no violation.
         let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
-            Message::Welcome { version, id, rank_floor, key }
+            Message::Welcome { version, id, rank_floor, key, joined }
                 if (OLDEST_VERSION..=VERSION).contains(&version) && !welcomed =>
             {
-                self.on_welcome(now, link, addr, (id, rank_floor), key)
+                self.on_welcome(now, (link, addr), (id, rank_floor), key, joined)
             }
             _ if !welcomed => Err(Violation),
             Message::Key { key } => self.meet_key(now, key, addr).map(drop),
@@ -270,19 +279,29 @@ impl<H: Host> Core<H> {
     fn on_welcome(
         &mut self,
         now: Nanos,
-        link: LinkId,
-        addr: SocketAddr,
+        (link, addr): (LinkId, SocketAddr),
         (id, rank_floor): (NodeId, u64),
         key: HashKey,
+        joined: bool,
     ) -> Result<(), Violation> {
         let subject = self.peers.get(&addr).and_then(|peer| peer.subject.as_ref());
         if !subject.is_some_and(|subject| subject.covers(id.addr)) {
             return Err(Violation);
         }
+        if id.origin() == self.me().origin() {
+            // It is this node, by another address.
+            self.peers.remove(&addr);
+            self.close(now, link);
+            return Ok(());
+        }
         if id.addr != addr {
             // The node is known by another address: that one counts.
+            if let Some(peer) = self.peers.get_mut(&addr) {
+                peer.alias = Some(id.addr);
+            }
+            self.close(now, link);
             self.add_peer(now, id.addr, Claim::Heard);
-            return Err(Violation);
+            return Ok(());
         }
         if self.meet_key(now, key, addr)? == Met::StartedOver {
             return Ok(());
@@ -295,6 +314,8 @@ impl<H: Host> Core<H> {
             }
             peer.id = Some(id);
             peer.proven = true;
+            peer.joined = joined;
+            peer.alias = None;
             peer.down_since = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             peer.attempts = 0;
@@ -311,9 +332,10 @@ impl<H: Host> Core<H> {
 
     /// The peer has sent its position; frames flow from there once this node has joined.
     fn resume(&mut self, now: Nanos, addr: SocketAddr, position: Option<Position>, fresh: bool) {
-        let joined = self.joined;
+        let joined = self.has_joined();
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
+        peer.joined = true;
         self.turns.begin_anew(now);
         if !joined {
             peer.resume = Some((position, fresh));

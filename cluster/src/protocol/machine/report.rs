@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::Cursor;
+use crate::protocol::entry::Entry;
 use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
@@ -37,6 +38,7 @@ impl<H: Host> Core<H> {
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
+        stats.founded = u64::from(self.entry.is_some_and(Entry::is_founding));
         stats.is_alone = self.alone.since.is_some();
         stats.alone_for = Duration::from_nanos(self.alone.total);
         stats
@@ -89,7 +91,7 @@ impl<H: Host> Core<H> {
 
     /// Notes whether this node decides alone: it knows of others, and has a link to none of them.
     pub(super) fn note_alone(&mut self, now: Nanos) {
-        let others = !self.leaving && !self.peers.is_empty() && !self.is_joining(now);
+        let others = !self.leaving && !self.peers.is_empty() && self.has_joined();
         let is_linked = || {
             self.peers.values().any(|peer| peer.open_link().is_some())
                 || self.inbound.values().any(|link| link.id.is_some())

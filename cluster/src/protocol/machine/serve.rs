@@ -28,12 +28,12 @@ const MAX_CHANGED_KEYS: usize = 1 << 19;
 const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
 
 impl<H: Host> Core<H> {
-    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64, force: bool) {
+    pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64) {
         self.served.remove(&link);
         let torn =
             |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
         let torn = self.applied.iter().any(torn);
-        if torn || self.served.len() >= MAX_SERVED || !(self.joined || force) {
+        if torn || self.served.len() >= MAX_SERVED || !self.has_joined() {
             self.send(link, Channel::State, &Message::StateBusy { request });
             return;
         }

@@ -23,9 +23,6 @@
 //! state already. So a check on P in those microseconds can count twice on J, and is never missed.
 //! In the same way the raise may cover a check that runs on J while a slice is applied.
 //!
-//! Two joining nodes serve each other when no other node does: the invariant holds for a node that
-//! has not joined, with an empty vector.
-//!
 //! An origin whose log does not reach back far enough announces a gap ([`Message::Gap`]), and its
 //! state is then taken over in the same way before its frames flow. In that case the receiver's
 //! words contain third nodes' use as well: the join (max) of two words that each contain what the
@@ -40,6 +37,7 @@ use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::entry::Entry;
 use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
@@ -70,7 +68,6 @@ impl<H: Host> Core<H> {
         self.last_asked = Some(from.addr);
         self.requests += 1;
         let request = self.requests;
-        let force = self.joined || now.saturating_sub(self.started) >= self.options.settled_timeout;
         self.pull = Some(Pull {
             request,
             link: Some(link),
@@ -80,24 +77,25 @@ impl<H: Host> Core<H> {
             progress: Progress::Requested,
             entries: Vec::new(),
         });
-        self.send(link, Channel::State, &Message::StateRequest { request, force });
+        self.send(link, Channel::State, &Message::StateRequest { request });
     }
 
     fn stall_timeout(&self) -> Nanos {
         STALL_TIMEOUT << self.timeouts.min(MAX_DOUBLINGS)
     }
 
-    /// The peer to request a state from: the next connected one in order of address, once joined
-    /// the next of those that have announced a gap.
+    /// The peer to request a state from: the next in order of address that is connected and has
+    /// joined, once this node has joined the next of those that have announced a gap.
     fn candidate(&self) -> Option<(Origin, LinkId)> {
+        let joined = self.has_joined();
         let usable = |addr: SocketAddr| {
-            let peer = self.peers.get(&addr)?;
+            let peer = self.peers.get(&addr).filter(|peer| joined || peer.joined)?;
             Some((Origin { addr, generation: peer.generation()? }, peer.welcomed_link()?))
         };
-        if self.joined && self.gaps().next().is_none() {
+        if joined && self.gaps().next().is_none() {
             return None;
         }
-        let is_needed = |of: Origin| !self.joined || self.gaps().any(|(origin, _)| origin == of);
+        let is_needed = |of: Origin| !joined || self.gaps().any(|(origin, _)| origin == of);
         let behind = self.peers.keys().filter(|addr| self.last_asked.is_some_and(|a| **addr > a));
         let mut turns = behind.chain(self.peers.keys()).filter_map(|addr| usable(*addr));
         turns.find(|(origin, _)| is_needed(*origin))
@@ -181,7 +179,7 @@ impl<H: Host> Core<H> {
         self.timeouts = 0;
         self.take_batch(now);
         let Some(mut pull) = self.pull.take() else { return };
-        if self.joined && !self.gaps().any(|(origin, _)| origin == pull.from) {
+        if self.has_joined() && !self.gaps().any(|(origin, _)| origin == pull.from) {
             // The gap was that of a closed link: on a new one frames with what the state contains
             // may flow already. If they cannot, the peer announces the gap again.
             return;
@@ -236,14 +234,12 @@ impl<H: Host> Core<H> {
         if let Some((_, link)) = gap {
             self.send_resume(link);
         }
-        let first = !std::mem::replace(&mut self.joined, true);
-        self.use_key();
-        let from = pull.from.addr;
-        self.events.push(if first { Event::Joined { from } } else { Event::CaughtUp { of: from } });
-        self.send_all_resumes();
-        if first {
-            self.resume_waiting(now);
+        if self.has_joined() {
+            self.events.push(Event::CaughtUp { of: pull.from.addr });
+        } else {
+            self.events.push(Event::Joined { from: pull.from.addr });
         }
+        self.enter(now, Entry::Joined);
     }
 
     /// Whether the state of `origin` is being applied: its frames continue behind it.

@@ -115,15 +115,15 @@ fn a_cancelled_request_is_not_served() {
     // As many as are served at once; none of them acknowledges a chunk.
     for place in 1..=4 {
         let link = harness.greet(peer(place, 5));
-        harness.deliver(link, &Message::StateRequest { request: 1, force: false });
+        harness.deliver(link, &Message::StateRequest { request: 1 });
         assert!(!harness.answers(link).contains(&Message::StateBusy { request: 1 }));
         links.push(link);
     }
     let late = harness.greet(peer(5, 5));
-    harness.deliver(late, &Message::StateRequest { request: 1, force: false });
+    harness.deliver(late, &Message::StateRequest { request: 1 });
     assert!(harness.answers(late).contains(&Message::StateBusy { request: 1 }));
     harness.deliver(links[0], &Message::StateStop);
-    harness.deliver(late, &Message::StateRequest { request: 2, force: false });
+    harness.deliver(late, &Message::StateRequest { request: 2 });
     assert!(!harness.answers(late).contains(&Message::StateBusy { request: 2 }));
 }
 

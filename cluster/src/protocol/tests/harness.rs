@@ -1,6 +1,7 @@
 //! One node without a network.
 
 use std::cell::Cell;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 use bytes::Bytes;
@@ -84,10 +85,20 @@ impl Harness {
         self.sent(link).iter().map(|bytes| decode(bytes).unwrap()).collect()
     }
 
-    /// The link of the dial to `id` among the actions not polled yet.
-    pub(super) fn dial_of(&mut self, id: NodeId) -> LinkId {
+    /// The dials among the actions not polled yet.
+    pub(super) fn dials(&mut self) -> Vec<(LinkId, SocketAddr)> {
+        let actions = std::iter::from_fn(|| self.core.poll());
+        let dial = |action| match action {
+            Action::Dial { link, addr } => Some((link, addr)),
+            _ => None,
+        };
+        actions.filter_map(dial).collect()
+    }
+
+    /// The link of the dial to `addr` among the actions not polled yet.
+    pub(super) fn dial_of(&mut self, addr: SocketAddr) -> LinkId {
         let dialled = std::iter::from_fn(|| self.core.poll()).find_map(|action| match action {
-            Action::Dial { link, addr } if addr == id.addr => Some(link),
+            Action::Dial { link, addr: dialled } if dialled == addr => Some(link),
             _ => None,
         });
         dialled.expect("a node dials every node it learns of")
@@ -95,9 +106,16 @@ impl Harness {
 
     /// The dial to `id` is answered. The link that it opened.
     pub(super) fn welcome(&mut self, id: NodeId) -> LinkId {
-        let link = self.dial_of(id);
+        self.welcome_from(id.addr, id)
+    }
+
+    /// The dial to `addr` is answered by `id`. The link that it opened.
+    pub(super) fn welcome_from(&mut self, addr: SocketAddr, id: NodeId) -> LinkId {
+        let link = self.dial_of(addr);
         self.core.connected(self.now(), link, Subject::node(id.addr));
-        self.deliver(link, &Message::Welcome { version: VERSION, id, rank_floor: 0, key: KEY });
+        let joined = true;
+        let welcome = Message::Welcome { version: VERSION, id, rank_floor: 0, key: KEY, joined };
+        self.deliver(link, &welcome);
         link
     }
 

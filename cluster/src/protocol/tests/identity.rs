@@ -61,12 +61,11 @@ fn a_node_greets_as_what_its_certificate_says() {
 fn a_node_answers_as_what_its_certificate_says() {
     let mut harness = Harness::new();
     let _ = harness.greet(node(1));
-    let link = harness.dial_of(node(1));
+    let link = harness.dial_of(node(1).addr);
     harness.core.connected(0, link, Subject::node(addr(2)));
-    harness.deliver(
-        link,
-        &Message::Welcome { version: VERSION, id: node(1), rank_floor: 0, key: harness::KEY },
-    );
+    let (id, key, joined) = (node(1), harness::KEY, true);
+    let welcome = Message::Welcome { version: VERSION, id, rank_floor: 0, key, joined };
+    harness.deliver(link, &welcome);
     assert_eq!((violations(&harness), harness.core.stats().links_out), (1, 0));
 }
 
@@ -74,7 +73,7 @@ fn a_node_answers_as_what_its_certificate_says() {
 fn nothing_counts_before_the_greeting() {
     let mut harness = Harness::new();
     let _ = harness.greet(node(1));
-    let link = harness.dial_of(node(1));
+    let link = harness.dial_of(node(1).addr);
     harness.core.connected(0, link, Subject::node(addr(1)));
     harness.deliver(link, &Message::Ack { number: 1 });
     assert_eq!((violations(&harness), harness.core.stats().links_out), (1, 0));

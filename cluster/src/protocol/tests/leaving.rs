@@ -66,7 +66,7 @@ fn a_member_that_needs_the_state_first_is_waited_for() {
 fn a_member_that_is_down_is_not_waited_for() {
     let mut harness = dialling();
     admit(&mut harness);
-    let dialled = harness.dial_of(peer());
+    let dialled = harness.dial_of(peer().addr);
     harness.core.closed(harness.now(), dialled);
     assert!(!harness.core.is_acknowledged(), "alive, and dialled again soon");
     harness.tick(20 * SECOND);
@@ -79,7 +79,7 @@ fn a_seed_is_waited_for_until_the_first_dial_fails() {
     assert!(harness.core.is_acknowledged(), "nothing was admitted");
     admit(&mut harness);
     assert!(!harness.core.is_acknowledged());
-    let dialled = harness.dial_of(peer());
+    let dialled = harness.dial_of(peer().addr);
     harness.core.closed(harness.now(), dialled);
     assert!(harness.core.is_acknowledged());
 }

@@ -3,6 +3,7 @@
 
 mod agreement;
 mod asker;
+mod begin;
 mod change;
 mod events;
 mod founding;

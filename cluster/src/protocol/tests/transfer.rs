@@ -21,7 +21,7 @@ fn serving() -> (Harness, LinkId) {
         harness.admit((1, key), 60 * SECOND);
     }
     let link = harness.greet(peer(1));
-    harness.deliver(link, &Message::StateRequest { request: 1, force: false });
+    harness.deliver(link, &Message::StateRequest { request: 1 });
     (harness, link)
 }
 

@@ -11,8 +11,10 @@ mod example {
     async fn start() -> Result<Arc<GossipLimiter>, Box<dyn std::error::Error>> {
         let secret = Secret::from_file("/etc/tidegate/secret".as_ref())?;
         let mut config = Config::new("10.0.0.1:7381".parse()?, secret);
-        config.join = vec!["10.0.0.2:7381".parse()?];
+        // Every node is given the same list.
+        config.join = vec!["10.0.0.1:7381".parse()?, "10.0.0.2:7381".parse()?];
         let cluster = Cluster::start(config).await?;
+        cluster.joined().await; // until then it does not know what the others have admitted
         Ok(cluster.limit("api", Quota::per_second(100))?)
     }
 

@@ -1,0 +1,70 @@
+//! How a cluster begins, and how all its nodes agree on which of them begins it.
+//!
+//! A node that was given no other node founds at once. One that was given some founds
+//! * as soon as all of them have answered and none has joined: then nobody has a state;
+//! * or once [`Options::found_after`] has passed, and no node answers that has joined.
+//!
+//! Of nodes that wait for each other only the one with the lowest address founds, and the others
+//! take over its state: each compares itself with those whose answer it has, so of any two that
+//! reach each other one waits. Who waits for a node that is gone sees its link close, and looks
+//! again. So nodes that are started together with the same list become one cluster, without waiting
+//! for longer than until they have all answered.
+//!
+//! [`Options::found_after`]: crate::protocol::Options::found_after
+
+use std::net::SocketAddr;
+
+use super::Core;
+use crate::protocol::entry::Entry;
+use crate::protocol::event::Event;
+use crate::protocol::host::Host;
+use crate::protocol::time::Nanos;
+
+impl<H: Host> Core<H> {
+    /// Founds a cluster if it is this node's turn.
+    pub(super) fn found_when_due(&mut self, now: Nanos) {
+        self.waited |= self.started.saturating_add(self.options.found_after) <= now;
+        if self.has_joined() || self.leaving || self.pull.is_some() {
+            return;
+        }
+        let answered = || self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
+        let me = self.me().addr;
+        if answered().any(|(addr, peer)| peer.joined || *addr < me) {
+            return;
+        }
+        let mut seeds = self.peers.iter().filter(|(_, peer)| peer.seed);
+        let listed = !self.options.join.is_empty();
+        if listed && seeds.all(|(addr, seed)| self.has_answered(seed.alias.unwrap_or(*addr))) {
+            self.found(now, Entry::Founded);
+        } else if self.waited {
+            self.found(now, Entry::Alone);
+        }
+    }
+
+    fn has_answered(&self, addr: SocketAddr) -> bool {
+        self.peers.get(&addr).is_some_and(|peer| peer.welcomed_link().is_some())
+    }
+
+    fn found(&mut self, now: Nanos, entry: Entry) {
+        self.fresh = true;
+        self.events.push(Event::Founded);
+        self.enter(now, entry);
+    }
+
+    /// This node has a state: frames may flow to and from it.
+    pub(super) fn enter(&mut self, now: Nanos, entry: Entry) {
+        let first = self.entry.is_none();
+        self.entry.get_or_insert(entry);
+        self.use_key();
+        self.send_all_resumes();
+        if first {
+            self.resume_waiting(now);
+        }
+    }
+
+    /// When this node founds at the latest, unless it waits for another one to.
+    pub(super) fn found_deadline(&self) -> Option<Nanos> {
+        let waits = !self.has_joined() && !self.leaving && !self.waited;
+        waits.then(|| self.started.saturating_add(self.options.found_after))
+    }
+}

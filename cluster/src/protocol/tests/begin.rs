@@ -1,0 +1,178 @@
+//! Nodes that are started together, apart from each other, or again: who founds, and who joins.
+
+use super::harness::Harness;
+use super::network::MS;
+use super::world::{World, addr};
+use crate::member::MemberState;
+use crate::protocol::wire::Message;
+use crate::protocol::{Entry, Nanos, NodeId, Options};
+
+const SECOND: Nanos = 1_000 * MS;
+const LIMIT: u64 = 1;
+const DEBT: Nanos = 600 * SECOND;
+
+/// Nodes that are started within a second, in an order that the seed chooses, with the same list;
+/// not a multiple of three.
+fn started_together(seed: u64, nodes: usize) -> World {
+    let mut world = World::new(seed, 0, Options::default(), (0.1, 0.1, 20 * MS));
+    world.nodes.resize_with(nodes, || None);
+    let list: Vec<usize> = (0..nodes).collect();
+    for turn in 0..nodes {
+        let place = (turn * 3 + seed as usize) % nodes;
+        world.start(place, &list);
+        world.run(world.now() + seed % 4 * 50 * MS);
+    }
+    world
+}
+
+fn entries(world: &World) -> Vec<Option<Entry>> {
+    world.live().iter().map(|place| world.node(*place).core.entry()).collect()
+}
+
+fn count(world: &World, entry: Entry) -> usize {
+    entries(world).iter().filter(|found| **found == Some(entry)).count()
+}
+
+fn assert_one_cluster(world: &World) {
+    for place in world.live() {
+        let members = world.node(place).core.members();
+        let alive = members.iter().filter(|member| member.state == MemberState::Alive).count();
+        assert_eq!(alive, world.live().len(), "{place}: {members:?}");
+    }
+}
+
+fn debt(world: &World, place: usize, key: u64) -> Nanos {
+    world.tat(place, LIMIT, key).saturating_sub(world.now())
+}
+
+#[test]
+fn nodes_that_are_started_together_become_one_cluster_at_once() {
+    for seed in 0..20 {
+        let mut world = started_together(seed, [2, 4, 5, 7][seed as usize % 4]);
+        // A lost packet of QUIC would be sent again; a dial that came too early waits 0.2 s.
+        world.run(world.now() + SECOND);
+        let found = entries(&world);
+        assert_eq!(count(&world, Entry::Founded), 1, "seed {seed}: {found:?}");
+        assert_eq!(count(&world, Entry::Joined), found.len() - 1, "seed {seed}: {found:?}");
+        world.run(world.now() + 10 * SECOND);
+        assert_one_cluster(&world);
+    }
+}
+
+#[test]
+fn with_a_node_missing_the_others_wait_and_become_one_cluster() {
+    let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
+    for place in 0..3 {
+        world.start(place, &[0, 1, 2, 3]);
+    }
+    world.run(4_900 * MS);
+    assert_eq!(entries(&world), [None; 3]);
+    world.run(5_100 * MS);
+    assert_eq!(entries(&world), [Entry::Alone, Entry::Joined, Entry::Joined].map(Some));
+}
+
+#[test]
+fn who_waits_for_a_node_that_ends_founds_itself() {
+    let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
+    for place in 0..2 {
+        world.start(place, &[0, 1, 2]);
+    }
+    world.run(4_900 * MS);
+    world.crash(0);
+    world.run(5_500 * MS);
+    assert_eq!(entries(&world), [Some(Entry::Alone)]);
+}
+
+#[test]
+fn a_node_that_nobody_answers_founds_and_is_joined_to_the_others_later() {
+    let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
+    world.start(0, &[]);
+    assert_eq!(entries(&world), [Some(Entry::Founded)]);
+    world.net.partition(0, 0, 1);
+    world.start(1, &[0]);
+    world.run(4_900 * MS);
+    assert_eq!(world.node(1).core.entry(), None);
+    world.run(10 * SECOND);
+    assert_eq!(world.node(1).core.entry(), Some(Entry::Alone));
+    let failed = world.node(1).core.stats().dials_failed;
+    assert!(failed > 1, "{failed}");
+    world.net.heal();
+    world.run(world.now() + 10 * SECOND);
+    // From when it succeeded no dial has failed: one more may have, just before.
+    let now = world.node(1).core.stats().dials_failed;
+    assert!(now <= failed + 1, "{now} {failed}");
+    assert_one_cluster(&world);
+}
+
+/// Two halves of a list that are cut from each other when they start.
+#[test]
+fn halves_that_start_apart_found_one_cluster_each_and_become_one() {
+    let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
+    for (a, b) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+        world.net.partition(0, a, b);
+    }
+    for place in 0..4 {
+        world.start(place, &[0, 1, 2, 3]);
+    }
+    world.run(6 * SECOND);
+    assert_eq!(count(&world, Entry::Alone), 2, "{:?}", entries(&world));
+    assert_eq!(count(&world, Entry::Joined), 2);
+    world.run(world.now() + 20 * SECOND);
+    world.net.heal();
+    world.run(world.now() + 20 * SECOND);
+    assert_one_cluster(&world);
+    assert!(entries(&world).iter().all(Option::is_some), "{:?}", entries(&world));
+    world.admit(3, LIMIT, 1, DEBT);
+    world.run(world.now() + SECOND);
+    for place in 0..4 {
+        let known = debt(&world, place, 1);
+        assert!(known > DEBT / 2 && known <= DEBT, "{place}: {known}");
+    }
+}
+
+#[test]
+fn a_founder_that_is_restarted_with_its_list_gives_nothing_away() {
+    let mut world = started_together(0, 4);
+    world.run(world.now() + 5 * SECOND);
+    world.admit(0, LIMIT, 1, DEBT);
+    world.run(world.now() + SECOND);
+    world.crash(0);
+    world.run(world.now() + 100 * MS);
+    world.start(0, &[0, 1, 2, 3]);
+    world.run(world.now() + SECOND);
+    assert_eq!(world.node(0).core.entry(), Some(Entry::Joined));
+    let (known, expected) = (debt(&world, 0, 1), debt(&world, 1, 1));
+    assert!(known > DEBT / 2 && known.abs_diff(expected) < MS, "{known} {expected}");
+}
+
+#[test]
+fn a_node_that_is_listed_by_another_of_its_addresses_knows_itself() {
+    let join = vec![addr(0), addr(7)];
+    let mut harness = Harness::with(Options { join, ..Options::default() });
+    let me = harness.core.me();
+    assert_eq!(harness.core.entry(), None);
+    let _ = harness.welcome_from(addr(7), me);
+    assert_eq!(harness.core.entry(), Some(Entry::Founded));
+    harness.tick(60 * SECOND);
+    assert!(harness.dials().is_empty());
+    // And answers itself, rather than take its own dial for a fault.
+    let inbound = harness.greet(me);
+    assert!(matches!(harness.answers(inbound)[..], [Message::Welcome { id, .. }] if id == me));
+}
+
+#[test]
+fn a_node_that_is_listed_by_another_address_is_dialled_by_its_own() {
+    let join = vec![addr(7)];
+    let mut harness = Harness::with(Options { join, ..Options::default() });
+    let (me, id) = (harness.core.me(), NodeId::new(addr(1), 5));
+    let _ = harness.welcome_from(addr(7), id);
+    assert_eq!(harness.core.entry(), None);
+    let link = harness.welcome_from(addr(1), id);
+    assert_eq!(harness.core.entry(), None, "it has joined, so its state is requested");
+    let asked = |message: &Message| matches!(message, Message::StateRequest { .. });
+    assert!(harness.answers(link).iter().any(asked));
+    // While that link is open, a second one would close it.
+    harness.tick(60 * SECOND);
+    assert!(harness.dials().is_empty(), "{me}");
+    assert_eq!(harness.core.stats().violations, 0);
+}
