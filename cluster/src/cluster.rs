@@ -13,6 +13,7 @@ use crate::driver::{self, Command, Shared};
 use crate::limits::{LimitId, Refused, Words};
 use crate::member::Member;
 use crate::protocol::{Entry, PeerStats, Stats};
+use crate::trust::Trust;
 
 /// A node's membership in a cluster. Cheap to clone. When the last clone and the last limiter of it
 /// are dropped the node stops without leaving, so its peers find it down: see [`Cluster::leave`].
@@ -127,6 +128,26 @@ impl Cluster {
     #[must_use]
     pub fn stats(&self) -> Stats {
         self.shared.stats()
+    }
+
+    /// Changes how this node proves itself and whom it believes, while it runs.
+    ///
+    /// New links use it. Links that are open stay so, except to nodes that would now be refused;
+    /// those that prove themselves anew go on from where they were, and nothing is lost. So a
+    /// secret is replaced in three rounds over all nodes: [`Trust::secrets`] with the old one first
+    /// and the new one, with the new one first and the old one, and the new one alone.
+    ///
+    /// # Errors
+    /// When this node has no certificate that the others accept under the same trust. Nothing
+    /// changes then.
+    pub async fn rotate(&self, trust: impl Into<Trust>) -> Result<(), StartError> {
+        let (done, rotated) = oneshot::channel();
+        let command = Command::Rotate { trust: trust.into(), done };
+        if self.commands.send(command).await.is_err() {
+            // The driver has ended: there are no links any more.
+            return Ok(());
+        }
+        rotated.await.unwrap_or(Ok(()))
     }
 
     /// Leaves the cluster: flushes what is recorded, waits until every member that is alive has

@@ -5,7 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use crate::name::ClusterName;
-use crate::secret::Secret;
+use crate::trust::Trust;
 
 /// How a node takes part in a cluster.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub struct Config {
     pub join: Vec<SocketAddr>,
     /// The cluster's name; `tidegate` by default. Nodes that use another stay apart.
     pub name: ClusterName,
-    /// The cluster's secret.
-    pub secret: Secret,
+    /// How nodes prove that they belong to the cluster.
+    pub trust: Trust,
     /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
     /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
@@ -40,12 +40,12 @@ pub struct Config {
 impl Config {
     /// A node that founds a cluster; set [`Config::join`] to join one.
     #[must_use]
-    pub fn new(bind: SocketAddr, secret: Secret) -> Self {
+    pub fn new(bind: SocketAddr, trust: impl Into<Trust>) -> Self {
         Self {
             bind,
             join: Vec::new(),
             name: ClusterName::default(),
-            secret,
+            trust: trust.into(),
             flush_interval: Duration::from_millis(10),
             found_after: Duration::from_secs(5),
         }
@@ -72,7 +72,8 @@ pub enum StartError {
         /// The address.
         addr: SocketAddr,
     },
-    /// No certificate could be made: the system's randomness failed.
+    /// There is no certificate that this node could show: that of the operator does not fit, or the
+    /// system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
 }
 
@@ -83,7 +84,7 @@ impl fmt::Display for StartError {
             Self::Unspecified { .. } => {
                 f.write_str("peers dial this address, so give one that they can reach")
             }
-            Self::Certificate(error) => write!(f, "cannot make a certificate: {error}"),
+            Self::Certificate(error) => write!(f, "certificate: {error}"),
         }
     }
 }

@@ -4,8 +4,8 @@
 //! Every node decides locally, on its own [`Limiter`](tidegate_engine::Limiter), and every few
 //! milliseconds sends the other nodes what it admitted: as *debt*, a duration. Debt is kept beyond
 //! the burst, so over-admission is paid back and the long-run rate is the limit. Nodes need no
-//! synchronised clocks. All traffic is QUIC under TLS 1.3; both sides prove that they know the
-//! cluster's secret.
+//! synchronised clocks. All traffic is QUIC under TLS 1.3; both sides prove that they belong to
+//! the cluster ([`Trust`]).
 //!
 //! Each node dials every other one, at most 256 of them ([`protocol::MAX_PEERS`]), so a cluster has
 //! up to 257 nodes. Beyond that the limit does not hold across all of them, which
@@ -48,6 +48,7 @@ pub mod protocol;
 mod secret;
 mod steps;
 mod sync;
+mod trust;
 
 pub use cluster::Cluster;
 pub use config::{Config, StartError};
@@ -58,3 +59,4 @@ pub use name::{ClusterName, ClusterNameError};
 pub use protocol::{Entry, LinkState, PeerStats, Stats};
 pub use secret::{Secret, SecretError};
 pub use steps::Steps;
+pub use trust::{Certificates, CertificatesError, MAX_SECRETS, Part, Trust};

@@ -33,7 +33,7 @@ pub enum CliCommand {
     Replay(ReplayArgs),
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct ServeArgs {
     /// Limits to enforce: TOML tables `[[limit]]` with name, rate and, optionally, burst and
     /// overflow.
@@ -46,7 +46,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,
     /// Where to serve other nodes, which is also the address they dial.
-    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster_secret_file")]
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "trust")]
     pub cluster: Option<SocketAddr>,
     /// Nodes of the cluster, with commas between; may be given several times. Give every node the
     /// same list, itself included: it joins the others, and without any it founds a cluster.
@@ -60,9 +60,22 @@ pub struct ServeArgs {
     /// another stay apart.
     #[arg(long, value_name = "NAME", requires = "cluster", default_value_t)]
     pub cluster_name: ClusterName,
-    /// The secret that all nodes of the cluster share, at least 16 bytes.
-    #[arg(long, value_name = "FILE", requires = "cluster")]
-    pub cluster_secret_file: Option<PathBuf>,
+    /// The secret that all nodes of the cluster share, at least 16 bytes. May be given several
+    /// times: the first is used, and nodes that use one of the others are accepted as well. On
+    /// SIGHUP the files are read again; empty ones count only as the first.
+    #[arg(long, value_name = "FILE", requires = "cluster", group = "trust")]
+    pub cluster_secret_file: Vec<PathBuf>,
+    /// This node's certificate in PEM, with those between it and the authority: an alternative to
+    /// the secret. It names `tidegate://NAME/IP:PORT`. On SIGHUP the files are read again.
+    #[arg(long, value_name = "FILE", requires_all = ["cluster", "cluster_ca", "cluster_key"])]
+    #[arg(group = "trust", conflicts_with = "cluster_secret_file")]
+    pub cluster_cert: Option<PathBuf>,
+    /// The certificates of the authorities whose nodes are accepted, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cluster_cert")]
+    pub cluster_ca: Option<PathBuf>,
+    /// The private key of this node's certificate, in PEM.
+    #[arg(long, value_name = "FILE", requires = "cluster_cert")]
+    pub cluster_key: Option<PathBuf>,
     /// What to tell on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub log: LevelFilter,

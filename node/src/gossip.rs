@@ -2,11 +2,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, LimitId, Recording, Secret};
+use tidegate_cluster::{Cluster, LimitId, Recording, Trust};
 pub use tidegate_cluster::{
     Config, Entry, LinkState, Member, MemberState, PeerStats, Stats, Steps,
 };
@@ -103,6 +102,16 @@ impl Gossip {
         }
     }
 
+    /// Changes how this node proves itself and whom it believes: see [`Cluster::rotate`].
+    ///
+    /// # Errors
+    /// One line; nothing changes then.
+    pub async fn rotate(&self, trust: Trust) -> Result<(), String> {
+        let Some(cluster) = &self.0 else { return Ok(()) };
+        let address = cluster.local_addr();
+        cluster.rotate(trust).await.map_err(|error| format!("--cluster {address}: {error}"))
+    }
+
     /// Leaves the cluster, within `within`: see [`Cluster::leave`].
     pub async fn leave(&self, within: Duration) {
         if let Some(cluster) = &self.0 {
@@ -115,15 +124,6 @@ impl fmt::Debug for Gossip {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Gossip").field(&self.address()).finish()
     }
-}
-
-/// Reads the secret that the nodes of a cluster share.
-///
-/// # Errors
-/// One line that names the flag and the file.
-pub fn secret(path: &Path) -> Result<Secret, String> {
-    let secret = Secret::from_file(path);
-    secret.map_err(|error| format!("--cluster-secret-file {}: {error}", path.display()))
 }
 
 /// The states of a member, with their names.

@@ -23,6 +23,7 @@ mod replay;
 mod resp;
 mod serve;
 mod service;
+mod trust;
 mod units;
 
 use std::ffi::OsString;

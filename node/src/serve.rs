@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
-use crate::gossip::{self, Config, Entry, Gossip};
+use crate::gossip::{Config, Entry, Gossip};
 use crate::http::HttpFrontEnd;
 use crate::limiters::Limiters;
 use crate::log;
@@ -21,6 +21,7 @@ use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
+use crate::trust;
 
 /// How long stopping may take: work in progress is finished, then the node leaves the cluster.
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
@@ -53,6 +54,9 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let (resp_listener, resp) = bind("--resp", args.resp).await?;
     let (http_listener, http) = bind("--http", args.http).await?;
     let (limiters, gossip) = start(args, limits).await?;
+    let hangups = signal(SignalKind::hangup());
+    let hangups = hangups.map_err(|error| format!("signals cannot be handled: {error}"))?;
+    tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
     // Clients may connect already, but are not served: before the node has the state of the cluster
     // it would admit again what other nodes have admitted.
@@ -102,6 +106,23 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     Ok(())
 }
 
+/// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
+/// fails.
+async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
+    while hangups.recv().await.is_some() {
+        let rotated = match trust::read(&args) {
+            Ok(Some(trust)) => gossip.rotate(trust).await,
+            // A node without a cluster.
+            Ok(None) => continue,
+            Err(line) => Err(line),
+        };
+        match rotated {
+            Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
+            Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
+        }
+    }
+}
+
 /// Warns that the node found no cluster and founded one.
 fn warn_alone(args: &ServeArgs) {
     let flags: Vec<String> = args.join.iter().map(|address| format!("--join {address}")).collect();
@@ -116,9 +137,9 @@ fn warn_alone(args: &ServeArgs) {
 
 /// The cluster across which limits are enforced, if there is one, and the limiters.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
-    let gossip = match (args.cluster, &args.cluster_secret_file) {
-        (Some(address), Some(file)) => {
-            let mut config = Config::new(address, gossip::secret(file)?);
+    let gossip = match (args.cluster, trust::read(args)?) {
+        (Some(address), Some(trust)) => {
+            let mut config = Config::new(address, trust);
             config.join.clone_from(&args.join);
             config.found_after = args.found_after.unsigned_abs();
             config.name = args.cluster_name.clone();

@@ -1,7 +1,8 @@
 //! The certificate of this node, and the authorities whose certificates it accepts.
 //!
-//! A secret yields an Ed25519 key that acts as the cluster's certificate authority; so every node
-//! can issue its own certificate and verify the others'. Who knows the secret can be any node.
+//! They come from the operator's authority, or from a secret. A secret yields an Ed25519 key that
+//! acts as the cluster's certificate authority; so every node can issue its own certificate and
+//! verify the others'. Who knows the secret can be any node.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -17,6 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::name::ClusterName;
 use crate::secret::Secret;
+use crate::trust::{Certificates, Kind, Trust};
 
 /// Why there is no certificate.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
@@ -34,15 +36,37 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// A certificate for the node at `addr`, signed by the secret's authority.
-    pub(super) fn issue(
+    /// What the node at `addr` shows and accepts under this trust.
+    pub(super) fn new(
         cluster: &ClusterName,
         addr: SocketAddr,
-        secret: &Secret,
+        trust: &Trust,
     ) -> Result<Self, Failure> {
-        let (root, issuer) = authority(secret)?;
+        match &trust.0 {
+            Kind::Secrets(secrets) => Self::issue(cluster, addr, secrets),
+            Kind::Certificates(certificates) => Self::from_operator(certificates),
+        }
+    }
+
+    fn from_operator(certificates: &Certificates) -> Result<Self, Failure> {
         let mut roots = RootCertStore::empty();
-        roots.add(root.der().clone())?;
+        for authority in &certificates.authorities {
+            roots.add(authority.clone())?;
+        }
+        let (chain, key) = (certificates.chain.clone(), certificates.key.clone_key());
+        Ok(Self { roots: Arc::new(roots), chain, key })
+    }
+
+    /// A certificate signed by the first secret's authority; those of all are accepted.
+    fn issue(cluster: &ClusterName, addr: SocketAddr, secrets: &[Secret]) -> Result<Self, Failure> {
+        let mut roots = RootCertStore::empty();
+        let mut issuers = Vec::new();
+        for secret in secrets {
+            let (root, issuer) = authority(secret)?;
+            roots.add(root.der().clone())?;
+            issuers.push(issuer);
+        }
+        let issuer = issuers.first().ok_or("no secret is given")?;
 
         let key = KeyPair::generate_for(&PKCS_ED25519)?;
         let mut params = CertificateParams::default();
@@ -52,7 +76,7 @@ impl Identity {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages =
             vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
-        let leaf = params.signed_by(&key, &issuer)?;
+        let leaf = params.signed_by(&key, issuer)?;
         let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der()));
         Ok(Self { roots: Arc::new(roots), chain: vec![leaf.der().clone()], key })
     }

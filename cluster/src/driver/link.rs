@@ -39,6 +39,10 @@ pub(super) struct Streams {
 }
 
 impl Streams {
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
+    }
+
     pub(super) fn subject(&self) -> Subject {
         self.subject.clone()
     }
@@ -73,6 +77,10 @@ impl Link {
         tokio::spawn(read_state(link, connection.clone(), state.1, events.clone()));
         tokio::spawn(read_datagrams(link, connection.clone(), events.clone()));
         Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
+    }
+
+    pub(super) fn connection(&self) -> &Connection {
+        &self.connection
     }
 
     pub(super) fn send(&self, channel: Channel, bytes: Bytes) {

@@ -30,6 +30,7 @@ use crate::config::{Config, StartError};
 use crate::name::ClusterName;
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos};
 use crate::steps::Steps;
+use crate::trust::Trust;
 use certificate::Identity;
 use handshakes::{Admission, Handshakes, Place};
 use keys::Keys;
@@ -38,6 +39,7 @@ use link::{Event, Link};
 use say::Speaker;
 pub(crate) use shared::Shared;
 use shared::View;
+use tls::Configs;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.
 const MAX_EVENTS: usize = 256;
@@ -54,6 +56,7 @@ const LEAVING_TIMEOUT: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(crate) enum Command {
     Leave { within: Duration, done: oneshot::Sender<()> },
+    Rotate { trust: Trust, done: oneshot::Sender<Result<(), StartError>> },
 }
 
 /// Binds, and spawns the node's tasks.
@@ -66,14 +69,11 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
     let addr = socket.local_addr().map_err(bound)?;
     let cluster = config.name;
-    let identity = Identity::issue(&cluster, addr, &config.secret);
-    let (server, client) = identity
-        .and_then(|identity| tls::configs(&cluster, &identity))
-        .map_err(StartError::Certificate)?;
-    let runtime = Arc::new(TokioRuntime);
+    let configs = configs(&cluster, addr, &config.trust)?;
+    let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
     let mut endpoint =
-        Endpoint::new(EndpointConfig::default(), Some(server), socket, runtime).map_err(bound)?;
-    endpoint.set_default_client_config(client);
+        Endpoint::new(EndpointConfig::default(), server, socket, runtime).map_err(bound)?;
+    endpoint.set_default_client_config(configs.client.clone());
 
     let started = Instant::now();
     let keys = Keys::new(hash_key);
@@ -102,6 +102,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         shared: Arc::clone(&shared),
         endpoint,
         cluster,
+        configs,
         hash_key,
         events,
         links: BTreeMap::new(),
@@ -119,6 +120,16 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     driver.publish();
     tokio::spawn(driver.run(inbox, commanded));
     Ok((shared, commands))
+}
+
+/// What the node at `addr` shows and accepts, if it would accept itself.
+fn configs(cluster: &ClusterName, addr: SocketAddr, trust: &Trust) -> Result<Configs, StartError> {
+    let made = Identity::new(cluster, addr, trust).and_then(|identity| {
+        let configs = Configs::new(cluster, &identity)?;
+        configs.check(&identity, addr)?;
+        Ok(configs)
+    });
+    made.map_err(StartError::Certificate)
 }
 
 /// Bytes that nobody can guess.
@@ -190,6 +201,8 @@ struct Driver {
     shared: Arc<Shared>,
     endpoint: Endpoint,
     cluster: ClusterName,
+    /// Whom this node believes.
+    configs: Configs,
     /// The key that is in force.
     hash_key: [u8; 16],
     events: mpsc::Sender<Event>,
@@ -262,6 +275,9 @@ impl Driver {
                         self.flush();
                         self.leave = Some(Leave::new(within, done));
                     }
+                    Some(Command::Rotate { trust, done }) => {
+                        let _ = done.send(self.rotate(&trust));
+                    }
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
                         return;
@@ -329,10 +345,17 @@ impl Driver {
             Event::Datagram { link, bytes } => {
                 self.step(|core, now| core.datagram(now, link, &bytes));
             }
-            Event::Dialled { link, streams: Some(streams) } => {
+            Event::Dialled { link, streams: Some(streams) }
+                if self.configs.accepts(streams.connection()) =>
+            {
                 let subject = streams.subject();
                 self.links.insert(link, Link::new(link, streams, &self.events));
                 self.step(|core, now| core.connected(now, link, subject));
+            }
+            // Its handshake began before whom this node believes has changed.
+            Event::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
+                let from = streams.connection().remote_address();
+                self.shared.handshakes.count_rejected(from);
             }
             Event::Accepted { streams } => {
                 let subject = streams.subject();
@@ -343,11 +366,24 @@ impl Driver {
                     streams.refuse();
                 }
             }
-            Event::Dialled { link, streams: None } | Event::Closed { link } => {
+            Event::Dialled { link, .. } | Event::Closed { link } => {
                 self.links.remove(&link);
                 self.step(|core, now| core.closed(now, link));
             }
         }
+    }
+
+    /// Changes what this node shows and accepts, and ends the links of those whom it would refuse.
+    fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
+        self.configs = configs(&self.cluster, self.shared.addr, trust)?;
+        self.endpoint.set_server_config(Some(self.configs.server.clone()));
+        self.endpoint.set_default_client_config(self.configs.client.clone());
+        let refused = |link: &Link| !self.configs.accepts(link.connection());
+        let refused = self.links.iter().filter(|(_, link)| refused(link));
+        for link in refused.map(|(link, _)| *link).collect::<Vec<_>>() {
+            self.handle(Event::Closed { link });
+        }
+        Ok(())
     }
 
     /// Performs the actions that the protocol has queued.

@@ -1,5 +1,7 @@
 //! What the driver requires of QUIC and TLS.
 
+mod trust;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 
 use super::certificate::Identity;
-use super::tls::{SERVER_NAME, configs, subject_of, transport};
+use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::protocol::{MAX_PACKET_BYTES, Subject};
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config};
@@ -22,11 +24,12 @@ fn addr() -> SocketAddr {
 }
 
 fn identity(cluster: &str, secret: &Secret) -> Identity {
-    Identity::issue(&cluster.parse().unwrap(), addr(), secret).unwrap()
+    Identity::new(&cluster.parse().unwrap(), addr(), &secret.clone().into()).unwrap()
 }
 
 fn both(cluster: &str, identity: &Identity) -> (ServerConfig, ClientConfig) {
-    configs(&cluster.parse().unwrap(), identity).unwrap()
+    let configs = Configs::new(&cluster.parse().unwrap(), identity).unwrap();
+    (configs.server, configs.client)
 }
 
 fn by_secret(secret: &Secret) -> (ServerConfig, ClientConfig) {

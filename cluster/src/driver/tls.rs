@@ -4,6 +4,8 @@
 //! this cluster; for which of them the other side may speak is up to the protocol
 //! ([`Subject::covers`]). Links are not resumed: each one proves both sides anew.
 
+use std::fmt;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -39,19 +41,52 @@ const DATAGRAM_BYTES: usize = 64 * 1024;
 /// Memory for unread bytes of a stream.
 const STREAM_BYTES: u32 = 1 << 20;
 
-/// The configurations for accepting and for dialling.
-pub(super) fn configs(
-    cluster: &ClusterName,
-    identity: &Identity,
-) -> Result<(ServerConfig, ClientConfig), Failure> {
-    Ok((server(cluster, identity)?, client(cluster, identity)?))
+/// For accepting, for dialling, and for links that are open already.
+pub(crate) struct Configs {
+    pub(super) server: ServerConfig,
+    pub(super) client: ClientConfig,
+    verifier: Arc<Verifier>,
+}
+
+impl Configs {
+    pub(super) fn new(cluster: &ClusterName, identity: &Identity) -> Result<Self, Failure> {
+        let verifier = Verifier::new(cluster, identity)?;
+        Ok(Self {
+            server: server(&verifier, identity)?,
+            client: client(&verifier, identity)?,
+            verifier,
+        })
+    }
+
+    /// Checks what the others would: that they accept this node, as the one at `addr`.
+    pub(super) fn check(&self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
+        self.verifier.verify(&identity.chain)?;
+        let subject = identity.chain.first().and_then(|own| named(own, &self.verifier.cluster));
+        if subject.is_some_and(|subject| subject.covers(addr)) {
+            return Ok(());
+        }
+        Err(format!("it does not name {}", self.verifier.cluster.uri_of(addr)).into())
+    }
+
+    /// Whether the other side of a connection would be accepted.
+    pub(super) fn accepts(&self, connection: &Connection) -> bool {
+        chain_of(connection).is_some_and(|chain| self.verifier.verify(&chain).is_ok())
+    }
+}
+
+impl fmt::Debug for Configs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Configs(..)")
+    }
 }
 
 /// The nodes of this cluster that the certificate at the other end of a connection names.
 pub(super) fn subject_of(connection: &Connection, cluster: &ClusterName) -> Option<Subject> {
-    let identity = connection.peer_identity()?;
-    let chain = identity.downcast::<Vec<CertificateDer<'static>>>().ok()?;
-    named(chain.first()?, cluster)
+    named(chain_of(connection)?.first()?, cluster)
+}
+
+fn chain_of(connection: &Connection) -> Option<Vec<CertificateDer<'static>>> {
+    connection.peer_identity()?.downcast().ok().map(|chain| *chain)
 }
 
 fn named(certificate: &CertificateDer<'_>, cluster: &ClusterName) -> Option<Subject> {
@@ -59,8 +94,8 @@ fn named(certificate: &CertificateDer<'_>, cluster: &ClusterName) -> Option<Subj
     cluster.subject_of(certificate.valid_uri_names())
 }
 
-fn server(cluster: &ClusterName, identity: &Identity) -> Result<ServerConfig, Failure> {
-    let verifier = Verifier::new(cluster, identity)?;
+fn server(verifier: &Arc<Verifier>, identity: &Identity) -> Result<ServerConfig, Failure> {
+    let verifier = Arc::clone(verifier);
     let mut tls = rustls::ServerConfig::builder_with_provider(Arc::clone(&verifier.provider))
         .with_protocol_versions(&[&TLS13])?
         .with_client_cert_verifier(verifier)
@@ -74,8 +109,8 @@ fn server(cluster: &ClusterName, identity: &Identity) -> Result<ServerConfig, Fa
     Ok(config)
 }
 
-fn client(cluster: &ClusterName, identity: &Identity) -> Result<ClientConfig, Failure> {
-    let verifier = Verifier::new(cluster, identity)?;
+fn client(verifier: &Arc<Verifier>, identity: &Identity) -> Result<ClientConfig, Failure> {
+    let verifier = Arc::clone(verifier);
     let mut tls = rustls::ClientConfig::builder_with_provider(Arc::clone(&verifier.provider))
         .with_protocol_versions(&[&TLS13])?
         // It accepts less than the usual verifier, which looks at no URI.
@@ -124,6 +159,16 @@ impl Verifier {
             roots: Arc::clone(&identity.roots),
             clients: clients.build()?,
         }))
+    }
+
+    /// Verifies a chain as a dialler's. A node's certificate is for dialling and for accepting.
+    fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        let (end_entity, intermediates) =
+            chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        let (now, name) = (UnixTime::now(), &ServerName::try_from(SERVER_NAME));
+        let name = name.as_ref().map_err(|_| rustls::Error::UnsupportedNameType)?;
+        self.verify_server_cert(end_entity, intermediates, name, &[], now)?;
+        self.verify_client_cert(end_entity, intermediates, now).map(drop)
     }
 
     fn is_named(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {

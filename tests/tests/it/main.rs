@@ -8,6 +8,7 @@ mod http;
 mod readme;
 mod replay;
 mod resp;
+mod rotation;
 mod tower_axum;
 mod tower_tonic;
 mod traps;

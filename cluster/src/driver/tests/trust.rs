@@ -1,0 +1,182 @@
+//! Certificates of an operator's authority, and secrets that change.
+
+use std::time::Duration;
+
+use rcgen::{
+    BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, SanType,
+};
+
+use super::{addr, connect, secret};
+use crate::config::StartError;
+use crate::driver::tls::Configs;
+use crate::{Certificates, Cluster, ClusterName, Config, Trust};
+
+/// An authority as an operator has one, with ECDSA keys.
+struct Authority {
+    pem: String,
+    issuer: Issuer<'static, KeyPair>,
+}
+
+impl Authority {
+    fn new(name: &str) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, name);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let pem = pem("CERTIFICATE", params.self_signed(&key).unwrap().der());
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
+    /// A certificate with these URIs, as this node's own, and the key, in PEM.
+    fn issue(&self, uris: &[&str]) -> (String, String) {
+        self.issue_for(uris, &[])
+    }
+
+    fn issue_for(&self, uris: &[&str], usages: &[ExtendedKeyUsagePurpose]) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.extended_key_usages = usages.to_vec();
+        params.subject_alt_names =
+            uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (pem("CERTIFICATE", certificate.der()), pem("PRIVATE KEY", &key.serialize_der()))
+    }
+
+    fn trust(&self, (chain, key): &(String, String)) -> Trust {
+        let pem = Certificates::from_pem(self.pem.as_bytes(), chain.as_bytes(), key.as_bytes());
+        pem.unwrap().into()
+    }
+}
+
+/// RFC 7468, in one line of base64.
+fn pem(label: &str, der: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::new();
+    for chunk in der.chunks(3) {
+        let at = |place: usize| u32::from(chunk.get(place).copied().unwrap_or(0));
+        let bits = at(0) << 16 | at(1) << 8 | at(2);
+        for digit in 0..4 {
+            let value = bits >> (18 - 6 * digit) & 63;
+            let is_padding = digit > chunk.len();
+            text.push(if is_padding { '=' } else { char::from(DIGITS[value as usize]) });
+        }
+    }
+    format!("-----BEGIN {label}-----\n{text}\n-----END {label}-----\n")
+}
+
+fn configs(trust: &Trust) -> Result<Configs, StartError> {
+    let cluster: ClusterName = "test".parse().unwrap();
+    crate::driver::configs(&cluster, addr(), trust)
+}
+
+/// Whether the second one can dial the first, and both accept each other.
+async fn links(node: &Trust, other: &Trust) -> bool {
+    let (node, other) = (configs(node).unwrap(), configs(other).unwrap());
+    let (dialled, accepted) = connect(node.server.clone(), other.client.clone()).await;
+    let ends = dialled.zip(accepted);
+    if let Some((dialled, accepted)) = &ends {
+        assert!(other.accepts(dialled) && node.accepts(accepted));
+    }
+    ends.is_some()
+}
+
+const OWN: &str = "tidegate://test/10.0.0.1:7381";
+
+#[tokio::test]
+async fn nodes_of_one_authority_accept_each_other() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let one = ours.trust(&ours.issue(&[OWN]));
+    let host = ours.trust(&ours.issue(&["https://example.org/", "tidegate://test/10.0.0.1"]));
+    assert!(links(&one, &host).await && links(&host, &one).await);
+    let foreign = theirs.trust(&theirs.issue(&[OWN]));
+    assert!(!links(&one, &foreign).await && !links(&foreign, &one).await);
+    let by_secret = secret("0123456789abcdef").into();
+    assert!(!links(&one, &by_secret).await && !links(&by_secret, &one).await);
+}
+
+#[test]
+fn a_certificate_that_others_would_refuse_is_an_error_at_the_start() {
+    let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
+    let refusal = |trust: &Trust| configs(trust).unwrap_err().to_string();
+    for uri in ["tidegate://test/10.0.0.1:7382", "tidegate://test/10.0.0.2"] {
+        let line = refusal(&ours.trust(&ours.issue(&[uri])));
+        assert_eq!(line, format!("certificate: it does not name {OWN}"));
+    }
+    let other_cluster = ours.trust(&ours.issue(&["tidegate://prod/10.0.0.1:7381"]));
+    let foreign = ours.trust(&theirs.issue(&[OWN]));
+    let (chain, _) = ours.issue(&[OWN]);
+    let other_key = ours.trust(&(chain, ours.issue(&[OWN]).1));
+    let half = [ExtendedKeyUsagePurpose::ServerAuth];
+    let server_only = ours.trust(&ours.issue_for(&[OWN], &half));
+    for trust in [other_cluster, foreign, other_key, server_only] {
+        let line = refusal(&trust);
+        assert!(line.starts_with("certificate: ") && !line.contains('\n'), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn each_round_of_a_rotation_accepts_the_one_before() {
+    let [old, new] = ["0123456789abcdef", "fedcba9876543210"].map(secret);
+    let rounds = [
+        Trust::secret(old.clone()),
+        Trust::secrets(old.clone(), [new.clone()]),
+        Trust::secrets(new.clone(), [old]),
+        Trust::secret(new),
+    ];
+    for (number, round) in rounds.iter().enumerate() {
+        for (other, trust) in rounds.iter().enumerate() {
+            let expected = number.abs_diff(other) <= 1;
+            assert_eq!(links(round, trust).await, expected, "rounds {number} and {other}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_link_is_looked_at_again_under_the_new_trust() {
+    let [old, new] = ["0123456789abcdef", "fedcba9876543210"].map(secret);
+    let before = configs(&old.clone().into()).unwrap();
+    let (dialled, accepted) = connect(before.server.clone(), before.client.clone()).await;
+    let (dialled, accepted) = (dialled.unwrap(), accepted.unwrap());
+    let both = configs(&Trust::secrets(new.clone(), [old])).unwrap();
+    let after = configs(&new.into()).unwrap();
+    for connection in [dialled, accepted] {
+        assert!(both.accepts(&connection) && !after.accepts(&connection));
+    }
+}
+
+async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let waiting = async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
+    assert!(waited.is_ok(), "never: {what}");
+}
+
+#[tokio::test]
+async fn a_node_that_would_be_refused_loses_its_links() {
+    let [old, new] = ["0123456789abcdef", "fedcba9876543210"].map(secret);
+    let start = async |join| {
+        let mut config = Config::new("127.0.0.1:0".parse().unwrap(), old.clone());
+        config.join = join;
+        Cluster::start(config).await.unwrap()
+    };
+    let one = start(Vec::new()).await;
+    let other = start(vec![one.local_addr()]).await;
+    let links = |node: &Cluster| (node.stats().links_out, node.stats().links_in);
+    let linked = || links(&one) == (1, 1) && links(&other) == (1, 1);
+    eventually("links both ways", linked).await;
+    one.rotate(new.clone()).await.unwrap();
+    eventually("the links have ended", || links(&one) == (0, 0)).await;
+    eventually("and no other is accepted", || one.stats().handshakes_rejected > 0).await;
+    other.rotate(new.clone()).await.unwrap();
+    eventually("links both ways", linked).await;
+    // With what does not fit nothing changes.
+    let foreign = Authority::new("foreign");
+    let unnamed = foreign.trust(&foreign.issue(&["tidegate://tidegate/10.0.0.1:7381"]));
+    assert!(matches!(one.rotate(unnamed).await, Err(StartError::Certificate(_))));
+    assert!(linked());
+}
