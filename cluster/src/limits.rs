@@ -67,6 +67,7 @@ pub(crate) trait Words: Send + Sync {
     fn raise(&self, key: KeyHash, debt: Duration);
     fn debt(&self, key: KeyHash) -> Duration;
     fn tolerance(&self) -> Duration;
+    fn unit(&self) -> Duration;
     /// The keys in debt of one part of so many.
     fn part(&self, part: usize, each: &mut dyn FnMut(KeyHash, Duration));
     fn parts(&self) -> usize;
@@ -96,6 +97,10 @@ where
 
     fn tolerance(&self) -> Duration {
         self.burst_tolerance()
+    }
+
+    fn unit(&self) -> Duration {
+        self.unit_debt()
     }
 
     fn part(&self, part: usize, each: &mut dyn FnMut(KeyHash, Duration)) {

@@ -167,6 +167,10 @@ impl Host for Limits {
         Some(nanos(quota.debt_of(quota.burst_size())))
     }
 
+    fn unit(&self, limit: u64) -> Option<Nanos> {
+        Some(nanos(self.limiter(limit)?.quota().debt_of(1)))
+    }
+
     fn most_debt(&self, limit: u64) -> Nanos {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }

@@ -40,7 +40,6 @@ pub struct Start {
     pub life: u32,
     pub generation: u64,
     pub clock: LocalClock,
-    pub flush: Nanos,
     pub options: Options,
 }
 
@@ -80,10 +79,6 @@ pub struct Node {
     /// Calls are timed, and keep the node busy for so many times that.
     pub cpu: Option<f64>,
     clock: LocalClock,
-    flush: Nanos,
-    flushed_at: Nanos,
-    /// In local time, as all deadlines.
-    flush_at: Option<Nanos>,
     leave: Leave,
     /// When the world looks at the node again, in true time.
     wake_at: Option<Nanos>,
@@ -96,7 +91,7 @@ pub struct Node {
 
 impl Node {
     pub fn new(start: Start, rules: &[Rule], now: Nanos) -> Self {
-        let Start { place, life, generation, clock, flush, options } = start;
+        let Start { place, life, generation, clock, options } = start;
         let limits = Limits::new(rules);
         let local = clock.local(now);
         limits.set_time(local);
@@ -109,9 +104,6 @@ impl Node {
             busy_until: 0,
             idle_is_planned: false,
             clock,
-            flush,
-            flushed_at: local,
-            flush_at: None,
             leave: Leave::No,
             wake_at: None,
             is_stopped: false,
@@ -196,7 +188,7 @@ impl Node {
     fn plan_flush(&mut self, now: Nanos) {
         let local = self.clock.local(now);
         if self.core.host_mut().has_recorded() {
-            self.flush_at.get_or_insert((self.flushed_at + self.flush).max(local));
+            self.core.recorded(local);
         }
     }
 
@@ -259,9 +251,6 @@ impl Node {
             return;
         }
         let local = self.clock.local(now);
-        if self.flush_at.is_some_and(|at| at <= local) {
-            self.flush(now);
-        }
         if self.core.deadline().is_some_and(|at| at <= local) {
             self.step(now, Core::tick);
         }
@@ -278,8 +267,6 @@ impl Node {
     }
 
     fn flush(&mut self, now: Nanos) {
-        self.flush_at = None;
-        self.flushed_at = self.clock.local(now);
         self.step(now, Core::flush);
     }
 
@@ -318,7 +305,7 @@ impl Node {
             Leave::Waiting { by } => Some(by),
             _ => None,
         };
-        let due = [self.core.deadline(), self.flush_at, leave_by].into_iter().flatten().min()?;
+        let due = [self.core.deadline(), leave_by].into_iter().flatten().min()?;
         let at = self.clock.global(due).max(now).max(self.busy_until);
         if self.wake_at.is_some_and(|planned| planned <= at) {
             return None;

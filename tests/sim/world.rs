@@ -152,6 +152,7 @@ impl World {
         let options = Options {
             seed: self.rng.random(),
             join: join.iter().copied().map(addr).collect(),
+            flush_interval: self.setup.flush,
             ..self.setup.options.clone()
         };
         let start = Start {
@@ -159,7 +160,6 @@ impl World {
             life,
             generation: u64::from(life) * GENERATION,
             clock: self.clocks[place],
-            flush: self.setup.flush,
             options,
         };
         let mut node = Node::new(start, &self.setup.rules, self.now);

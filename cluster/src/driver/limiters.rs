@@ -6,7 +6,7 @@ use std::time::Duration;
 use tidegate_engine::KeyHash;
 
 use super::shared::Shared;
-use crate::limits::{Words, most_debt};
+use crate::limits::{LimitId, Words, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
 pub(super) struct Limiters(Arc<Shared>);
@@ -67,6 +67,13 @@ impl Host for Limiters {
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
         Some(nanos(self.words(limit)?.tolerance()))
+    }
+
+    fn unit(&self, limit: u64) -> Option<Nanos> {
+        if limit == LimitId::INLINE.to_bits() {
+            return None;
+        }
+        Some(nanos(self.words(limit)?.unit()))
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {

@@ -84,6 +84,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         hash_key,
         join: config.join,
         found_after: nanos(config.found_after),
+        flush_interval: nanos(config.flush_interval),
         ..Options::default()
     };
     let host = Limiters::new(Arc::clone(&shared));
@@ -107,9 +108,6 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         events,
         links: BTreeMap::new(),
         started,
-        flush_interval: config.flush_interval,
-        flushed_at: started,
-        flush_at: None,
         publish_at: None,
         leave: None,
         steps: Steps::default(),
@@ -208,9 +206,6 @@ struct Driver {
     events: mpsc::Sender<Event>,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
-    flush_interval: Duration,
-    flushed_at: Instant,
-    flush_at: Option<Instant>,
     publish_at: Option<Instant>,
     leave: Option<Leave>,
     steps: Steps,
@@ -267,12 +262,10 @@ impl Driver {
                         self.handle(event);
                     }
                 }
-                () = shared.recorder.filled() => {
-                    self.flush_at = Some(self.flushed_at + self.flush_interval);
-                }
+                () = shared.recorder.filled() => self.core.recorded(self.now()),
                 command = commands.recv(), if self.leave.is_none() => match command {
                     Some(Command::Leave { within, done }) => {
-                        self.flush();
+                        self.step(Core::flush);
                         self.leave = Some(Leave::new(within, done));
                     }
                     Some(Command::Rotate { trust, done }) => {
@@ -306,27 +299,18 @@ impl Driver {
     fn wake_at(&self) -> Instant {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
         let leave = self.leave.as_ref().map(|leave| leave.acknowledge_by);
-        let due = [core, self.flush_at, self.publish_at, leave].into_iter().flatten().min();
+        let due = [core, self.publish_at, leave].into_iter().flatten().min();
         due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
     }
 
     fn on_time(&mut self) {
         let now = Instant::now();
-        if self.flush_at.is_some_and(|at| at <= now) {
-            self.flush();
-        }
         if self.core.deadline().is_some_and(|due| due <= self.now()) {
             self.step(Core::tick);
         }
         if self.publish_at.is_some_and(|at| at <= now) {
             self.publish();
         }
-    }
-
-    fn flush(&mut self) {
-        self.flush_at = None;
-        self.flushed_at = Instant::now();
-        self.step(Core::flush);
     }
 
     fn publish(&mut self) {

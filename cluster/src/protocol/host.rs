@@ -45,6 +45,10 @@ pub trait Host {
     /// The burst tolerance of a limit in nanoseconds; `None` when this node has no such limit.
     fn tolerance(&self, limit: u64) -> Option<Nanos>;
 
+    /// The debt of one unit of a limit in nanoseconds; `None` where the quota comes with each
+    /// request, or this node has no such limit.
+    fn unit(&self, limit: u64) -> Option<Nanos>;
+
     /// What a key of this limit can owe in nanoseconds, at most, with what is charged without a
     /// check; a node that tells more is not believed. Of a limit that this node does not have, what
     /// a key of any limit can.

@@ -12,6 +12,7 @@ mod late;
 mod outbound;
 mod places;
 mod report;
+mod room;
 mod seal;
 mod serve;
 mod transfer;
@@ -38,6 +39,7 @@ use super::origin::{Applied, Held, Inbound};
 use super::peer::Peer;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
+use super::room::Rooms;
 use super::stats::Stats;
 use super::subject::Subject;
 use super::time::Nanos;
@@ -69,8 +71,14 @@ pub struct Core<H> {
     watches: Watches,
     /// When the level of which key is told.
     turns: Turns,
+    rooms: Rooms,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
+    /// When what was recorded was taken last, and is to be taken next.
+    flushed_at: Nanos,
+    flush_at: Option<Nanos>,
+    /// When rooms are split anew.
+    refresh_at: Nanos,
     /// When levels that are held are looked at next.
     look_at: Nanos,
     /// When this node tells levels next.
@@ -129,7 +137,11 @@ impl<H: Host> Core<H> {
             held: BTreeMap::new(),
             watches: Watches::default(),
             turns: Turns::default(),
+            rooms: Rooms::default(),
             shifts: Vec::new(),
+            flushed_at: now,
+            flush_at: None,
+            refresh_at: now,
             look_at: now,
             levels_at: now,
             beat_at: now,
@@ -158,7 +170,7 @@ impl<H: Host> Core<H> {
         core
     }
 
-    /// Takes what the host has recorded and sends it to the peers.
+    /// Takes what the host has recorded and sends it to the peers, at once.
     pub fn flush(&mut self, now: Nanos) {
         self.take_batch(now);
         self.compare_levels(now);
@@ -223,6 +235,7 @@ impl<H: Host> Core<H> {
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
         self.membership.tick(now);
+        self.tick_flush(now);
         self.tick_peers(now);
         self.tick_inbound(now);
         self.tick_pull(now);
@@ -239,6 +252,7 @@ impl<H: Host> Core<H> {
             self.peers_deadline(),
             self.inbound_deadline(),
             self.pull_deadline(),
+            self.flush_deadline(),
             self.agree_deadline(),
             self.beat_deadline(),
             self.alone_deadline(),

@@ -16,6 +16,8 @@ pub struct Options {
     pub join: Vec<SocketAddr>,
     /// After which time a node founds a cluster if no node answers that has joined one.
     pub found_after: Nanos,
+    /// How long what is recorded is collected, at least, before it is taken.
+    pub flush_interval: Nanos,
     /// How much later than twice what is usual a delta may arrive without being reduced by what has
     /// drained since; in any case as late as the limit's burst tolerance.
     pub grace: Nanos,
@@ -32,6 +34,7 @@ impl Default for Options {
             hash_key: [0; 16],
             join: Vec::new(),
             found_after: 5 * SECOND,
+            flush_interval: SECOND / 100,
             grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,
             log_age: 30 * SECOND,

@@ -61,6 +61,13 @@ impl Watches {
         });
     }
 
+    /// A key had no debt until `now`.
+    pub(super) fn emptied(&mut self, now: Nanos, id: KeyId) {
+        if let Some(watch) = self.0.get_mut(&id) {
+            watch.in_debt_since = now;
+        }
+    }
+
     /// Since when the key is known to have been in debt without a break.
     pub(super) fn in_debt_since(&self, id: KeyId) -> Option<Nanos> {
         self.0.get(&id).map(|watch| watch.in_debt_since)

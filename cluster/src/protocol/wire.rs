@@ -45,6 +45,8 @@ pub(super) struct Group {
 pub(super) struct Agreement {
     pub cut: Vec<(Origin, u64)>,
     pub levels: Vec<Level>,
+    /// So many of the first levels are of keys that are scarce at the sender.
+    pub scarce: u64,
     pub shifts: Vec<Shift>,
 }
 

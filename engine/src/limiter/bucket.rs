@@ -68,6 +68,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         Duration::from_nanos(gcra.scale().to_nanos(gcra.tau()))
     }
 
+    /// For limiters with a [`Quota`] or a `LiveQuota`: the debt of one unit of the quota in force.
+    /// O(1).
+    #[must_use]
+    pub fn unit_debt(&self) -> Duration {
+        let gcra = self.algorithm().view(0, 0).gcra;
+        Duration::from_nanos(gcra.scale().to_nanos(gcra.interval()))
+    }
+
     /// For limiters with a [`Quota`] or a `LiveQuota`: the key's debt now, zero when it is fresh.
     /// O(1).
     #[must_use]

@@ -130,6 +130,7 @@ fn what_comes_from_elsewhere_is_not_told() {
     limiter.lower_debt(KEY, Duration::from_secs(10));
     assert_eq!((limiter.debt(KEY).as_secs(), replica.debt()), (990, 0));
     assert_eq!(limiter.burst_tolerance(), Duration::from_hours(1));
+    assert_eq!(limiter.unit_debt(), Duration::from_mins(6));
 }
 
 #[test]

@@ -10,8 +10,7 @@ use crate::time::{LocalClock, MS};
 fn ends() -> [End; 2] {
     let options =
         tidegate_cluster::protocol::Options { join: vec![addr(1), addr(2)], ..Default::default() };
-    let start =
-        Start { place: 0, life: 1, generation: 1, clock: LocalClock::default(), flush: 0, options };
+    let start = Start { place: 0, life: 1, generation: 1, clock: LocalClock::default(), options };
     let id = tidegate_cluster::protocol::NodeId::new(addr(0), start.generation);
     let mut core = Core::new(id, start.options, Limits::new(&[]), 0);
     let dialled = std::iter::from_fn(|| core.poll()).filter_map(|action| match action {

@@ -46,7 +46,7 @@ impl<H: Host> Core<H> {
         let mut turns = std::mem::take(&mut self.turns);
         let mut levels = Vec::new();
         turns.take(now, changed, MAX_LEVELS, |(limit, key)| {
-            let debt = self.host.debt(limit, key);
+            let debt = self.debt((limit, key));
             let is_deep = self.host.tolerance(limit).is_some_and(|most| debt > most / DEEP);
             if is_deep && !self.is_held_back((limit, key)) {
                 self.watches.keep(now, (limit, key), debt);
@@ -59,7 +59,10 @@ impl<H: Host> Core<H> {
             return Agreement::default();
         }
         self.stats.levels_sent += levels.len() as u64;
-        Agreement { cut, levels, shifts: Vec::new() }
+        let is_scarce = |level: &Level| self.rooms.is_split((level.limit, level.key));
+        levels.sort_by_key(|level| !is_scarce(level));
+        let scarce = levels.iter().take_while(|level| is_scarce(level)).count() as u64;
+        Agreement { cut, levels, scarce, shifts: Vec::new() }
     }
 
     /// Whether a change of a key came late and is not applied.
@@ -156,7 +159,7 @@ impl<H: Host> Core<H> {
         mut beyond: Beyond,
     ) {
         let (limit, key) = (level.limit, level.key);
-        let debt = self.host.debt(limit, key);
+        let debt = self.debt((limit, key));
         self.watches.keep(now, (limit, key), debt);
         let since = self.watches.in_debt_since((limit, key));
         if debt == 0 || since.is_none_or(|since| beyond.since < since) {
@@ -182,6 +185,7 @@ impl<H: Host> Core<H> {
     /// Moves this node's word of a key.
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
+        self.rooms.shifted((limit, key), by);
         self.host.shift(limit, key, by);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
         if by.saturating_abs() > signed(tolerance) / SLIGHT {

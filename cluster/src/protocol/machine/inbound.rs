@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::MAX_ORIGINS;
+use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::KeyId;
 use crate::protocol::event::Event;
@@ -257,12 +257,16 @@ impl<H: Host> Core<H> {
 
     /// Keeps levels until they can be compared; only the last ones of each origin.
     fn hold(&mut self, now: Nanos, origin: Origin, (number, at): (u64, i64), levels: Agreement) {
-        let Agreement { cut, levels, shifts } = levels;
+        let Agreement { cut, levels, scarce, shifts } = levels;
         let me = self.me().origin();
         // Of two nodes the one with the lower address compares, and tells the other its part.
         let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
         for shift in shifts.into_iter().filter(is_told) {
             self.shift_by_peer(now, shift);
+        }
+        let scarce = usize::try_from(scarce).unwrap_or(usize::MAX).min(MAX_LEVELS);
+        for level in levels.iter().take(scarce) {
+            self.rooms.hear(now, (level.limit, level.key));
         }
         if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
             self.held.insert(origin, Held { number, at, since: now, cut, levels });

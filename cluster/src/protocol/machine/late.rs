@@ -36,9 +36,7 @@ impl<H: Host> Core<H> {
         self.bound(now, &mut delta);
         let grace = tolerance.max(self.grace(origin));
         if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
-            self.host.apply(now, delta);
-            self.note_changes(&[delta]);
-            self.watches.charged(delta.id(), delta.change.debt);
+            self.put(now, delta);
             self.stats.deltas_applied += 1;
             return Some(delta);
         }
@@ -53,6 +51,14 @@ impl<H: Host> Core<H> {
             self.apply_late(now, origin);
         }
         None
+    }
+
+    /// Applies one change to this node's word.
+    fn put(&mut self, now: Nanos, delta: Delta) {
+        let change = self.rooms.landed(&delta);
+        self.host.apply(now, Delta { change, ..delta });
+        self.note_changes(&[delta]);
+        self.watches.charged(delta.id(), change.debt);
     }
 
     /// Applies the late changes of an origin that sends nothing newer.
@@ -83,9 +89,7 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(now));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-                self.host.apply(now, delta);
-                self.note_changes(&[delta]);
-                self.watches.charged(delta.id(), debt);
+                self.put(now, delta);
                 self.stats.deltas_applied += 1;
             }
             self.turns.changed(now, (limit, key));

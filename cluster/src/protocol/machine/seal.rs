@@ -30,12 +30,15 @@ impl<H: Host> Core<H> {
         self.stats.deltas_recorded += deltas.len() as u64;
         self.note_changes(&deltas);
         self.note_own(&deltas);
+        for delta in &deltas {
+            self.rooms.consumed(now, delta);
+        }
         self.look_at_words(now, &deltas);
         let mut levels = self.due_levels(now, &deltas);
         let shifts = self.shifts.len().min(MAX_SHIFTS);
         levels.shifts = self.shifts.drain(..shifts).collect();
-        let empty = deltas.is_empty() && levels.levels.is_empty() && shifts == 0;
-        if !empty {
+        let is_empty = deltas.is_empty() && levels.levels.is_empty() && shifts == 0;
+        if !is_empty {
             let mut rest = deltas.as_slice();
             while rest.len() > MAX_BATCH_DELTAS {
                 let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
@@ -44,6 +47,7 @@ impl<H: Host> Core<H> {
             }
             self.seal((since, now), rest.to_vec(), levels);
         }
+        self.split_rooms(now, &deltas);
         self.trim_log(now);
     }
 

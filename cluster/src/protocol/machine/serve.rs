@@ -13,6 +13,7 @@ use crate::protocol::host::{Host, Level, MAX_PART_KEYS, Part};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
 use crate::protocol::pull::{MAX_STATE_KEYS, Served};
+use crate::protocol::room::Rooms;
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
 
@@ -67,7 +68,7 @@ impl<H: Host> Core<H> {
             && served.next.is_some()
         {
             served.in_flight += 1;
-            let entries = read(&mut self.host, served);
+            let entries = read(&mut self.host, &self.rooms, served);
             if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
                 served.next = None;
                 self.stats.states_truncated += 1;
@@ -107,7 +108,7 @@ impl<H: Host> Core<H> {
 }
 
 /// The entries of the next chunk.
-fn read(host: &mut impl Host, served: &mut Served) -> Vec<Level> {
+fn read(host: &mut impl Host, rooms: &Rooms, served: &mut Served) -> Vec<Level> {
     let mut entries = Vec::new();
     for _ in 0..MAX_PARTS {
         let Some(part) = served.next else { break };
@@ -119,6 +120,7 @@ fn read(host: &mut impl Host, served: &mut Served) -> Vec<Level> {
     entries.retain_mut(|entry| {
         let id: KeyId = (entry.limit, entry.key);
         let since = served.since.get(&id).copied().unwrap_or(0);
+        entry.debt = entry.debt.saturating_sub(rooms.held(id));
         entry.debt = entry.debt.saturating_add_signed(since.saturating_neg());
         entry.debt > 0
     });

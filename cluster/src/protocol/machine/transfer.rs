@@ -213,7 +213,10 @@ impl<H: Host> Core<H> {
             let most = self.host.most_debt(entry.limit);
             self.stats.debts_refused += u64::from(debt > most);
             let debt = debt.min(most);
-            if debt > 0 && !self.host.raise(Level { debt, ..entry }) {
+            let id = (entry.limit, entry.key);
+            let held = self.rooms.held(id);
+            self.rooms.raised(now, id, debt);
+            if debt > 0 && !self.host.raise(Level { debt: debt.saturating_add(held), ..entry }) {
                 self.stats.deltas_unknown += 1;
             }
             self.turns.changed(now, (entry.limit, entry.key));

@@ -88,7 +88,7 @@ fn ahead(harness: &Harness, number: u64, others: &[(Origin, u64)]) -> Message {
     let mut cut = vec![(NodeId::new(addr(0), 1).origin(), 1)];
     cut.extend(others);
     let (at, groups) = (harness.now(), Vec::new());
-    let levels = Agreement { cut, levels, shifts: Vec::new() };
+    let levels = Agreement { cut, levels, ..Agreement::default() };
     Message::Batch { number, at, groups, levels }
 }
 

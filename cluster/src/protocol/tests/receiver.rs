@@ -137,7 +137,7 @@ fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
         let debt = 800 * MS - harness.now();
         let levels = vec![Level { limit: key.0, key: key.1, debt }];
         let cut = vec![(harness.core.me().origin(), 1)];
-        let agreement = Agreement { cut, levels, shifts: Vec::new() };
+        let agreement = Agreement { cut, levels, ..Agreement::default() };
         let (at, groups) = (harness.now(), Vec::new());
         harness.deliver(inbound, &Message::Batch { number, at, groups, levels: agreement });
         harness.tick(20 * MS);

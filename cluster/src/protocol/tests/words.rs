@@ -112,6 +112,10 @@ impl Host for Words {
         })
     }
 
+    fn unit(&self, limit: u64) -> Option<Nanos> {
+        (limit == QUICK).then_some(1_000_000)
+    }
+
     fn most_debt(&self, limit: u64) -> Nanos {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }

@@ -46,6 +46,7 @@ fn the_largest_batch_is_a_message() {
     let levels = Agreement {
         cut: vec![(origin, u64::MAX); MAX_ORIGINS],
         levels: vec![level; MAX_LEVELS],
+        scarce: u64::MAX,
         shifts: vec![shift; MAX_SHIFTS],
     };
     let message =
@@ -81,6 +82,7 @@ fn the_format_is_the_documented_one() {
             levels: Agreement {
                 cut: vec![(id.origin(), 7)],
                 levels: vec![Level { limit: 1, key: 2, debt: 3 }],
+                scarce: 1,
                 shifts: vec![Shift { to: id.origin(), limit: 1, key: 2, by: -4 }],
             },
         },

@@ -109,6 +109,10 @@ impl Terms for Scaled {
         either!(self, it => it.tau)
     }
 
+    fn interval(&self) -> u64 {
+        self.rounded.interval
+    }
+
     fn admit_by(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Option<u64> {
         either!(self, it => it.admit_by(tat, now, cost, max_wait))
     }

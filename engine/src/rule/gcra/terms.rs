@@ -13,6 +13,9 @@ pub trait Terms: Algorithm<State = Tat> + Copy {
     /// The burst tolerance, in units.
     fn tau(&self) -> u64;
 
+    /// The debt of one unit of the quota, in units of time, rounded up to a whole one.
+    fn interval(&self) -> u64;
+
     /// As [`Gcra::admit_by`].
     fn admit_by(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Option<u64>;
 
@@ -34,6 +37,10 @@ impl Terms for Gcra {
     #[inline]
     fn tau(&self) -> u64 {
         self.tau
+    }
+
+    fn interval(&self) -> u64 {
+        self.interval
     }
 
     fn admit_by(&self, tat: u64, now: u64, cost: u64, max_wait: u64) -> Option<u64> {

@@ -1,0 +1,130 @@
+//! When flushes are due, and the keys whose room is split.
+
+use super::Core;
+use crate::protocol::clock::RemoteClock;
+use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::host::Host;
+use crate::protocol::room::Terms;
+use crate::protocol::time::Nanos;
+
+/// Keys of a flush that are looked at for being scarce, at most.
+const MAX_LOOKS: usize = 4_096;
+/// Rooms are split anew so many times in a flush interval, but not at shorter distances than this:
+/// a node's part is then spread over the interval.
+const REFRESHES: Nanos = 4;
+const MIN_REFRESH: Nanos = 1_000_000;
+/// Only while no more keys are split than this; else once in an interval.
+const MAX_REFRESHED: usize = 64;
+/// The part of the burst tolerance, one in so many, after which others know what is consumed here,
+/// at most.
+const LAG: Nanos = 2;
+
+impl<H: Host> Core<H> {
+    /// The host has recorded something, which the next flush takes.
+    pub fn recorded(&mut self, now: Nanos) {
+        let due = self.flushed_at.saturating_add(self.options.flush_interval);
+        self.flush_at.get_or_insert(due.max(now));
+    }
+
+    /// A key's debt without what is provisional.
+    pub(super) fn debt(&mut self, id: KeyId) -> Nanos {
+        self.host.debt(id.0, id.1).saturating_sub(self.rooms.held(id))
+    }
+
+    /// Splits the room of the keys that are used here and scarce. What was recorded is in `deltas`.
+    pub(super) fn split_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
+        let (nodes, lag) = (self.nodes_alive(), self.lag());
+        if nodes > 1 {
+            for delta in deltas.iter().take(MAX_LOOKS) {
+                if !self.rooms.is_split(delta.id()) {
+                    self.split_room(now, delta.id(), delta.change.debt, (nodes, lag));
+                }
+            }
+        }
+        for id in self.rooms.keys().collect::<Vec<_>>() {
+            self.split_room(now, id, 0, (nodes, lag));
+        }
+        self.flushed_at = now;
+        self.flush_at = None;
+        self.refresh_at = now.saturating_add(self.refresh_interval());
+        if self.rooms.len() > 0 {
+            self.recorded(now);
+        }
+    }
+
+    fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, others: (usize, Nanos)) {
+        let Some(terms) = self.terms(id, others) else { return };
+        let debt = self.host.debt(id.0, id.1);
+        let split = self.rooms.split(now, id, debt, own, terms);
+        if split.was_empty {
+            self.watches.emptied(now, id);
+        }
+        self.hold_back(id, split.by);
+    }
+
+    fn refresh_rooms(&mut self, now: Nanos) {
+        let others = (self.nodes_alive(), self.lag());
+        self.refresh_at = now.saturating_add(self.refresh_interval());
+        for id in self.rooms.keys().collect::<Vec<_>>() {
+            if let Some(terms) = self.terms(id, others) {
+                let debt = self.host.debt(id.0, id.1);
+                let by = self.rooms.refresh(now, id, debt, terms);
+                self.hold_back(id, by);
+            }
+        }
+    }
+
+    /// Changes the provisional debt in a word.
+    fn hold_back(&mut self, id: KeyId, by: i64) {
+        if by != 0 {
+            self.watches.charged(id, by);
+            self.host.shift(id.0, id.1, by);
+        }
+    }
+
+    /// `None` where there is nothing to split: quotas come with each request.
+    fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<Terms> {
+        let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
+        // Where others learn later, words that are split would reach zero now and then: nothing is
+        // left to the others.
+        let nodes = if lag <= tolerance / LAG { nodes } else { 1 };
+        Some(Terms { tolerance, unit, interval: self.refresh_interval(), lag, nodes })
+    }
+
+    fn refresh_interval(&self) -> Nanos {
+        let interval = self.options.flush_interval;
+        if self.rooms.len() > MAX_REFRESHED {
+            return interval;
+        }
+        (interval / REFRESHES).max(MIN_REFRESH).min(interval)
+    }
+
+    /// The nodes that admit: this one, and the peers that are alive.
+    pub(super) fn nodes_alive(&self) -> usize {
+        1 + self.peers.keys().filter(|addr| self.membership.is_active(**addr)).count()
+    }
+
+    /// How long until others know what is consumed here, as it is the other way: a flush interval,
+    /// and what the slowest takes.
+    fn lag(&self) -> Nanos {
+        let active = |addr| self.membership.is_active(addr);
+        let active = self.clocks.iter().filter(|(origin, _)| active(origin.addr));
+        let way = active.map(|(_, clock)| RemoteClock::lag(clock)).max().unwrap_or(0);
+        self.options.flush_interval.saturating_add(way)
+    }
+
+    /// When the next flush is due, or rooms are to be split anew.
+    pub(super) fn flush_deadline(&self) -> Option<Nanos> {
+        let refresh = (self.rooms.len() > 0).then_some(self.refresh_at);
+        self.flush_at.into_iter().chain(refresh).min()
+    }
+
+    pub(super) fn tick_flush(&mut self, now: Nanos) {
+        if self.flush_at.is_some_and(|at| at <= now) {
+            self.take_batch(now);
+            self.compare_levels(now);
+        } else if self.rooms.len() > 0 && self.refresh_at <= now {
+            self.refresh_rooms(now);
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! Splitting what is left of a key among the nodes.
+//!
+//! Once nine tenths of a key are used up it is *scarce*, until less than half is used: then a node
+//! takes no more than its part of what is left. The check does not know: the others' part is in the
+//! word as *provisional debt*, which is never told, is no part of a level or of a state, and drains
+//! by itself where it is not taken back.
+//!
+//! A node's part of all that is consumed is what it had lately, at least an even one. It is a part
+//! of what all nodes know to be left, so what this node has consumed and others have not heard of
+//! counts as left, and as taken from its part. What another node turns out to have consumed comes
+//! out of the others' part.
+//!
+//! Two TATs are kept of a key, with and without provisional debt. What happens to the word happens
+//! to both, so their difference is what there is to take back, also where the word was empty
+//! meanwhile.
+
+use std::collections::BTreeMap;
+
+use super::change::Change;
+use super::delta::{Delta, KeyId, signed};
+use super::time::{Nanos, SECOND};
+
+/// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
+const MAX_ROOMS: usize = 4_096;
+/// A key is scarce from one part in so many that is left.
+const SCARCE: Nanos = 10;
+/// It is so until one part in so many is used, at most.
+const PLENTY: i64 = 2;
+/// Over how long use counts for a node's part.
+const RECENT: Nanos = SECOND / 10;
+/// One in so many of each node's part is even whatever it used: unequal parts of equal demand
+/// become equal.
+const EVEN: i128 = 4;
+/// For how long a key stays scarce without use here, or after another node has called it so.
+const KEEP: Nanos = SECOND / 2;
+
+#[derive(Debug, Default)]
+pub(super) struct Rooms {
+    rooms: BTreeMap<KeyId, Room>,
+    /// Until when keys are scarce because other nodes said so.
+    heard: BTreeMap<KeyId, Nanos>,
+}
+
+#[derive(Debug)]
+struct Room {
+    /// The TAT of the word, and what it would be without provisional debt.
+    word: i64,
+    real: i64,
+    /// What this node consumed lately, what all did, and what of its own others may not know.
+    own: i64,
+    all: i64,
+    unheard: i64,
+    /// Without provisional debt the word was empty since the last flush.
+    was_empty: bool,
+    looked_at: Nanos,
+    used_at: Nanos,
+}
+
+/// What a key's part depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Terms {
+    /// The burst tolerance of the limit.
+    pub tolerance: Nanos,
+    /// The debt of one unit, which a node can always take where there is one.
+    pub unit: Nanos,
+    /// How long until the next look.
+    pub interval: Nanos,
+    /// How long until others know what is consumed here.
+    pub lag: Nanos,
+    pub nodes: usize,
+}
+
+/// How a word is to change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Split {
+    /// By how much the provisional debt grows.
+    pub by: i64,
+    /// Without provisional debt the key was empty since the last flush.
+    pub was_empty: bool,
+}
+
+impl Rooms {
+    pub(super) fn len(&self) -> usize {
+        self.rooms.len()
+    }
+
+    pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
+        self.rooms.keys().copied()
+    }
+
+    pub(super) fn is_split(&self, id: KeyId) -> bool {
+        self.rooms.contains_key(&id)
+    }
+
+    /// The provisional debt in the word of a key.
+    pub(super) fn held(&self, id: KeyId) -> Nanos {
+        self.rooms.get(&id).map_or(0, |room| room.held().unsigned_abs())
+    }
+
+    /// Another node says that a key is scarce.
+    pub(super) fn hear(&mut self, now: Nanos, id: KeyId) {
+        if self.heard.len() >= MAX_ROOMS && !self.heard.contains_key(&id) {
+            self.heard.retain(|_, until| *until > now);
+        }
+        if self.heard.len() < MAX_ROOMS || self.heard.contains_key(&id) {
+            self.heard.insert(id, now.saturating_add(KEEP));
+        }
+    }
+
+    /// This node has consumed this, which is in the word.
+    pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta) {
+        let Some(room) = self.rooms.get_mut(&delta.id()) else { return };
+        room.change(delta.change, delta.change);
+        let debt = delta.change.debt.max(0);
+        room.own = room.own.saturating_add(debt);
+        room.all = room.all.saturating_add(debt);
+        room.unheard = room.unheard.saturating_add(debt);
+        room.used_at = now;
+    }
+
+    /// Another node has consumed this. The change of the word, which contains some of it as
+    /// provisional debt.
+    pub(super) fn landed(&mut self, delta: &Delta) -> Change {
+        let mut change = delta.change;
+        let Some(room) = self.rooms.get_mut(&delta.id()) else { return change };
+        // Nothing is held in a word that was empty then.
+        if room.real >= change.date {
+            change.debt -= room.held().min(change.debt.max(0));
+        }
+        room.change(delta.change, change);
+        room.all = room.all.saturating_add(delta.change.debt.max(0));
+        change
+    }
+
+    /// The word of a key was moved.
+    pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
+        if let Some(room) = self.rooms.get_mut(&id) {
+            room.real = room.real.saturating_add(by);
+            room.word = room.word.saturating_add(by);
+        }
+    }
+
+    /// The word of a key was raised to this debt and what is provisional.
+    pub(super) fn raised(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
+        if let Some(room) = self.rooms.get_mut(&id) {
+            let held = room.held();
+            room.real = room.real.max(signed(now).saturating_add(signed(debt)));
+            room.word = room.word.max(room.real.saturating_add(held));
+        }
+    }
+
+    /// At a flush: splits what is left of a key anew, if it is scarce. Its word owes `debt`; of a
+    /// key that was not split before this node has just consumed `own`.
+    pub(super) fn split(
+        &mut self,
+        now: Nanos,
+        id: KeyId,
+        debt: Nanos,
+        own: i64,
+        terms: Terms,
+    ) -> Split {
+        if !self.is_split(id) {
+            if !self.is_scarce(now, id, debt, terms) || self.rooms.len() >= MAX_ROOMS {
+                return Split::default();
+            }
+            self.rooms.insert(id, Room::new(now, debt, own));
+        }
+        let Some(room) = self.rooms.get_mut(&id) else { return Split::default() };
+        room.age(now, terms.lag);
+        let held = room.held();
+        let real = signed(debt).saturating_sub(held);
+        let was_empty = std::mem::take(&mut room.was_empty) || real <= 0;
+        let is_used = now.saturating_sub(room.used_at) < KEEP;
+        let stays = real > signed(terms.tolerance) / PLENTY && is_used;
+        let others = if stays { room.others(real, 0, terms) } else { 0 };
+        room.real = signed(now).saturating_add(real);
+        room.word = room.real.saturating_add(others);
+        if !stays {
+            self.rooms.remove(&id);
+        }
+        Split { by: others - held, was_empty }
+    }
+
+    /// Between two flushes: splits anew. By how much the provisional debt grows.
+    pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> i64 {
+        let Some(room) = self.rooms.get_mut(&id) else { return 0 };
+        let held = room.held();
+        let real = signed(debt).saturating_sub(held);
+        // What was consumed here since the last flush shows in the word alone.
+        let untaken = signed(now).saturating_add(real).saturating_sub(room.real).max(0);
+        let by = room.others(real, untaken, terms) - held;
+        room.word = room.word.saturating_add(by);
+        by
+    }
+
+    fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> bool {
+        let is_heard = || self.heard.get(&id).is_some_and(|until| *until > now);
+        debt > terms.tolerance - terms.tolerance / SCARCE
+            || signed(debt) > signed(terms.tolerance) / PLENTY && is_heard()
+    }
+}
+
+impl Room {
+    fn new(now: Nanos, debt: Nanos, own: i64) -> Self {
+        let (own, debt) = (own.max(0), signed(debt));
+        let tat = signed(now).saturating_add(debt);
+        Self {
+            word: tat,
+            real: tat,
+            own,
+            all: own.max(debt),
+            unheard: own,
+            was_empty: false,
+            looked_at: now,
+            used_at: now,
+        }
+    }
+
+    fn held(&self) -> i64 {
+        self.word.saturating_sub(self.real).max(0)
+    }
+
+    fn change(&mut self, real: Change, word: Change) {
+        self.was_empty |= self.real < real.date;
+        self.real = real.apply(self.real);
+        self.word = word.apply(self.word);
+    }
+
+    /// Use counts less the longer ago it was.
+    fn age(&mut self, now: Nanos, lag: Nanos) {
+        let passed = now.saturating_sub(self.looked_at);
+        self.looked_at = now;
+        self.own = fade(self.own, passed, RECENT);
+        self.all = fade(self.all, passed, RECENT);
+        self.unheard = fade(self.unheard, passed, lag);
+    }
+
+    /// The others' part of what is left to all, and of what refills until the next look, less a
+    /// unit. `untaken` of this node's use is not counted yet.
+    fn others(&self, debt: i64, untaken: i64, terms: Terms) -> i64 {
+        let (own, all) = (i128::from(self.own), i128::from(self.all.max(1)));
+        let nodes = terms.nodes.max(1) as i128;
+        let left = signed(terms.tolerance).saturating_sub(debt).max(0);
+        let left = i128::from(left)
+            + i128::from(self.unheard)
+            + i128::from(untaken)
+            + i128::from(terms.interval);
+        let even = left * (nodes - 1) / nodes;
+        let used = left * (all - own) / all;
+        let others = even.min((even + (EVEN - 1) * used) / EVEN);
+        let others = i64::try_from(others).unwrap_or(i64::MAX);
+        others.saturating_sub(signed(terms.unit)).max(0)
+    }
+}
+
+/// What is left of a sum after some time, on average over what it was added in.
+fn fade(sum: i64, passed: Nanos, within: Nanos) -> i64 {
+    let left = i128::from(within.saturating_sub(passed));
+    i64::try_from(i128::from(sum) * left / i128::from(within.max(1))).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;

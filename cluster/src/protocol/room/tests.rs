@@ -1,0 +1,123 @@
+use super::*;
+
+const KEY: KeyId = (1, 1);
+const MS: Nanos = 1_000_000;
+
+/// A bucket of 100 ms, five nodes.
+fn terms() -> Terms {
+    Terms { tolerance: 100 * MS, unit: MS / 10, interval: 0, lag: 10 * MS, nodes: 5 }
+}
+
+fn delta(debt: Nanos, at: Nanos) -> Delta {
+    let change = Change { debt: signed(debt), date: signed(at) };
+    Delta { limit: KEY.0, key: KEY.1, change }
+}
+
+/// A key that owes 90.1 ms at 1 s, of which this node has just consumed some.
+fn scarce(own: Nanos) -> (Rooms, Split) {
+    let mut rooms = Rooms::default();
+    let split = rooms.split(1_000 * MS, KEY, 90_100_000, signed(own), terms());
+    (rooms, split)
+}
+
+#[test]
+fn a_key_is_split_from_nine_tenths_to_half() {
+    let mut rooms = Rooms::default();
+    assert_eq!(rooms.split(0, KEY, 90 * MS, 0, terms()), Split::default());
+    // 9.9 ms are left, and four fifths belong to others, less a unit.
+    let split = rooms.split(0, KEY, 90_100_000, 0, terms());
+    assert_eq!(split, Split { by: 7_820_000, was_empty: false });
+    // With what is held it owes 68 ms: it would owe 60.
+    let split = rooms.split(20 * MS, KEY, 67_820_000, 0, terms());
+    assert_eq!(split.by, 40 * 800_000 - 100_000 - 7_820_000 + 80_000 - 80_000);
+    let held = rooms.held(KEY);
+    assert_eq!(rooms.split(30 * MS, KEY, 50 * MS + held, 0, terms()).by, -signed(held));
+    assert!(!rooms.is_split(KEY));
+}
+
+#[test]
+fn a_key_is_split_earlier_where_another_node_calls_it_scarce() {
+    let mut rooms = Rooms::default();
+    rooms.hear(0, KEY);
+    assert_eq!(rooms.split(MS, KEY, 50 * MS, 0, terms()).by, 0, "half of it is left");
+    assert_eq!(rooms.split(KEEP, KEY, 80 * MS, 0, terms()).by, 0, "that was long ago");
+    rooms.hear(KEEP, KEY);
+    assert!(rooms.split(KEEP + MS, KEY, 80 * MS, 0, terms()).by > 0);
+}
+
+#[test]
+fn who_consumes_all_keeps_most_and_an_even_part_at_least() {
+    let (_, split) = scarce(0);
+    let even = split.by;
+    let (_, split) = scarce(90_100_000);
+    // What it consumed counts as left to all, as others have not heard of it.
+    assert_eq!(split.by, 100 * 1_000_000 * 4 / 5 / 4 - 100_000);
+    let (_, split) = scarce(MS);
+    assert_eq!(split.by, even + 800_000);
+}
+
+#[test]
+fn what_others_consume_comes_out_of_their_part() {
+    let (mut rooms, split) = scarce(0);
+    let held = rooms.held(KEY);
+    assert_eq!(signed(held), split.by);
+    let landed = rooms.landed(&delta(5 * MS, 1_000 * MS));
+    assert_eq!((landed.debt, rooms.held(KEY)), (0, held - 5 * MS));
+    let landed = rooms.landed(&delta(5 * MS, 1_000 * MS));
+    assert_eq!((signed(5 * MS) - landed.debt, rooms.held(KEY)), (signed(held - 5 * MS), 0));
+    let given_back = rooms.landed(&delta(0, 0));
+    assert_eq!(given_back.debt, 0);
+}
+
+#[test]
+fn what_has_drained_is_not_taken_back() {
+    let (mut rooms, _) = scarce(0);
+    let held = rooms.held(KEY);
+    // Without provisional debt the word ends at 1,090.1 ms, and with it at 1,097.92 ms.
+    rooms.consumed(1_095 * MS, &delta(60 * MS, 1_095 * MS));
+    let left = 1_090_100_000 + held - 1_095 * MS;
+    assert_eq!(rooms.held(KEY), left);
+    let split = rooms.split(1_095 * MS, KEY, 60 * MS + left, 0, terms());
+    assert!(split.was_empty);
+    let mut rooms = scarce(0).0;
+    rooms.consumed(1_099 * MS, &delta(60 * MS, 1_099 * MS));
+    assert_eq!(rooms.held(KEY), 0);
+}
+
+#[test]
+fn a_key_that_is_not_used_is_given_back_whole() {
+    let (mut rooms, split) = scarce(0);
+    let now = 1_000 * MS + KEEP;
+    let held = signed(rooms.held(KEY));
+    assert_eq!(held, split.by);
+    assert_eq!(rooms.split(now, KEY, 90 * MS, 0, terms()).by, -held);
+    assert_eq!(rooms.len(), 0);
+}
+
+#[test]
+fn moves_of_the_word_leave_what_is_held() {
+    let (mut rooms, _) = scarce(0);
+    let held = rooms.held(KEY);
+    rooms.shifted(KEY, -signed(3 * MS));
+    rooms.raised(1_000 * MS, KEY, 95 * MS);
+    assert_eq!(rooms.held(KEY), held);
+    rooms.consumed(1_000 * MS, &delta(MS, 1_000 * MS));
+    assert_eq!(rooms.held(KEY), held);
+    // What was consumed since shows in the word, and counts as not known to others.
+    let owed = 96 * MS + held;
+    let by = rooms.refresh(1_000 * MS, KEY, owed, terms());
+    let again = rooms.refresh(1_000 * MS, KEY, owed.saturating_add_signed(by) + MS, terms());
+    assert_eq!(again, 0, "a unit less is left, and one more is not known");
+}
+
+#[test]
+fn keys_are_bounded() {
+    let mut rooms = Rooms::default();
+    for key in 0..2 * MAX_ROOMS as u64 {
+        rooms.hear(0, (1, key));
+        rooms.split(0, (1, key), 95 * MS, 0, terms());
+    }
+    assert_eq!((rooms.len(), rooms.heard.len()), (MAX_ROOMS, MAX_ROOMS));
+    rooms.hear(KEEP, (2, 0));
+    assert_eq!(rooms.heard.len(), 1, "the others were long ago");
+}
