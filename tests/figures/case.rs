@@ -12,8 +12,9 @@ use std::time::Duration;
 use crate::figure::Figures;
 use crate::lab::Lab;
 use crate::load::Keys;
-use crate::options::{Args, Kind};
+use crate::options::{Args, Kind, Limit};
 use crate::quota::Quota;
+use crate::reply::Protocol;
 
 /// The limit of the hot key.
 const HOT: Quota = Quota { rate: 10_000, burst: 1_000 };
@@ -53,7 +54,12 @@ impl<'a> Round<'a> {
     /// Places for so many nodes.
     fn lab(&self, size: usize, quota: Quota) -> Result<Lab, String> {
         let seed = self.args.seed.wrapping_add(u64::from(self.number));
-        Lab::new(size, quota, self.args.conditions(), seed, &self.args.node)
+        let mut lab = Lab::new(size, quota, self.args.conditions(), seed, &self.args.node)?;
+        lab.protocol = match self.args.limit {
+            Limit::Inline => Protocol::Redis,
+            Limit::Named => Protocol::Http,
+        };
+        Ok(lab)
     }
 
     /// So many seconds, or the fewer of a short run.

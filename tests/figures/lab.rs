@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::ledger::Ledger;
-use crate::load::{Client, Keys};
-use crate::node::{Node, Program, RESP, cluster_address};
+use crate::load::{Client, Keys, NAMED};
+use crate::node::{HTTP, Node, Program, RESP, cluster_address};
 use crate::place::Place;
 use crate::quota::Quota;
+use crate::reply::Protocol;
 use crate::switch::Switch;
 use crate::weather::{Conditions, Weather};
 
@@ -33,6 +34,8 @@ pub struct Lab {
     clients: Vec<Client>,
     program: Program,
     quota: Quota,
+    /// By which clients ask.
+    pub protocol: Protocol,
     _dir: TempDir,
 }
 
@@ -50,7 +53,12 @@ impl Lab {
     ) -> Result<Self, String> {
         let dir = TempDir::new().map_err(|error| format!("a temporary folder: {error}"))?;
         let secret = dir.path().join("secret");
-        fs::write(&secret, SECRET).map_err(|error| format!("{}: {error}", secret.display()))?;
+        let config = dir.path().join("limits.toml");
+        let Quota { rate, burst } = quota;
+        let limit = format!("[[limit]]\nname = '{NAMED}'\nrate = '{rate}/s'\nburst = {burst}\n");
+        for (path, text) in [(&secret, SECRET), (&config, &limit)] {
+            fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
+        }
         let (mut places, mut devices) = (Vec::new(), Vec::new());
         for number in 0..size {
             let (place, device) = Place::new(number)?;
@@ -62,13 +70,14 @@ impl Lab {
         let switch = Switch::start(devices, weather, seed).map_err(|error| error.to_string())?;
         let program = Program {
             binary: binary.to_owned(),
+            config,
             join: (0..size).map(cluster_address).collect(),
             secret: Some(secret),
             logs: dir.path().to_owned(),
         };
-        let (clock, clients) = (Instant::now(), Vec::new());
+        let (clock, clients, protocol) = (Instant::now(), Vec::new(), Protocol::Redis);
         let nodes = (0..size).map(|_| None).collect();
-        Ok(Self { clock, switch, places, nodes, clients, program, quota, _dir: dir })
+        Ok(Self { clock, switch, places, nodes, clients, program, quota, protocol, _dir: dir })
     }
 
     /// Nodes that are started from now on are in no cluster.
@@ -97,7 +106,11 @@ impl Lab {
 
     /// Starts a client of a node, which asks for nothing yet; its number.
     pub fn add_client(&mut self, number: usize, keys: Keys) -> usize {
-        let node = RESP.parse().expect("an address");
+        let address = match self.protocol {
+            Protocol::Redis => RESP,
+            Protocol::Http => HTTP,
+        };
+        let node = (self.protocol, address.parse().expect("an address"));
         self.clients.push(Client::start(&self.places[number], node, keys, self.quota, self.clock));
         self.clients.len() - 1
     }

@@ -17,7 +17,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use crate::ledger::Event;
 use crate::place::Place;
 use crate::quota::Quota;
-use crate::reply::{Replies, Reply};
+use crate::reply::{Protocol, Replies, Reply};
 
 /// Requests sent and not answered, at most, of one client.
 const MAX_OUTSTANDING: u64 = 4_096;
@@ -32,6 +32,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 const READ_BYTES: usize = 64 * 1024;
 /// Events kept of one client, at most: hours of load.
 const MAX_EVENTS: usize = 20_000_000;
+
+/// The name of the limit in the configuration of nodes.
+pub const NAMED: &str = "named";
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
@@ -60,10 +63,11 @@ pub struct Client {
 }
 
 impl Client {
-    /// Starts a client at a place; it asks for nothing yet. `clock` is the zero of all events.
+    /// Starts a client at a place; it asks for nothing yet. `clock` is the zero of all events. By
+    /// HTTP it asks under [`NAMED`], otherwise under the quota.
     pub fn start(
         place: &Place,
-        node: SocketAddr,
+        (protocol, node): (Protocol, SocketAddr),
         keys: Keys,
         quota: Quota,
         clock: Instant,
@@ -71,6 +75,7 @@ impl Client {
         let shared = Arc::new(Shared::default());
         let asking = Asking {
             shared: Arc::clone(&shared),
+            protocol,
             node,
             keys,
             quota,
@@ -125,6 +130,7 @@ impl Drop for Client {
 /// The client's thread.
 struct Asking {
     shared: Arc<Shared>,
+    protocol: Protocol,
     node: SocketAddr,
     keys: Keys,
     quota: Quota,
@@ -162,7 +168,7 @@ impl Asking {
     fn ask(&mut self, mut stream: TcpStream) -> io::Result<()> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let (mut replies, mut input) = (Replies::default(), vec![0; READ_BYTES]);
+        let (mut replies, mut input) = (Replies::new(self.protocol), vec![0; READ_BYTES]);
         let mut last = Instant::now();
         while !self.is_stopped() {
             let now = Instant::now();
@@ -206,7 +212,16 @@ impl Asking {
         };
         let Quota { rate, burst } = self.quota;
         // Writing to a vector does not fail.
-        let _ = write!(self.output, "CL.THROTTLE {key} {} {rate} 1\r\n", burst - 1);
+        let _ = match self.protocol {
+            Protocol::Redis => {
+                write!(self.output, "CL.THROTTLE {key} {} {rate} 1\r\n", burst - 1)
+            }
+            Protocol::Http => {
+                let body = format!(r#"{{"key":"{key}","limit":"{NAMED}"}}"#);
+                let head = "POST /v1/check HTTP/1.1\r\nhost: node\r\ncontent-length";
+                write!(self.output, "{head}: {}\r\n\r\n{body}", body.len())
+            }
+        };
     }
 
     fn write(&mut self, stream: &mut TcpStream) -> io::Result<()> {

@@ -17,7 +17,7 @@ use crate::place::{Place, address};
 
 /// Where each node serves clients, at its place.
 pub const RESP: &str = "127.0.0.1:7379";
-const HTTP: &str = "127.0.0.1:7380";
+pub const HTTP: &str = "127.0.0.1:7380";
 /// The port of each node for other nodes.
 const CLUSTER_PORT: u16 = 7_381;
 /// How long a node may take to listen, or to end.
@@ -36,6 +36,7 @@ pub fn cluster_address(number: usize) -> SocketAddr {
 #[derive(Clone, Debug)]
 pub struct Program {
     pub binary: PathBuf,
+    pub config: PathBuf,
     /// Nodes to join; without any, and without a secret, nodes are alone.
     pub join: Vec<SocketAddr>,
     pub secret: Option<PathBuf>,
@@ -65,7 +66,7 @@ impl Node {
         let errors = errors.map_err(|error| format!("{}: {error}", log.display()))?;
         let mut command = Command::new("setpriv");
         command.args(["--pdeathsig", "KILL", "--"]).arg(&program.binary);
-        command.args(["serve", "--resp", RESP, "--http", HTTP]);
+        command.args(["serve", "--resp", RESP, "--http", HTTP, "--config"]).arg(&program.config);
         if let Some(secret) = &program.secret {
             command.args(["--cluster", &cluster_address(number).to_string()]);
             command.arg("--cluster-secret-file").arg(secret);

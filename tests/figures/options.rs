@@ -24,6 +24,9 @@ pub struct Args {
     /// Seconds instead of minutes, for a first look.
     #[arg(long)]
     pub short: bool,
+    /// Which kind of limit clients ask under, except in `spray`.
+    #[arg(long, value_enum, default_value_t = Limit::Inline)]
+    pub limit: Limit,
     /// The node's binary.
     #[arg(long, value_name = "PATH", default_value = "target/release/tidegate")]
     pub node: PathBuf,
@@ -64,6 +67,15 @@ impl Args {
             mtu: self.mtu,
         }
     }
+}
+
+/// Whose limit it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Limit {
+    /// The client names the quota with each check, by `CL.THROTTLE`.
+    Inline,
+    /// The node's configuration has it; clients ask by HTTP.
+    Named,
 }
 
 /// What figures may be held to.

@@ -10,6 +10,7 @@ use crate::lab::Lab;
 use crate::load::Keys;
 use crate::node::{Node, cluster_address};
 use crate::quota::Quota;
+use crate::reply::Protocol;
 
 /// New keys a second, and by how many clients.
 const KEYS: f64 = 300_000.0;
@@ -26,6 +27,7 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
     let nodes = round.nodes;
     let (sprayed, well, dead) = (0, 1, nodes - 1);
     let mut lab = round.lab(nodes, QUOTA)?;
+    lab.protocol = Protocol::Redis;
     lab.form(nodes, &Keys::One("calm".to_owned()))?;
     lab.set_rates(CALM_CHECKS);
     let calm = lab.pass(Duration::from_secs(2));
