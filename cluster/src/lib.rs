@@ -41,6 +41,7 @@ mod cluster;
 mod config;
 mod driver;
 mod gossip_limiter;
+mod inline;
 mod limits;
 mod member;
 mod name;

@@ -12,6 +12,7 @@ use ring::digest;
 use tidegate_engine::rule::{DebtRule, MAX_BURST_TOLERANCE};
 use tidegate_engine::{Clock, KeyHash, Limiter, Observer};
 
+use crate::inline;
 use crate::protocol::{Change, Delta, Level, MAX_PART_KEYS, Nanos, Part, nanos};
 
 /// Limits of a node, at most.
@@ -35,15 +36,26 @@ const MAX_TOLERANCES: u64 = 16;
 pub struct LimitId(u64);
 
 impl LimitId {
-    /// The id of limits whose parameters come with each request. No name has it.
+    /// The id to which the limiter of all limits is attached whose quota comes with each check. No
+    /// name has it. What they charge is recorded under [`LimitId::inline`].
     pub const INLINE: Self = Self(0);
+
+    /// The id of a limit whose quota comes with each check: what other nodes have to know of it,
+    /// and the same for the same quota on every node. `unit` is the debt of one unit, which is what
+    /// [`Quota::debt_of`](tidegate_engine::Quota::debt_of) says. What is recorded under
+    /// [`LimitId::INLINE`] is treated as if the limiter's own quota had come with the check.
+    #[must_use]
+    pub fn inline(unit: Duration, burst: u64) -> Self {
+        let unit = nanos(unit);
+        Self(inline::id(unit.saturating_mul(burst), unit))
+    }
 
     /// The id of the limit with this name: the first 64 bits of its SHA-256.
     #[must_use]
     pub fn named(name: &str) -> Self {
         let hash = digest::digest(&digest::SHA256, name.as_bytes());
         let bits = hash.as_ref().iter().take(8).fold(0, |bits, byte| bits << 8 | u64::from(*byte));
-        Self(bits.max(1))
+        Self(bits.clamp(1, inline::FIRST - 1))
     }
 
     pub(crate) const fn to_bits(self) -> u64 {
@@ -187,7 +199,7 @@ impl Limits {
         if let Some(words) = table.get(id.0) {
             return Ok(words);
         }
-        let kept = table.keep(signed(now), id, change);
+        let kept = table.keep(signed(now), (inline::words_of(id.0), id.1), change);
         table.dropped += u64::from(!kept);
         Err(kept)
     }
@@ -220,7 +232,7 @@ impl Limits {
 
 impl Table {
     fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
-        self.limiters.get(&limit)?.upgrade()
+        self.limiters.get(&inline::words_of(limit))?.upgrade()
     }
 
     fn insert(&mut self, limit: u64, limiter: Weak<dyn Words>) -> Result<(), Refused> {
@@ -329,10 +341,10 @@ impl Table {
 /// What a key can owe for what one node tells, at most, where the burst tolerance is known.
 pub(crate) fn most_debt(limit: u64, tolerance: Option<Nanos>) -> Nanos {
     match tolerance {
-        Some(tolerance) if limit != LimitId::INLINE.to_bits() => {
+        Some(tolerance) if inline::words_of(limit) != LimitId::INLINE.to_bits() => {
             tolerance.saturating_mul(MAX_TOLERANCES)
         }
-        // The quotas of inline limits are not known here, but no quota takes longer to refill.
+        // A key may be in debt under another quota as well, but no quota takes longer to refill.
         _ => nanos(MAX_BURST_TOLERANCE),
     }
 }

@@ -10,7 +10,7 @@ pub use tidegate_cluster::{
     Config, Entry, LinkState, Member, MemberState, PeerStats, Stats, Steps,
 };
 use tidegate_engine::clock::TscClock;
-use tidegate_engine::{KeyHasher, Quota};
+use tidegate_engine::{KeyHash, KeyHasher, Quota};
 
 /// A limiter that records what it charges in the cluster, if there is one.
 pub type Limiter = tidegate_engine::Limiter<Quota, TscClock, Option<Recording>>;
@@ -74,6 +74,17 @@ impl Gossip {
     pub fn attach(&self, limit: LimitId, limiter: &Arc<Limiter>) -> Result<(), String> {
         let attached = self.0.as_ref().map_or(Ok(()), |cluster| cluster.attach(limit, limiter));
         attached.map_err(|error| format!("limits cannot be made: {error}"))
+    }
+
+    /// Records an admission of 1 or more units under a quota that came with the check.
+    #[inline]
+    pub fn record_inline(&self, key: KeyHash, quota: &Quota, cost: u64) {
+        if let Some(cluster) = &self.0 {
+            let debt = quota.debt_of(cost);
+            let unit = debt / u32::try_from(cost).unwrap_or(u32::MAX);
+            let by = i64::try_from(debt.as_nanos()).unwrap_or(i64::MAX);
+            cluster.record(LimitId::inline(unit, quota.burst_size()), key, by);
+        }
     }
 
     /// The cluster as this node sees it; `None` without one.

@@ -32,12 +32,14 @@ impl Limiters {
     ) -> Result<Self, String> {
         let clock = TscClock::new();
         let build = |id, quota, overflow| {
+            // What comes with its quota is recorded with it, by the service.
+            let recording = if id == LimitId::INLINE { None } else { gossip.recording(id) };
             let builder = tidegate_engine::Limiter::builder(quota)
                 .capacity(KEYS_PER_LIMIT)
                 .overflow_policy(overflow)
                 .hasher(hasher.clone())
                 .clock(clock.clone())
-                .observer(gossip.recording(id));
+                .observer(recording);
             let limiter = builder.build().map(Arc::new);
             let limiter = limiter.map_err(|error| format!("limits cannot be made: {error}"))?;
             gossip.attach(id, &limiter)?;

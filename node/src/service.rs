@@ -58,7 +58,11 @@ impl Service {
         cost: u64,
     ) -> Result<Decision, CheckError> {
         let key = hashed(&self.inline, key)?;
-        self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)
+        let decision = self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)?;
+        if cost > 0 && decision.is_allowed() {
+            self.gossip.record_inline(key, quota, cost);
+        }
+        Ok(decision)
     }
 
     /// Decides under a quota given with the call and counts it for HTTP.

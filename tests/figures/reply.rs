@@ -123,7 +123,8 @@ mod tests {
     fn replies_of_http_arrive_in_parts() {
         let text = "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nHTTP/1.1\n\
                     HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\n\r\n\
-                    HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\ncontent-length: 2\r\n\r\n{}";
+                    HTTP/1.1 429 Too Many Requests\r\nretry-after: 1\r\n\
+                    content-length: 2\r\n\r\n{}";
         expect(Protocol::Http, text, &[Reply::Allowed, Reply::Error, Reply::Denied]);
     }
 }

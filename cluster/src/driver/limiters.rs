@@ -6,6 +6,7 @@ use std::time::Duration;
 use tidegate_engine::KeyHash;
 
 use super::shared::Shared;
+use crate::inline;
 use crate::limits::{LimitId, Words, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
@@ -66,14 +67,16 @@ impl Host for Limiters {
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
-        Some(nanos(self.words(limit)?.tolerance()))
+        let words = self.words(limit)?;
+        Some(inline::tolerance(limit).unwrap_or_else(|| nanos(words.tolerance())))
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
+        let words = self.words(limit)?;
         if limit == LimitId::INLINE.to_bits() {
             return None;
         }
-        Some(nanos(self.words(limit)?.unit()))
+        Some(inline::unit(limit).unwrap_or_else(|| nanos(words.unit())))
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {

@@ -7,12 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
+use tidegate_engine::{Limiter, Quota};
+use tokio::time::Instant;
 
+use super::Shared;
 use super::certificate::Identity;
+use super::keys::Keys;
+use super::limiters::Limiters;
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
-use crate::protocol::{MAX_PACKET_BYTES, Subject};
+use crate::limits::Words;
+use crate::protocol::{Change, Delta, Host, MAX_PACKET_BYTES, Subject};
 use crate::secret::Secret;
-use crate::{Cluster, ClusterName, Config};
+use crate::{Cluster, ClusterName, Config, LimitId};
 
 fn secret(text: &str) -> Secret {
     Secret::from_bytes(text.as_bytes()).unwrap()
@@ -53,6 +59,28 @@ async fn connect(
     let accepted = async { accepting.accept().await?.await.ok() };
     let (dialled, accepted) = tokio::join!(dialled, accepted);
     (dialled.ok(), accepted)
+}
+
+#[tokio::test]
+async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
+    let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
+    let limiter = Limiter::builder(Quota::per_second(1)).build().unwrap();
+    let words: Arc<dyn Words> = Arc::new(limiter);
+    shared.limits.insert(LimitId::INLINE, Arc::downgrade(&words), || 0).unwrap();
+    let mut host = Limiters::new(Arc::new(shared));
+    let id = |quota: Quota| LimitId::inline(quota.debt_of(1), quota.burst_size()).to_bits();
+    let fast = id(Quota::per_second(10_000).burst(1_024));
+    let slow = id(Quota::per_minute(100));
+    let tolerance = |limit| host.tolerance(limit).map(Duration::from_nanos);
+    assert_eq!(tolerance(LimitId::INLINE.to_bits()), Some(Duration::from_secs(1)));
+    for (limit, millis) in [(fast, 102.4), (slow, 60_000.0)] {
+        let found = tolerance(limit).unwrap().as_secs_f64() * 1e3;
+        assert!((0.968 * millis..=millis).contains(&found), "{found} of {millis} ms");
+    }
+    // One key has one word.
+    let change = Change { debt: 5_000_000_000, date: 0 };
+    assert!(host.apply(0, Delta { limit: slow, key: 1, change }));
+    assert!(host.debt(fast, 1) > 0);
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use super::change::Change;
 use super::time::Nanos;
+use crate::inline;
 
 /// A limit and a key.
 pub(super) type KeyId = (u64, u64);
@@ -22,6 +23,11 @@ impl Delta {
     #[must_use]
     pub fn id(&self) -> (u64, u64) {
         (self.limit, self.key)
+    }
+
+    /// The word that this changes: of a state, which says nothing of quotas, the limit and the key.
+    pub(super) fn word(&self) -> KeyId {
+        (inline::words_of(self.limit), self.key)
     }
 }
 

@@ -21,8 +21,8 @@
 //! # Modules
 //! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`,
 //! `change`, `delta`, `host`, `entry`, `event`, `options` and `stats` are values; `log` keeps
-//! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates what
-//! another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
+//! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates
+//! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
 //! nodes' words, `turns` says when; `room` splits what is left of a key; `wire` encodes, `peer` and
 //! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
 //! owns all of them.

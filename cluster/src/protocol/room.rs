@@ -12,13 +12,15 @@
 //!
 //! Two TATs are kept of a key, with and without provisional debt. What happens to the word happens
 //! to both, so their difference is what there is to take back, also where the word was empty
-//! meanwhile.
+//! meanwhile. A key has one word, and so one room, whatever quotas come with its checks; the room
+//! has the terms of the limit under which it was split first.
 
 use std::collections::BTreeMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed};
 use super::time::{Nanos, SECOND};
+use crate::inline;
 
 /// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
 const MAX_ROOMS: usize = 4_096;
@@ -36,6 +38,7 @@ const KEEP: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
+    /// By word.
     rooms: BTreeMap<KeyId, Room>,
     /// Until when keys are scarce because other nodes said so.
     heard: BTreeMap<KeyId, Nanos>,
@@ -43,6 +46,8 @@ pub(super) struct Rooms {
 
 #[derive(Debug)]
 struct Room {
+    /// The limit whose terms count.
+    limit: u64,
     /// The TAT of the word, and what it would be without provisional debt.
     word: i64,
     real: i64,
@@ -85,20 +90,21 @@ impl Rooms {
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.rooms.keys().copied()
+        self.rooms.iter().map(|((_, key), room)| (room.limit, *key))
     }
 
     pub(super) fn is_split(&self, id: KeyId) -> bool {
-        self.rooms.contains_key(&id)
+        self.rooms.contains_key(&word(id))
     }
 
     /// The provisional debt in the word of a key.
     pub(super) fn held(&self, id: KeyId) -> Nanos {
-        self.rooms.get(&id).map_or(0, |room| room.held().unsigned_abs())
+        self.rooms.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
     }
 
     /// Another node says that a key is scarce.
     pub(super) fn hear(&mut self, now: Nanos, id: KeyId) {
+        let id = word(id);
         if self.heard.len() >= MAX_ROOMS && !self.heard.contains_key(&id) {
             self.heard.retain(|_, until| *until > now);
         }
@@ -109,7 +115,7 @@ impl Rooms {
 
     /// This node has consumed this, which is in the word.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta) {
-        let Some(room) = self.rooms.get_mut(&delta.id()) else { return };
+        let Some(room) = self.rooms.get_mut(&delta.word()) else { return };
         room.change(delta.change, delta.change);
         let debt = delta.change.debt.max(0);
         room.own = room.own.saturating_add(debt);
@@ -122,7 +128,7 @@ impl Rooms {
     /// provisional debt.
     pub(super) fn landed(&mut self, delta: &Delta) -> Change {
         let mut change = delta.change;
-        let Some(room) = self.rooms.get_mut(&delta.id()) else { return change };
+        let Some(room) = self.rooms.get_mut(&delta.word()) else { return change };
         // Nothing is held in a word that was empty then.
         if room.real >= change.date {
             change.debt -= room.held().min(change.debt.max(0));
@@ -134,7 +140,7 @@ impl Rooms {
 
     /// The word of a key was moved.
     pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
-        if let Some(room) = self.rooms.get_mut(&id) {
+        if let Some(room) = self.rooms.get_mut(&word(id)) {
             room.real = room.real.saturating_add(by);
             room.word = room.word.saturating_add(by);
         }
@@ -142,7 +148,7 @@ impl Rooms {
 
     /// The word of a key was raised to this debt and what is provisional.
     pub(super) fn raised(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
-        if let Some(room) = self.rooms.get_mut(&id) {
+        if let Some(room) = self.rooms.get_mut(&word(id)) {
             let held = room.held();
             room.real = room.real.max(signed(now).saturating_add(signed(debt)));
             room.word = room.word.max(room.real.saturating_add(held));
@@ -163,9 +169,9 @@ impl Rooms {
             if !self.is_scarce(now, id, debt, terms) || self.rooms.len() >= MAX_ROOMS {
                 return Split::default();
             }
-            self.rooms.insert(id, Room::new(now, debt, own));
+            self.rooms.insert(word(id), Room::new(now, id.0, debt, own));
         }
-        let Some(room) = self.rooms.get_mut(&id) else { return Split::default() };
+        let Some(room) = self.rooms.get_mut(&word(id)) else { return Split::default() };
         room.age(now, terms.lag);
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
@@ -176,14 +182,14 @@ impl Rooms {
         room.real = signed(now).saturating_add(real);
         room.word = room.real.saturating_add(others);
         if !stays {
-            self.rooms.remove(&id);
+            self.rooms.remove(&word(id));
         }
         Split { by: others - held, was_empty }
     }
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> i64 {
-        let Some(room) = self.rooms.get_mut(&id) else { return 0 };
+        let Some(room) = self.rooms.get_mut(&word(id)) else { return 0 };
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
         // What was consumed here since the last flush shows in the word alone.
@@ -194,17 +200,18 @@ impl Rooms {
     }
 
     fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> bool {
-        let is_heard = || self.heard.get(&id).is_some_and(|until| *until > now);
+        let is_heard = || self.heard.get(&word(id)).is_some_and(|until| *until > now);
         debt > terms.tolerance - terms.tolerance / SCARCE
             || signed(debt) > signed(terms.tolerance) / PLENTY && is_heard()
     }
 }
 
 impl Room {
-    fn new(now: Nanos, debt: Nanos, own: i64) -> Self {
+    fn new(now: Nanos, limit: u64, debt: Nanos, own: i64) -> Self {
         let (own, debt) = (own.max(0), signed(debt));
         let tat = signed(now).saturating_add(debt);
         Self {
+            limit,
             word: tat,
             real: tat,
             own,
@@ -251,6 +258,11 @@ impl Room {
         let others = i64::try_from(others).unwrap_or(i64::MAX);
         others.saturating_sub(signed(terms.unit)).max(0)
     }
+}
+
+/// The word of a key.
+fn word((limit, key): KeyId) -> KeyId {
+    (inline::words_of(limit), key)
 }
 
 /// What is left of a sum after some time, on average over what it was added in.

@@ -23,6 +23,7 @@ use crate::protocol::log::Log;
 use crate::protocol::membership::Membership;
 use crate::protocol::peer::Peer;
 use crate::protocol::time::Nanos;
+use crate::protocol::room::Rooms;
 use crate::protocol::watch::Watches;
 use crate::protocol::wire::Message;
 
@@ -109,6 +110,7 @@ impl<H: Host> Core<H> {
         self.recent.clear();
         self.held.clear();
         self.watches = Watches::default();
+        self.rooms = Rooms::default();
         self.shifts.clear();
         self.log = Log::default();
         self.backlog = Backlog::default();

@@ -85,7 +85,7 @@ impl<H: Host> Core<H> {
         let mut most = 0;
         for served in self.served.values_mut().filter(|served| served.next.is_some()) {
             for delta in deltas {
-                let sum = served.since.entry(delta.id()).or_default();
+                let sum = served.since.entry(delta.word()).or_default();
                 *sum = sum.saturating_add(delta.change.debt);
             }
             most = most.max(served.since.len());

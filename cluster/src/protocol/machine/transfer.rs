@@ -286,6 +286,6 @@ impl<H: Host> Core<H> {
 }
 
 fn add(sums: &mut BTreeMap<KeyId, i64>, delta: &Delta) {
-    let sum = sums.entry(delta.id()).or_default();
+    let sum = sums.entry(delta.word()).or_default();
     *sum = sum.saturating_add(delta.change.debt);
 }

@@ -121,3 +121,17 @@ fn keys_are_bounded() {
     rooms.hear(KEEP, (2, 0));
     assert_eq!(rooms.heard.len(), 1, "the others were long ago");
 }
+
+#[test]
+fn a_key_has_one_room_whatever_quotas_come_with_its_checks() {
+    let of = |tolerance| (inline::id(tolerance, MS / 10), 7);
+    let mut rooms = Rooms::default();
+    let split = rooms.split(1_000 * MS, of(100 * MS), 90_100_000, 0, terms());
+    assert!(split.by > 0);
+    for id in [of(100 * MS), of(7 * MS), (0, 7)] {
+        assert!(rooms.is_split(id));
+        assert_eq!(rooms.held(id), split.by.unsigned_abs());
+    }
+    assert_eq!(rooms.keys().collect::<Vec<_>>(), [of(100 * MS)]);
+    assert!(!rooms.is_split((1, 7)));
+}

@@ -2,6 +2,7 @@
 
 use super::harness::Harness;
 use super::world::addr;
+use crate::inline;
 use crate::protocol::host::Level;
 use crate::protocol::wire::Message;
 use crate::protocol::{LinkId, Nanos, NodeId};
@@ -69,6 +70,32 @@ fn a_state_read_in_parts_is_as_of_its_vector() {
     assert!(entries.iter().all(|entry| entry.debt == 60 * SECOND));
 }
 
+/// A state says nothing of quotas, and what changes meanwhile does.
+#[test]
+fn a_state_is_of_words_whatever_quota_came_with_a_check() {
+    let (slow, quick) = (inline::id(SECOND, 10), inline::id(SECOND / 10, 10));
+    let mut harness = Harness::new();
+    for key in 0..KEYS {
+        harness.admit((slow, key), 60 * SECOND);
+    }
+    let link = harness.greet(peer(1));
+    harness.deliver(link, &Message::StateRequest { request: 1 });
+    let sent = harness.answers(link);
+    harness.admit((quick, KEYS - 1), 7 * SECOND);
+    let entries = receive(&mut harness, link, sent);
+    assert_eq!(entries.len(), KEYS as usize);
+    assert!(entries.iter().all(|entry| (entry.limit, entry.debt) == (0, 60 * SECOND)));
+}
+
+#[test]
+fn a_state_that_is_applied_keeps_what_was_admitted_under_a_quota() {
+    let (mut harness, _) = applying_words_of(0);
+    let id = (inline::id(SECOND, 10), 0);
+    harness.admit(id, 7 * SECOND);
+    harness.tick(0);
+    assert_eq!(harness.tat(id), 67 * SECOND);
+}
+
 #[test]
 fn a_state_that_is_served_no_longer_is_requested_again() {
     let mut harness = Harness::new();
@@ -99,6 +126,10 @@ fn requests(sent: &[Message]) -> Vec<u64> {
 
 /// A founder with a gap to a peer, from which all of a large state has arrived.
 fn applying() -> (Harness, LinkId) {
+    applying_words_of(1)
+}
+
+fn applying_words_of(limit: u64) -> (Harness, LinkId) {
     let mut harness = Harness::new();
     let inbound = harness.greet(peer(1));
     let link = harness.welcome(peer(1));
@@ -107,7 +138,7 @@ fn applying() -> (Harness, LinkId) {
     harness.deliver(link, &Message::State { request, vector: vec![(peer(1).origin(), 1)] });
     let keys: Vec<u64> = (0..KEYS).collect();
     for keys in keys.chunks(2_000) {
-        let entries = keys.iter().map(|key| Level { limit: 1, key: *key, debt: 60 * SECOND });
+        let entries = keys.iter().map(|key| Level { limit, key: *key, debt: 60 * SECOND });
         let last = keys.contains(&(KEYS - 1));
         harness.deliver(link, &Message::StateChunk { last, entries: entries.collect() });
     }

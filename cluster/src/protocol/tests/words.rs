@@ -4,13 +4,14 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use crate::inline;
 use crate::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Nanos, Part};
 
 /// The limit whose burst tolerance is a second; that of all others is endless.
-pub(super) const SHORT: u64 = u64::MAX;
+pub(super) const SHORT: u64 = 1 << 40;
 
 /// The limit whose burst tolerance is a tenth of a second.
-pub(super) const QUICK: u64 = u64::MAX - 1;
+pub(super) const QUICK: u64 = (1 << 40) + 1;
 
 /// The limit whose burst tolerance is an hour.
 pub(super) const SLOW: u64 = u64::MAX - 2;
@@ -62,12 +63,13 @@ impl WordsHandle {
     }
 
     pub(super) fn tat(&self, limit: u64, key: u64) -> Nanos {
+        let limit = inline::words_of(limit);
         self.tats.borrow().get(&(limit, key)).copied().unwrap_or(self.floor)
     }
 
-    fn update(&self, key: (u64, u64), tat: impl Fn(Nanos) -> Nanos) {
+    fn update(&self, (limit, key): (u64, u64), tat: impl Fn(Nanos) -> Nanos) {
         let mut tats = self.tats.borrow_mut();
-        let word = tats.entry(key).or_insert(self.floor);
+        let word = tats.entry((inline::words_of(limit), key)).or_insert(self.floor);
         *word = tat(*word);
     }
 }
