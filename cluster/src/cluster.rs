@@ -38,7 +38,7 @@ impl Cluster {
         Ok(Self { shared, commands })
     }
 
-    /// The bound address, which is the one that peers dial.
+    /// The address that peers dial: that of [`Config::bind`] unless another one is advertised.
     #[must_use]
     pub fn local_addr(&self) -> SocketAddr {
         self.shared.addr

@@ -11,9 +11,12 @@ use crate::trust::Trust;
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The UDP address to bind, which is also the one that peers dial; so it must not be
-    /// unspecified (`0.0.0.0`). Port 0 takes a free one.
+    /// The UDP address to bind. Port 0 takes a free one.
     pub bind: SocketAddr,
+    /// The address that peers dial, by which they know this node and of which its certificate is;
+    /// that of `bind` by default, which then must not be unspecified (`0.0.0.0`). For nodes behind
+    /// an address translation, and in containers. Port 0 stands for the one that is bound.
+    pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
     /// itself included; one that answers is enough. A node that is given no other one founds a
     /// cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends
@@ -43,6 +46,7 @@ impl Config {
     pub fn new(bind: SocketAddr, trust: impl Into<Trust>) -> Self {
         Self {
             bind,
+            advertise: None,
             join: Vec::new(),
             name: ClusterName::default(),
             trust: trust.into(),
@@ -67,7 +71,7 @@ pub enum StartError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The address is unspecified, so peers cannot dial it.
+    /// The address that peers are to dial is unspecified.
     Unspecified {
         /// The address.
         addr: SocketAddr,

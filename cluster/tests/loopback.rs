@@ -235,6 +235,27 @@ async fn a_leave_is_announced_in_time_though_a_peer_never_acknowledges() {
     assert_eq!(a.remaining("last"), 60);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
+    let start = async |join: Vec<SocketAddr>| {
+        let any = "0.0.0.0:0".parse().unwrap();
+        let mut config = Config::new(any, Secret::from_bytes(SECRET).unwrap());
+        config.advertise = Some("127.0.0.1:0".parse().unwrap());
+        config.join = join;
+        Cluster::start(config).await.unwrap()
+    };
+    let a = start(Vec::new()).await;
+    assert!(a.local_addr().ip().is_loopback() && a.local_addr().port() != 0);
+    let b = start(vec![a.local_addr()]).await;
+    assert_eq!(b.joined().await, Some(Entry::Joined));
+    let sees = |one: &Cluster, other: &Cluster| {
+        let members = one.members();
+        members.iter().any(|m| m.addr == other.local_addr() && m.state == MemberState::Alive)
+    };
+    eventually("they know each other", || sees(&a, &b) && sees(&b, &a)).await;
+    assert_eq!((a.stats().violations, b.stats().violations), (0, 0));
+}
+
 #[tokio::test]
 async fn what_cannot_work_is_an_error_at_the_start() {
     let a = Node::start(SECRET, &[]).await;
@@ -251,4 +272,11 @@ async fn what_cannot_work_is_an_error_at_the_start() {
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config).await.unwrap_err();
     assert!(matches!(error, StartError::Unspecified { .. }));
+
+    let addr = "0.0.0.0:7381".parse().unwrap();
+    let mut config =
+        Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    config.advertise = Some(addr);
+    let error = Cluster::start(config).await.unwrap_err();
+    assert!(matches!(error, StartError::Unspecified { addr: found } if found == addr));
 }

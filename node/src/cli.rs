@@ -45,9 +45,13 @@ pub struct ServeArgs {
     /// Where to serve HTTP; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,
-    /// Where to serve other nodes, which is also the address they dial.
+    /// Where to serve other nodes, which is also the address they dial unless one is advertised.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "trust")]
     pub cluster: Option<SocketAddr>,
+    /// The address that other nodes dial, where it is not the one that is bound: behind an address
+    /// translation, in containers.
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster")]
+    pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster, with commas between; may be given several times. Give every node the
     /// same list, itself included: it joins the others, and without any it founds a cluster.
     #[arg(long, value_name = "ADDR", value_parser = address, value_delimiter = ',')]

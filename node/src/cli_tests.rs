@@ -42,6 +42,7 @@ fn a_mistake_names_its_flag() {
             &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-name", "A"],
             "lower-case",
         ),
+        (&["--advertise", "127.0.0.1:1"], "--cluster"),
         (&["--found-after", "x"], "--found-after"),
         (&["--found-after=-1s"], "expected a time"),
         (&["replay", "log", "--burst", "1"], "--rate"),

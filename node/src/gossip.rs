@@ -42,9 +42,20 @@ impl Gossip {
     /// # Errors
     /// One line that names the flag.
     pub async fn start(config: Config) -> Result<Self, String> {
-        let address = config.bind;
-        if address.ip().is_unspecified() {
-            return Err(format!("--cluster {address}: other nodes cannot reach this address"));
+        let (address, advertised) = (config.bind, config.advertise);
+        match advertised {
+            Some(address) if address.ip().is_unspecified() => {
+                return Err(format!(
+                    "--advertise {address}: other nodes cannot reach this address"
+                ));
+            }
+            None if address.ip().is_unspecified() => {
+                return Err(format!(
+                    "--cluster {address}: other nodes cannot reach this address, so --advertise \
+                     one that they can"
+                ));
+            }
+            _ => {}
         }
         let cluster = Cluster::start(config).await;
         cluster

@@ -140,6 +140,7 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
     let gossip = match (args.cluster, trust::read(args)?) {
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
+            config.advertise = args.advertise;
             config.join.clone_from(&args.join);
             config.found_after = args.found_after.unsigned_abs();
             config.name = args.cluster_name.clone();

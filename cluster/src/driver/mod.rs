@@ -62,12 +62,17 @@ pub(crate) enum Command {
 /// Binds, and spawns the node's tasks.
 pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command>), StartError> {
     let bound = |source| StartError::Bind { addr: config.bind, source };
-    if config.bind.ip().is_unspecified() {
-        return Err(StartError::Unspecified { addr: config.bind });
+    let dialled = config.advertise.unwrap_or(config.bind);
+    if dialled.ip().is_unspecified() {
+        return Err(StartError::Unspecified { addr: dialled });
     }
     let (seed, hash_key) = (random()?, random()?);
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
-    let addr = socket.local_addr().map_err(bound)?;
+    let port = match config.advertise.map(|addr| addr.port()) {
+        Some(port) if port != 0 => port,
+        _ => socket.local_addr().map_err(bound)?.port(),
+    };
+    let addr = SocketAddr::new(dialled.ip(), port);
     let cluster = config.name;
     let configs = configs(&cluster, addr, &config.trust)?;
     let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
