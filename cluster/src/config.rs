@@ -31,8 +31,13 @@ pub struct Config {
     /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
     /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
-    /// is admitted.
+    /// is to be told.
     pub flush_interval: Duration,
+    /// How long the use of a key that is far from its limit may wait to be told; 1 s by default,
+    /// and never longer than half of the limit's burst tolerance. It says how long another node's
+    /// `remaining` may not know of it: decisions do not depend on it, as use near a limit does not
+    /// wait. Shorter costs packets; at most [`Config::flush_interval`] everything is told at once.
+    pub tell_within: Duration,
     /// After which time the node founds a cluster ([`Entry::Alone`](crate::Entry::Alone)) if no
     /// node answers that has joined one; 5 s by default. So long wait the clients of a node
     /// that starts while it can reach nobody. Sensibly longer than it takes to start the other
@@ -51,6 +56,7 @@ impl Config {
             name: ClusterName::default(),
             trust: trust.into(),
             flush_interval: Duration::from_millis(10),
+            tell_within: Duration::from_secs(1),
             found_after: Duration::from_secs(5),
         }
     }

@@ -101,6 +101,8 @@ pub enum Kind {
     Stall,
     /// The last node crashes, and starts anew after a while.
     Restart,
+    /// A tenth of the limit on one key, from all nodes: what telling costs.
+    Sparse,
     /// Many new keys at the first node, while the last is dead.
     Spray,
 }
@@ -126,7 +128,12 @@ impl Args {
     /// The load as a multiple of the limit.
     pub fn load(&self) -> f64 {
         let below = matches!(self.scenario, Kind::Cut | Kind::Stall | Kind::Restart);
-        self.load.unwrap_or(if below { 0.8 } else { 2.0 })
+        let usual = match self.scenario {
+            Kind::Sparse => 0.1,
+            _ if below => 0.8,
+            _ => 2.0,
+        };
+        self.load.unwrap_or(usual)
     }
 
     pub fn duration(&self) -> Nanos {

@@ -3,6 +3,7 @@
 mod cut;
 mod even;
 mod restart;
+mod sparse;
 mod spray;
 mod stall;
 mod tally;
@@ -30,6 +31,7 @@ pub fn run(args: &Args, seed: u64) -> Report {
         Kind::Cut => cut::run(args, seed),
         Kind::Stall => stall::run(args, seed),
         Kind::Restart => restart::run(args, seed),
+        Kind::Sparse => sparse::run(args, seed),
         Kind::Spray => spray::run(args, seed),
         Kind::Even | Kind::Chaos => even::run(args, seed),
     }

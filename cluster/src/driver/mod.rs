@@ -90,6 +90,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         join: config.join,
         found_after: nanos(config.found_after),
         flush_interval: nanos(config.flush_interval),
+        tell_within: nanos(config.tell_within),
         ..Options::default()
     };
     let host = Limiters::new(Arc::clone(&shared));

@@ -10,6 +10,7 @@ mod hearsay;
 mod inbound;
 mod late;
 mod outbound;
+mod pace;
 mod places;
 mod report;
 mod room;
@@ -36,6 +37,7 @@ use super::log::Log;
 use super::membership::{MemberEvent, Membership};
 use super::options::Options;
 use super::origin::{Applied, Held, Inbound};
+use super::pace::Pace;
 use super::peer::Peer;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
@@ -72,6 +74,7 @@ pub struct Core<H> {
     /// When the level of which key is told.
     turns: Turns,
     rooms: Rooms,
+    pace: Pace,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
     /// When what was recorded was taken last, and is to be taken next.
@@ -138,6 +141,7 @@ impl<H: Host> Core<H> {
             watches: Watches::default(),
             turns: Turns::default(),
             rooms: Rooms::default(),
+            pace: Pace::default(),
             shifts: Vec::new(),
             flushed_at: now,
             flush_at: None,
@@ -172,7 +176,7 @@ impl<H: Host> Core<H> {
 
     /// Takes what the host has recorded and sends it to the peers, at once.
     pub fn flush(&mut self, now: Nanos) {
-        self.take_batch(now);
+        self.take_all(now);
         self.compare_levels(now);
         self.settle(now);
     }

@@ -23,9 +23,9 @@
 //! `change`, `delta`, `host`, `entry`, `event`, `options` and `stats` are values; `log` keeps
 //! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates
 //! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
-//! nodes' words, `turns` says when; `room` splits what is left of a key; `wire` encodes, `peer` and
-//! `origin` are the two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine`
-//! owns all of them.
+//! nodes' words, `turns` says when; `room` splits what is left of a key, `pace` says what waits to
+//! be told; `wire` encodes, `peer` and `origin` are the two ends of a link, `pull` a state
+//! transfer; `membership` wraps foca; `machine` owns all of them.
 
 mod action;
 mod agreement;
@@ -45,6 +45,7 @@ mod machine;
 mod membership;
 mod options;
 mod origin;
+mod pace;
 mod peer;
 mod pull;
 mod recent;

@@ -18,6 +18,11 @@ pub struct Options {
     pub found_after: Nanos,
     /// How long what is recorded is collected, at least, before it is taken.
     pub flush_interval: Nanos,
+    /// How long a key that is far from its limit waits to be told, at most; no longer than half of
+    /// the limit's burst tolerance.
+    pub tell_within: Nanos,
+    /// How long batches wait to be acknowledged together.
+    pub ack_within: Nanos,
     /// How much later than twice what is usual a delta may arrive without being reduced by what has
     /// drained since; in any case as late as the limit's burst tolerance.
     pub grace: Nanos,
@@ -35,6 +40,8 @@ impl Default for Options {
             join: Vec::new(),
             found_after: 5 * SECOND,
             flush_interval: SECOND / 100,
+            tell_within: SECOND,
+            ack_within: SECOND / 20,
             grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,
             log_age: 30 * SECOND,

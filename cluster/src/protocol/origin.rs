@@ -21,6 +21,9 @@ pub(super) struct Inbound {
     pub(super) subject: Subject,
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
+    /// Batches that were applied and not acknowledged, and when they are to be.
+    pub(super) unacked: u32,
+    pub(super) ack_at: Option<Nanos>,
 }
 
 /// What the dialler of a link may send next.
@@ -37,7 +40,7 @@ pub(super) enum Flow {
 impl Inbound {
     pub(super) fn new(now: Nanos, subject: Subject) -> Self {
         let hello_by = now.saturating_add(HELLO_TIMEOUT);
-        Self { hello_by, subject, id: None, flow: Flow::NotResumed }
+        Self { hello_by, subject, id: None, flow: Flow::NotResumed, unacked: 0, ack_at: None }
     }
 
     pub(super) fn is_of(&self, origin: Origin) -> bool {

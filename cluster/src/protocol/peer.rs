@@ -31,6 +31,8 @@ pub(super) struct Peer {
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
     pub(super) announce_at: Nanos,
+    /// When it was sent a batch last.
+    pub(super) told_at: Nanos,
     pub(super) traffic: Traffic,
 }
 
@@ -72,6 +74,7 @@ impl Peer {
             resume: None,
             down_since: None,
             announce_at: 0,
+            told_at: 0,
             traffic: Traffic::default(),
         }
     }

@@ -36,6 +36,13 @@ pub struct Stats {
     pub frames_sent: u64,
     /// Of these, those that were sent before a reconnect too.
     pub frames_resent: u64,
+    /// Acknowledgements sent, each for all batches of one peer since the one before.
+    pub acks_sent: u64,
+    /// Deltas that were not told because an even part of what refills covers them, on keys that are
+    /// far from their limit.
+    pub deltas_covered: u64,
+    /// Keys that wait to be told, because they are far from their limit or as bytes are capped.
+    pub waiting_keys: u64,
     /// Frames applied.
     pub frames_received: u64,
     /// Parts of a backlog applied: this node was behind another one's log.

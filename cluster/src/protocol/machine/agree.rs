@@ -120,6 +120,10 @@ impl<H: Host> Core<H> {
             return;
         }
         self.look_at = now + LOOK_EVERY;
+        // What this node contains is what it has told.
+        let held = self.held.values().flat_map(|held| &held.levels);
+        let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
+        self.tell_keys(now, keys.into_iter());
         self.compare_held(now);
         if !self.shifts.is_empty() {
             // The other halves of the moves.

@@ -21,9 +21,10 @@ use crate::protocol::host::Host;
 use crate::protocol::id::NodeId;
 use crate::protocol::log::Log;
 use crate::protocol::membership::Membership;
+use crate::protocol::pace::Pace;
 use crate::protocol::peer::Peer;
-use crate::protocol::time::Nanos;
 use crate::protocol::room::Rooms;
+use crate::protocol::time::Nanos;
 use crate::protocol::watch::Watches;
 use crate::protocol::wire::Message;
 
@@ -111,6 +112,7 @@ impl<H: Host> Core<H> {
         self.held.clear();
         self.watches = Watches::default();
         self.rooms = Rooms::default();
+        self.pace = Pace::default();
         self.shifts.clear();
         self.log = Log::default();
         self.backlog = Backlog::default();

@@ -24,8 +24,12 @@ use crate::protocol::wire::{
 struct Frame {
     number: u64,
     at: Nanos,
+    transit: Nanos,
     groups: Vec<Group>,
 }
+
+/// Batches that are not acknowledged, at most: a quarter of what may be in flight.
+const MAX_UNACKED: u32 = 16;
 
 impl<H: Host> Core<H> {
     pub(super) fn inbound_from(&self, addr: SocketAddr) -> Option<LinkId> {
@@ -34,7 +38,10 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn inbound_deadline(&self) -> Option<Nanos> {
-        self.inbound.values().filter(|link| link.id.is_none()).map(|link| link.hello_by).min()
+        let hello =
+            self.inbound.values().filter(|link| link.id.is_none()).map(|link| link.hello_by);
+        let acks = self.inbound.values().filter_map(|link| link.ack_at);
+        hello.chain(acks).min()
     }
 
     pub(super) fn tick_inbound(&mut self, now: Nanos) {
@@ -43,6 +50,11 @@ impl<H: Host> Core<H> {
             self.inbound.iter().filter(|(_, link)| silent(link)).map(|(id, _)| *id).collect();
         for link in late {
             self.close(now, link);
+        }
+        let due = |link: &Inbound| link.ack_at.is_some_and(|at| at <= now);
+        let due = self.inbound.iter().filter(|(_, link)| due(link)).map(|(id, _)| *id);
+        for link in due.collect::<Vec<_>>() {
+            self.ack(link);
         }
     }
 
@@ -65,11 +77,11 @@ impl<H: Host> Core<H> {
                 Ok(())
             }
             (Message::Batch { number, at, groups, levels }, Some(id)) => {
-                let batch = Frame { number, at, groups };
+                let batch = Frame { number, at, transit, groups };
                 self.on_batch(now, link, id.origin(), batch, levels)
             }
             (Message::Missed { to, at, upto, groups }, Some(id)) => {
-                let part = Frame { number: to, at, groups };
+                let part = Frame { number: to, at, transit, groups };
                 self.on_part(now, link, id.origin(), part, upto)
             }
             (Message::Gap, Some(_)) => self.on_gap(link),
@@ -233,6 +245,8 @@ impl<H: Host> Core<H> {
             return Err(Violation);
         }
         let clock = self.clocks.get_mut(&origin).ok_or(Violation)?;
+        // A batch is as good as a beat: what it waited only makes it a worse one.
+        clock.read(now, batch.at, batch.transit);
         let local = clock.to_local(batch.at);
         let age = now.saturating_sub(local.try_into().unwrap_or(0));
         clock.arrived(now, age);
@@ -251,8 +265,33 @@ impl<H: Host> Core<H> {
         self.recent.entry(origin).or_default().push(seen);
         self.hold(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
-        self.send(link, Channel::Main, &Message::Ack { number });
+        self.owe_ack(now, link);
         Ok(())
+    }
+
+    /// Acknowledges batches together, after a while or when they are many.
+    fn owe_ack(&mut self, now: Nanos, link: LinkId) {
+        let within = self.options.ack_within;
+        let Some(inbound) = self.inbound.get_mut(&link) else { return };
+        inbound.unacked += 1;
+        let due = inbound.ack_at.get_or_insert(now.saturating_add(within));
+        if inbound.unacked >= MAX_UNACKED {
+            *due = now;
+        }
+        if *due <= now {
+            self.ack(link);
+        }
+    }
+
+    fn ack(&mut self, link: LinkId) {
+        let Some(inbound) = self.inbound.get_mut(&link) else { return };
+        (inbound.unacked, inbound.ack_at) = (0, None);
+        let origin = inbound.id.as_ref().map(NodeId::origin);
+        let applied = origin.and_then(|origin| self.applied.get(&origin));
+        if let Some(number) = applied.map(|applied| applied.position.through) {
+            self.stats.acks_sent += 1;
+            self.send(link, Channel::Main, &Message::Ack { number });
+        }
     }
 
     /// Keeps levels until they can be compared; only the last ones of each origin.

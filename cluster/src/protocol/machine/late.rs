@@ -56,6 +56,10 @@ impl<H: Host> Core<H> {
     /// Applies one change to this node's word.
     fn put(&mut self, now: Nanos, delta: Delta) {
         let change = self.rooms.landed(&delta);
+        if self.pace.waits(delta.id()) {
+            let nodes = self.nodes_alive();
+            self.pace.landed(delta.id(), delta.change.debt, nodes);
+        }
         self.host.apply(now, Delta { change, ..delta });
         self.note_changes(&[delta]);
         self.watches.charged(delta.id(), change.debt);

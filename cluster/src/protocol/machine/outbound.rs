@@ -28,7 +28,7 @@ const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
 /// How often this node tells its clock while it sends nothing else.
-const BEAT_EVERY: Nanos = SECOND;
+const BEAT_EVERY: Nanos = 2 * SECOND;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -82,19 +82,21 @@ impl<H: Host> Core<H> {
     /// dialled, has acknowledged all that this node has admitted.
     pub(super) fn all_acknowledged(&self) -> bool {
         let unsent = self.log.last() > 0;
-        self.peers.iter().all(|(addr, peer)| match peer.dial {
-            Dial::Open { flowing: true, .. } => {
-                peer.cursor().is_none_or(|cursor| cursor.is_at(self.log.last()))
-            }
-            // The peer has not sent its position, or has not taken over this node's state.
-            Dial::Open { .. } => !unsent,
-            Dial::Waiting { .. } | Dial::Dialling { .. } => {
-                let alive = self.membership.is_active(*addr) || self.inbound_from(*addr).is_some();
-                let first = peer.attempts == 0;
-                // Without deltas only `Leaving` is at stake: that is worth a first dial.
-                if unsent { !alive && !first } else { !alive || !first }
-            }
-        })
+        self.pace.len() == 0
+            && self.peers.iter().all(|(addr, peer)| match peer.dial {
+                Dial::Open { flowing: true, .. } => {
+                    peer.cursor().is_none_or(|cursor| cursor.is_at(self.log.last()))
+                }
+                // The peer has not sent its position, or has not taken over this node's state.
+                Dial::Open { .. } => !unsent,
+                Dial::Waiting { .. } | Dial::Dialling { .. } => {
+                    let alive =
+                        self.membership.is_active(*addr) || self.inbound_from(*addr).is_some();
+                    let first = peer.attempts == 0;
+                    // Without deltas only `Leaving` is at stake: that is worth a first dial.
+                    if unsent { !alive && !first } else { !alive || !first }
+                }
+            })
     }
 
     pub(super) fn open_links(&self) -> Vec<LinkId> {
@@ -411,7 +413,8 @@ impl<H: Host> Core<H> {
             return;
         }
         self.beat_at = now + BEAT_EVERY;
-        let flowing = self.peers.values().filter_map(|peer| match peer.dial {
+        let silent = self.peers.values().filter(|peer| peer.told_at + BEAT_EVERY <= now);
+        let flowing = silent.filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,
         });
@@ -432,7 +435,13 @@ impl<H: Host> Core<H> {
             _ => None,
         });
         for (addr, link) in behind.collect::<Vec<_>>() {
-            let mut beaten = false;
+            // A batch that has just been sealed says what a beat does.
+            let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
+            let cursor = self.peers.get(&addr).and_then(Peer::cursor);
+            let mut beaten = newest && cursor.is_some_and(|cursor| cursor.has_been_sent(last - 1));
+            if let Some(peer) = self.peers.get_mut(&addr) {
+                peer.told_at = now;
+            }
             while let Some(frame) = self.next_frame(now, addr) {
                 if !std::mem::replace(&mut beaten, true) {
                     self.beat(now, link);

@@ -35,6 +35,8 @@ impl<H: Host> Core<H> {
         stats.links_out = self.peers.values().filter_map(Peer::open_link).count() as u64;
         stats.links_in = self.inbound.len() as u64;
         stats.peers_undialled = self.undialled.len() as u64;
+        stats.deltas_covered = self.pace.covered();
+        stats.waiting_keys = self.pace.len() as u64;
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;

@@ -23,7 +23,8 @@ impl<H: Host> Core<H> {
     /// The host has recorded something, which the next flush takes.
     pub fn recorded(&mut self, now: Nanos) {
         let due = self.flushed_at.saturating_add(self.options.flush_interval);
-        self.flush_at.get_or_insert(due.max(now));
+        let due = due.max(now);
+        self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
     /// A key's debt without what is provisional.
@@ -49,6 +50,9 @@ impl<H: Host> Core<H> {
         self.refresh_at = now.saturating_add(self.refresh_interval());
         if self.rooms.len() > 0 {
             self.recorded(now);
+        } else if let Some(due) = self.pace.deadline() {
+            let next = now.saturating_add(self.options.flush_interval);
+            self.flush_at = Some(due.max(next));
         }
     }
 

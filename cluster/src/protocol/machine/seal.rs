@@ -1,11 +1,13 @@
 //! What was admitted here becomes numbered batches.
 
 use super::Core;
+use super::pace::Tell;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
 use crate::protocol::cursor::Cursor;
 use crate::protocol::delta::{Delta, signed};
 use crate::protocol::host::Host;
 use crate::protocol::log::Batch;
+use crate::protocol::pace::Taken;
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::{self, Agreement, Message};
@@ -22,8 +24,18 @@ pub(super) fn is_void(host: &impl Host, delta: &Delta, now: Nanos, grace: Nanos)
 }
 
 impl<H: Host> Core<H> {
-    /// Takes what the host has recorded into batches, the last one with the levels that are due.
+    /// Takes what the host has recorded, and seals what is to be told of it, with the levels that
+    /// are due.
     pub(super) fn take_batch(&mut self, now: Nanos) {
+        self.take_recorded(now, Tell::Due);
+    }
+
+    /// The same, and seals all that waits.
+    pub(super) fn take_all(&mut self, now: Nanos) {
+        self.take_recorded(now, Tell::All);
+    }
+
+    fn take_recorded(&mut self, now: Nanos, tell: Tell) {
         let since = std::mem::replace(&mut self.taken_at, now);
         let mut deltas = Vec::new();
         self.host.take_recorded(now, &mut deltas);
@@ -37,18 +49,31 @@ impl<H: Host> Core<H> {
         let mut levels = self.due_levels(now, &deltas);
         let shifts = self.shifts.len().min(MAX_SHIFTS);
         levels.shifts = self.shifts.drain(..shifts).collect();
-        let is_empty = deltas.is_empty() && levels.levels.is_empty() && shifts == 0;
-        if !is_empty {
-            let mut rest = deltas.as_slice();
-            while rest.len() > MAX_BATCH_DELTAS {
-                let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
-                self.seal((since, now), some.to_vec(), Agreement::default());
-                rest = others;
-            }
-            self.seal((since, now), rest.to_vec(), levels);
+        let mut taken = self.pace_deltas((since, now), &deltas, tell);
+        // What is told with a level is as of the level.
+        for level in &levels.levels {
+            self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
         }
+        self.seal_all(now, taken, levels);
         self.split_rooms(now, &deltas);
         self.trim_log(now);
+    }
+
+    /// Seals in batches, the last one with the levels.
+    pub(super) fn seal_all(&mut self, now: Nanos, taken: Taken, levels: Agreement) {
+        let Taken { mut deltas, since } = taken;
+        if deltas.is_empty() && levels.levels.is_empty() && levels.shifts.is_empty() {
+            return;
+        }
+        let since = since.unwrap_or(now);
+        deltas.sort_unstable_by_key(Delta::id);
+        let mut rest = deltas.as_slice();
+        while rest.len() > MAX_BATCH_DELTAS {
+            let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
+            self.seal((since, now), some.to_vec(), Agreement::default());
+            rest = others;
+        }
+        self.seal((since, now), rest.to_vec(), levels);
     }
 
     fn seal(&mut self, (since, now): (Nanos, Nanos), deltas: Vec<Delta>, levels: Agreement) {

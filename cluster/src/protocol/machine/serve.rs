@@ -38,7 +38,7 @@ impl<H: Host> Core<H> {
             self.send(link, Channel::State, &Message::StateBusy { request });
             return;
         }
-        self.take_batch(now);
+        self.take_all(now);
         let own = self.log.last();
         let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
         let vector = others.chain([(self.me().origin(), own)]).collect();

@@ -177,7 +177,7 @@ impl<H: Host> Core<H> {
     /// The state is complete: starts to apply it, if it is still needed.
     fn begin_applying(&mut self, now: Nanos) {
         self.timeouts = 0;
-        self.take_batch(now);
+        self.take_all(now);
         let Some(mut pull) = self.pull.take() else { return };
         if self.has_joined() && !self.gaps().any(|(origin, _)| origin == pull.from) {
             // The gap was that of a closed link: on a new one frames with what the state contains

@@ -23,7 +23,7 @@ pub(super) struct Harness {
 
 impl Harness {
     pub(super) fn new() -> Self {
-        Self::with(Options::default())
+        Self::with(Options { ack_within: 0, ..Options::default() })
     }
 
     pub(super) fn with(options: Options) -> Self {

@@ -1,0 +1,172 @@
+//! What this node has consumed and not told yet.
+//!
+//! Telling is urgent where a key is near its limit, and lazy where it is far from it. Let `left` be
+//! what a node's word of a key has left, and let a node keep to itself at most `left / (4 * nodes)`
+//! beside half of an even part of the refill, `1 / (2 * nodes)` of its rate. While all do, all
+//! nodes together consume at most half of what refills and a quarter of what is left: no node
+//! denies anything, and what was consumed half a bucket ago has drained everywhere. So what that
+//! part of the refill covers is never told, and what exceeds the bound is told with the next flush.
+//! What others tell counts against the refill first: where all consume more than half of the limit,
+//! nothing is covered and all of it is told.
+//!
+//! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
+//! most as long as half of the burst tolerance, so it is never late.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::change::Change;
+use super::delta::{Delta, KeyId, signed};
+use super::time::Nanos;
+
+/// Keys that wait, at most: about 60 MiB. Further ones are told at once.
+pub(super) const MAX_WAITING: usize = 1 << 18;
+/// All nodes together keep to themselves one in so many of what is left.
+const KEPT: i128 = 4;
+/// One in so many of what refills need not be told.
+const COVERED: u64 = 2;
+
+#[derive(Debug, Default)]
+pub(super) struct Pace {
+    keys: BTreeMap<KeyId, Waiting>,
+    due: BTreeSet<(Nanos, KeyId)>,
+    covered: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    change: Change,
+    /// What others told meanwhile, divided by the nodes, less what has refilled.
+    told: i64,
+    /// Up to when the refill was counted.
+    counted: Nanos,
+    /// When the flush before the one that took it was.
+    since: Nanos,
+    due: Nanos,
+}
+
+/// What waits, as it is taken out.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    pub deltas: Vec<Delta>,
+    /// Nothing of it was consumed before this.
+    pub since: Option<Nanos>,
+}
+
+impl Taken {
+    pub(super) fn add(&mut self, since: Nanos, delta: Delta) {
+        self.deltas.push(delta);
+        self.since = Some(self.since.map_or(since, |known| known.min(since)));
+    }
+}
+
+impl Pace {
+    pub(super) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Deltas that were never told because the even part of the refill covers them.
+    pub(super) fn covered(&self) -> u64 {
+        self.covered
+    }
+
+    pub(super) fn waits(&self, id: KeyId) -> bool {
+        self.keys.contains_key(&id)
+    }
+
+    /// When the first key is due.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// This was consumed since the time `since`, and is told by `due` at the latest.
+    pub(super) fn add(
+        &mut self,
+        now: Nanos,
+        (since, due): (Nanos, Nanos),
+        delta: Delta,
+        nodes: usize,
+    ) {
+        let id = delta.id();
+        if let Some(waiting) = self.keys.get_mut(&id) {
+            if waiting.cover(now, nodes) {
+                self.covered += 1;
+                self.due.remove(&(waiting.due, id));
+                *waiting = Waiting::new(now, (since, due), delta.change);
+                self.due.insert((due, id));
+            } else {
+                waiting.change = waiting.change.then(delta.change);
+            }
+        } else {
+            self.keys.insert(id, Waiting::new(now, (since, due), delta.change));
+            self.due.insert((due, id));
+        }
+    }
+
+    /// Another node has told that it consumed this.
+    pub(super) fn landed(&mut self, id: KeyId, debt: i64, nodes: usize) {
+        if let Some(waiting) = self.keys.get_mut(&id) {
+            let part = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
+            waiting.told = waiting.told.saturating_add(part);
+        }
+    }
+
+    /// Whether what waits of a key is to be told at once: more than its part of what is `left`.
+    pub(super) fn is_urgent(&self, id: KeyId, left: Nanos, nodes: usize) -> bool {
+        self.keys.get(&id).is_some_and(|waiting| is_much(waiting.much(), left, nodes))
+    }
+
+    /// Takes out a key, if anything is to be told of it.
+    pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
+        let Some(mut waiting) = self.keys.remove(&id) else { return };
+        self.due.remove(&(waiting.due, id));
+        if waiting.cover(now, nodes) {
+            self.covered += 1;
+        } else {
+            let delta = Delta { limit: id.0, key: id.1, change: waiting.change };
+            into.add(waiting.since, delta);
+        }
+    }
+
+    /// The keys that are due, at most so many.
+    pub(super) fn due(&self, now: Nanos, most: usize) -> Vec<KeyId> {
+        let due = self.due.iter().take_while(|(due, _)| *due <= now);
+        due.take(most).map(|(_, id)| *id).collect()
+    }
+
+    /// All keys that wait.
+    pub(super) fn keys(&self) -> Vec<KeyId> {
+        self.keys.keys().copied().collect()
+    }
+}
+
+impl Waiting {
+    fn new(now: Nanos, (since, due): (Nanos, Nanos), change: Change) -> Self {
+        Self { change, told: 0, counted: now, since, due }
+    }
+
+    /// Takes off what the refill since the last call covers. Whether nothing is left to tell; what
+    /// was given back is always told.
+    fn cover(&mut self, now: Nanos, nodes: usize) -> bool {
+        let passed = now.saturating_sub(self.counted);
+        self.counted = now;
+        let refill = signed(passed / (COVERED * nodes.max(1) as u64));
+        let told = self.told.min(refill);
+        self.told -= told;
+        // The oldest goes first: the key of an idle node ends as it did.
+        let own = (refill - told).min(self.change.debt.max(0));
+        self.change = Change::new(self.change.debt - own, self.change.date.saturating_add(own));
+        self.change.debt == 0
+    }
+
+    fn much(&self) -> i64 {
+        self.change.debt.max(0).saturating_add(self.told)
+    }
+}
+
+/// Whether this much is more than a node may keep to itself of what is left.
+pub(super) fn is_much(debt: i64, left: Nanos, nodes: usize) -> bool {
+    i128::from(debt) * KEPT * nodes.max(1) as i128 > i128::from(left)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+use super::*;
+
+const MS: Nanos = 1_000_000;
+const KEY: KeyId = (1, 1);
+
+fn delta(debt: i64, at: Nanos) -> Delta {
+    Delta { limit: KEY.0, key: KEY.1, change: Change::new(debt, signed(at)) }
+}
+
+fn take(pace: &mut Pace, now: Nanos) -> Taken {
+    let mut taken = Taken::default();
+    pace.take(now, KEY, 5, &mut taken);
+    taken
+}
+
+#[test]
+fn what_the_even_part_of_the_refill_covers_is_not_told() {
+    let mut pace = Pace::default();
+    // A tenth of what refills is one node's, of five.
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(3 * MS), 9 * MS), 5);
+    pace.add(20 * MS, (10 * MS, 70 * MS), delta(signed(MS), 20 * MS), 5);
+    assert_eq!(pace.deadline(), Some(60 * MS));
+    let taken = take(&mut pace, 30 * MS);
+    // 1 of 3, and 1 of 3: it ends when it did, at 9 + 3 + 1 or 20 + 1.
+    assert_eq!(taken.deltas[0].change.debt, signed(2 * MS));
+    assert_eq!(taken.deltas[0].change.tat(), signed(21 * MS));
+    assert_eq!((taken.since, pace.covered(), pace.len()), (Some(0), 0, 0));
+    assert_eq!(pace.deadline(), None);
+    pace.add(40 * MS, (30 * MS, 90 * MS), delta(signed(MS), 40 * MS), 5);
+    assert!(take(&mut pace, 50 * MS).deltas.is_empty());
+    assert_eq!(pace.covered(), 1);
+}
+
+#[test]
+fn what_others_tell_counts_against_the_refill() {
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
+    pace.landed(KEY, signed(10 * MS), 5);
+    assert_eq!(take(&mut pace, 30 * MS).deltas[0].change.debt, signed(MS));
+}
+
+#[test]
+fn telling_is_urgent_where_little_is_left() {
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
+    assert!(!pace.is_urgent(KEY, 20 * MS, 5));
+    assert!(pace.is_urgent(KEY, 20 * MS - 1, 5));
+    pace.landed(KEY, 5, 5);
+    assert!(pace.is_urgent(KEY, 20 * MS, 5), "others told as much as they may keep");
+    assert!(!pace.is_urgent((2, 2), 0, 5));
+}
+
+#[test]
+fn what_was_given_back_is_told() {
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(-5, 10 * MS), 5);
+    assert!(!pace.is_urgent(KEY, 0, 5));
+    assert_eq!(pace.due(59 * MS, 9), []);
+    assert_eq!(pace.due(60 * MS, 9), [KEY]);
+    assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, -5);
+}
