@@ -12,7 +12,7 @@ use crate::config::{Config, StartError};
 use crate::driver::{self, Command, Shared};
 use crate::limits::{LimitId, Refused, Words};
 use crate::member::Member;
-use crate::protocol::{Entry, PeerStats, Stats};
+use crate::protocol::{Entry, OverAdmission, PeerStats, Stats};
 use crate::trust::Trust;
 
 /// A node's membership in a cluster. Cheap to clone. When the last clone and the last limiter of it
@@ -122,6 +122,16 @@ impl Cluster {
     #[must_use]
     pub fn peers(&self) -> Vec<PeerStats> {
         self.shared.peers()
+    }
+
+    /// What all nodes admitted beyond a limit, as far as this node can tell from what they told: no
+    /// sum over nodes, every node comes to about the same. Nothing is known of
+    /// [`LimitId::INLINE`], of keys beyond 512 that are near their limit at a time
+    /// ([`Stats::estimates_left_out`]), and of what came too late to be applied whole. At most
+    /// 350 ms old.
+    #[must_use]
+    pub fn over_admission(&self, limit: LimitId) -> OverAdmission {
+        self.shared.over_admission(limit.to_bits())
     }
 
     /// Counters and sizes. At most 50 ms old.

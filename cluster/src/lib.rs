@@ -57,7 +57,7 @@ pub use gossip_limiter::{GossipLimiter, LimitError, Recording};
 pub use limits::{LimitId, MAX_EARLY_KEYS, MAX_LIMITS};
 pub use member::{Member, MemberState};
 pub use name::{ClusterName, ClusterNameError};
-pub use protocol::{Entry, LinkState, PeerStats, Stats};
+pub use protocol::{Entry, LinkState, OverAdmission, PeerStats, Stats};
 pub use secret::{Secret, SecretError};
 pub use steps::Steps;
 pub use trust::{Certificates, CertificatesError, MAX_SECRETS, Part, Trust};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tidegate_cluster::{Cluster, LimitId, Recording, Trust};
 pub use tidegate_cluster::{
-    Config, Entry, LinkState, Member, MemberState, PeerStats, Stats, Steps,
+    Config, Entry, LinkState, Member, MemberState, OverAdmission, PeerStats, Stats, Steps,
 };
 use tidegate_engine::clock::TscClock;
 use tidegate_engine::{KeyHash, KeyHasher, Quota};
@@ -109,6 +109,11 @@ impl Gossip {
             peers: cluster.peers(),
             members,
         })
+    }
+
+    /// What all nodes admitted beyond a limit; `None` without a cluster.
+    pub fn over_admission(&self, limit: LimitId) -> Option<OverAdmission> {
+        self.0.as_ref().map(|cluster| cluster.over_admission(limit))
     }
 
     /// Counters and gauges of the cluster; `None` without one.

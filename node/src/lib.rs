@@ -17,6 +17,7 @@ mod limiters;
 mod log;
 mod metrics;
 mod net;
+mod over_admission;
 mod peer_metrics;
 mod quota;
 mod replay;

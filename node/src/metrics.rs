@@ -18,6 +18,7 @@ use tidegate_engine::Decision;
 
 use crate::exposition::{self, Format};
 use crate::gossip::{Gossip, Limiter, STATES, Stats, View};
+use crate::over_admission::encode_over_admission;
 use crate::peer_metrics::{encode_links, encode_peers, encode_steps};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -237,6 +238,7 @@ impl Collector for Scrape {
             encode_gossip(&mut encoder, &view, &stats)?;
             encode_peers(&mut encoder, &view.peers)?;
             encode_links(&mut encoder, &stats)?;
+            encode_over_admission(&mut encoder, &self.limits, &self.gossip)?;
             encode_steps(&mut encoder, &stats.steps)?;
         }
         Ok(())

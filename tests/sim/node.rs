@@ -128,6 +128,15 @@ impl Node {
         self.core.stats()
     }
 
+    /// What the node says was admitted beyond a limit: in all, and in the worst moment.
+    pub fn over_admission(&self, rule: usize) -> (Nanos, Nanos) {
+        let limit = rule as u64 + 1;
+        let mut all = self.core.over_admission();
+        let said = all.find(|(of, _)| *of == limit).map(|(_, said)| said).unwrap_or_default();
+        let nanos = |time: Duration| time.as_nanos() as Nanos;
+        (nanos(said.total), nanos(said.worst))
+    }
+
     pub fn has_joined(&self) -> bool {
         self.core.has_joined()
     }

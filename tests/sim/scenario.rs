@@ -1,6 +1,7 @@
 //! Single faults under a steady load on one hot key, and what they cost.
 
 mod cut;
+mod estimate;
 mod even;
 mod restart;
 mod sparse;

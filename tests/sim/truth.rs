@@ -20,6 +20,8 @@ pub struct Seen {
     pub is_allowed: bool,
     /// How far the central bucket's debt exceeds its tolerance after this check.
     pub excess: Nanos,
+    /// What a central limiter would have refused of this admission.
+    pub refused: Nanos,
     /// The largest debt that the demand alone has ever made, in a central bucket.
     pub demand: Nanos,
 }
@@ -28,6 +30,8 @@ pub struct Seen {
 struct Key {
     /// TATs in the time of the fastest clock: nodes cannot be slower to grant than that.
     admitted: Nanos,
+    /// The same of a bucket that is charged only what fits.
+    policed: Nanos,
     /// The same in the time of the slowest clock, and never rebased: no word may be beyond it.
     charged: Nanos,
     /// In the time of the slowest clock.
@@ -78,7 +82,11 @@ impl Truth {
         let central = self.keys.entry((rule, key)).or_default();
         central.asked = central.asked.max(slow) + debt;
         central.most_asked = central.most_asked.max(central.asked - slow);
+        let mut refused = 0;
         if is_allowed {
+            central.policed = central.policed.max(fast) + debt;
+            refused = central.policed.saturating_sub(fast + tau).min(debt);
+            central.policed -= refused;
             central.admitted = central.admitted.max(fast) + debt;
             central.charged = central.charged.max(slow) + debt;
             match central.lives.iter_mut().find(|(own, _)| *own == life) {
@@ -87,7 +95,7 @@ impl Truth {
             }
         }
         let excess = central.admitted.saturating_sub(fast).saturating_sub(tau);
-        Seen { at, place, rule, key, debt, is_allowed, excess, demand: central.most_asked }
+        Seen { at, place, rule, key, debt, is_allowed, excess, refused, demand: central.most_asked }
     }
 
     /// Forgets what the central bucket knows and nobody else does: its debt becomes at most `debt`.
@@ -95,6 +103,7 @@ impl Truth {
         let fast = self.fastest(at);
         if let Some(central) = self.keys.get_mut(&(rule, key)) {
             central.admitted = central.admitted.min(fast + debt);
+            central.policed = central.policed.min(fast + debt);
         }
     }
 

@@ -321,10 +321,11 @@ impl Driver {
 
     fn publish(&mut self) {
         self.publish_at = None;
-        let (members, peers, stats) =
-            self.step(|core, now| (core.members(), core.peers(now), core.stats()));
+        let (members, peers, beyond, stats) = self.step(|core, now| {
+            (core.members(), core.peers(now), core.over_admission().collect(), core.stats())
+        });
         let stats = Stats { steps: self.steps, ..stats };
-        self.shared.publish(View { members, peers, stats });
+        self.shared.publish(View { members, peers, beyond, stats });
     }
 
     fn handle(&mut self, event: Event) {

@@ -1,5 +1,6 @@
 //! The state that the driver's task shares with the handles.
 
+use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,7 +15,7 @@ use super::recorder::Recorder;
 use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{Entry, Nanos, PeerStats, Stats, nanos};
+use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, Stats, nanos};
 
 /// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -105,6 +106,8 @@ impl HandshakeCounts {
 pub(super) struct View {
     pub(super) members: Vec<Member>,
     pub(super) peers: Vec<PeerStats>,
+    /// What was admitted beyond each limit, by its bits.
+    pub(super) beyond: BTreeMap<u64, OverAdmission>,
     pub(super) stats: Stats,
 }
 
@@ -165,6 +168,10 @@ impl Shared {
 
     pub(crate) fn members(&self) -> Vec<Member> {
         self.view().members.clone()
+    }
+
+    pub(crate) fn over_admission(&self, limit: u64) -> OverAdmission {
+        self.view().beyond.get(&limit).copied().unwrap_or_default()
     }
 
     pub(crate) fn peers(&self) -> Vec<PeerStats> {

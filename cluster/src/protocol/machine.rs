@@ -5,6 +5,7 @@
 mod agree;
 mod begin;
 mod cut;
+mod estimate;
 mod founding;
 mod hearsay;
 mod inbound;
@@ -29,6 +30,7 @@ use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
 use super::clock::RemoteClock;
 use super::entry::Entry;
+use super::estimate::Estimates;
 use super::event::{Event, Events};
 use super::hash_key::HashKey;
 use super::host::Host;
@@ -75,6 +77,7 @@ pub struct Core<H> {
     turns: Turns,
     rooms: Rooms,
     pace: Pace,
+    estimates: Estimates,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
     /// When what was recorded was taken last, and is to be taken next.
@@ -142,6 +145,7 @@ impl<H: Host> Core<H> {
             turns: Turns::default(),
             rooms: Rooms::default(),
             pace: Pace::default(),
+            estimates: Estimates::default(),
             shifts: Vec::new(),
             flushed_at: now,
             flush_at: None,
@@ -245,6 +249,7 @@ impl<H: Host> Core<H> {
         self.tick_pull(now);
         self.tick_levels(now);
         self.tick_beats(now);
+        self.tick_estimates(now);
         self.settle(now);
     }
 
@@ -261,6 +266,7 @@ impl<H: Host> Core<H> {
             self.beat_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
+            self.estimates.deadline(),
         ]
         .into_iter()
         .flatten()

@@ -24,8 +24,9 @@
 //! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates
 //! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
 //! nodes' words, `turns` says when; `room` splits what is left of a key, `pace` says what waits to
-//! be told; `wire` encodes, `peer` and `origin` are the two ends of a link, `pull` a state
-//! transfer; `membership` wraps foca; `machine` owns all of them.
+//! be told; `estimate` plays back what was admitted; `wire` encodes, `peer` and `origin` are the
+//! two ends of a link, `pull` a state transfer; `membership` wraps foca; `machine` owns all of
+//! them.
 
 mod action;
 mod agreement;
@@ -36,6 +37,7 @@ mod clock;
 mod cursor;
 mod delta;
 mod entry;
+mod estimate;
 mod event;
 mod hash_key;
 mod host;
@@ -67,6 +69,7 @@ pub use bounds::{
 pub use change::Change;
 pub use delta::Delta;
 pub use entry::Entry;
+pub use estimate::OverAdmission;
 pub use event::Event;
 pub use hash_key::HashKey;
 pub use host::{Host, Level, MAX_PART_KEYS, Part};

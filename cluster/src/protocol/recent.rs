@@ -22,6 +22,8 @@ pub(super) struct Recent {
 pub(super) struct Seen {
     number: u64,
     pub(super) at: Nanos,
+    /// When it was sealed, on this node's clock.
+    pub(super) sealed: i64,
     /// As they were applied, sorted by limit and key.
     pub(super) deltas: Vec<Delta>,
     /// Keys of changes that were held back, or refused.
@@ -30,8 +32,8 @@ pub(super) struct Seen {
 
 impl Seen {
     /// A batch that has arrived, and of which nothing is applied.
-    pub(super) fn new(now: Nanos, number: u64) -> Self {
-        Self { number, at: now, deltas: Vec::new(), late: Vec::new() }
+    pub(super) fn new(now: Nanos, number: u64, sealed: i64) -> Self {
+        Self { number, at: now, sealed, deltas: Vec::new(), late: Vec::new() }
     }
 
     fn size(&self) -> usize {

@@ -103,6 +103,9 @@ pub struct Stats {
     /// or waits for one. A node that returns to a running cluster has not founded one: 1 says that
     /// it reached no node of it, and may have given away a burst.
     pub founded: u64,
+    /// Times a key was near its limit and not followed for the estimate of over-admission, for
+    /// want of room.
+    pub estimates_left_out: u64,
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,
     /// Whether this node decides alone: it knows of other nodes, and has a link to none of them.

@@ -1,6 +1,7 @@
 //! Even demand on a hot key, without a fault: how far the total is off, how far any instant is
 //! beyond an exact central bucket, and what part each node has of what is admitted.
 
+use super::estimate::{self, Truth};
 use super::tally::Tally;
 use super::{cluster, nodes};
 use crate::options::Args;
@@ -15,8 +16,11 @@ pub fn run(args: &Args, seed: u64) -> Report {
     let began = world.now();
     world.pass(SECOND.min(args.duration()), &mut tally);
     let (at_first, first) = (tally.worst, tally.admitted());
+    let mut truth = Truth::default();
+    truth.add(&tally);
     tally.reset(world.now());
     world.run(began + args.duration(), &mut tally);
+    truth.add(&tally);
 
     let mut report = Report::default();
     let granted = rule.tau() as f64 + (world.now() - began) as f64;
@@ -36,5 +40,10 @@ pub fn run(args: &Args, seed: u64) -> Report {
     report.share("frames_per_check", frames as f64 / checks.max(1) as f64);
     let rate = world.net.bytes as f64 / seconds(world.now()) / live.len().max(1) as f64;
     report.share("bytes_per_second_per_node", rate);
+    // The last batches are played back once all of them are there.
+    (0..nodes(args)).for_each(|flow| world.ask(flow, false));
+    let mut rest = Tally::default();
+    world.pass(SECOND, &mut rest);
+    estimate::report(&mut report, &world, truth, &[]);
     report
 }

@@ -28,6 +28,8 @@ pub struct Tally {
     pub counts: Vec<Count>,
     /// The most debt beyond the central bucket.
     pub worst: Nanos,
+    /// Debt that a central limiter would have refused of what was admitted.
+    pub beyond: Nanos,
     /// From when on a denial is late.
     pub late_at: Nanos,
     /// From when on nodes' parts are compared.
@@ -38,7 +40,7 @@ impl Tally {
     /// Counts from now on only.
     pub fn reset(&mut self, now: Nanos) {
         self.counts.fill(Count { last_allowed: now, ..Count::default() });
-        self.worst = 0;
+        (self.worst, self.beyond) = (0, 0);
         self.late_at = Nanos::MAX;
         self.settled_at = now;
     }
@@ -79,6 +81,7 @@ impl Watch for Tally {
             count.allowed += 1;
             count.last_allowed = seen.at;
             self.worst = self.worst.max(seen.excess);
+            self.beyond += seen.refused;
         } else {
             count.denied += 1;
             count.denied_late += u64::from(seen.at >= self.late_at);

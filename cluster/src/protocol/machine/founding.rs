@@ -113,6 +113,7 @@ impl<H: Host> Core<H> {
         self.watches = Watches::default();
         self.rooms = Rooms::default();
         self.pace = Pace::default();
+        self.estimates.start_over();
         self.shifts.clear();
         self.log = Log::default();
         self.backlog = Backlog::default();

@@ -252,7 +252,7 @@ impl<H: Host> Core<H> {
         clock.arrived(now, age);
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.heard_at) = (number, now);
-        let mut seen = Seen::new(now, number);
+        let mut seen = Seen::new(now, number, local);
         for delta in ungroup(batch.groups, local) {
             match self.apply(now, origin, delta) {
                 Some(applied) => seen.deltas.push(applied),
@@ -262,6 +262,7 @@ impl<H: Host> Core<H> {
         if age <= self.grace(origin) {
             self.apply_late(now, origin);
         }
+        self.estimate_remote(now, origin, local, &seen.deltas);
         self.recent.entry(origin).or_default().push(seen);
         self.hold(now, origin, (number, local), levels);
         self.count_frame(origin.addr);

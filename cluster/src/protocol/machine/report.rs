@@ -41,6 +41,7 @@ impl<H: Host> Core<H> {
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
         stats.founded = u64::from(self.entry.is_some_and(Entry::is_founding));
+        stats.estimates_left_out = self.estimates.left_out();
         stats.is_alone = self.alone.since.is_some();
         stats.alone_for = Duration::from_nanos(self.alone.total);
         stats

@@ -55,6 +55,7 @@ impl<H: Host> Core<H> {
             self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
         }
         self.seal_all(now, taken, levels);
+        self.estimate_own(now, &deltas);
         self.split_rooms(now, &deltas);
         self.trim_log(now);
     }

@@ -1,0 +1,119 @@
+use std::net::SocketAddr;
+
+use super::*;
+use crate::protocol::change::Change;
+
+const MS: i64 = 1_000_000;
+const KEY: KeyId = (1, 1);
+/// A burst of 100 ms.
+const TOLERANCE: Nanos = 100_000_000;
+
+fn origin(n: usize) -> Origin {
+    Origin { addr: SocketAddr::from(([10, 0, 0, 1], 1_000 + n as u16)), generation: 1 }
+}
+
+/// A key that is followed from 1 s on, when it was fresh.
+fn followed() -> Estimates {
+    let mut estimates = Estimates::default();
+    estimates.follow(1_500 * MS as Nanos, KEY, TOLERANCE, 0, &[]);
+    for n in 0..2 {
+        estimates.since(origin(n), 1_000 * MS);
+    }
+    estimates
+}
+
+/// A node consumes `debt` in the 10 ms up to `at`.
+fn batch(estimates: &mut Estimates, n: usize, at: i64, debt: i64) {
+    let since = estimates.since(origin(n), at);
+    let change = Change { debt, date: since };
+    let delta = Delta { limit: KEY.0, key: KEY.1, change };
+    estimates.add(at as Nanos, since, at, &[delta]);
+}
+
+fn ended(mut estimates: Estimates, at: i64) -> OverAdmission {
+    estimates.play(at as Nanos, 0);
+    estimates.of(KEY.0)
+}
+
+#[test]
+fn a_burst_at_each_of_two_nodes_is_one_burst_beyond() {
+    let mut estimates = followed();
+    for n in 0..2 {
+        batch(&mut estimates, n, 1_010 * MS, 100 * MS);
+    }
+    let told = ended(estimates, 2_000 * MS);
+    // Less what drains in the 10 ms over which it is spread.
+    assert!((88..=100).contains(&told.total.as_millis()), "{told:?}");
+    assert!((88..=100).contains(&told.worst.as_millis()), "{told:?}");
+}
+
+#[test]
+fn what_drains_meanwhile_is_not_beyond() {
+    let mut estimates = followed();
+    // Together as much as drains, after half a burst.
+    batch(&mut estimates, 0, 1_010 * MS, 50 * MS);
+    for step in 2..80 {
+        for n in 0..2 {
+            batch(&mut estimates, n, (1_000 + 10 * step) * MS, 5 * MS);
+        }
+    }
+    assert_eq!(ended(estimates, 2_000 * MS), OverAdmission::default());
+}
+
+#[test]
+fn what_is_paid_back_is_beyond_once() {
+    let mut estimates = followed();
+    batch(&mut estimates, 0, 1_010 * MS, 150 * MS);
+    // It owes 140, then 145 and so on for a while: 40 are beyond, and then 5 for each step.
+    for step in 2..6 {
+        batch(&mut estimates, 1, (1_000 + 10 * step) * MS, 15 * MS);
+    }
+    // Nothing for 200 ms, and then again what fits.
+    batch(&mut estimates, 1, 1_300 * MS, 50 * MS);
+    let told = ended(estimates, 2_000 * MS);
+    assert!((58..=62).contains(&told.total.as_millis()), "{told:?}");
+    assert!((58..=62).contains(&told.worst.as_millis()), "{told:?}");
+}
+
+#[test]
+fn a_playback_begins_with_what_the_word_owed() {
+    let mut estimates = Estimates::default();
+    // It owes 90 at 1.1 s, of which nothing is told any more.
+    estimates.follow(1_100 * MS as Nanos, KEY, TOLERANCE, 1_190 * MS, &[]);
+    batch(&mut estimates, 0, 1_110 * MS, 5 * MS);
+    batch(&mut estimates, 0, 1_120 * MS, 50 * MS);
+    let told = ended(estimates, 2_000 * MS);
+    assert!((20..=27).contains(&told.worst.as_millis()), "90 + 55 - 20 - 100: {told:?}");
+    // A word that is ahead by a little was idle: nodes knew of their own use only.
+    let mut estimates = Estimates::default();
+    let pieces = [Piece { from: 1_080 * MS, to: 1_090 * MS, debt: 60 * MS }];
+    estimates.follow(1_100 * MS as Nanos, KEY, TOLERANCE, 1_150 * MS, &pieces);
+    batch(&mut estimates, 0, 1_110 * MS, 60 * MS);
+    let told = ended(estimates, 2_000 * MS);
+    assert!(told.worst.as_millis() < 1, "60 + 60 - 30 is less than 100: {told:?}");
+}
+
+#[test]
+fn keys_beyond_the_bound_are_counted() {
+    let mut estimates = Estimates::default();
+    for key in 0..100 {
+        estimates.want((1, key));
+        estimates.want((1, key));
+    }
+    assert_eq!(estimates.left_out(), 2 * (100 - MAX_WANTED as u64));
+    for n in 0..2_000 {
+        estimates.since(origin(n), 5);
+    }
+    assert!(estimates.told.len() <= MAX_ORIGINS);
+}
+
+#[test]
+fn the_worst_moment_is_forgotten_after_a_while() {
+    let mut estimates = followed();
+    batch(&mut estimates, 0, 1_010 * MS, 150 * MS);
+    estimates.play(2_000 * MS as Nanos, 0);
+    let told = estimates.of(KEY.0);
+    assert!(told.worst > Duration::ZERO);
+    estimates.play(200_000 * MS as Nanos, 0);
+    assert_eq!(estimates.of(KEY.0), OverAdmission { worst: Duration::ZERO, ..told });
+}
