@@ -13,7 +13,10 @@ const MIN_READINGS: u32 = 8;
 ///
 /// The difference of two clocks is the smallest (received - sent) less the smallest time in
 /// transit: what a message waited, in queues or for a retransmission, is thereby part of its age.
-/// Both minima are of the last one to two periods; longer when little arrives.
+/// The smallest time in transit is half the sum of both nodes' smallest (received - sent), as each
+/// tells the other its own, so that neither takes the other for older than that takes it. It is at
+/// most the transport's estimate, which contains a part of the jitter. Minima are of the last one
+/// to two periods; longer when little arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteClock {
     present: Minimum,
@@ -22,6 +25,8 @@ pub(super) struct RemoteClock {
     readings: u32,
     /// The latest time of the other clock that was heard.
     heard: Nanos,
+    /// The other node's smallest (received - sent) of this node's messages.
+    told: Option<i64>,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -44,8 +49,8 @@ impl RemoteClock {
     pub(super) fn new(now: Nanos, sent: Nanos, transit: Nanos) -> Self {
         let first = Minimum { delay: signed(now).saturating_sub(signed(sent)), transit };
         let (since, lag_at) = (now, now);
-        let (present, before) = (first, first);
-        Self { present, before, since, readings: 1, heard: sent, lag: transit, lag_at }
+        let (present, before, told) = (first, first, None);
+        Self { present, before, since, readings: 1, heard: sent, told, lag: transit, lag_at }
     }
 
     /// A message that was sent at `sent` has arrived; `transit` estimates its time in transit.
@@ -64,6 +69,16 @@ impl RemoteClock {
     pub(super) fn staleness(&self, now: Nanos) -> Nanos {
         let heard = self.to_local(self.heard);
         Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
+    }
+
+    /// The other node has told its smallest (received - sent).
+    pub(super) fn hear(&mut self, told: Option<i64>) {
+        self.told = told;
+    }
+
+    /// The smallest (received - sent) of the other node's messages.
+    pub(super) fn delay(&self) -> i64 {
+        self.present.join(self.before).delay
     }
 
     /// Something of this age has arrived. What arrives at once after a stall is not taken for
@@ -86,7 +101,9 @@ impl RemoteClock {
     /// A time of the other node on this node's clock; negative when it was before this node's zero.
     pub(super) fn to_local(self, at: Nanos) -> i64 {
         let best = self.present.join(self.before);
-        signed(at).saturating_add(best.delay).saturating_sub(signed(best.transit))
+        let most = signed(best.transit);
+        let both = |told: i64| (best.delay.saturating_add(told) / 2).clamp(0, most);
+        signed(at).saturating_add(best.delay).saturating_sub(self.told.map_or(most, both))
     }
 }
 
@@ -105,6 +122,22 @@ mod tests {
         // One second in a queue.
         clock.read(3_000 * MS, 1_000 * MS, 5 * MS);
         assert_eq!(clock.to_local(1_000 * MS), signed(1_995 * MS));
+    }
+
+    /// The transport's estimate of the time in transit contains 10 ms of jitter.
+    #[test]
+    fn two_clocks_agree_on_their_difference() {
+        let mut here = RemoteClock::new(1_005 * MS, 0, 15 * MS);
+        let mut there = RemoteClock::new(9 * MS, 1_004 * MS, 15 * MS);
+        assert_eq!(here.to_local(0), signed(990 * MS));
+        here.hear(Some(there.delay()));
+        there.hear(Some(here.delay()));
+        assert_eq!(here.to_local(0), signed(1_000 * MS));
+        assert_eq!(there.to_local(1_000 * MS), 0);
+        here.hear(Some(i64::MAX));
+        assert_eq!(here.to_local(0), signed(990 * MS), "no more than the transport says");
+        here.hear(Some(i64::MIN));
+        assert_eq!(here.to_local(0), signed(1_005 * MS), "and no less than nothing");
     }
 
     #[test]

@@ -72,8 +72,8 @@ impl<H: Host> Core<H> {
                 self.on_hello(now, link, oldest..=version, id, key)
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
-            (Message::Beat { now: sent }, Some(id)) => {
-                self.on_beat(now, id.origin(), sent, transit);
+            (Message::Beat { now: sent, delay }, Some(id)) => {
+                self.on_beat(now, id.origin(), (sent, delay), transit);
                 Ok(())
             }
             (Message::Batch { number, at, groups, levels }, Some(id)) => {
@@ -213,16 +213,23 @@ impl<H: Host> Core<H> {
     }
 
     /// The clock of an origin at the time a message was sent.
-    fn on_beat(&mut self, now: Nanos, origin: Origin, sent: Nanos, transit: Nanos) {
+    fn on_beat(
+        &mut self,
+        now: Nanos,
+        origin: Origin,
+        (sent, delay): (Nanos, Option<i64>),
+        transit: Nanos,
+    ) {
         if self.clocks.len() >= MAX_ORIGINS && !self.clocks.contains_key(&origin) {
             let gone = |known: &Origin| !self.inbound.values().any(|link| link.is_of(*known));
             let gone = self.clocks.keys().find(|known| gone(known)).copied();
             gone.and_then(|gone| self.clocks.remove(&gone));
         }
-        self.clocks
-            .entry(origin)
+        let clock = self.clocks.entry(origin);
+        let clock = clock
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
+        clock.hear(delay);
         self.end_late(now, origin);
     }
 

@@ -3,14 +3,15 @@
 //! A change is applied whole while it is not older than the limit's burst tolerance, or than twice
 //! what is usual for its origin and [`Options::grace`](super::Options::grace). What comes later,
 //! after a cut or a stall, has drained at its origin meanwhile, though not from this node's word.
-//! So it is held back until the origin has caught up, and applied as what is then left of it; a
-//! refund that late lapses. Whatever was consumed in a cut, as long as the limit was not exceeded,
-//! denies nothing.
+//! So it is held back until the origin has caught up, and applied as what was left of it when this
+//! node's word was last empty: in debt since then, that word has lacked it. Whatever was consumed
+//! in a cut, as long as the limit was not exceeded, denies nothing; where it was exceeded, and frames
+//! are late as a rule, nothing is given away. A refund that late lapses.
 
 use super::Core;
 use crate::protocol::change::Change;
 use crate::protocol::clock::RemoteClock;
-use crate::protocol::delta::{Delta, signed};
+use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
@@ -19,6 +20,9 @@ use crate::protocol::wire::Shift;
 
 /// After this long without another late change an origin has caught up.
 const QUIET: Nanos = SECOND / 2;
+/// How far back a word counts as lacking what came late, at most: after a long cut in which a limit
+/// was exceeded, nodes pay back what they admitted in this time, and are not dark for longer.
+const MAX_LACK: Nanos = SECOND;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;
 
@@ -90,7 +94,7 @@ impl<H: Host> Core<H> {
     pub(super) fn apply_late(&mut self, now: Nanos, origin: Origin) {
         let Some(applied) = self.applied.get_mut(&origin) else { return };
         for ((limit, key), change) in std::mem::take(&mut applied.late) {
-            let debt = change.left(signed(now));
+            let debt = change.left(signed(self.empty_at(now, (limit, key))));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
                 self.put(now, delta);
@@ -98,6 +102,15 @@ impl<H: Host> Core<H> {
             }
             self.turns.changed(now, (limit, key));
         }
+    }
+
+    /// When this node's word of a key was last empty, as far as is known: at `now` if it is not.
+    fn empty_at(&mut self, now: Nanos, (limit, key): KeyId) -> Nanos {
+        if self.host.debt(limit, key) == 0 {
+            return now;
+        }
+        let since = self.watches.in_debt_since((limit, key)).unwrap_or(now);
+        since.max(now.saturating_sub(MAX_LACK))
     }
 
     /// Reduces a change to what an honest node could owe, and counts that.

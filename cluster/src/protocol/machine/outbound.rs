@@ -9,6 +9,7 @@ use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
+use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
 use crate::protocol::event::Event;
@@ -400,7 +401,10 @@ impl<H: Host> Core<H> {
 
     /// Tells this node's clock.
     fn beat(&mut self, now: Nanos, link: LinkId) {
-        self.send(link, Channel::Main, &Message::Beat { now });
+        let peer = self.peers.values().find(|peer| peer.open_link() == Some(link));
+        let origin = peer.and_then(|peer| peer.id).map(|id| id.origin());
+        let delay = origin.and_then(|origin| self.clocks.get(&origin)).map(RemoteClock::delay);
+        self.send(link, Channel::Main, &Message::Beat { now, delay });
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {

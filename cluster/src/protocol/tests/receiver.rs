@@ -116,7 +116,7 @@ fn what_is_late_is_not_held_back_for_ever() {
     harness.deliver(link, &batch);
     assert_eq!(harness.tat((SHORT, 1)), 0, "the origin may send more of it");
     harness.pass(1_000_000_000);
-    harness.deliver(link, &Message::Beat { now: harness.now() });
+    harness.deliver(link, &Message::Beat { now: harness.now(), delay: None });
     assert_eq!(harness.tat((SHORT, 1)), 102_000_000_000);
 }
 
