@@ -23,7 +23,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum CliCommand {
     /// Run a node (the default).
-    Serve(ServeArgs),
+    Serve(Box<ServeArgs>),
     /// Show what a limit by client address would have done to an access log.
     ///
     /// Requests are decided in the order of their time. What is printed: lines read; lines parsed

@@ -5,8 +5,8 @@
 //! after a cut or a stall, has drained at its origin meanwhile, though not from this node's word.
 //! So it is held back until the origin has caught up, and applied as what was left of it when this
 //! node's word was last empty: in debt since then, that word has lacked it. Whatever was consumed
-//! in a cut, as long as the limit was not exceeded, denies nothing; where it was exceeded, and frames
-//! are late as a rule, nothing is given away. A refund that late lapses.
+//! in a cut, as long as the limit was not exceeded, denies nothing; where it was exceeded, and
+//! frames are late as a rule, nothing is given away. A refund that late lapses.
 
 use super::Core;
 use crate::protocol::change::Change;
