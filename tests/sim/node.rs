@@ -73,8 +73,14 @@ enum Leave {
 
 pub struct Node {
     core: Core<Limits>,
+    rules: Vec<Rule>,
     pub place: usize,
     pub life: u32,
+    /// The life that it enters units for: another one once it has started over, as what it admitted
+    /// before is hashed under a key that nobody uses.
+    pub ledger: u32,
+    hash_key: [u8; 16],
+    has_started_over: bool,
     pub steps: Steps,
     /// Calls are timed, and keep the node busy for so many times that.
     pub cpu: Option<f64>,
@@ -95,10 +101,15 @@ impl Node {
         let limits = Limits::new(rules);
         let local = clock.local(now);
         limits.set_time(local);
+        let core = Core::new(NodeId::new(addr(place), generation), options, limits, local);
         Self {
-            core: Core::new(NodeId::new(addr(place), generation), options, limits, local),
+            hash_key: core.hash_key().to_bytes(),
+            core,
+            rules: rules.to_vec(),
             place,
             life,
+            ledger: life,
+            has_started_over: false,
             steps: Steps::default(),
             cpu: None,
             busy_until: 0,
@@ -188,8 +199,8 @@ impl Node {
         if !self.serves() {
             return false;
         }
-        let life = self.life;
-        self.limits(now).enter(life, key);
+        let ledger = self.ledger;
+        self.limits(now).enter(ledger, key);
         self.plan_flush(now);
         true
     }
@@ -342,5 +353,22 @@ impl Node {
         self.steps.calls += 1;
         let work = self.core.host_mut().take_work();
         self.steps.most_work = self.steps.most_work.max(work);
+        self.follow_key(local);
+    }
+
+    /// Under another key to hash by all keys are other ones: what the words owe, nobody asks for.
+    fn follow_key(&mut self, local: Nanos) {
+        let hash_key = self.core.hash_key().to_bytes();
+        if std::mem::replace(&mut self.hash_key, hash_key) != hash_key {
+            let limits = Limits::new(&self.rules);
+            limits.set_time(local);
+            *self.core.host_mut() = limits;
+            self.has_started_over = true;
+        }
+    }
+
+    /// Whether what it has admitted is forgotten, since the last call.
+    pub fn has_started_over(&mut self) -> bool {
+        std::mem::take(&mut self.has_started_over)
     }
 }

@@ -151,6 +151,7 @@ impl World {
         }
         let options = Options {
             seed: self.rng.random(),
+            hash_key: self.rng.random(),
             join: join.iter().copied().map(addr).collect(),
             flush_interval: self.setup.flush,
             ..self.setup.options.clone()
@@ -194,7 +195,7 @@ impl World {
     fn end(&mut self, place: usize, is_complete: bool) {
         if let Some(node) = self.nodes[place].take() {
             let last = self.lives;
-            self.ended.push(Ended { life: node.life, is_complete, last });
+            self.ended.push(Ended { life: node.ledger, is_complete, last });
             self.past.push(node.steps);
             self.net.ended(self.now, place);
         }
@@ -368,11 +369,24 @@ impl World {
     }
 
     /// Carries out what the node asks for.
+    /// A node that has started over enters on another ledger: nobody will hear of the one before.
+    fn turn_ledger(&mut self, place: usize) {
+        let Some(node) = self.nodes[place].as_mut() else { return };
+        if node.has_started_over() {
+            self.lives += 1;
+            let (life, last) = (std::mem::replace(&mut node.ledger, self.lives), self.lives);
+            self.ended.push(Ended { life, is_complete: false, last });
+            let ledger = self.lives;
+            self.trace(|| format!("node {place} goes on as life {ledger}, under another key"));
+        }
+    }
+
     fn act(&mut self, place: usize) {
         let now = self.now;
         if let Some(node) = &mut self.nodes[place] {
             node.settle_leave(now);
         }
+        self.turn_ledger(place);
         while let Some(node) = &mut self.nodes[place] {
             let life = node.life;
             let Some(action) = node.poll() else { break };

@@ -22,7 +22,7 @@ impl Check for ExactlyOnce {
         let now = world.now();
         let entered: Vec<_> = world.truth.entered.iter().map(|(life, n)| (*life, *n)).collect();
         for place in world.live() {
-            let Some(own) = world.node(place).map(|node| node.life) else { continue };
+            let Some(own) = world.node(place).map(|node| node.ledger) else { continue };
             for ((life, key), admitted) in &entered {
                 let is_exact = world.must_know(own, *life);
                 let Some(node) = world.node_mut(place) else { continue };

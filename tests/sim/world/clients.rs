@@ -72,7 +72,7 @@ impl World {
         let key = self.rng.random_range(0..LEDGER_KEYS);
         let Some(node) = self.nodes[place].as_mut() else { return };
         if node.enter(now, key) {
-            self.truth.enter(node.life, key);
+            self.truth.enter(node.ledger, key);
             self.plan_wake(place);
         }
         let wait = self.rng.random_range(1..=2 * self.enter_every);
