@@ -5,6 +5,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use crate::name::ClusterName;
+use crate::protocol::Options;
 use crate::trust::Trust;
 
 /// How a node takes part in a cluster.
@@ -28,6 +29,10 @@ pub struct Config {
     pub name: ClusterName,
     /// How nodes prove that they belong to the cluster.
     pub trust: Trust,
+    /// The newest version of the wire format to speak; that of this build by default, which is also
+    /// the most. Nodes speak the newest version that both ends of a link do, so nodes of two
+    /// successive versions make one cluster without it.
+    pub newest_version: u16,
     /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
     /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
@@ -55,6 +60,7 @@ impl Config {
             join: Vec::new(),
             name: ClusterName::default(),
             trust: trust.into(),
+            newest_version: Options::default().newest_version,
             flush_interval: Duration::from_millis(10),
             tell_within: Duration::from_secs(1),
             found_after: Duration::from_secs(5),

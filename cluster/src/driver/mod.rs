@@ -87,6 +87,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     let options = Options {
         seed: u64::from_le_bytes(seed),
         hash_key,
+        newest_version: config.newest_version,
         join: config.join,
         found_after: nanos(config.found_after),
         flush_interval: nanos(config.flush_interval),

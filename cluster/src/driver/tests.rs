@@ -1,6 +1,7 @@
 //! What the driver requires of QUIC and TLS.
 
 mod trust;
+mod versions;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

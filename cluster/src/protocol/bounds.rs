@@ -1,4 +1,14 @@
-//! The bounds of sizes and counts.
+//! The bounds of sizes and counts, and of versions.
+
+/// The version of the protocol, and the newest one that this build speaks.
+pub(super) const VERSION: u16 = 3;
+/// The oldest one that it still speaks.
+pub(super) const OLDEST_VERSION: u16 = 3;
+/// The version after that, which builds for tests speak as well: a mark follows each message.
+#[cfg(test)]
+pub(crate) const NEXT_VERSION: u16 = VERSION + 1;
+/// The newest version of all builds of this code.
+pub(super) const NEWEST_VERSION: u16 = if cfg!(test) { VERSION + 1 } else { VERSION };
 
 /// The largest membership packet, in bytes. Any new QUIC path takes a datagram of this size: its
 /// initial MTU is 1200 less packet and frame headers.

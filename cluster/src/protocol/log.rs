@@ -40,6 +40,15 @@ pub(super) struct Batch {
     pub shifts: Vec<Shift>,
     /// The message that carries it, the same for every peer.
     pub message: Bytes,
+    /// How much of that is the message in the version before.
+    pub before: usize,
+}
+
+impl Batch {
+    /// The message for a peer that speaks this version.
+    pub(super) fn message_as(&self, version: u16, newest: u16) -> Bytes {
+        if version < newest { self.message.slice(..self.before) } else { self.message.clone() }
+    }
 }
 
 impl Log {

@@ -27,7 +27,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
-use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS};
+use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS, NEWEST_VERSION, OLDEST_VERSION};
 use super::clock::RemoteClock;
 use super::entry::Entry;
 use super::estimate::Estimates;
@@ -123,6 +123,7 @@ impl<H: Host> Core<H> {
     pub fn new(me: NodeId, mut options: Options, host: H, now: Nanos) -> Self {
         options.join.retain(|addr| *addr != me.addr);
         options.join.truncate(MAX_SEEDS);
+        options.newest_version = options.newest_version.clamp(OLDEST_VERSION, NEWEST_VERSION);
         let alone = options.join.is_empty();
         let peers = options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
         let hash_key = HashKey::candidate(me.generation, options.hash_key);
@@ -211,7 +212,7 @@ impl<H: Host> Core<H> {
     /// A message arrived; `transit` is an estimate of its time in transit.
     pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
         self.count_received(self.addr_of(link), bytes.len());
-        let known = match wire::decode::<Message>(bytes) {
+        let known = match wire::decode_as(self.version_on(link), bytes) {
             Ok(message) if self.inbound.contains_key(&link) => {
                 self.on_inbound(now, link, transit, message)
             }
@@ -381,13 +382,27 @@ impl<H: Host> Core<H> {
     fn send(&mut self, link: LinkId, channel: Channel, message: &Message) {
         // Messages are built within their bounds, so encoding does not fail. If it did, closing the
         // link would leave the frame unacknowledged, and so to be retransmitted.
-        match wire::encode(message) {
-            Ok(bytes) if bytes.len() <= MAX_MESSAGE_BYTES => {
+        match wire::encode_as(self.version_on(link), message) {
+            Ok((bytes, _)) if bytes.len() <= MAX_MESSAGE_BYTES => {
                 self.count_sent(self.addr_of(link), bytes.len());
                 self.actions.push_back(Action::Message { link, channel, bytes: bytes.into() });
             }
             _ => self.actions.push_back(Action::Close { link }),
         }
+    }
+
+    /// Whether this node speaks a version of the format.
+    fn speaks(&self, version: u16) -> bool {
+        (OLDEST_VERSION..=self.options.newest_version).contains(&version)
+    }
+
+    /// The version of the format that both sides of a link speak.
+    fn version_on(&self, link: LinkId) -> u16 {
+        if let Some(inbound) = self.inbound.get(&link) {
+            return inbound.version;
+        }
+        let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
+        peer.map_or(OLDEST_VERSION, |peer| peer.version)
     }
 
     fn close(&mut self, now: Nanos, link: LinkId) {

@@ -63,6 +63,8 @@ mod wire;
 mod tests;
 
 pub use action::{Action, Channel, LinkId};
+#[cfg(test)]
+pub(crate) use bounds::NEXT_VERSION;
 pub use bounds::{
     MAX_HASH_KEYS, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS,
 };

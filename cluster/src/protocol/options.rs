@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::bounds::VERSION;
 use super::time::{Nanos, SECOND};
 
 /// Settings of a [`Core`](super::Core). Durations are nanoseconds.
@@ -11,6 +12,8 @@ pub struct Options {
     pub seed: u64,
     /// The key under which nodes hash keys, should this node found a cluster; random.
     pub hash_key: [u8; 16],
+    /// The newest version of the wire format to speak, at most that of this build.
+    pub newest_version: u16,
     /// Nodes to join (seeds); this node's own address is ignored. Without another one the node
     /// founds a cluster.
     pub join: Vec<SocketAddr>,
@@ -37,6 +40,7 @@ impl Default for Options {
         Self {
             seed: 0,
             hash_key: [0; 16],
+            newest_version: VERSION,
             join: Vec::new(),
             found_after: 5 * SECOND,
             flush_interval: SECOND / 100,

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use super::bounds::VERSION;
 use super::change::Change;
 use super::delta::KeyId;
 use super::host::Level;
@@ -18,6 +19,8 @@ const HELLO_TIMEOUT: Nanos = 5_000_000_000;
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) hello_by: Nanos,
+    /// The version that both speak.
+    pub(super) version: u16,
     pub(super) subject: Subject,
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
@@ -40,7 +43,15 @@ pub(super) enum Flow {
 impl Inbound {
     pub(super) fn new(now: Nanos, subject: Subject) -> Self {
         let hello_by = now.saturating_add(HELLO_TIMEOUT);
-        Self { hello_by, subject, id: None, flow: Flow::NotResumed, unacked: 0, ack_at: None }
+        Self {
+            hello_by,
+            version: VERSION,
+            subject,
+            id: None,
+            flow: Flow::NotResumed,
+            unacked: 0,
+            ack_at: None,
+        }
     }
 
     pub(super) fn is_of(&self, origin: Origin) -> bool {

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use super::action::LinkId;
+use super::bounds::VERSION;
 use super::cursor::Cursor;
 use super::id::NodeId;
 use super::subject::Subject;
@@ -19,6 +20,8 @@ pub(super) struct Peer {
     pub(super) proven: bool,
     pub(super) dial: Dial,
     pub(super) attempts: u32,
+    /// The version that both speak on the present link.
+    pub(super) version: u16,
     /// What the certificate of the last link names.
     pub(super) subject: Option<Subject>,
     /// Its identity, once it has sent `Welcome`.
@@ -67,6 +70,7 @@ impl Peer {
             proven: false,
             dial: Dial::Waiting { until: now },
             attempts: 0,
+            version: VERSION,
             subject: None,
             id: None,
             cursor: None,

@@ -8,18 +8,13 @@ use bincode::{Decode, Encode, config};
 use bytes::{Buf, BufMut};
 use foca::Codec as _;
 
-use super::bounds::MAX_MESSAGE_BYTES;
+use super::bounds::{MAX_MESSAGE_BYTES, VERSION};
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed};
 use super::hash_key::HashKey;
 use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::time::Nanos;
-
-/// The newest version of the protocol that this node speaks.
-pub(super) const VERSION: u16 = 3;
-/// The oldest one that it still speaks.
-pub(super) const OLDEST_VERSION: u16 = 3;
 
 /// How far a receiver has applied the deltas of one origin: an entry of its version vector, and
 /// where it stands in the origin's backlog.
@@ -157,6 +152,30 @@ pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
     bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(Kind::Encode(error)))
 }
 
+/// What a version adds to a message: bytes that follow those of the version before. So a message of
+/// a version is one of the version before with the rest cut off. Greetings have no additions.
+fn added(version: u16, message: &Message) -> &'static [u8] {
+    let is_greeting = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
+    if version > VERSION && !is_greeting { b"next" } else { b"" }
+}
+
+/// A message in a version of the format, and how many bytes of it are of the version before.
+pub(super) fn encode_as(version: u16, message: &Message) -> Result<(Vec<u8>, usize), WireError> {
+    let mut bytes = encode(message)?;
+    let before = bytes.len();
+    bytes.extend_from_slice(added(version, message));
+    Ok((bytes, before))
+}
+
+/// Reads a message of a version of the format.
+pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError> {
+    let (message, used) = bincode::decode_from_slice(bytes, CONFIG)
+        .map_err(|error| WireError(Kind::Decode(error)))?;
+    let is_whole = bytes.get(used..) == Some(added(version, &message));
+    if is_whole { Ok(message) } else { Err(WireError(Kind::Trailing)) }
+}
+
+#[cfg(any(test, fuzzing))]
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {
     let (value, used) = bincode::decode_from_slice(bytes, CONFIG)
         .map_err(|error| WireError(Kind::Decode(error)))?;

@@ -9,7 +9,15 @@ fn batch(number: u64, debts: &[(u64, i64)]) -> Batch {
         change: Change { debt, date: number.cast_signed() },
     };
     let deltas = debts.iter().map(delta).collect();
-    Batch { number, since: 0, at: number, deltas, shifts: Vec::new(), message: Bytes::new() }
+    Batch {
+        number,
+        since: 0,
+        at: number,
+        deltas,
+        shifts: Vec::new(),
+        message: Bytes::new(),
+        before: 0,
+    }
 }
 
 fn keep(_: &Delta) -> bool {

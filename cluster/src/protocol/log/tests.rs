@@ -8,6 +8,7 @@ fn batch(number: u64) -> Batch {
         deltas: Vec::new(),
         shifts: Vec::new(),
         message: Bytes::new(),
+        before: 0,
     }
 }
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS};
+use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS, OLDEST_VERSION};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::KeyId;
 use crate::protocol::event::Event;
@@ -16,9 +16,7 @@ use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Held, Inbound};
 use crate::protocol::recent::Seen;
 use crate::protocol::time::Nanos;
-use crate::protocol::wire::{
-    Agreement, Group, Message, OLDEST_VERSION, Position, Shift, VERSION, ungroup,
-};
+use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
 
 /// What a batch, or a part of the backlog, brings.
 struct Frame {
@@ -115,7 +113,7 @@ impl<H: Host> Core<H> {
         id: NodeId,
         key: HashKey,
     ) -> Result<(), Violation> {
-        let version = VERSION.min(*versions.end());
+        let version = self.options.newest_version.min(*versions.end());
         let spoken = versions.contains(&version) && version >= OLDEST_VERSION;
         if !spoken {
             let (oldest, newest) = (*versions.start(), *versions.end());
@@ -157,6 +155,7 @@ impl<H: Host> Core<H> {
         self.clocks.retain(|origin, _| !older(origin));
         if let Some(inbound) = self.inbound.get_mut(&link) {
             inbound.id = Some(id);
+            inbound.version = version;
         }
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);

@@ -8,7 +8,7 @@ use rand::RngExt;
 use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
-use crate::protocol::bounds::MAX_BATCH_DELTAS;
+use crate::protocol::bounds::{MAX_BATCH_DELTAS, OLDEST_VERSION};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
@@ -19,7 +19,7 @@ use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::subject::Subject;
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::wire::{self, Message, OLDEST_VERSION, Position, VERSION};
+use crate::protocol::wire::{self, Message, Position};
 
 use super::places::Claim;
 use super::seal::is_void;
@@ -106,7 +106,8 @@ impl<H: Host> Core<H> {
 
     pub(super) fn on_connected(&mut self, link: LinkId, subject: Subject) {
         let (id, key) = (self.me(), self.hash_key);
-        let hello = Message::Hello { version: VERSION, oldest: OLDEST_VERSION, id, key };
+        let version = self.options.newest_version;
+        let hello = Message::Hello { version, oldest: OLDEST_VERSION, id, key };
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr));
         let Some(peer) = peer.filter(|peer| peer.dial == Dial::Dialling { link }) else {
             self.actions.push_back(Action::Close { link });
@@ -114,6 +115,8 @@ impl<H: Host> Core<H> {
         };
         peer.dial = Dial::Open { link, welcomed: false, flowing: false };
         peer.subject = Some(subject);
+        // That of the greeting.
+        peer.version = OLDEST_VERSION;
         self.send(link, Channel::Main, &hello);
     }
 
@@ -239,8 +242,11 @@ impl<H: Host> Core<H> {
         let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
             Message::Welcome { version, id, rank_floor, key, joined }
-                if (OLDEST_VERSION..=VERSION).contains(&version) && !welcomed =>
+                if self.speaks(version) && !welcomed =>
             {
+                if let Some(peer) = self.peers.get_mut(&addr) {
+                    peer.version = version;
+                }
                 self.on_welcome(now, (link, addr), (id, rank_floor), key, joined)
             }
             _ if !welcomed => Err(Violation),
@@ -473,7 +479,9 @@ impl<H: Host> Core<H> {
                 peer.traffic.frames_resent += again;
                 peer.traffic.frames_sent += 1;
                 cursor.sent_batch(number);
-                self.log.kept_since(number - 1).next().map(|batch| batch.message.clone())
+                let (version, newest) = (peer.version, self.options.newest_version);
+                let batch = self.log.kept_since(number - 1).next();
+                batch.map(|batch| batch.message_as(version, newest))
             }
             Next::Part { from, to, after } => {
                 let grace = self.options.grace;
@@ -483,7 +491,8 @@ impl<H: Host> Core<H> {
                 peer.traffic.frames_sent += 1;
                 let groups = wire::group(&part.deltas, now);
                 let message = Message::Missed { to, at: now, upto: part.upto, groups };
-                wire::encode(&message).ok().map(Bytes::from)
+                let bytes = wire::encode_as(peer.version, &message).ok();
+                bytes.map(|(bytes, _)| Bytes::from(bytes))
             }
             Next::Wait => None,
         }

@@ -84,13 +84,15 @@ impl<H: Host> Core<H> {
         let message = Message::Batch { number, at: now, groups, levels };
         // Within the bounds of counts encoding does not fail; if it did, an empty batch would keep
         // the numbers consecutive.
-        let bytes = wire::encode(&message).unwrap_or_else(|_| {
+        let newest = self.options.newest_version;
+        let (bytes, before) = wire::encode_as(newest, &message).unwrap_or_else(|_| {
             self.stats.deltas_dropped += deltas.len() as u64;
             let (groups, levels) = (Vec::new(), Agreement::default());
             let empty = Message::Batch { number, at: now, groups, levels };
-            wire::encode(&empty).unwrap_or_default()
+            wire::encode_as(newest, &empty).unwrap_or_default()
         });
-        self.log.push(Batch { number, since, at: now, deltas, shifts, message: bytes.into() });
+        let message = bytes.into();
+        self.log.push(Batch { number, since, at: now, deltas, shifts, message, before });
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it.

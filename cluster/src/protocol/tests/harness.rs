@@ -8,8 +8,9 @@ use bytes::Bytes;
 
 use super::words::{Words, WordsHandle};
 use super::world::addr;
+use crate::protocol::bounds::VERSION;
 use crate::protocol::hash_key::HashKey;
-use crate::protocol::wire::{Agreement, Group, Message, VERSION, decode, encode};
+use crate::protocol::wire::{Agreement, Group, Message, decode, encode};
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
 
 /// The key of simulated peers; a node that joins takes it over, and a founder has an older one.

@@ -4,8 +4,9 @@ use super::harness::{self, Harness};
 use super::words::SHORT;
 use super::world::addr;
 use crate::member::MemberState;
+use crate::protocol::bounds::VERSION;
 use crate::protocol::host::Level;
-use crate::protocol::wire::{MemberPacket, Message, VERSION};
+use crate::protocol::wire::{MemberPacket, Message};
 use crate::protocol::{LinkId, NodeId, Subject};
 
 const KEY: (u64, u64) = (1, 1);

@@ -17,5 +17,6 @@ mod report;
 mod scenarios;
 mod shares;
 mod transfer;
+mod versions;
 mod words;
 mod world;

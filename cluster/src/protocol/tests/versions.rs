@@ -1,0 +1,95 @@
+//! Nodes that speak this version of the format, and a build that is one version ahead.
+
+use super::harness::{Harness, KEY};
+use super::world::{World, addr};
+use crate::protocol::bounds::{NEXT_VERSION, OLDEST_VERSION, VERSION};
+use crate::protocol::wire::{Message, decode_as, encode_as};
+use crate::protocol::{Nanos, NodeId, Options};
+
+const SECOND: Nanos = 1_000_000_000;
+const LIMIT: u64 = 1;
+
+fn ahead() -> Options {
+    Options { newest_version: NEXT_VERSION, ..Options::default() }
+}
+
+#[test]
+fn a_cluster_is_upgraded_node_by_node() {
+    for seed in 0..8 {
+        let mut world = World::new(seed, 0, Options::default(), (0.05, 0.05, 20_000_000));
+        let lists: [&[usize]; 4] = [&[], &[0], &[0], &[0]];
+        for (place, list) in lists.iter().enumerate() {
+            world.start(place, list);
+        }
+        world.run(5 * SECOND);
+        let mut told = 0;
+        // Each node is replaced by the next build, and the last but one by the old one again.
+        for (round, (place, newest)) in
+            [(1, NEXT_VERSION), (2, NEXT_VERSION), (0, NEXT_VERSION), (2, VERSION)]
+                .into_iter()
+                .enumerate()
+        {
+            world.crash(place);
+            world.options.newest_version = newest;
+            world.start(place, &[3, (place + 1) % 3]);
+            world.run(world.now() + 15 * SECOND);
+            for place in 0..4 {
+                world.admit(place, LIMIT, round as u64, 1_000 * SECOND);
+                told += 1;
+            }
+            world.run(world.now() + 5 * SECOND);
+            for place in 0..4 {
+                let core = &world.node(place).core;
+                assert!(core.has_joined(), "seed {seed}, round {round}, node {place}");
+                assert_eq!(core.stats().violations, 0, "seed {seed}, round {round}, node {place}");
+                let debt = world.tat(place, LIMIT, round as u64).saturating_sub(world.now());
+                assert!(debt.abs_diff(3_995 * SECOND) < SECOND, "seed {seed}: {debt}");
+            }
+        }
+        assert_eq!(told, 16);
+    }
+}
+
+#[test]
+fn the_newest_version_that_both_speak_is_spoken() {
+    let both = OLDEST_VERSION..=NEXT_VERSION;
+    for (own, theirs, expected) in [
+        (VERSION, VERSION, VERSION),
+        (NEXT_VERSION, VERSION, VERSION),
+        (VERSION, NEXT_VERSION + 7, VERSION),
+        (NEXT_VERSION, NEXT_VERSION + 7, NEXT_VERSION),
+    ] {
+        assert!(both.contains(&expected));
+        let mut harness = Harness::with(Options { newest_version: own, ..Options::default() });
+        let id = NodeId::new(addr(1), 5);
+        let link = harness.core.accepted(0, crate::protocol::Subject::node(id.addr)).unwrap();
+        let hello = Message::Hello { version: theirs, oldest: VERSION, id, key: KEY };
+        harness.deliver(link, &hello);
+        let sent = harness.sent(link);
+        let welcome = decode_as(OLDEST_VERSION, &sent[0]).unwrap();
+        assert!(matches!(welcome, Message::Welcome { version, .. } if version == expected));
+        let resume = decode_as(expected, &sent[1]).unwrap();
+        assert!(matches!(resume, Message::Resume { .. }), "in the version that was agreed");
+    }
+}
+
+#[test]
+fn a_node_that_is_too_new_is_refused() {
+    let mut harness = Harness::with(ahead());
+    let id = NodeId::new(addr(1), 5);
+    let link = harness.core.accepted(0, crate::protocol::Subject::node(id.addr)).unwrap();
+    let (version, oldest) = (NEXT_VERSION + 2, NEXT_VERSION + 1);
+    harness.deliver(link, &Message::Hello { version, oldest, id, key: KEY });
+    assert_eq!((harness.core.stats().violations, harness.core.stats().links_in), (1, 0));
+}
+
+#[test]
+fn a_message_of_the_version_before_is_one_that_is_cut() {
+    let message = Message::Ack { number: 300 };
+    let (bytes, before) = encode_as(NEXT_VERSION, &message).unwrap();
+    assert_eq!(decode_as(NEXT_VERSION, &bytes).unwrap(), message);
+    assert_eq!(decode_as(VERSION, &bytes[..before]).unwrap(), message);
+    assert!(
+        decode_as(VERSION, &bytes).is_err() && decode_as(NEXT_VERSION, &bytes[..before]).is_err()
+    );
+}
