@@ -1,0 +1,68 @@
+//! Runs of the simulator of `tests/sim`, as a test that mutations name: breakages that a run
+//! through faults and load must find, whatever unit tests find.
+
+#![expect(dead_code, reason = "scenarios and the command line are the simulator's own")]
+
+#[path = "../../tests/sim"]
+mod sim {
+    pub mod calm;
+    pub mod chaos;
+    pub mod check;
+    pub mod events;
+    pub mod host;
+    pub mod load;
+    pub mod network;
+    pub mod node;
+    pub mod options;
+    pub mod plan;
+    pub mod report;
+    pub mod rules;
+    pub mod time;
+    pub mod truth;
+    pub mod world;
+}
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use clap::Parser;
+
+use sim::{
+    calm, chaos, check, events, host, load, network, node, options, plan, report, rules, time,
+    truth, world,
+};
+
+/// Runs, from the first seed.
+const SEEDS: u64 = 60;
+/// Of runs at the same time.
+const THREADS: u64 = 2;
+
+/// What is wrong with a seed, with the options that it drew.
+fn failures(seed: u64) -> Option<String> {
+    let args = options::Args::parse_from(["sim"]);
+    let without = ["share", "false_denial"].map(str::to_owned);
+    let checks = check::Checks::without(&without).expect("all are known");
+    let report = chaos::run(&args, seed, checks);
+    let failures = report.failures;
+    (!failures.is_empty()).then(|| format!("seed {seed}: {failures:?} in {}", report.options))
+}
+
+#[test]
+fn faults_under_load_break_nothing() {
+    let next = AtomicU64::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                loop {
+                    // Relaxed: the number orders nothing.
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= SEEDS {
+                        return;
+                    }
+                    if let Some(text) = failures(seed) {
+                        panic!("{text}");
+                    }
+                }
+            });
+        }
+    });
+}
