@@ -125,10 +125,11 @@ fn what_comes_from_elsewhere_is_not_told() {
     let replica = Replica::new(&clock);
     let builder = Limiter::builder(Quota::per_hour(10)).capacity(64).clock(clock.clone());
     let limiter = builder.observer(replica.clone()).build().unwrap();
+    assert!(limiter.check(KEY).is_allowed());
     limiter.charge_debt(KEY, Duration::from_secs(900), clock.now());
-    limiter.raise_debt(KEY, Duration::from_secs(1_000));
+    limiter.raise_debt(KEY, Duration::from_secs(2_000));
     limiter.lower_debt(KEY, Duration::from_secs(10));
-    assert_eq!((limiter.debt(KEY).as_secs(), replica.debt()), (990, 0));
+    assert_eq!((limiter.debt(KEY).as_secs(), replica.debt()), (1_990, 360_000_000_000));
     assert_eq!(limiter.burst_tolerance(), Duration::from_hours(1));
     assert_eq!(limiter.unit_debt(), Duration::from_mins(6));
 }
