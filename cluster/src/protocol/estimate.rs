@@ -273,7 +273,8 @@ pub(super) fn piece(delta: &Delta, since: i64, at: i64) -> Piece {
     // than drained. Where they reach well beyond the batch more was, and the date is that of the
     // first use.
     let is_steep = change.tat() > at.saturating_add(at.saturating_sub(since) / 4);
-    let from = if is_steep { change.date.max(since) } else { since }.min(at);
+    // What waited to be told is older than the batch before.
+    let from = if is_steep { change.date } else { since.min(change.date) }.min(at);
     Piece { from, to: change.tat().clamp(from, at), debt: change.debt }
 }
 

@@ -1,9 +1,9 @@
 //! What this node has consumed and not told yet.
 //!
 //! Telling is urgent where a key is near its limit, and lazy where it is far from it. Let `left` be
-//! what a node's word of a key has left, and let a node keep to itself at most `left / (4 * nodes)`
-//! beside half of an even part of the refill, `1 / (2 * nodes)` of its rate. While all do, all
-//! nodes together consume at most half of what refills and a quarter of what is left: no node
+//! what a node's word of a key has left, and let a node keep to itself at most `left / (16 *
+//! nodes)` beside half of an even part of the refill, `1 / (2 * nodes)` of its rate. While all do,
+//! all nodes together consume at most half of what refills and a sixteenth of what is left: no node
 //! denies anything, and what was consumed half a bucket ago has drained everywhere. So what that
 //! part of the refill covers is never told, and what exceeds the bound is told with the next flush.
 //! What others tell counts against the refill first: where all consume more than half of the limit,
@@ -21,7 +21,7 @@ use super::time::Nanos;
 /// Keys that wait, at most: about 60 MiB. Further ones are told at once.
 pub(super) const MAX_WAITING: usize = 1 << 18;
 /// All nodes together keep to themselves one in so many of what is left.
-const KEPT: i128 = 4;
+const KEPT: i128 = 16;
 /// One in so many of what refills need not be told.
 const COVERED: u64 = 2;
 

@@ -79,8 +79,8 @@ impl<H: Host> Core<H> {
         self.seal_all(now, taken, Agreement::default());
     }
 
-    /// What is left of a key, and how long it may wait. `None` where it may not: of limits whose
-    /// quota comes with each request nothing is known, and what is left of a scarce key is split.
+    /// What is left of a key, and how long it may wait. `None` where it may not: what is left of a
+    /// scarce key is split.
     fn waiting_terms(&mut self, id: KeyId) -> Option<(Nanos, Nanos)> {
         self.host.unit(id.0)?;
         let tolerance = self.host.tolerance(id.0).filter(|_| !self.rooms.is_split(id))?;

@@ -86,7 +86,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// `None` where there is nothing to split: quotas come with each request.
+    /// `None` where nothing is known of the limit.
     fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<Terms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
         // Where others learn later, words that are split would reach zero now and then: nothing is

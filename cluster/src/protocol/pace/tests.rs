@@ -43,10 +43,10 @@ fn what_others_tell_counts_against_the_refill() {
 fn telling_is_urgent_where_little_is_left() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
-    assert!(!pace.is_urgent(KEY, 20 * MS, 5));
-    assert!(pace.is_urgent(KEY, 20 * MS - 1, 5));
+    assert!(!pace.is_urgent(KEY, 80 * MS, 5));
+    assert!(pace.is_urgent(KEY, 80 * MS - 1, 5));
     pace.landed(KEY, 5, 5);
-    assert!(pace.is_urgent(KEY, 20 * MS, 5), "others told as much as they may keep");
+    assert!(pace.is_urgent(KEY, 80 * MS, 5), "others told as much as they may keep");
     assert!(!pace.is_urgent((2, 2), 0, 5));
 }
 
