@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats, Subject};
 use tidegate_cluster::{Member, MemberState};
 
@@ -342,10 +343,10 @@ impl Node {
     fn step(&mut self, now: Nanos, call: impl FnOnce(&mut Core<Limits>, Nanos)) {
         let local = self.clock.local(now);
         self.core.host_mut().set_time(local);
-        let began = self.cpu.map(|_| Instant::now());
+        let began = self.cpu.map(|_| processor_time());
         call(&mut self.core, local);
         if let (Some(began), Some(cpu)) = (began, self.cpu) {
-            let took = began.elapsed();
+            let took = processor_time().saturating_sub(began);
             self.steps.longest = self.steps.longest.max(took);
             let busy = (took.as_nanos() as f64 * cpu) as Nanos;
             self.busy_until = self.busy_until.max(now) + busy;
@@ -371,4 +372,10 @@ impl Node {
     pub fn has_started_over(&mut self) -> bool {
         std::mem::take(&mut self.has_started_over)
     }
+}
+
+/// What this thread has taken of a processor: what else runs on the machine does not count.
+fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.try_into().unwrap_or(0), time.tv_nsec.try_into().unwrap_or(0))
 }

@@ -73,12 +73,19 @@ impl Log {
 
     /// Removes the oldest batch if it is older than `horizon`, or too many deltas are kept.
     pub(super) fn trim(&mut self, horizon: Nanos) -> Option<Batch> {
-        let full = self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1;
-        self.batches.front().filter(|batch| full || batch.at < horizon)?;
+        if !self.is_over(horizon) {
+            return None;
+        }
         let batch = self.batches.pop_front()?;
         self.before.pop_front();
         self.deltas -= batch.deltas.len();
         Some(batch)
+    }
+
+    /// Whether the oldest batch is to be removed.
+    pub(super) fn is_over(&self, horizon: Nanos) -> bool {
+        let full = self.deltas > MAX_LOG_DELTAS && self.batches.len() > 1;
+        self.batches.front().is_some_and(|batch| full || batch.at < horizon)
     }
 
     /// The debt of the kept ones of the batches after `number`.

@@ -94,6 +94,8 @@ pub struct Core<H> {
     /// When the host was last asked for what it has recorded.
     taken_at: Nanos,
     log: Log,
+    /// The log keeps more than it should: when to go on.
+    trim_at: Option<Nanos>,
     backlog: Backlog,
     pull: Option<Pull>,
     requests: u64,
@@ -156,6 +158,7 @@ impl<H: Host> Core<H> {
             beat_at: now,
             taken_at: now,
             log: Log::default(),
+            trim_at: None,
             backlog: Backlog::default(),
             pull: None,
             requests: 0,
@@ -250,6 +253,9 @@ impl<H: Host> Core<H> {
         self.tick_pull(now);
         self.tick_levels(now);
         self.tick_beats(now);
+        if self.trim_at.is_some() {
+            self.trim_log(now);
+        }
         self.tick_estimates(now);
         self.settle(now);
     }
@@ -267,6 +273,7 @@ impl<H: Host> Core<H> {
             self.beat_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
+            self.trim_at,
             self.estimates.deadline(),
         ]
         .into_iter()

@@ -40,6 +40,8 @@ pub(super) struct Membership {
     /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
     suspects: BTreeMap<NodeId, Nanos>,
     states: States,
+    /// All known members in order of their addresses, so that finding one is no search.
+    index: Vec<(SocketAddr, NodeId, foca::State)>,
     /// Down members that were forgotten early.
     forgotten: u64,
     /// New members that were ignored.
@@ -68,6 +70,7 @@ impl Membership {
             left: BTreeMap::new(),
             suspects: BTreeMap::new(),
             states: States::default(),
+            index: Vec::new(),
             forgotten: 0,
             refused: 0,
         }
@@ -191,10 +194,16 @@ impl Membership {
     }
 
     fn state_of(&self, addr: SocketAddr) -> Option<(NodeId, foca::State)> {
-        self.foca
-            .iter_membership_state()
-            .find(|member| member.id().addr == addr)
-            .map(|member| (*member.id(), member.state()))
+        let place = self.index.binary_search_by_key(&addr, |(addr, ..)| *addr).ok()?;
+        self.index.get(place).map(|(_, id, state)| (*id, *state))
+    }
+
+    /// Brings the index up to what foca knows.
+    fn refresh(&mut self) {
+        self.index.clear();
+        let members = self.foca.iter_membership_state();
+        self.index.extend(members.map(|member| (member.id().addr, *member.id(), member.state())));
+        self.index.sort_unstable_by_key(|(addr, ..)| *addr);
     }
 
     /// This node first, then the others by address.
@@ -249,6 +258,7 @@ impl Membership {
             };
             self.events.push_back(event);
         }
+        self.refresh();
     }
 }
 

@@ -116,6 +116,7 @@ impl<H: Host> Core<H> {
         self.estimates.start_over();
         self.shifts.clear();
         self.log = Log::default();
+        self.trim_at = None;
         self.backlog = Backlog::default();
         self.pull = None;
         self.timeouts = 0;

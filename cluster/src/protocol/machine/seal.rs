@@ -95,8 +95,9 @@ impl<H: Host> Core<H> {
         self.log.push(Batch { number, since, at: now, deltas, shifts, message, before });
     }
 
-    /// Moves what the log no longer keeps to the backlog, as far as a peer needs it.
-    fn trim_log(&mut self, now: Nanos) {
+    /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a
+    /// step, and the others in steps that follow.
+    pub(super) fn trim_log(&mut self, now: Nanos) {
         let horizon = now.saturating_sub(self.options.log_age);
         let cursors = || self.peers.values().filter_map(Peer::cursor);
         while let Some(batch) = self.log.trim(horizon) {
@@ -105,8 +106,10 @@ impl<H: Host> Core<H> {
                 let grace = self.options.grace;
                 let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
                 self.backlog.fold(&batch, split, void);
+                break;
             }
         }
+        self.trim_at = self.log.is_over(horizon).then_some(now);
         self.stats.deltas_dropped += self.backlog.take_dropped();
     }
 

@@ -60,6 +60,12 @@ impl Membership {
     /// Forgets the longest down members until `wanted` more can be known; false when too few are
     /// down.
     pub(super) fn make_room(&mut self, wanted: usize) -> bool {
+        let is_enough = self.forget_longest_down(wanted);
+        self.refresh();
+        is_enough
+    }
+
+    fn forget_longest_down(&mut self, wanted: usize) -> bool {
         while self.room() < wanted {
             // Members went down in the order in which their timers are due.
             let oldest =
