@@ -98,6 +98,21 @@ impl Ledger {
         worst
     }
 
+    /// The units that a central bucket would have refused of what was admitted.
+    pub fn refused(&self, quota: Quota) -> f64 {
+        let mut all: Vec<&Event> = self.nodes.iter().flatten().collect();
+        all.sort_by_key(|event| event.seen);
+        let (mut level, mut last, mut refused) = (0.0, self.began(), 0.0);
+        for event in all {
+            let drained = quota.rate as f64 * event.seen.saturating_sub(last) as f64;
+            level = f64::max(0.0, level - drained / SECOND as f64) + f64::from(event.allowed);
+            last = event.seen;
+            let beyond = f64::max(0.0, level - quota.burst as f64);
+            (level, refused) = (level - beyond, refused + beyond);
+        }
+        refused
+    }
+
     /// The highest that a central bucket would ever have been, in percent of its burst, if all that
     /// was asked for in `time` had been admitted: below 100 the load exceeds nothing.
     pub fn demand_percent(&self, quota: Quota, time: &Range<u64>) -> f64 {
@@ -181,6 +196,9 @@ mod tests {
         let worst = ledger.worst(QUOTA, &(0..SECOND + 60_000_000));
         assert!((worst - 10.0).abs() < 1e-6, "{worst}");
         let total = ledger.total_error_percent(QUOTA);
+        // 10, then 60 + 51 behind them, less 50 that drained of the 100 that were left.
+        let refused = ledger.refused(QUOTA);
+        assert!((refused - 11.0).abs() < 1e-6, "{refused}");
         assert!((total - 100.0 * (211.0 / 201.0 - 1.0)).abs() < 1e-6, "{total}");
     }
 

@@ -1,11 +1,18 @@
 //! Even demand on a hot key: the total, the worst instant, and what part each node has.
 
+use std::time::Duration;
+
 use super::{HOT, Round, SETTLE, hot, report_lab};
 use crate::figure::{Bounds, Figures};
-use crate::ledger::SECOND;
+use crate::lab::Lab;
+use crate::ledger::{Ledger, SECOND};
+use crate::load::NAMED;
+use crate::reply::Protocol;
 
 /// What is asked for, in parts of the limit.
 const LOAD: f64 = 2.0;
+/// Until nodes have estimated what there was.
+const ESTIMATING: Duration = Duration::from_secs(2);
 
 pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
     let nodes = round.nodes;
@@ -34,9 +41,26 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
         let checks = ledger.checks(&(0..u64::MAX));
         figures.report("frames_a_check", (after - before) / checks.max(1) as f64);
     }
+    report_estimate(&lab, &ledger, figures)?;
     figures.report("round_trip_p50_ms", ledger.latency_ms(0.5, &all, &time));
     figures.report("round_trip_p99_ms", ledger.latency_ms(0.99, &all, &time));
     report_lab(&lab, figures);
+    Ok(())
+}
+
+/// Compares what nodes say was admitted beyond a limit of the configuration with what was.
+fn report_estimate(lab: &Lab, ledger: &Ledger, figures: &mut Figures) -> Result<(), String> {
+    // Nodes look at batches that may still be on their way.
+    lab.pass(ESTIMATING);
+    let (truth, nodes) = (ledger.refused(HOT), lab.running().len() as f64);
+    let name = format!("over_admitted_units_total{{limit=\"{NAMED}\"}}");
+    let Some(told) = lab.sum(&name)?.filter(|_| lab.protocol == Protocol::Http) else {
+        return Ok(());
+    };
+    figures.report("over_admitted_units", truth);
+    let error = 100.0 * (told / nodes / truth.max(1.0) - 1.0);
+    let (floor, goal) = (Bounds::around(0.0, 20.0), Bounds::around(0.0, 10.0));
+    figures.demand("estimate_error_percent", error, floor, goal);
     Ok(())
 }
 

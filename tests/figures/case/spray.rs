@@ -69,6 +69,13 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
     let seconds = (time.end - time.start) as f64 / 1e9;
     figures.report("keys_a_second", ledger.checks(&time) as f64 / seconds);
     figures.report("deltas_sent", sent);
+    for (of, metrics) in [("its", &metrics[0]), ("others", &metrics[1])] {
+        for name in ["deltas_dropped", "deltas_late", "gaps", "parts_received"] {
+            if let Some(count) = metrics.cluster(&format!("{name}_total")) {
+                figures.report(&format!("{of}_{name}"), count);
+            }
+        }
+    }
     figures.report("seconds_to_tell_the_rest", took.as_secs_f64());
     figures.report("others_p99_before_ms", ledger.latency_ms(0.99, &[well], &calm));
     figures.report("others_p99_since_ms", ledger.latency_ms(0.99, &[well], &time));
@@ -77,11 +84,13 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
 }
 
 /// The longest step of the protocol's core, in seconds.
-const LONGEST_STEP: &str = "longest_step_seconds";
+const LONGEST_STEP: &str = "step_longest_seconds";
 
+/// What the node had to tell: not what had drained before it was told.
 fn sent(lab: &Lab, node: usize) -> Result<f64, String> {
     let metrics = lab.node(node)?.metrics()?;
-    Ok(metrics.cluster("deltas_sent_total").unwrap_or_default())
+    let count = |name| metrics.cluster(name).unwrap_or_default();
+    Ok(count("deltas_sent_total") - count("deltas_covered_total"))
 }
 
 fn applied(lab: &Lab, node: usize) -> Result<f64, String> {
