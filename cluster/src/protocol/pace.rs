@@ -18,8 +18,9 @@ use super::change::Change;
 use super::delta::{Delta, KeyId, signed};
 use super::time::Nanos;
 
-/// Keys that wait, at most: about 60 MiB. Further ones are told at once.
-pub(super) const MAX_WAITING: usize = 1 << 18;
+/// Keys that wait, at most: about 2 MiB, and what one step tells where all of them are to be told.
+/// Further ones are told at once, as a spray of keys saves no frames by waiting.
+pub(super) const MAX_WAITING: usize = 1 << 13;
 /// All nodes together keep to themselves one in so many of what is left.
 const KEPT: i128 = 16;
 /// One in so many of what refills need not be told.

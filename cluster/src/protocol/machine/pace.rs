@@ -33,9 +33,9 @@ impl<H: Host> Core<H> {
         for delta in deltas {
             let id = delta.id();
             let waits = self.pace.waits(id);
-            let terms = self.waiting_terms(id).filter(|_| tell == Tell::Due);
-            let Some((left, most)) = terms.filter(|_| waits || self.pace.len() < MAX_WAITING)
-            else {
+            let may_wait = tell == Tell::Due && (waits || self.pace.len() < MAX_WAITING);
+            let terms = if may_wait { self.waiting_terms(id) } else { None };
+            let Some((left, most)) = terms else {
                 self.tell(now, since, *delta, &mut taken);
                 continue;
             };
