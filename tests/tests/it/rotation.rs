@@ -132,7 +132,7 @@ fn a_secret_is_replaced_under_load_and_no_unit_is_lost() {
     late.write(OLD, "");
     let late = late.start(&[&first]);
     wait_until("the node is refused", || counter(&first, "handshakes_rejected_total") > before);
-    assert_eq!((counter(&late, "links_out"), counter(&late, "joining")), (0, 1));
+    assert_eq!((counter(&late, "links_out"), counter(&late, "founded")), (0, 1));
     assert_eq!(remaining(&late), LIMIT);
     // One that has the new one is not.
     let new = Files::new();

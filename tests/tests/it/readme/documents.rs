@@ -136,6 +136,7 @@ fn commands_name_what_exists() {
             } else if let Some(bin) = after("--bin") {
                 exists(format!("benches/src/bin/{bin}.rs"))
                     || exists(format!("benches/src/bin/{bin}/main.rs"))
+                    || exists(format!("tests/{bin}/main.rs"))
             } else if let Some(example) = after("--example") {
                 exists(format!("engine/examples/{example}.rs"))
             } else if command.starts_with("cargo run --release -- ") {
