@@ -361,6 +361,10 @@ impl Host for Words {
         (limit == 1).then_some(100 * MILLISECOND)
     }
 
+    fn unit(&self, limit: u64) -> Option<Nanos> {
+        (limit == 1).then_some(MILLISECOND)
+    }
+
     fn most_debt(&self, _: u64) -> Nanos {
         1_600 * MILLISECOND
     }
