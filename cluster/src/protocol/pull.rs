@@ -26,6 +26,13 @@ pub(super) struct Pull {
     pub(super) entries: Vec<Entry>,
 }
 
+impl Pull {
+    /// Whether all has arrived, and words are being raised.
+    pub(super) fn is_applying(&self) -> bool {
+        matches!(self.progress, Progress::Applying { .. })
+    }
+}
+
 /// How far an incoming state is.
 #[derive(Debug)]
 pub(super) enum Progress {
@@ -33,7 +40,7 @@ pub(super) enum Progress {
     Requested,
     /// Entries arrive.
     Arriving,
-    /// All entries have arrived, and are applied; with what this node admitted that they lack.
+    /// All entries have arrived, and are applied; with what this node's words contain that they lack.
     Applying { own: BTreeMap<KeyId, i64> },
 }
 

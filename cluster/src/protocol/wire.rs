@@ -26,6 +26,14 @@ pub(super) struct Position {
     pub missed: Option<(u64, KeyId)>,
 }
 
+impl Position {
+    /// Whether what is contained of the backlog, and of the batches, ends before that of a node
+    /// that contains every batch up to `number`.
+    pub(super) fn is_before(&self, number: u64) -> bool {
+        self.missed.map_or(self.through < number, |(to, _)| to <= number)
+    }
+}
+
 /// The changes of one limit's keys, with dates relative to the message's `at`.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(super) struct Group {

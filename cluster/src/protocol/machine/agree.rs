@@ -116,7 +116,7 @@ impl<H: Host> Core<H> {
     /// Compares the levels that are held with this node's, as far as it has what they contain.
     /// What was recorded has been taken right before.
     pub(super) fn compare_levels(&mut self, now: Nanos) {
-        if self.held.is_empty() {
+        if self.held.is_empty() || self.is_raising() {
             return;
         }
         self.look_at = now + LOOK_EVERY;

@@ -81,8 +81,11 @@ impl<H: Host> Core<H> {
     }
 
     /// How far this node's words contain each origin that is not gone; `None` while they contain a
-    /// part of a set of batches.
+    /// part of a set of batches, or of a state.
     pub(super) fn cut(&self, now: Nanos) -> Option<Vec<(Origin, u64)>> {
+        if self.is_raising() {
+            return None;
+        }
         let lives = self.lives(now);
         let applied = self.applied.iter().filter(|(origin, _)| !self.is_gone(&lives, **origin));
         let mut cut = BTreeMap::new();

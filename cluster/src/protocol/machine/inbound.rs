@@ -186,9 +186,15 @@ impl<H: Host> Core<H> {
         }
     }
 
+    /// The link on which frames of `origin` may be in flight.
+    pub(super) fn flow_of(&self, origin: Origin) -> Option<LinkId> {
+        let flows = |link: &Inbound| link.flow == Flow::Frames && link.is_of(origin);
+        self.inbound.iter().find(|(_, link)| flows(link)).map(|(link, _)| *link)
+    }
+
     /// Whether a frame of `origin` may be in flight.
     pub(super) fn flows_from(&self, origin: Origin) -> bool {
-        self.inbound.values().any(|link| link.flow == Flow::Frames && link.is_of(origin))
+        self.flow_of(origin).is_some()
     }
 
     fn on_gap(&mut self, link: LinkId) -> Result<(), Violation> {

@@ -66,6 +66,7 @@ impl<H: Host> Core<H> {
         }
         self.host.apply(now, Delta { change, ..delta });
         self.note_changes(&[delta]);
+        self.note_behind(&[delta]);
         self.watches.charged(delta.id(), change.debt);
     }
 

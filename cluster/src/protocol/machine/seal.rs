@@ -41,7 +41,7 @@ impl<H: Host> Core<H> {
         self.host.take_recorded(now, &mut deltas);
         self.stats.deltas_recorded += deltas.len() as u64;
         self.note_changes(&deltas);
-        self.note_own(&deltas);
+        self.note_behind(&deltas);
         for delta in &deltas {
             self.rooms.consumed(now, delta);
         }

@@ -25,10 +25,13 @@
 //!
 //! An origin whose log does not reach back far enough announces a gap ([`Message::Gap`]), and its
 //! state is then taken over in the same way before its frames flow. In that case the receiver's
-//! words contain third nodes' use as well: the join (max) of two words that each contain what the
-//! other lacks is too low by the smaller difference, and what a third node's next frame contains
-//! counts twice if the state contains it too. This takes two nodes with histories that have never
-//! been connected.
+//! words contain third nodes' use as well. What it knows that the state lacks, its own batches and
+//! the recent ones of others behind the vector, is added to the state. Where the state is ahead of
+//! the receiver's position of a third node, that position moves, and the link closes on which
+//! batches in flight would repeat what the state contains: the origin continues on a new one. So
+//! nothing counts twice. What is not known, older batches that the state lacks, remains: the join
+//! (max) of two words that each contain what the other lacks is too low by the smaller difference.
+//! This takes two nodes with histories that have not been connected for longer than logs reach.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -107,7 +110,7 @@ impl<H: Host> Core<H> {
 
     pub(super) fn tick_pull(&mut self, now: Nanos) {
         let Some(pull) = self.pull.as_ref().filter(|pull| pull.until <= now) else { return };
-        if matches!(pull.progress, Progress::Applying { .. }) {
+        if pull.is_applying() {
             return self.apply_slice(now);
         }
         if let Some(link) = self.pull.take().and_then(|pull| pull.link) {
@@ -118,9 +121,7 @@ impl<H: Host> Core<H> {
 
     /// The link is closed: discards what arrived on it, unless that is all.
     pub(super) fn abort_pull(&mut self, link: LinkId) {
-        let incomplete = |pull: &mut Pull| {
-            pull.link == Some(link) && !matches!(pull.progress, Progress::Applying { .. })
-        };
+        let incomplete = |pull: &mut Pull| pull.link == Some(link) && !pull.is_applying();
         self.pull.take_if(incomplete);
     }
 
@@ -184,13 +185,8 @@ impl<H: Host> Core<H> {
             // may flow already. If they cannot, the peer announces the gap again.
             return;
         }
-        let me = self.me().origin();
-        let known = pull.vector.iter().find(|(origin, _)| *origin == me);
-        let behind = known.map_or(0, |(_, through)| *through);
-        let mut own = BTreeMap::new();
-        for delta in self.log.kept_since(behind).flat_map(|batch| &batch.deltas) {
-            add(&mut own, delta);
-        }
+        let own = self.known_behind(&pull.vector);
+        self.adopt(now, &pull);
         // What others are served of these words would be neither as of before nor as of after.
         self.stop_serving(|_| true);
         pull.progress = Progress::Applying { own };
@@ -199,7 +195,27 @@ impl<H: Host> Core<H> {
         self.apply_slice(now);
     }
 
-    /// Applies the next entries, and after the last ones takes over the positions.
+    /// What this node's words contain behind a version vector, as far as is known: its own use, and
+    /// recent batches of others.
+    fn known_behind(&self, vector: &[(Origin, u64)]) -> BTreeMap<KeyId, i64> {
+        let entry = |of: Origin| vector.iter().find(|(origin, _)| *origin == of);
+        let through = |of| entry(of).map_or(0, |(_, through)| *through);
+        let mut sums = BTreeMap::new();
+        let own = self.log.kept_since(through(self.me().origin()));
+        own.flat_map(|batch| &batch.deltas).for_each(|delta| add(&mut sums, delta));
+        for (origin, applied) in &self.applied {
+            let (from, to) = (through(*origin), applied.position.through);
+            let Some(recent) = self.recent.get(origin).filter(|recent| recent.reaches(from, to))
+            else {
+                continue;
+            };
+            let deltas = recent.behind(from).flat_map(|seen| &seen.deltas);
+            deltas.for_each(|delta| add(&mut sums, delta));
+        }
+        sums
+    }
+
+    /// Applies the next entries.
     fn apply_slice(&mut self, now: Nanos) {
         self.take_batch(now);
         let Some(mut pull) = self.pull.take() else { return };
@@ -228,9 +244,8 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Takes over the positions: the words contain the state.
+    /// The words contain the state.
     fn end_pull(&mut self, now: Nanos, pull: &Pull) {
-        self.adopt(now, pull);
         self.stats.states_received += 1;
         self.fresh = false;
         let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
@@ -247,12 +262,16 @@ impl<H: Host> Core<H> {
 
     /// Whether the state of `origin` is being applied: its frames continue behind it.
     pub(super) fn is_applying(&self, origin: Origin) -> bool {
-        let applying = |pull: &&Pull| matches!(pull.progress, Progress::Applying { .. });
-        self.pull.as_ref().filter(applying).is_some_and(|pull| pull.from == origin)
+        self.pull.as_ref().is_some_and(|pull| pull.is_applying() && pull.from == origin)
     }
 
-    /// This node has consumed what a state that is being applied does not contain.
-    pub(super) fn note_own(&mut self, deltas: &[Delta]) {
+    /// Whether a state is being applied: the words are behind the positions.
+    pub(super) fn is_raising(&self) -> bool {
+        self.pull.as_ref().is_some_and(Pull::is_applying)
+    }
+
+    /// Words have changed by what a state that is being applied does not contain.
+    pub(super) fn note_behind(&mut self, deltas: &[Delta]) {
         if let Some(Pull { progress: Progress::Applying { own }, .. }) = &mut self.pull {
             for delta in deltas {
                 add(own, delta);
@@ -260,28 +279,32 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Joins the version vectors (max), except where frames flow.
+    /// Joins the version vectors (max).
     fn adopt(&mut self, now: Nanos, pull: &Pull) {
         let me = self.me().addr;
         for (origin, through) in &pull.vector {
-            if origin.addr != me
-                && self.is_news(pull, *origin, *through)
-                && self.room_for(now, *origin)
-            {
+            if origin.addr == me || !self.is_news(pull, *origin, *through) {
+                continue;
+            }
+            // Frames in flight would repeat what the state contains.
+            if let Some(link) = self.flow_of(*origin) {
+                self.close(now, link);
+            }
+            if self.room_for(now, *origin) {
                 self.applied.insert(*origin, Applied::at(now, *through));
                 self.recent.remove(origin);
             }
         }
     }
 
-    /// Whether a position replaces this node's own. Frames in flight continue from the one held
-    /// here; and what was applied here and not by the server must not be sent again.
+    /// Whether a position replaces this node's own. What was applied here and not by the server
+    /// must not be sent again.
     fn is_news(&self, pull: &Pull, origin: Origin, through: u64) -> bool {
         // The server waits for a position from which its log can continue.
         let asked = origin == pull.from;
-        let known = self.applied.get(&origin).map(|applied| applied.position.through);
-        let ahead = asked || known.is_none_or(|known| known < through);
-        ahead && !self.flows_from(origin)
+        let known = self.applied.get(&origin).map(|applied| applied.position);
+        let ahead = asked || known.is_none_or(|known| known.is_before(through));
+        ahead && (!asked || self.flow_of(origin).is_none())
     }
 }
 

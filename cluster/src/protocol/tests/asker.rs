@@ -189,18 +189,66 @@ fn after_its_state_a_peer_with_a_gap_is_sent_a_position() {
     assert_eq!(harness.tat(KEY), 12);
 }
 
-#[test]
-fn a_state_that_is_ahead_does_not_move_who_tells_frames() {
-    let (one, other) = (peer(1, 5), peer(2, 5));
+/// A node that has applied batches of `other` while it waits for the state of `one`.
+fn with_frames_of(other: NodeId, debts: &[i64]) -> (Harness, Origin, LinkId, LinkId, u64) {
+    let one = peer(1, 5);
     let (mut harness, _, link) = in_need_of(one);
     let (asked, _) = asked(&harness.answers(link));
-    let from_other = harness.greet(other);
-    harness.deliver(from_other, &harness.batch(1, KEY, 5));
-    harness.deliver(link, &state(asked[0], &[(one.origin(), 1), (other.origin(), 2)]));
-    harness.deliver(link, &chunk(3));
-    harness.deliver(from_other, &harness.batch(2, KEY, 7));
-    assert_eq!(harness.tat(KEY), 12);
+    let frames = harness.greet(other);
+    for (batch, debt) in debts.iter().enumerate() {
+        harness.deliver(frames, &harness.batch(batch as u64 + 1, KEY, *debt));
+    }
+    (harness, one.origin(), link, frames, asked[0])
+}
+
+#[test]
+fn what_a_state_contains_of_a_third_node_is_not_applied_again() {
+    let other = peer(2, 5);
+    let (mut harness, one, link, frames, asked) = with_frames_of(other, &[5]);
+    harness.deliver(link, &state(asked, &[(one, 1), (other.origin(), 2)]));
+    harness.deliver(link, &chunk(15));
+    // In flight on the link that is closed.
+    harness.deliver(frames, &harness.batch(2, KEY, 7));
+    harness.deliver(frames, &harness.part(3, KEY, 16));
+    assert_eq!(harness.tat(KEY), 15);
+    let again = harness.greet(other);
+    let position = Some(Position { through: 2, missed: None });
+    assert!(harness.answers(again).contains(&Message::Resume { position, fresh: false }));
+    harness.deliver(again, &harness.batch(3, KEY, 9));
+    assert_eq!(harness.tat(KEY), 24);
     assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn what_a_state_lacks_of_a_third_node_is_added() {
+    let other = peer(2, 5);
+    let (mut harness, one, link, frames, asked) = with_frames_of(other, &[5, 7]);
+    harness.deliver(link, &state(asked, &[(one, 1), (other.origin(), 1)]));
+    harness.deliver(link, &chunk(8));
+    assert_eq!(harness.tat(KEY), 15);
+    harness.deliver(frames, &harness.batch(3, KEY, 9));
+    assert_eq!(harness.tat(KEY), 24);
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn what_comes_while_a_state_is_applied_is_added_and_no_state_is_given() {
+    let other = peer(2, 5);
+    let (mut harness, one, link, frames, asked) = with_frames_of(other, &[5]);
+    let entry = |key| Level { limit: KEY.0, key, debt: 20 };
+    // More than one step applies; the last ones first.
+    let entries: Vec<Level> = (KEY.1..5_000).map(entry).collect();
+    harness.deliver(link, &state(asked, &[(one, 1), (other.origin(), 1)]));
+    harness.deliver(link, &Message::StateChunk { last: true, entries });
+    harness.deliver(frames, &harness.batch(2, KEY, 7));
+    assert_eq!(harness.tat(KEY), 12);
+    harness.deliver(frames, &Message::StateRequest { request: 1 });
+    assert!(harness.answers(frames).contains(&Message::StateBusy { request: 1 }));
+    for _ in 0..4 {
+        harness.tick(0);
+    }
+    assert_eq!(harness.core.stats().states_received, 1);
+    assert_eq!(harness.tat(KEY), 27);
 }
 
 #[test]

@@ -81,6 +81,12 @@ impl Harness {
         Message::Batch { number, at: self.now(), groups, levels: Agreement::default() }
     }
 
+    /// All of a peer's backlog up to a batch, of one key.
+    pub(super) fn part(&self, to: u64, (limit, key): (u64, u64), debt: i64) -> Message {
+        let groups = vec![Group { limit, changes: vec![(key, debt, 0)] }];
+        Message::Missed { to, at: self.now(), upto: None, groups }
+    }
+
     /// What was sent on the link since the last call.
     pub(super) fn answers(&mut self, link: LinkId) -> Vec<Message> {
         self.sent(link).iter().map(|bytes| decode(bytes).unwrap()).collect()
