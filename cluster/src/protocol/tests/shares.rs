@@ -99,8 +99,8 @@ fn even_demand_gets_even_shares() {
 }
 
 /// Here words reach zero between a level and its comparison, and forget what came before. Single
-/// runs end up to a burst and a half off, so many are looked at; with a delay of two burst
-/// tolerances 0.9 % too much is admitted in the mean.
+/// runs end up to a burst and a half off, so many are looked at: with a delay of two burst
+/// tolerances 0.8 % too much is admitted in the mean, with a standard error of 0.07 %.
 #[test]
 fn nothing_is_mended_that_a_word_has_forgotten() {
     let total = |seed| {
@@ -108,8 +108,8 @@ fn nothing_is_mended_that_a_word_has_forgotten() {
         hot.load(20 * SECOND, 2.0 / 5.0);
         hot.figures(20 * SECOND).total
     };
-    let mean = (1..=8).map(total).sum::<f64>() / 8.0;
-    assert!(mean.abs() < 0.012, "{mean}");
+    let mean = (1..=24).map(total).sum::<f64>() / 24.0;
+    assert!(mean.abs() < 0.0105, "{mean}");
 }
 
 /// A node that joins while a key is scarce learns what it owes, not what others leave it.
@@ -122,7 +122,10 @@ fn a_state_has_no_provisional_debt() {
     // Without load the others' part grows as the key refills.
     hot.world.run(hot.world.now() + 30 * MS);
     hot.world.start(3, &[0]);
-    hot.world.run(hot.world.now() + 20 * MS);
+    // Before the first levels mend anything.
+    while !hot.world.node(3).core.has_joined() {
+        hot.world.run(hot.world.now() + MS / 4);
+    }
     let joined = hot.world.tat(3, KEY.0, KEY.1);
     let held = *words(&hot).iter().max().unwrap();
     hot.world.run(hot.world.now() + SECOND);
