@@ -324,6 +324,7 @@ fn encode_gossip_counters(
         ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
         ("cluster_unknown_dropped", "Of these, dropped for want of room.", stats.unknown_dropped),
         ("cluster_deltas_dropped", "Deltas dropped as too many were unsent.", stats.deltas_dropped),
+        ("cluster_peers_given_up", "Peers too far behind to be kept for.", stats.peers_given_up),
         (
             "cluster_records_dropped",
             "Admissions not sent as too many were unsent.",

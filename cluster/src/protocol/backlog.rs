@@ -17,13 +17,14 @@ use super::delta::{Delta, KeyId};
 use super::log::Batch;
 use super::time::Nanos;
 
-/// Keys of all segments, at most: about 80 MiB.
+/// Keys of all segments, at most unless set otherwise: about 80 MiB.
 pub(super) const MAX_BACKLOG_KEYS: usize = 1 << 20;
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Backlog {
     segments: VecDeque<Segment>,
     keys: usize,
+    most: usize,
     dropped: u64,
 }
 
@@ -50,6 +51,16 @@ pub(super) struct Part {
 }
 
 impl Backlog {
+    /// Of so many keys at most.
+    pub(super) fn new(most: usize) -> Self {
+        Self { segments: VecDeque::new(), keys: 0, most, dropped: 0 }
+    }
+
+    /// Whether all changes of a batch are sure to find room.
+    pub(super) fn has_room_for(&self, batch: &Batch) -> bool {
+        self.keys + batch.deltas.len() <= self.most
+    }
+
     /// Adds the batch that follows; in a segment of its own if a peer may stand right before it.
     /// `is_void` says of which changes nothing is left.
     pub(super) fn fold(&mut self, batch: &Batch, split: bool, is_void: impl Fn(&Delta) -> bool) {
@@ -71,7 +82,7 @@ impl Backlog {
             self.keys -= segment.sweep(&is_void);
             if let Some(change) = segment.changes.get_mut(&delta.id()) {
                 *change = change.then(delta.change);
-            } else if self.keys < MAX_BACKLOG_KEYS {
+            } else if self.keys < self.most {
                 segment.changes.insert(delta.id(), delta.change);
                 self.keys += 1;
             } else {

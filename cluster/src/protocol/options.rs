@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 
+use super::backlog::MAX_BACKLOG_KEYS;
 use super::bounds::VERSION;
 use super::time::{Nanos, SECOND};
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub forget_down_after: Nanos,
     /// How long batches are kept for nodes that connect later; fewer when they exceed 2^18 deltas.
     pub log_age: Nanos,
+    /// Keys that are kept for nodes that are behind the log, at most.
+    pub backlog_keys: usize,
 }
 
 impl Default for Options {
@@ -49,6 +52,7 @@ impl Default for Options {
             grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,
             log_age: 30 * SECOND,
+            backlog_keys: MAX_BACKLOG_KEYS,
         }
     }
 }

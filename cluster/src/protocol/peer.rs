@@ -36,6 +36,8 @@ pub(super) struct Peer {
     pub(super) announce_at: Nanos,
     /// When it was sent a batch last.
     pub(super) told_at: Nanos,
+    /// When it acknowledged something last, or sent its position.
+    pub(super) acked_at: Nanos,
     pub(super) traffic: Traffic,
 }
 
@@ -79,6 +81,7 @@ impl Peer {
             down_since: None,
             announce_at: 0,
             told_at: 0,
+            acked_at: now,
             traffic: Traffic::default(),
         }
     }
@@ -100,6 +103,11 @@ impl Peer {
             Dial::Open { link, welcomed: true, .. } => Some(link),
             _ => None,
         }
+    }
+
+    /// Whether frames are sent to it.
+    pub(super) fn is_flowing(&self) -> bool {
+        matches!(self.dial, Dial::Open { flowing: true, .. })
     }
 
     pub(super) fn generation(&self) -> Option<u64> {

@@ -27,6 +27,9 @@ pub struct Stats {
     pub levels_compared: u64,
     /// Deltas for peers that are behind the log, dropped because too many keys were kept for them.
     pub deltas_dropped: u64,
+    /// Peers for which nothing more was kept, because too many keys were and they acknowledged
+    /// nothing. They take over this node's state when they return.
+    pub peers_given_up: u64,
     /// Admissions that found no room in their thread's table, or whose thread has none, and were
     /// recorded in maps that threads share. They are sent all the same.
     pub records_shared: u64,

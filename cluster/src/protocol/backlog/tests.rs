@@ -30,7 +30,7 @@ fn sums(part: &Part) -> Vec<(u64, i64)> {
 
 #[test]
 fn a_peer_is_given_what_came_after_it_and_no_more() {
-    let mut backlog = Backlog::default();
+    let mut backlog = Backlog::new(MAX_BACKLOG_KEYS);
     backlog.fold(&batch(1, &[(1, 1), (2, 1)]), true, keep);
     backlog.fold(&batch(2, &[(1, 10)]), false, keep);
     // A peer stands behind batch 2.
@@ -46,7 +46,7 @@ fn a_peer_is_given_what_came_after_it_and_no_more() {
 
 #[test]
 fn parts_follow_each_other_in_order_of_keys_and_leave_nothing_out() {
-    let mut backlog = Backlog::default();
+    let mut backlog = Backlog::new(MAX_BACKLOG_KEYS);
     for number in 1..=4 {
         let debts: Vec<_> = (0..40).filter(|key| key % number == 0).map(|key| (key, 1)).collect();
         backlog.fold(&batch(number, &debts), true, keep);
@@ -70,7 +70,7 @@ fn parts_follow_each_other_in_order_of_keys_and_leave_nothing_out() {
 
 #[test]
 fn what_has_drained_makes_room() {
-    let mut backlog = Backlog::default();
+    let mut backlog = Backlog::new(MAX_BACKLOG_KEYS);
     let void = |delta: &Delta| delta.key < 1_000;
     let debts: Vec<_> = (0..1_000).map(|key| (key, 1)).collect();
     backlog.fold(&batch(1, &debts), true, void);

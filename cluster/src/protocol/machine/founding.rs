@@ -117,7 +117,7 @@ impl<H: Host> Core<H> {
         self.shifts.clear();
         self.log = Log::default();
         self.trim_at = None;
-        self.backlog = Backlog::default();
+        self.backlog = Backlog::new(self.options.backlog_keys);
         self.pull = None;
         self.timeouts = 0;
         self.served.clear();

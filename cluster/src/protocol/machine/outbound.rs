@@ -256,13 +256,13 @@ impl<H: Host> Core<H> {
                 Ok(())
             }
             Message::Ack { number } => {
-                if let Some(cursor) = self.cursor_mut(addr) {
+                if let Some(cursor) = self.acked(now, addr) {
                     cursor.ack(number);
                 }
                 Ok(())
             }
             Message::AckPart { to, key } => {
-                if let Some(cursor) = self.cursor_mut(addr) {
+                if let Some(cursor) = self.acked(now, addr) {
                     cursor.ack_part(to, key);
                 }
                 Ok(())
@@ -274,8 +274,11 @@ impl<H: Host> Core<H> {
         }
     }
 
-    fn cursor_mut(&mut self, addr: SocketAddr) -> Option<&mut Cursor> {
-        self.peers.get_mut(&addr).and_then(|peer| peer.cursor.as_mut())
+    /// The cursor of a peer that has just acknowledged something.
+    fn acked(&mut self, now: Nanos, addr: SocketAddr) -> Option<&mut Cursor> {
+        let peer = self.peers.get_mut(&addr)?;
+        peer.acked_at = now;
+        peer.cursor.as_mut()
     }
 
     /// The peer of an open link, and whether it has sent `Welcome`.
@@ -344,7 +347,7 @@ impl<H: Host> Core<H> {
         let joined = self.has_joined();
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
-        peer.joined = true;
+        (peer.joined, peer.acked_at) = (true, now);
         self.turns.begin_anew(now);
         if !joined {
             peer.resume = Some((position, fresh));

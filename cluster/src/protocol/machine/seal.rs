@@ -2,18 +2,22 @@
 
 use super::Core;
 use super::pace::Tell;
+use crate::protocol::action::Channel;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
 use crate::protocol::cursor::Cursor;
 use crate::protocol::delta::{Delta, signed};
 use crate::protocol::host::Host;
 use crate::protocol::log::Batch;
 use crate::protocol::pace::Taken;
-use crate::protocol::peer::Peer;
+use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::{self, Agreement, Message};
 
 /// How late a peer may be told of a change and still apply it whole, at least.
 const MAX_GRACE: Nanos = SECOND;
+
+/// After this long without an acknowledgement a peer on an open link counts as absent.
+const ABSENT_AFTER: Nanos = SECOND;
 
 /// Whether no peer need be told of a change any more: nothing of it is left, and it is too old to
 /// be applied whole.
@@ -96,11 +100,13 @@ impl<H: Host> Core<H> {
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a
-    /// step, and the others in steps that follow.
+    /// step, and the others in steps that follow. Where the backlog is full, peers that are gone
+    /// make room: a dead peer beside many new keys costs the others nothing.
     pub(super) fn trim_log(&mut self, now: Nanos) {
         let horizon = now.saturating_sub(self.options.log_age);
-        let cursors = || self.peers.values().filter_map(Peer::cursor);
         while let Some(batch) = self.log.trim(horizon) {
+            while !self.backlog.has_room_for(&batch) && self.give_up_absent(now) {}
+            let cursors = || self.peers.values().filter_map(Peer::cursor);
             if cursors().any(|cursor| cursor.acked() < batch.number) {
                 let split = cursors().any(|cursor| cursor.may_stand_at(batch.number - 1));
                 let grace = self.options.grace;
@@ -111,6 +117,27 @@ impl<H: Host> Core<H> {
         }
         self.trim_at = self.log.is_over(horizon).then_some(now);
         self.stats.deltas_dropped += self.backlog.take_dropped();
+    }
+
+    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing: it
+    /// takes over this node's state when it returns. False where there is none.
+    fn give_up_absent(&mut self, now: Nanos) -> bool {
+        let base = self.log.base();
+        let absent = |peer: &Peer| {
+            let at = peer.cursor().map(Cursor::acked).filter(|acked| *acked < base);
+            at.filter(|_| !peer.is_flowing() || peer.acked_at.saturating_add(ABSENT_AFTER) <= now)
+        };
+        let furthest =
+            self.peers.iter_mut().filter_map(|(_, peer)| absent(peer).map(|at| (at, peer)));
+        let Some((_, peer)) = furthest.min_by_key(|(at, _)| *at) else { return false };
+        peer.cursor = None;
+        self.stats.peers_given_up += 1;
+        if let Dial::Open { link, flowing: true, .. } = peer.dial {
+            peer.dial = Dial::Open { link, welcomed: true, flowing: false };
+            self.send(link, Channel::Main, &Message::Gap);
+        }
+        self.release_backlog();
+        true
     }
 
     /// Drops what every peer has of the backlog.

@@ -1,10 +1,12 @@
 //! Partitions and restarts, with words that drain as real ones do.
 
+use super::harness::Harness;
 use super::network::MS;
 use super::words::SHORT;
 use super::world::{World, addr};
 use crate::member::MemberState;
-use crate::protocol::{Nanos, Options};
+use crate::protocol::wire::Message;
+use crate::protocol::{Nanos, NodeId, Options};
 
 const SECOND: Nanos = 1_000 * MS;
 const LIMIT: u64 = 1;
@@ -123,4 +125,64 @@ fn a_new_generation_is_sent_frames_at_once_though_links_to_the_old_one_look_aliv
     world.run(world.now() + SECOND);
     let expected = debt(&world, 0, 1);
     assert!(debt(&world, 1, 1).abs_diff(expected) < 100 * MS, "{} {expected}", debt(&world, 1, 1));
+}
+
+/// A node that is gone and many new keys beside it.
+#[test]
+fn the_absent_make_room_for_those_that_are_behind() {
+    const KEYS: u64 = 100;
+    let options = Options { log_age: 30 * MS, backlog_keys: 128, ..Options::default() };
+    let mut world = World::new(1, 0, options, (0.0, 0.0, MS));
+    world.start(0, &[]);
+    (1..3).for_each(|place| world.start(place, &[0]));
+    world.run(5 * SECOND);
+    let mut keys = 1..;
+    let mut admit = |world: &mut World, every: Nanos| {
+        for key in keys.by_ref().take(KEYS as usize) {
+            world.admit(0, LIMIT, key, 3_600 * SECOND);
+            world.run(world.now() + every);
+        }
+    };
+    // For longer than an absent node acknowledges nothing, and for less than it takes to be down.
+    let now = world.now();
+    (0..2).for_each(|place| world.net.partition(now, place, 2));
+    admit(&mut world, 12 * MS);
+    // What this one lacks is neither in the log, nor would there be room for it.
+    let now = world.now();
+    world.net.partition(now, 0, 1);
+    admit(&mut world, 5 * MS);
+    let stats = world.node(0).core.stats();
+    assert_eq!((stats.peers_given_up, stats.deltas_dropped), (1, 0));
+    world.net.heal();
+    world.run(world.now() + 2 * SECOND);
+    for place in 1..3 {
+        let words = (1..=2 * KEYS).map(|key| debt(&world, place, key));
+        let known = words.filter(|debt| debt.abs_diff(3_600 * SECOND) < 60 * SECOND).count();
+        assert_eq!(known as u64, 2 * KEYS, "node {place}");
+    }
+    let stats: Vec<_> = (1..3).map(|place| world.node(place).core.stats()).collect();
+    assert!(stats[0].parts_received > 0 && stats[0].gaps == 0, "{:?}", stats[0]);
+    assert!(stats[1].gaps > 0 && stats.iter().all(|stats| stats.violations == 0), "{stats:?}");
+}
+
+/// A link that stays open though the peer acknowledges nothing.
+#[test]
+fn an_absent_peer_is_given_a_gap_once_too_much_is_kept_for_it() {
+    let options = Options { log_age: MS, backlog_keys: 4, ..Options::default() };
+    let mut harness = Harness::with(options);
+    let peer = NodeId::new(addr(1), 5);
+    harness.greet(peer);
+    let link = harness.welcome(peer);
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    let mut sent = Vec::new();
+    for key in 0..10 {
+        harness.admit((LIMIT, key), 3_600 * SECOND);
+        harness.core.flush(harness.now());
+        harness.tick(SECOND / 4);
+        let stats = harness.core.stats();
+        sent.push((harness.answers(link).contains(&Message::Gap), stats.pending_keys));
+    }
+    let gaps: Vec<_> = sent.iter().filter(|(gap, _)| *gap).collect();
+    assert_eq!(gaps, [&(true, 0)], "{sent:?}");
+    assert_eq!((sent[9], harness.core.stats().deltas_dropped), ((false, 0), 0));
 }
