@@ -3,10 +3,10 @@
 use super::harness::Harness;
 use super::world::{World, addr};
 use crate::member::MemberState;
-use crate::protocol::bounds::MAX_HASH_KEYS;
+use crate::protocol::bounds::{MAX_HASH_KEYS, VERSION};
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::wire::Message;
-use crate::protocol::{Action, Nanos, NodeId, Options};
+use crate::protocol::{Action, Nanos, NodeId, Options, Subject};
 
 const SECOND: Nanos = 1_000_000_000;
 const DAY: Nanos = 86_400 * SECOND;
@@ -134,6 +134,24 @@ fn only_a_key_that_wins_is_taken_over() {
     // The same key, told by a node that has known it for longer, changes no hash.
     let (harness, _) = told(HashKey::candidate(0, [0; 16]).in_use());
     assert_eq!((harness.core.has_joined(), harness.core.me().generation), (true, 1));
+}
+
+#[test]
+fn a_node_that_starts_over_dials_anew_whom_it_has_met() {
+    let mut harness = Harness::new();
+    let id = NodeId::new(addr(1), 5);
+    harness.greet(id);
+    let link = harness.dial_of(id.addr);
+    harness.core.connected(harness.now(), link, Subject::node(id.addr));
+    while harness.core.poll().is_some() {}
+    let key = HashKey::candidate(0, [1; 16]).in_use();
+    let welcome = Message::Welcome { version: VERSION, id, rank_floor: 0, key, joined: true };
+    harness.deliver(link, &welcome);
+    let actions: Vec<Action> = std::iter::from_fn(|| harness.core.poll()).collect();
+    assert!(actions.contains(&Action::Close { link }));
+    assert!(actions.iter().any(|a| matches!(a, Action::Dial { addr: to, .. } if *to == id.addr)));
+    let on_it = |a: &Action| matches!(a, Action::Message { link: of, .. } if *of == link);
+    assert!(!actions.iter().any(on_it), "{actions:?}");
 }
 
 #[test]
