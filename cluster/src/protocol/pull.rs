@@ -40,7 +40,7 @@ pub(super) enum Progress {
     Requested,
     /// Entries arrive.
     Arriving,
-    /// All entries have arrived, and are applied; with what this node's words contain that they lack.
+    /// All entries have arrived, and are applied; with what this node's words contain beyond them.
     Applying { own: BTreeMap<KeyId, i64> },
 }
 
