@@ -115,11 +115,14 @@ fn an_address_that_vanishes_is_dialled_no_more_unless_it_is_a_node() {
 
     harness.core.seeds(0, &[addr(4)], true);
     let closed: Vec<_> = std::iter::from_fn(|| harness.core.poll()).collect();
-    let closes = |link| crate::protocol::Action::Close { link };
-    assert!(closed.contains(&closes(dials[1].0)) && !closed.contains(&closes(link)), "{closed:?}");
+    let close_of = |link| crate::protocol::Action::Close { link };
+    assert!(
+        closed.contains(&close_of(dials[1].0)) && !closed.contains(&close_of(link)),
+        "{closed:?}"
+    );
     // Of a dial that has been given up, whatever comes is void.
     harness.core.connected(0, dials[1].0, Subject::node(addr(3)));
-    assert_eq!(harness.core.poll(), Some(closes(dials[1].0)));
+    assert_eq!(harness.core.poll(), Some(close_of(dials[1].0)));
     let peers: Vec<_> = harness.core.peers(0).iter().map(|peer| peer.addr).collect();
     assert_eq!(peers, [addr(1), addr(4)]);
 
