@@ -21,9 +21,9 @@ pub struct Config {
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
     /// itself included; one that answers is enough. A node that is given no other one, nor any
-    /// [`Config::seeds`], founds a cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends
-    /// what it admits to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included;
-    /// further ones are members, but not dialled:
+    /// [`Config::seeds`], founds a cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128)
+    /// are used. One node sends what it admits to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256)
+    /// others, seeds included; further ones are members, but not dialled:
     /// [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
     /// Where further nodes of the cluster are found: names, services and files, as well as

@@ -55,10 +55,10 @@ pub struct ServeArgs {
     /// Nodes of the cluster, with commas between; may be given several times. Give every node the
     /// same list, itself included: it joins the others, and without any it founds a cluster.
     ///
-    /// `ADDRESS:PORT`; `NAME:PORT` for all addresses of a name; `dnssrv+NAME` for the SRV records of
-    /// a name, such as `dnssrv+_tidegate._udp.example.org`; `file:PATH` for a file with one of these
-    /// a line. Names and files are looked up again: every 30 s once the node has joined, and on
-    /// SIGHUP.
+    /// `ADDRESS:PORT`; `NAME:PORT` for all addresses of a name; `dnssrv+NAME` for the SRV records
+    /// of a name, such as `dnssrv+_tidegate._udp.example.org`; `file:PATH` for a file with one of
+    /// these a line. Names and files are looked up again: every 30 s once the node has joined, and
+    /// on SIGHUP.
     #[arg(long, value_name = "SEED", value_delimiter = ',', requires = "cluster")]
     pub join: Vec<Seed>,
     /// A DNS server to ask about the names given to --join, instead of the system's; may be given

@@ -1,10 +1,10 @@
 //! Seeds: addresses of nodes that a node dials before it knows any member.
 //!
 //! Some are listed from the start. Where others are looked up ([`Options::looked_up`]), the caller
-//! tells with [`Core::seeds`] which there are at present, as often as it knows better. Until it says
-//! that each of its sources has been found, a source counts as a seed that has not answered. What is
-//! looked up may lack nodes that start at the same time, so that a list without any other node is
-//! not a complete one either: then [`Options::found_after`] decides.
+//! tells with [`Core::seeds`] which there are at present, as often as it knows better. Until it
+//! says that each of its sources has been found, a source counts as a seed that has not answered.
+//! What is looked up may lack nodes that start at the same time, so that a list without any other
+//! node is not a complete one either: then [`Options::found_after`] decides.
 //!
 //! An address that is no longer listed stays a peer if it has proven itself or is that of a member,
 //! and then is forgotten as any other peer. Else nothing speaks for it any more.
