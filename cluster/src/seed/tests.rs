@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn problem(text: &str) -> String {
@@ -71,6 +73,19 @@ fn a_file_lists_seeds_and_comments() {
     assert!(line("a:1\n\nb\n").starts_with("line 3: `b`: expected"), "{}", line("a:1\n\nb\n"));
     assert!(line("a:1\nfile:x").starts_with("line 2: a file lists no files"));
     assert!(line(&"a:1\n".repeat(MAX_SEEDS_IN_FILE + 1)).starts_with("line 257: there are more"));
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_read_is_a_seed_or_a_mistake(
+        text in "(dns\\+|dnssrv\\+|file:)?\\PC{0,20}[a-z0-9.:\\[\\]_-]{0,20}(:[0-9]{0,6})?"
+    ) {
+        match text.parse::<Seed>() {
+            Ok(seed) => prop_assert_eq!(seed.to_string().parse(), Ok(seed)),
+            Err(error) => prop_assert!(!error.to_string().contains('\n')),
+        }
+        let _ = parse_file(&text);
+    }
 }
 
 #[test]
