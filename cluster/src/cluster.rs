@@ -160,6 +160,11 @@ impl Cluster {
         rotated.await.unwrap_or(Ok(()))
     }
 
+    /// Looks up [`Config::seeds`] again at once, also the files among them; waits for nothing.
+    pub fn look_up_seeds(&self) {
+        self.shared.look_up.notify_one();
+    }
+
     /// Leaves the cluster: flushes what is recorded, waits until every member that is alive has
     /// acknowledged it, those still being dialled included, announces that it leaves, and closes.
     /// Takes at most `within`, of which the last 500 ms, or half if that is less, are kept for the

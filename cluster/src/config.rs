@@ -6,6 +6,7 @@ use std::{fmt, io};
 
 use crate::name::ClusterName;
 use crate::protocol::Options;
+use crate::seed::Seed;
 use crate::trust::Trust;
 
 /// How a node takes part in a cluster.
@@ -19,12 +20,36 @@ pub struct Config {
     /// an address translation, and in containers. Port 0 stands for the one that is bound.
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
-    /// itself included; one that answers is enough. A node that is given no other one founds a
-    /// cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) are used. One node sends
-    /// what it admits to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256) others, seeds included;
-    /// further ones are members, but not dialled:
+    /// itself included; one that answers is enough. A node that is given no other one, nor any
+    /// [`Config::seeds`], founds a cluster. At most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128)
+    /// are used. One node sends what it admits to [`MAX_PEERS`](crate::protocol::MAX_PEERS) (256)
+    /// others, seeds included; further ones are members, but not dialled:
     /// [`Stats::peers_undialled`](crate::Stats::peers_undialled).
     pub join: Vec<SocketAddr>,
+    /// Where further nodes of the cluster are found: names, services and files, as well as
+    /// addresses. They are looked up every 1 to 4 s until the node has joined, all of them are
+    /// found and one of them is another node; from then on every 30 s, and by
+    /// [`Cluster::look_up_seeds`](crate::Cluster::look_up_seeds). Together with [`Config::join`] at
+    /// most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) addresses are used, 64 of each name, of
+    /// 128 names.
+    ///
+    /// What is not found is no error: it is looked up again, and told in the log at most once a
+    /// minute. Until then it counts as a node that has not answered, so this node founds a cluster
+    /// only after [`Config::found_after`]; as it does where only itself is found. What was found is
+    /// kept while a look-up fails. A file without seeds is one that is not found yet. An address
+    /// that is no longer found is not dialled any more, unless it is that of a node.
+    ///
+    /// Names have to be those of nodes: not of a load balancer in front of them. Addresses that
+    /// [`Config::bind`] cannot reach, as IPv6 from an IPv4 address, are left out.
+    ///
+    /// Look-ups by the system's resolver, at most eight at a time, block threads of tokio's pool
+    /// for as long as that takes; the node waits 3 s.
+    pub seeds: Vec<Seed>,
+    /// Which DNS servers are asked about names of [`Config::seeds`]. Without one, the system's
+    /// resolver (`getaddrinfo`) is asked about addresses, and the servers in `/etc/resolv.conf`
+    /// about services (SRV records). With some, these alone are asked about both, for complete
+    /// names: as for an agent of a service registry that has a port of its own.
+    pub name_servers: Vec<SocketAddr>,
     /// The cluster's name; `tidegate` by default. Nodes that use another stay apart.
     pub name: ClusterName,
     /// How nodes prove that they belong to the cluster.
@@ -51,13 +76,15 @@ pub struct Config {
 }
 
 impl Config {
-    /// A node that founds a cluster; set [`Config::join`] to join one.
+    /// A node that founds a cluster; set [`Config::join`] or [`Config::seeds`] to join one.
     #[must_use]
     pub fn new(bind: SocketAddr, trust: impl Into<Trust>) -> Self {
         Self {
             bind,
             advertise: None,
             join: Vec::new(),
+            seeds: Vec::new(),
+            name_servers: Vec::new(),
             name: ClusterName::default(),
             trust: trust.into(),
             newest_version: Options::default().newest_version,

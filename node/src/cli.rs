@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use jiff::SignedDuration;
-use tidegate_cluster::ClusterName;
+use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
 use crate::quota::WrittenQuota;
@@ -54,12 +54,28 @@ pub struct ServeArgs {
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster, with commas between; may be given several times. Give every node the
     /// same list, itself included: it joins the others, and without any it founds a cluster.
-    #[arg(long, value_name = "ADDR", value_parser = address, value_delimiter = ',')]
-    #[arg(requires = "cluster")]
-    pub join: Vec<SocketAddr>,
+    ///
+    /// `ADDRESS:PORT`; `NAME:PORT` for all addresses of a name; `dnssrv+NAME` for the SRV records
+    /// of a name, such as `dnssrv+_tidegate._udp.example.org`; `file:PATH` for a file with one of
+    /// these a line. Names and files are looked up again: every 30 s once the node has joined, and
+    /// on SIGHUP.
+    #[arg(long, value_name = "SEED", value_delimiter = ',', requires = "cluster")]
+    pub join: Vec<Seed>,
+    /// A DNS server to ask about the names given to --join, instead of the system's; may be given
+    /// several times.
+    #[arg(long, value_name = "ADDR", value_parser = address, requires = "join")]
+    pub name_server: Vec<SocketAddr>,
     /// How long to wait for a node of the cluster before founding one, such as 5s or 500ms.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub found_after: SignedDuration,
+    /// How long admissions are collected before other nodes are told: 1ms to 1s. Shorter means more
+    /// packets, longer that other nodes know later.
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval)]
+    pub flush_interval: SignedDuration,
+    /// How long the use of a key that is far from its limit may wait to be told, at most a minute,
+    /// and no longer than half of the limit's burst tolerance. Shorter means more packets.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = tell_within)]
+    pub tell_within: SignedDuration,
     /// The name of the cluster: 1 to 63 lower-case letters, digits and hyphens. Nodes that give
     /// another stay apart.
     #[arg(long, value_name = "NAME", requires = "cluster", default_value_t)]
@@ -148,6 +164,25 @@ fn duration(text: &str) -> Result<SignedDuration, String> {
     let duration: Result<SignedDuration, _> = text.parse();
     let duration = duration.ok().filter(|duration| !duration.is_negative());
     duration.ok_or_else(|| "expected a time, such as 5s or 500ms".to_owned())
+}
+
+/// The shortest time for which admissions are collected, and the longest.
+const FLUSH_INTERVALS: (SignedDuration, SignedDuration) =
+    (SignedDuration::from_millis(1), SignedDuration::from_secs(1));
+/// The longest time for which the use of a key may wait to be told.
+const MAX_TELL_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+
+/// How long admissions are collected.
+fn interval(text: &str) -> Result<SignedDuration, String> {
+    let (least, most) = FLUSH_INTERVALS;
+    let interval = duration(text).ok().filter(|interval| (least..=most).contains(interval));
+    interval.ok_or_else(|| "expected a time from 1ms to 1s".to_owned())
+}
+
+/// How long telling may wait.
+fn tell_within(text: &str) -> Result<SignedDuration, String> {
+    let within = duration(text).ok().filter(|within| *within <= MAX_TELL_WITHIN);
+    within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
 }
 
 /// An address and port; a name stands for the first address it has.

@@ -43,6 +43,10 @@ fn a_mistake_names_its_flag() {
             "lower-case",
         ),
         (&["--advertise", "127.0.0.1:1"], "--cluster"),
+        (&["--name-server", "127.0.0.1:53"], "--join"),
+        (&["--flush-interval", "0s"], "from 1ms to 1s"),
+        (&["--flush-interval", "2s"], "from 1ms to 1s"),
+        (&["--tell-within", "61s"], "at most 1m"),
         (&["--found-after", "x"], "--found-after"),
         (&["--found-after=-1s"], "expected a time"),
         (&["replay", "log", "--burst", "1"], "--rate"),
@@ -54,6 +58,20 @@ fn a_mistake_names_its_flag() {
     ] {
         assert!(mistake(args).contains(name), "{args:?}: {}", mistake(args));
     }
+}
+
+#[test]
+fn nodes_to_join_are_listed_and_a_mistake_names_the_entry() {
+    let cluster = ["tidegate", "--cluster", "127.0.0.1:1", "--cluster-secret-file", "x", "--join"];
+    let list = "10.0.0.1:1,nodes.test:7381,dnssrv+_tidegate._udp.test,file:seeds";
+    let cli = parse([&cluster[..], &[list]].concat()).unwrap();
+    let join: Vec<String> = cli.serve.join.iter().map(ToString::to_string).collect();
+    assert_eq!(join.join(","), list);
+    let line = mistake(&[&cluster[1..], &["10.0.0.1:1,nodes.test"]].concat());
+    assert!(
+        line.contains("--join") && line.contains("`nodes.test`: expected ADDRESS:PORT"),
+        "{line}"
+    );
 }
 
 #[test]

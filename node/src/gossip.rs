@@ -139,6 +139,13 @@ impl Gossip {
         cluster.rotate(trust).await.map_err(|error| format!("--cluster {address}: {error}"))
     }
 
+    /// Looks up seeds again: see [`Cluster::look_up_seeds`].
+    pub fn look_up_seeds(&self) {
+        if let Some(cluster) = &self.0 {
+            cluster.look_up_seeds();
+        }
+    }
+
     /// Leaves the cluster, within `within`: see [`Cluster::leave`].
     pub async fn leave(&self, within: Duration) {
         if let Some(cluster) = &self.0 {

@@ -41,7 +41,10 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
-    runtime.block_on(serve(args, &limits))
+    let served = runtime.block_on(serve(args, &limits));
+    // A name that is still being looked up blocks a thread, which nobody waits for.
+    runtime.shutdown_background();
+    served
 }
 
 async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
@@ -107,9 +110,10 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
 }
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
-/// fails.
+/// fails; looks up seeds again.
 async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
     while hangups.recv().await.is_some() {
+        gossip.look_up_seeds();
         let rotated = match trust::read(&args) {
             Ok(Some(trust)) => gossip.rotate(trust).await,
             // A node without a cluster.
@@ -125,7 +129,7 @@ async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
 
 /// Warns that the node found no cluster and founded one.
 fn warn_alone(args: &ServeArgs) {
-    let flags: Vec<String> = args.join.iter().map(|address| format!("--join {address}")).collect();
+    let flags: Vec<String> = args.join.iter().map(|seed| format!("--join {seed}")).collect();
     // A closed standard error does not stop the node.
     let _ = writeln!(
         std::io::stderr(),
@@ -141,8 +145,11 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
             config.advertise = args.advertise;
-            config.join.clone_from(&args.join);
+            config.seeds.clone_from(&args.join);
+            config.name_servers.clone_from(&args.name_server);
             config.found_after = args.found_after.unsigned_abs();
+            config.flush_interval = args.flush_interval.unsigned_abs();
+            config.tell_within = args.tell_within.unsigned_abs();
             config.name = args.cluster_name.clone();
             Gossip::start(config).await?
         }

@@ -8,16 +8,20 @@ mod handshakes;
 mod keys;
 mod limiters;
 mod link;
+mod lookup;
 mod recorder;
 mod say;
+mod seeds;
 mod shared;
 mod tls;
 
 #[cfg(test)]
+mod dns_server;
+#[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -37,6 +41,7 @@ use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Link};
 use say::Speaker;
+use seeds::Found;
 pub(crate) use shared::Shared;
 use shared::View;
 use tls::Configs;
@@ -73,6 +78,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
         _ => socket.local_addr().map_err(bound)?.port(),
     };
     let addr = SocketAddr::new(dialled.ip(), port);
+    let seeker = seeds::Seeker::new(&config, addr);
     let cluster = config.name;
     let configs = configs(&cluster, addr, &config.trust)?;
     let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
@@ -83,12 +89,13 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     let started = Instant::now();
     let keys = Keys::new(hash_key);
     let shared = Arc::new(Shared::new(addr, keys, started));
-    let seeds = config.join.iter().map(SocketAddr::ip).collect();
+    shared.set_seeds(seeker.listed());
     let options = Options {
         seed: u64::from_le_bytes(seed),
         hash_key,
         newest_version: config.newest_version,
-        join: config.join,
+        join: seeker.listed().to_vec(),
+        looked_up: seeker.has_sources(),
         found_after: nanos(config.found_after),
         flush_interval: nanos(config.flush_interval),
         tell_within: nanos(config.tell_within),
@@ -98,12 +105,8 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, inbox) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
-    let accepting = Accepting {
-        cluster: cluster.clone(),
-        seeds,
-        shared: Arc::clone(&shared),
-        events: events.clone(),
-    };
+    let accepting =
+        Accepting { cluster: cluster.clone(), shared: Arc::clone(&shared), events: events.clone() };
     tokio::spawn(accepting.run(endpoint.clone()));
     let mut driver = Driver {
         core,
@@ -123,7 +126,7 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
     driver.publish();
-    tokio::spawn(driver.run(inbox, commanded));
+    tokio::spawn(driver.run(inbox, commanded, seeker.start(&shared)));
     Ok((shared, commands))
 }
 
@@ -158,8 +161,6 @@ fn generation() -> u64 {
 /// What accepting connections takes.
 struct Accepting {
     cluster: ClusterName,
-    /// Hosts whose nodes are known before they are members.
-    seeds: Vec<IpAddr>,
     shared: Arc<Shared>,
     events: mpsc::Sender<Event>,
 }
@@ -170,7 +171,7 @@ impl Accepting {
         while let Some(incoming) = endpoint.accept().await {
             let (from, validated) =
                 (incoming.remote_address().ip(), incoming.remote_address_validated());
-            let knows = |host| accepting.seeds.contains(&host) || accepting.shared.knows_host(host);
+            let knows = |host| accepting.shared.knows_host(host);
             let source = incoming.remote_address();
             match handshakes.admit(from, validated, knows) {
                 Admission::Place(place) => {
@@ -250,6 +251,7 @@ impl Driver {
         mut self,
         mut inbox: mpsc::Receiver<Event>,
         mut commands: mpsc::Receiver<Command>,
+        mut looked_up: mpsc::Receiver<Found>,
     ) {
         loop {
             self.act();
@@ -268,6 +270,10 @@ impl Driver {
                         let Ok(event) = inbox.try_recv() else { break };
                         self.handle(event);
                     }
+                }
+                Some(Found { seeds, complete }) = looked_up.recv() => {
+                    self.shared.set_seeds(&seeds);
+                    self.step(|core, now| core.seeds(now, &seeds, complete));
                 }
                 () = shared.recorder.filled() => self.core.recorded(self.now()),
                 command = commands.recv(), if self.leave.is_none() => match command {

@@ -9,7 +9,7 @@ use tracing::{debug, info, warn};
 use crate::member::MemberState;
 use crate::protocol::Event;
 
-const TARGET: &str = "tidegate_cluster";
+pub(super) const TARGET: &str = "tidegate_cluster";
 /// Between two lines of what others can cause as often as they like.
 const THROTTLED_EVERY: Duration = Duration::from_secs(1);
 

@@ -65,6 +65,10 @@ pub(crate) struct Shared {
     /// Incoming connections that never reached the protocol.
     pub(super) handshakes: HandshakeCounts,
     view: Mutex<View>,
+    /// Seeds are to be looked up.
+    pub(crate) look_up: Notify,
+    /// Hosts whose nodes are known before they are members.
+    seed_hosts: Mutex<Vec<IpAddr>>,
 }
 
 /// Counts incoming connections that were not accepted.
@@ -123,6 +127,8 @@ impl Shared {
             phase_is_set: Notify::new(),
             handshakes: HandshakeCounts::default(),
             view: Mutex::default(),
+            look_up: Notify::new(),
+            seed_hosts: Mutex::default(),
         }
     }
 
@@ -178,9 +184,16 @@ impl Shared {
         self.view().peers.clone()
     }
 
-    /// Whether a known member is at this host.
+    /// Nodes of the cluster are at these addresses.
+    pub(super) fn set_seeds(&self, seeds: &[SocketAddr]) {
+        let hosts = seeds.iter().map(SocketAddr::ip).collect();
+        *self.seed_hosts.lock().unwrap_or_else(PoisonError::into_inner) = hosts;
+    }
+
+    /// Whether a known member, or a seed, is at this host.
     pub(super) fn knows_host(&self, host: IpAddr) -> bool {
-        self.view().members.iter().any(|member| member.addr.ip() == host)
+        let seeds = self.seed_hosts.lock().unwrap_or_else(PoisonError::into_inner);
+        seeds.contains(&host) || self.view().members.iter().any(|member| member.addr.ip() == host)
     }
 
     pub(crate) fn stats(&self) -> Stats {

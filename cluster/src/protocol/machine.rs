@@ -16,6 +16,7 @@ mod places;
 mod report;
 mod room;
 mod seal;
+mod seeds;
 mod serve;
 mod transfer;
 
@@ -27,7 +28,7 @@ use rand_chacha::ChaCha8Rng;
 
 use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
-use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_SEEDS, NEWEST_VERSION, OLDEST_VERSION};
+use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSION};
 use super::clock::RemoteClock;
 use super::entry::Entry;
 use super::estimate::Estimates;
@@ -52,6 +53,7 @@ use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use report::Alone;
+use seeds::Seeds;
 
 /// One node of a cluster.
 pub struct Core<H> {
@@ -61,6 +63,7 @@ pub struct Core<H> {
     started: Nanos,
     hash_key: HashKey,
     membership: Membership,
+    seeds: Seeds,
     peers: BTreeMap<SocketAddr, Peer>,
     /// Members without a place among the peers, which take turns. Bounded by the members known.
     undialled: VecDeque<SocketAddr>,
@@ -123,11 +126,9 @@ impl<H: Host> Core<H> {
     /// should grow: if it does not, as when the wall clock went back, the rank is raised by the
     /// first `Welcome` of a peer that knows an earlier run.
     pub fn new(me: NodeId, mut options: Options, host: H, now: Nanos) -> Self {
-        options.join.retain(|addr| *addr != me.addr);
-        options.join.truncate(MAX_SEEDS);
         options.newest_version = options.newest_version.clamp(OLDEST_VERSION, NEWEST_VERSION);
-        let alone = options.join.is_empty();
-        let peers = options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
+        let seeds = Seeds::new(me.addr, &options.join, options.looked_up);
+        let alone = seeds.are_none();
         let hash_key = HashKey::candidate(me.generation, options.hash_key);
         let mut core = Self {
             host,
@@ -137,7 +138,8 @@ impl<H: Host> Core<H> {
             membership: Membership::new(me, &options),
             backlog: Backlog::new(options.backlog_keys),
             options,
-            peers,
+            peers: seeds.peers(now),
+            seeds,
             undialled: VecDeque::new(),
             dialled: BTreeMap::new(),
             inbound: BTreeMap::new(),

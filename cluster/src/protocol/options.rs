@@ -15,9 +15,11 @@ pub struct Options {
     pub hash_key: [u8; 16],
     /// The newest version of the wire format to speak, at most that of this build.
     pub newest_version: u16,
-    /// Nodes to join (seeds); this node's own address is ignored. Without another one the node
-    /// founds a cluster.
+    /// Nodes to join (seeds); this node's own address is ignored. Without another one, and where
+    /// none is looked up, the node founds a cluster.
     pub join: Vec<SocketAddr>,
+    /// More seeds are looked up, and told by [`Core::seeds`](super::Core::seeds).
+    pub looked_up: bool,
     /// After which time a node founds a cluster if no node answers that has joined one.
     pub found_after: Nanos,
     /// How long what is recorded is collected, at least, before it is taken.
@@ -45,6 +47,7 @@ impl Default for Options {
             hash_key: [0; 16],
             newest_version: VERSION,
             join: Vec::new(),
+            looked_up: false,
             found_after: 5 * SECOND,
             flush_interval: SECOND / 100,
             tell_within: SECOND,

@@ -10,7 +10,7 @@ use tidegate_tests::{Node, Raw, Starting, get, mistake, redis, wait_until};
 /// One unit of the limit that the tests use is granted in this time: 100 a minute.
 const INTERVAL: Duration = Duration::from_millis(600);
 
-fn secret(text: &str) -> NamedTempFile {
+pub(super) fn secret(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
     file.write_all(text.as_bytes()).unwrap();
     file
@@ -44,7 +44,7 @@ fn is_in_state(node: &Node, other: &Node, state: &str) -> bool {
     states(node).contains(&(address, state.to_owned()))
 }
 
-fn wait_until_together(nodes: &[&Node]) {
+pub(super) fn wait_until_together(nodes: &[&Node]) {
     wait_until("all nodes know each other", || {
         nodes.iter().all(|node| {
             nodes.iter().all(|other| is_in_state(node, other, "alive"))
@@ -55,7 +55,7 @@ fn wait_until_together(nodes: &[&Node]) {
 }
 
 /// Whether this line is among a node's metrics.
-fn shows(node: &Node, line: &str) -> bool {
+pub(super) fn shows(node: &Node, line: &str) -> bool {
     get(node, "/metrics").body.lines().any(|found| found == line)
 }
 
@@ -184,7 +184,7 @@ fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
 }
 
 /// Addresses that were free a moment ago.
-fn free_addresses(count: usize) -> Vec<String> {
+pub(super) fn free_addresses(count: usize) -> Vec<String> {
     let bind = |_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let sockets: Vec<_> = (0..count).map(bind).collect();
     sockets.iter().map(|socket| socket.local_addr().unwrap().to_string()).collect()

@@ -9,6 +9,7 @@ mod readme;
 mod replay;
 mod resp;
 mod rotation;
+mod seeds;
 mod tower_axum;
 mod tower_tonic;
 mod traps;

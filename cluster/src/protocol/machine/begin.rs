@@ -1,7 +1,8 @@
 //! How a cluster begins, and how all its nodes agree on which of them begins it.
 //!
 //! A node that was given no other node founds at once. One that was given some founds
-//! * as soon as all of them have answered and none has joined: then nobody has a state;
+//! * as soon as all of them have answered and none has joined: then nobody has a state (`seeds.rs`
+//!   says what that is where they are looked up);
 //! * or once [`Options::found_after`] has passed, and no node answers that has joined.
 //!
 //! Of nodes that wait for each other only the one with the lowest address founds, and the others
@@ -11,8 +12,6 @@
 //! for longer than until they have all answered.
 //!
 //! [`Options::found_after`]: crate::protocol::Options::found_after
-
-use std::net::SocketAddr;
 
 use super::Core;
 use crate::protocol::entry::Entry;
@@ -32,17 +31,11 @@ impl<H: Host> Core<H> {
         if answered().any(|(addr, peer)| peer.joined || *addr < me) {
             return;
         }
-        let mut seeds = self.peers.iter().filter(|(_, peer)| peer.seed);
-        let listed = !self.options.join.is_empty();
-        if listed && seeds.all(|(addr, seed)| self.has_answered(seed.alias.unwrap_or(*addr))) {
+        if self.all_seeds_have_answered() {
             self.found(now, Entry::Founded);
         } else if self.waited {
             self.found(now, Entry::Alone);
         }
-    }
-
-    fn has_answered(&self, addr: SocketAddr) -> bool {
-        self.peers.get(&addr).is_some_and(|peer| peer.welcomed_link().is_some())
     }
 
     fn found(&mut self, now: Nanos, entry: Entry) {

@@ -101,7 +101,7 @@ impl<H: Host> Core<H> {
         let rank = if next.outranks(me.rank) { next.rank } else { me.rank.wrapping_add(1).max(1) };
         self.membership = Membership::new(NodeId { rank, ..next }, &self.options);
         self.started = now;
-        self.peers = self.options.join.iter().map(|addr| (*addr, Peer::seed(now))).collect();
+        self.peers = self.seeds.peers(now);
         self.peers.entry(from).or_insert_with(|| Peer::new(now));
         self.undialled.clear();
         self.dialled.clear();

@@ -302,8 +302,7 @@ impl<H: Host> Core<H> {
         }
         if id.origin() == self.me().origin() {
             // It is this node, by another address.
-            self.peers.remove(&addr);
-            self.close(now, link);
+            self.met_itself(now, link, addr);
             return Ok(());
         }
         if id.addr != addr {

@@ -61,7 +61,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Whether there is a place, after freeing one if need be.
-    fn has_place(&mut self, now: Nanos, claim: Claim) -> bool {
+    pub(super) fn has_place(&mut self, now: Nanos, claim: Claim) -> bool {
         if self.peers.len() < MAX_PEERS {
             return true;
         }

@@ -15,6 +15,7 @@ mod network;
 mod receiver;
 mod report;
 mod scenarios;
+mod seeds;
 mod shares;
 mod transfer;
 mod versions;

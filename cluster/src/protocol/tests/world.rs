@@ -88,6 +88,14 @@ impl World {
         self.act(place);
     }
 
+    /// What was looked up for a node that is live.
+    pub(super) fn seeds(&mut self, place: usize, list: &[usize], complete: bool) {
+        let (now, list) = (self.now(), list.iter().copied().map(addr).collect::<Vec<_>>());
+        let node = self.nodes[place].as_mut().expect("the node is live");
+        node.core.seeds(now, &list, complete);
+        self.act(place);
+    }
+
     pub(super) fn crash(&mut self, place: usize) {
         self.nodes[place] = None;
         self.net.isolate(self.now(), place);

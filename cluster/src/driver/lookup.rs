@@ -1,0 +1,163 @@
+//! From names to addresses: by the system's resolver, or by DNS servers of the operator's choice.
+
+use std::collections::BTreeSet;
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
+use std::sync::Arc;
+use std::time::Duration;
+
+use hickory_resolver::TokioResolver;
+use hickory_resolver::config::{
+    ConnectionConfig, LookupIpStrategy, NameServerConfig, ResolverConfig, ResolverOpts,
+};
+use hickory_resolver::net::NetError;
+use hickory_resolver::net::runtime::TokioRuntimeProvider;
+use hickory_resolver::proto::rr::RData;
+use tokio::sync::Semaphore;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::timeout;
+
+/// Addresses of one name, and targets of one service, at most; the lowest ones.
+pub(super) const MAX_ADDRESSES: usize = 64;
+/// Threads that wait for the system's resolver, at most.
+const MAX_BLOCKED: usize = 8;
+/// How long a question is waited for.
+const TIMEOUT: Duration = Duration::from_secs(3);
+/// How long one DNS server is waited for, before it is asked again or another one is.
+const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
+
+pub(super) type Addresses = Result<BTreeSet<SocketAddr>, String>;
+
+/// Answers about names.
+#[derive(Debug)]
+pub(super) struct Resolver {
+    /// Which DNS servers are asked; those of the system if there are none.
+    servers: Vec<SocketAddr>,
+    /// The address that this node dials from.
+    from: IpAddr,
+    /// One for each thread that may wait.
+    places: Arc<Semaphore>,
+}
+
+impl Resolver {
+    pub(super) fn new(servers: Vec<SocketAddr>, from: IpAddr) -> Self {
+        Self { servers, from, places: Arc::new(Semaphore::new(MAX_BLOCKED)) }
+    }
+
+    /// All addresses of a name that this node can dial, with the port; never none.
+    pub(super) async fn name(&self, name: &str, port: u16) -> Addresses {
+        let asked = async {
+            if self.servers.is_empty() {
+                self.ask_system(name).await
+            } else {
+                self.ask_servers(name).await
+            }
+        };
+        let found = timeout(TIMEOUT, asked).await.map_err(|_| no_answer())??;
+        let found: BTreeSet<_> = found.into_iter().filter(|ip| self.reaches(*ip)).collect();
+        if found.is_empty() {
+            return Err("it has no address that can be dialled from here".to_owned());
+        }
+        Ok(found.into_iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(ip, port)).collect())
+    }
+
+    /// All addresses of the targets of a service; never none. A target without an address is left
+    /// out unless it is the only one.
+    pub(super) async fn service(self: &Arc<Self>, name: &str) -> Addresses {
+        let asked = async {
+            self.dns()
+                .map_err(|error| shown(&error))?
+                .srv_lookup(name)
+                .await
+                .map_err(|error| shown(&error))
+        };
+        let answer = timeout(TIMEOUT, asked).await.map_err(|_| no_answer())??;
+        let targets = answer.answers().iter().filter_map(|record| match &record.data {
+            // The root says that there is no such service (RFC 2782).
+            RData::SRV(srv) if !srv.target.is_root() => Some((srv.target.to_ascii(), srv.port)),
+            _ => None,
+        });
+        let targets: BTreeSet<_> = targets.filter(|(_, port)| *port != 0).collect();
+        let mut asking = JoinSet::new();
+        for (target, port) in targets.into_iter().take(MAX_ADDRESSES) {
+            let resolver = Arc::clone(self);
+            asking.spawn(async move { resolver.name(&target, port).await });
+        }
+        let (mut found, mut problem) = (BTreeSet::new(), "it has no SRV records".to_owned());
+        while let Some(asked) = asking.join_next().await {
+            match asked {
+                Ok(Ok(addresses)) => found.extend(addresses),
+                Ok(Err(error)) => problem = error,
+                Err(error) => problem = error.to_string(),
+            }
+        }
+        if found.is_empty() { Err(problem) } else { Ok(found) }
+    }
+
+    /// Whether the socket can send there: one of IPv4 to IPv4 alone, one of all addresses to both.
+    fn reaches(&self, ip: IpAddr) -> bool {
+        match self.from {
+            IpAddr::V4(_) => ip.is_ipv4(),
+            IpAddr::V6(from) => ip.is_ipv6() || from.is_unspecified(),
+        }
+    }
+
+    async fn ask_system(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| no_answer())?;
+        let name = name.to_owned();
+        // A question that is no longer waited for keeps its place, so threads stay bounded.
+        let asked = spawn_blocking(move || {
+            let found = (name.as_str(), 0).to_socket_addrs();
+            drop(place);
+            found.map(|found| found.map(|addr| addr.ip()).collect())
+        });
+        let found: std::io::Result<_> = asked.await.map_err(|error| error.to_string())?;
+        found.map_err(|error| error.to_string())
+    }
+
+    async fn ask_servers(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+        let found = self.dns().map_err(|error| shown(&error))?.lookup_ip(name).await;
+        found.map(|found| found.iter().collect()).map_err(|error| shown(&error))
+    }
+
+    /// A client of the DNS servers, with the configuration of now, which has nothing in a cache.
+    fn dns(&self) -> Result<TokioResolver, NetError> {
+        let mut builder = if self.servers.is_empty() {
+            TokioResolver::builder_tokio()?
+        } else {
+            let servers = self.servers.iter().copied().map(server).collect();
+            let config = ResolverConfig::from_name_servers(servers);
+            TokioResolver::builder_with_config(config, TokioRuntimeProvider::default())
+        };
+        let options = builder.options_mut();
+        let ndots = options.ndots;
+        *options = ResolverOpts::default();
+        options.ndots = ndots;
+        options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
+        options.cache_size = 0;
+        options.timeout = SERVER_TIMEOUT;
+        builder.build()
+    }
+}
+
+fn server(addr: SocketAddr) -> NameServerConfig {
+    let mut connections = vec![ConnectionConfig::udp(), ConnectionConfig::tcp()];
+    for connection in &mut connections {
+        connection.port = addr.port();
+    }
+    NameServerConfig::new(addr.ip(), true, connections)
+}
+
+fn no_answer() -> String {
+    "no answer".to_owned()
+}
+
+fn shown(error: &NetError) -> String {
+    if error.is_no_records_found() {
+        "there are no such records".to_owned()
+    } else {
+        error.to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests;

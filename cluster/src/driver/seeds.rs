@@ -1,0 +1,230 @@
+//! Looking up seeds, again and again, in a task of its own.
+//!
+//! A source is a seed that is no address: a name, a service or a file, which lists more of them. It
+//! is found once it has given something, and keeps what it gave last when it gives nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::task::{JoinSet, spawn_blocking};
+use tokio::time::{Instant, sleep};
+use tracing::{info, warn};
+
+use super::Shared;
+use super::lookup::Resolver;
+use super::say::TARGET;
+use crate::config::Config;
+use crate::protocol::MAX_SEEDS;
+use crate::seed::{self, Kind, Seed};
+
+/// Sources that are looked up, at most; the first ones in order.
+const MAX_SOURCES: usize = 128;
+/// Until a node has joined and knows of others, the shortest time between two looks.
+const RETRY_MIN: Duration = Duration::from_secs(1);
+/// The longest one; each is twice as long as the one before.
+const RETRY_MAX: Duration = Duration::from_secs(4);
+/// From then on.
+const REFRESH: Duration = Duration::from_secs(30);
+/// Between two lines of the log about one source.
+const SAY_EVERY: Duration = Duration::from_secs(60);
+
+/// What has been looked up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// All seeds, at most [`MAX_SEEDS`] beside this node's own address.
+    pub(super) seeds: Vec<SocketAddr>,
+    /// Each source is found.
+    pub(super) complete: bool,
+}
+
+/// Looks up seeds.
+#[derive(Debug)]
+pub(super) struct Seeker {
+    me: SocketAddr,
+    seeds: Vec<Seed>,
+    /// The addresses among them.
+    listed: Vec<SocketAddr>,
+    resolver: Arc<Resolver>,
+    sources: BTreeMap<Seed, Source>,
+    /// When it was said that there are too many.
+    crowded_at: Option<Instant>,
+}
+
+/// What is known of a source.
+#[derive(Debug, Default)]
+struct Source {
+    /// What it gave last.
+    gave: Option<Vec<Seed>>,
+    /// When it was said that it gives nothing.
+    said_at: Option<Instant>,
+}
+
+impl Seeker {
+    pub(super) fn new(config: &Config, me: SocketAddr) -> Self {
+        let join = config.join.iter().copied().map(Seed::from);
+        let seeds: Vec<Seed> = join.chain(config.seeds.iter().cloned()).collect();
+        let listed = seeds.iter().filter_map(address).collect();
+        let resolver = Resolver::new(config.name_servers.clone(), config.bind.ip());
+        let resolver = Arc::new(resolver);
+        Self { me, seeds, listed, resolver, sources: BTreeMap::new(), crowded_at: None }
+    }
+
+    /// The seeds that need no looking up.
+    pub(super) fn listed(&self) -> &[SocketAddr] {
+        &self.listed
+    }
+
+    pub(super) fn has_sources(&self) -> bool {
+        self.seeds.iter().any(|seed| address(seed).is_none())
+    }
+
+    /// Starts to look them up. Nothing comes where there is nothing to look up.
+    pub(super) fn start(self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
+        let (tell, told) = mpsc::channel(1);
+        if self.has_sources() {
+            tokio::spawn(self.run(tell, Arc::clone(shared)));
+        }
+        told
+    }
+
+    /// Ends with the receiver.
+    async fn run(mut self, tell: mpsc::Sender<Found>, shared: Arc<Shared>) {
+        let mut retry = RETRY_MIN;
+        loop {
+            let found = tokio::select! {
+                () = tell.closed() => return,
+                found = self.look() => found,
+            };
+            let others = found.seeds.iter().any(|seed| *seed != self.me);
+            let settled = found.complete && others && shared.has_joined();
+            if tell.send(found).await.is_err() {
+                return;
+            }
+            let wait = if settled { REFRESH } else { retry };
+            tokio::select! {
+                () = tell.closed() => return,
+                () = shared.look_up.notified() => retry = RETRY_MIN,
+                () = sleep(wait) => retry = RETRY_MAX.min(retry * 2),
+            }
+        }
+    }
+
+    /// Looks at all sources once.
+    async fn look(&mut self) -> Found {
+        let is_file = |seed: &&Seed| matches!(seed.kind(), Kind::File(_));
+        let files: BTreeSet<Seed> = self.seeds.iter().filter(is_file).cloned().collect();
+        self.look_up(files.clone()).await;
+        let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
+        let all = self.seeds.iter().chain(in_files.flatten());
+        let names = all.filter(|seed| address(seed).is_none() && !is_file(seed)).cloned();
+        let names: BTreeSet<Seed> = names.collect();
+        let crowded = names.len() > MAX_SOURCES;
+        let names: BTreeSet<Seed> = names.into_iter().take(MAX_SOURCES).collect();
+        self.look_up(names.clone()).await;
+        self.sources.retain(|source, _| files.contains(source) || names.contains(source));
+
+        let (mut seeds, mut complete) = (BTreeSet::new(), true);
+        let mut order = Vec::new();
+        for seed in &self.seeds {
+            complete &= self.gather(seed, &mut |addr| {
+                if seeds.insert(addr) {
+                    order.push(addr);
+                }
+            });
+        }
+        let others = order.iter().filter(|addr| **addr != self.me).count();
+        if (crowded || others > MAX_SEEDS) && is_due(&mut self.crowded_at) {
+            warn!(target: TARGET, "more than {MAX_SOURCES} names, or {MAX_SEEDS} addresses of \
+                seeds: some are left out");
+        }
+        order.truncate(MAX_SEEDS + 1);
+        Found { seeds: order, complete }
+    }
+
+    /// The addresses of a seed; whether all of it is found.
+    fn gather(&self, seed: &Seed, add: &mut impl FnMut(SocketAddr)) -> bool {
+        if let Some(addr) = address(seed) {
+            add(addr);
+            return true;
+        }
+        let gave = self.sources.get(seed).and_then(|source| source.gave.as_ref());
+        let each = |gave: &Vec<Seed>| gave.iter().map(|seed| self.gather(seed, add)).min();
+        gave.and_then(each).unwrap_or(false)
+    }
+
+    /// Looks sources up, all at a time.
+    async fn look_up(&mut self, sources: BTreeSet<Seed>) {
+        let mut asking = JoinSet::new();
+        for source in sources {
+            let resolver = Arc::clone(&self.resolver);
+            asking.spawn(async move {
+                let gives = ask(&source, &resolver).await;
+                (source, gives)
+            });
+        }
+        while let Some(asked) = asking.join_next().await {
+            // A task that is gone has found nothing.
+            if let Ok((source, gives)) = asked {
+                self.sources.entry(source.clone()).or_default().note(&source, gives);
+            }
+        }
+    }
+}
+
+impl Source {
+    fn note(&mut self, seed: &Seed, gives: Result<Vec<Seed>, String>) {
+        match gives {
+            Ok(gives) => {
+                if self.said_at.take().is_some() || self.gave.is_none() {
+                    info!(target: TARGET, %seed, gives = gives.len(), "seed found");
+                }
+                self.gave = Some(gives);
+            }
+            Err(problem) => {
+                if is_due(&mut self.said_at) {
+                    warn!(target: TARGET, %seed, "seed not found, looking again: {problem}");
+                }
+            }
+        }
+    }
+}
+
+/// Whether a line is due, which is then said.
+fn is_due(said_at: &mut Option<Instant>) -> bool {
+    let now = Instant::now();
+    let due = said_at.is_none_or(|at| now.saturating_duration_since(at) >= SAY_EVERY);
+    if due {
+        *said_at = Some(now);
+    }
+    due
+}
+
+fn address(seed: &Seed) -> Option<SocketAddr> {
+    match seed.kind() {
+        Kind::Address(addr) => Some(*addr),
+        _ => None,
+    }
+}
+
+/// What a source gives; never nothing.
+async fn ask(source: &Seed, resolver: &Arc<Resolver>) -> Result<Vec<Seed>, String> {
+    let found = match source.kind() {
+        Kind::Address(addr) => [*addr].into(),
+        Kind::Name(name, port) => resolver.name(name, *port).await?,
+        Kind::Service(name) => resolver.service(name).await?,
+        Kind::File(path) => {
+            let path = path.clone();
+            let read = spawn_blocking(move || seed::read_file(&path));
+            let seeds = read.await.map_err(|error| error.to_string())??;
+            let seeds = Some(seeds).filter(|seeds| !seeds.is_empty());
+            return seeds.ok_or_else(|| "it lists none".to_owned());
+        }
+    };
+    Ok(found.into_iter().map(Seed::from).collect())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+use std::path::PathBuf;
+
+use super::super::dns_server::DnsServer;
+use super::*;
+use crate::secret::Secret;
+
+const ME: &str = "127.0.0.1:1";
+
+fn seeker(server: &DnsServer, seeds: &[&str]) -> Seeker {
+    let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
+    let mut config = Config::new(ME.parse().unwrap(), secret);
+    config.join = vec![ME.parse().unwrap()];
+    config.seeds = seeds.iter().map(|seed| seed.parse().unwrap()).collect();
+    config.name_servers = vec![server.addr];
+    Seeker::new(&config, ME.parse().unwrap())
+}
+
+fn found(seeds: &[&str], complete: bool) -> Found {
+    let others = seeds.iter().map(|seed| seed.parse().unwrap());
+    Found { seeds: std::iter::once(ME.parse().unwrap()).chain(others).collect(), complete }
+}
+
+/// A file that is removed at the end.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str) -> Self {
+        Self(std::env::temp_dir().join(format!("tidegate-{name}-{}", std::process::id())))
+    }
+
+    fn write(&self, text: &str) {
+        std::fs::write(&self.0, text).unwrap();
+    }
+
+    fn seed(&self) -> String {
+        format!("file:{}", self.0.display())
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+#[tokio::test]
+async fn addresses_come_and_go_with_the_records_of_a_name() {
+    let server = DnsServer::start().await;
+    let mut seeker = seeker(&server, &["10.0.0.9:9", "nodes.test:7"]);
+    assert!(seeker.has_sources());
+    assert_eq!(seeker.look().await, found(&["10.0.0.9:9"], false));
+    server.set("nodes.test.", &["10.0.0.1", "10.0.0.2"]);
+    let all = found(&["10.0.0.9:9", "10.0.0.1:7", "10.0.0.2:7"], true);
+    assert_eq!(seeker.look().await, all);
+    // A failure says nothing of the addresses.
+    server.set("nodes.test.", &[]);
+    assert_eq!(seeker.look().await, all);
+    server.set("nodes.test.", &["10.0.0.2", "127.0.0.1"]);
+    let expected = found(&["10.0.0.9:9", "10.0.0.2:7", "127.0.0.1:7"], true);
+    assert_eq!(seeker.look().await, expected);
+}
+
+#[tokio::test]
+async fn a_file_is_read_again_with_all_that_it_lists() {
+    let server = DnsServer::start().await;
+    let file = File::new("read-again");
+    let mut seeker = seeker(&server, &[&file.seed()]);
+    assert_eq!(seeker.look().await, found(&[], false));
+    file.write("# none yet\n");
+    assert_eq!(seeker.look().await, found(&[], false));
+    file.write("10.0.0.1:1\nnodes.test:7\ndnssrv+_a._udp.test\n");
+    assert_eq!(seeker.look().await, found(&["10.0.0.1:1"], false));
+    server.set("nodes.test.", &["10.0.0.2"]);
+    server.set("_a._udp.test.", &["8 nodes.test."]);
+    let all = found(&["10.0.0.1:1", "10.0.0.2:7", "10.0.0.2:8"], true);
+    assert_eq!(seeker.look().await, all);
+    // One with a mistake changes nothing, as neither does one that is gone.
+    file.write("10.0.0.3:1\nnonsense\n");
+    assert_eq!(seeker.look().await, all);
+    std::fs::remove_file(&file.0).unwrap();
+    assert_eq!(seeker.look().await, all);
+    file.write("10.0.0.3:1\n");
+    assert_eq!(seeker.look().await, found(&["10.0.0.3:1"], true));
+    assert_eq!(seeker.sources.len(), 1);
+}
+
+#[tokio::test]
+async fn seeds_are_bounded() {
+    let server = DnsServer::start().await;
+    let many = |host: usize| (1..=60).map(move |last| format!("10.0.{host}.{last}"));
+    for host in 0..4 {
+        let records: Vec<String> = many(host).collect();
+        let records: Vec<&str> = records.iter().map(String::as_str).collect();
+        server.set(&format!("n{host}.test."), &records);
+    }
+    let mut four = seeker(&server, &["n0.test:1", "n1.test:1", "n2.test:1", "n3.test:1"]);
+    let looked = four.look().await;
+    assert_eq!((looked.seeds.len(), looked.complete), (MAX_SEEDS + 1, true));
+
+    let names: Vec<String> = (0..MAX_SOURCES + 9).map(|i| format!("n0.test:{}", i + 1)).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut crowded = seeker(&server, &names);
+    let looked = crowded.look().await;
+    assert_eq!((looked.seeds.len(), looked.complete), (MAX_SEEDS + 1, false));
+    assert_eq!(crowded.sources.len(), MAX_SOURCES);
+}
+
+/// A seeker of what one file lists, and the state that tells it whether the node has joined.
+fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
+    let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
+    let mut config = Config::new(ME.parse().unwrap(), secret);
+    config.join = vec![ME.parse().unwrap()];
+    config.seeds = vec![file.seed().parse().unwrap()];
+    let keys = super::super::keys::Keys::new([0; 16]);
+    let shared = Arc::new(Shared::new(ME.parse().unwrap(), keys, Instant::now()));
+    (Seeker::new(&config, ME.parse().unwrap()).start(&shared), shared)
+}
+
+/// In time that passes only while nothing else happens.
+#[tokio::test(start_paused = true)]
+async fn looks_are_frequent_until_the_node_has_joined_and_knows_of_others() {
+    let file = File::new("frequent");
+    let (mut told, shared) = start(&file);
+    let begin = Instant::now();
+    let at = || begin.elapsed().as_secs();
+    for second in [0, 1, 3, 7, 11] {
+        assert_eq!(told.recv().await, Some(found(&[], false)));
+        assert_eq!(at(), second);
+    }
+    // It has founded a cluster, and only itself is found.
+    shared.enter(crate::protocol::Entry::Alone);
+    file.write(ME);
+    for second in [15, 19] {
+        assert_eq!(told.recv().await, Some(found(&[], true)));
+        assert_eq!(at(), second);
+    }
+    file.write("10.0.0.1:1");
+    for second in [23, 53, 83] {
+        assert_eq!(told.recv().await, Some(found(&["10.0.0.1:1"], true)));
+        assert_eq!(at(), second);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_that_is_asked_for_waits_for_nothing() {
+    let file = File::new("asked-for");
+    file.write("10.0.0.1:1");
+    let (mut told, shared) = start(&file);
+    shared.enter(crate::protocol::Entry::Founded);
+    assert_eq!(told.recv().await, Some(found(&["10.0.0.1:1"], true)));
+    let begin = Instant::now();
+    file.write("10.0.0.2:1");
+    shared.look_up.notify_one();
+    assert_eq!(told.recv().await, Some(found(&["10.0.0.2:1"], true)));
+    assert_eq!(begin.elapsed().as_secs(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_seeker_ends_with_those_whom_it_tells() {
+    let file = File::new("ends");
+    let (told, shared) = start(&file);
+    drop(told);
+    let mut left = 1_000;
+    while Arc::strong_count(&shared) > 1 && left > 0 {
+        left -= 1;
+        sleep(Duration::from_millis(1)).await;
+    }
+    assert!(left > 0, "its task has not ended");
+}
