@@ -119,8 +119,8 @@ impl<H: Host> Core<H> {
         self.stats.deltas_dropped += self.backlog.take_dropped();
     }
 
-    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing: it
-    /// takes over this node's state when it returns. False where there is none.
+    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing:
+    /// it takes over this node's state when it returns. False where there is none.
     fn give_up_absent(&mut self, now: Nanos) -> bool {
         let base = self.log.base();
         let absent = |peer: &Peer| {
