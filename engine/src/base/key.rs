@@ -197,7 +197,7 @@ impl KeyHasher {
 }
 
 /// Out of line: inlined, it would keep the hash above from being inlined. One call for all others,
-/// so that the caller compares once; of those, SipHash is told apart by one comparison as well.
+/// so that the caller compares once; of those, `SipHash` is told apart by one comparison as well.
 #[inline(never)]
 fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
     use core::hash::Hasher as _;
@@ -208,7 +208,7 @@ fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
     hasher.finish128().h1
 }
 
-/// Out of line, so that SipHash carries none of its registers.
+/// Out of line, so that `SipHash` carries none of its registers.
 #[inline(never)]
 fn followed(bytes: &[u8], algorithm: &Algorithm) -> u64 {
     match algorithm {
