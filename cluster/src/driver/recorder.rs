@@ -101,16 +101,36 @@ impl Recorder {
     #[expect(clippy::inline_always, reason = "the record would be handed over in memory")]
     #[inline(always)]
     fn add(&self, record: Record) {
-        if record.debt == 0 {
+        let again = seat::peek(self.number, |table| table.record_again(record)).flatten();
+        if again != Some(Outcome::Added) {
+            let Record { limit, key, debt, at } = record;
+            self.add_any(limit, key, debt, at, again);
+        }
+    }
+
+    /// Adds a record unless that is done already, and does what the outcome calls for. Out of line,
+    /// so that the usual record carries none of its registers; by its fields, which are handed over
+    /// in registers.
+    #[inline(never)]
+    fn add_any(&self, limit: u64, key: u64, debt: i64, at: Option<i64>, done: Option<Outcome>) {
+        let record = Record { limit, key, debt, at };
+        if debt == 0 {
             return;
         }
         let clock = || self.now();
-        let outcome = seat::with(self.number, || self.claim(), |table| table.record(record, clock));
-        match outcome {
+        let any = || seat::peek(self.number, |table| table.record_any(record, clock));
+        match done.or_else(any).or_else(|| self.add_seated(record)) {
             Some(Outcome::Added) => {}
             Some(Outcome::Due) => self.wake(),
             Some(Outcome::NoRoom) | None => self.add_shared(record),
         }
+    }
+
+    /// For a thread whose first table is not of this recorder, or that has none yet.
+    #[cold]
+    fn add_seated(&self, record: Record) -> Option<Outcome> {
+        let record = |table: &Table| table.record(record, || self.now());
+        seat::with(self.number, || self.claim(), record)
     }
 
     #[cold]

@@ -110,7 +110,7 @@ pub struct KeyHasher(Algorithm);
 #[derive(Clone)]
 enum Algorithm {
     Rapid(RapidSecrets),
-    Sip(SipHasher13),
+    Sip([u8; 16]),
     Following(Arc<dyn HasherSource>),
 }
 
@@ -135,7 +135,7 @@ impl KeyHasher {
     /// function, also against attackers who choose keys and observe.
     #[must_use]
     pub fn siphash(secret: [u8; 16]) -> Self {
-        Self(Algorithm::Sip(SipHasher13::new_with_key(&secret)))
+        Self(Algorithm::Sip(secret))
     }
 
     /// The hasher that `source` gives at the time of each call, for nodes that agree on one while
@@ -187,34 +187,38 @@ impl KeyHasher {
 
     #[inline]
     pub(crate) fn hash64(&self, bytes: &[u8]) -> u64 {
-        match &self.0 {
-            Algorithm::Rapid(secrets) => rapid(bytes, secrets),
-            Algorithm::Sip(keyed) => {
-                // Costs this path a jump, which is little next to the call, and keeps the other
-                // path straight.
-                cold_path();
-                sip(bytes, keyed)
-            }
-            Algorithm::Following(source) => {
-                cold_path();
-                followed(source.as_ref(), bytes)
-            }
+        if let Algorithm::Rapid(secrets) = &self.0 {
+            return rapid(bytes, secrets);
         }
+        // Costs the others a jump, which is little next to the call, and keeps this path straight.
+        cold_path();
+        other(bytes, &self.0)
     }
 }
 
-/// Out of line: inlined, it would keep the other hash from being inlined.
+/// Out of line: inlined, it would keep the hash above from being inlined. One call for all others,
+/// so that the caller compares once; of those, `SipHash` is told apart by one comparison as well.
 #[inline(never)]
-fn sip(bytes: &[u8], keyed: &SipHasher13) -> u64 {
+fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
     use core::hash::Hasher as _;
-    let mut hasher = *keyed;
+    let Algorithm::Sip(secret) = algorithm else { return followed(bytes, algorithm) };
+    // Of a new one the compiler knows that it has no bytes yet.
+    let mut hasher = SipHasher13::new_with_key(secret);
     hasher.write(bytes);
     hasher.finish128().h1
 }
 
+/// Out of line, so that `SipHash` carries none of its registers.
 #[inline(never)]
-fn followed(source: &dyn HasherSource, bytes: &[u8]) -> u64 {
-    source.current().hash64(bytes)
+fn followed(bytes: &[u8], algorithm: &Algorithm) -> u64 {
+    match algorithm {
+        Algorithm::Following(source) => match &source.current().0 {
+            Algorithm::Rapid(secrets) => rapid_any(bytes, secrets),
+            present => other(bytes, present),
+        },
+        Algorithm::Rapid(secrets) => rapid_any(bytes, secrets),
+        sip @ Algorithm::Sip(_) => other(bytes, sip),
+    }
 }
 
 /// rapidhash V3. Keys of 8 to 16 bytes are hashed inline, in two multiplications.

@@ -284,7 +284,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// A key and its hash.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "what an observer expects would be a call between the hash and the look-up"
+    )]
+    #[inline(always)]
     fn asked<K: Key>(&self, key: K) -> Asked<K> {
         let hash = self.hash(&key);
         self.observer.expects(hash);
@@ -317,7 +321,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
         let (home, now) = (self.table.home(key), self.instant(now));
-        let admit = |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
+        let admit =
+            move |value, now| if cost == 0 { None } else { algorithm.admit(value, now, cost) };
         let tried = if self.clock.stalls() {
             home.try_at_home::<true>(now, admit)
         } else {

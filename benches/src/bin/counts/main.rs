@@ -16,7 +16,7 @@ use clap::Parser;
 use counts::{Counts, Record};
 
 /// Compares the instruction counts on standard input with the recorded ones. Fails when a benchmark
-/// grew by more than 3 %, was added or removed, or was built by another compiler.
+/// grew by more than 1 %, was added or removed, or was built by another compiler.
 #[derive(Debug, Parser)]
 #[command(name = "counts")]
 struct Options {

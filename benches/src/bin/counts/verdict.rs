@@ -6,7 +6,7 @@ use crate::counts::Record;
 
 /// The allowed growth of a count in percent; one that shrank by more is reported, because until it
 /// is recorded again it may grow back unnoticed.
-const TOLERANCE: u64 = 3;
+const TOLERANCE: u64 = 1;
 
 /// Every benchmark with its finding.
 #[derive(Debug, PartialEq)]

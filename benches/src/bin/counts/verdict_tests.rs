@@ -11,21 +11,21 @@ fn verdict(now: &str) -> (bool, String) {
 }
 
 #[test]
-fn growth_fails_beyond_three_percent() {
-    let (passes, text) = verdict("a 10300\n");
+fn growth_fails_beyond_one_percent() {
+    let (passes, text) = verdict("a 10100\n");
     assert!(passes && !text.contains("--record"), "{text}");
-    let (passes, text) = verdict("a 10301\n");
-    assert!(!passes && text.contains("+3.01 %  GREW"), "{text}");
+    let (passes, text) = verdict("a 10101\n");
+    assert!(!passes && text.contains("+1.01 %  GREW"), "{text}");
     assert!(text.contains("FAILED: 1 of 1 counts\n"), "{text}");
     assert!(text.contains(".ci/instructions --record"), "{text}");
 }
 
 #[test]
 fn what_shrank_passes_and_asks_to_be_recorded() {
-    let (passes, text) = verdict("a 9700\n");
+    let (passes, text) = verdict("a 9900\n");
     assert!(passes && !text.contains("--record"), "{text}");
-    let (passes, text) = verdict("a 9699\n");
-    assert!(passes && text.contains("-3.01 %  shrank"), "{text}");
+    let (passes, text) = verdict("a 9899\n");
+    assert!(passes && text.contains("-1.01 %  shrank"), "{text}");
     assert!(text.contains(".ci/instructions --record"), "{text}");
 }
 

@@ -16,58 +16,62 @@ thread_local! {
 struct Seats {
     /// Of the recorder that this thread has used first: the common case, with the fewest loads that
     /// wait for each other.
-    first: OnceCell<Seat>,
+    first: OnceCell<First>,
     /// Of each other one, and of those without a table.
     others: RefCell<Vec<Seat>>,
 }
 
+/// Two words, so that a look at it compares twice.
 #[derive(Debug)]
-struct Seat {
+struct First {
     /// The recorder's number.
     recorder: u64,
+    table: Owned,
+}
+
+#[derive(Debug)]
+struct Seat {
+    recorder: u64,
     /// `None` when the recorder had no table left.
-    table: Option<Arc<Table>>,
+    table: Option<Owned>,
     retry: u32,
 }
 
 impl Seat {
     /// Whether the recorder still holds the table.
     fn is_in_use(&self) -> bool {
-        self.table.as_ref().is_some_and(|table| Arc::strong_count(table) > 1)
+        self.table.as_ref().is_some_and(|Owned(table)| Arc::strong_count(table) > 1)
     }
 }
 
-impl Drop for Seat {
+/// A table that this thread owns.
+#[derive(Debug)]
+struct Owned(Arc<Table>);
+
+impl Drop for Owned {
     /// Also when the thread ends.
     fn drop(&mut self) {
-        if let Some(table) = &self.table {
-            table.give_back();
-        }
+        self.0.give_back();
     }
 }
 
-/// Calls `act` with this thread's table of the recorder; on first use with one that `claim` finds.
-/// `None` without a table, or while the thread's local storage is being destroyed.
+/// Calls `act` with this thread's table of the recorder, if that is the first one it has used.
 #[expect(clippy::inline_always, reason = "what `act` holds would be handed over in memory")]
 #[inline(always)]
+pub(super) fn peek<R>(recorder: u64, act: impl FnOnce(&Table) -> R) -> Option<R> {
+    SEATS.try_with(|seats| seats.first_of(recorder).map(act)).ok().flatten()
+}
+
+/// Calls `act` with this thread's table of the recorder that [`peek`] has not found; on first use
+/// with one that `claim` finds. `None` without a table, or while the thread's local storage is
+/// being destroyed.
 pub(super) fn with<R>(
     recorder: u64,
     claim: impl FnOnce() -> Option<Arc<Table>>,
     act: impl FnOnce(&Table) -> R,
 ) -> Option<R> {
-    let outcome = SEATS.try_with(|seats| {
-        if let Some(table) = seats.first_of(recorder) {
-            return Some(act(table));
-        }
-        seats.sit(recorder, claim).map(|table| act(&table))
-    });
-    outcome.ok().flatten()
-}
-
-/// Calls `act` with this thread's table of the recorder, if that is the first one it has used.
-#[inline]
-pub(super) fn peek(recorder: u64, act: impl FnOnce(&Table)) {
-    let _ = SEATS.try_with(|seats| seats.first_of(recorder).map(act));
+    let table = SEATS.try_with(|seats| seats.sit(recorder, claim)).ok().flatten();
+    table.map(|table| act(&table))
 }
 
 impl Seats {
@@ -78,7 +82,7 @@ impl Seats {
     #[inline]
     fn first_of(&self, recorder: u64) -> Option<&Table> {
         let seat = self.first.get().filter(|seat| seat.recorder == recorder)?;
-        seat.table.as_deref()
+        Some(&seat.table.0)
     }
 
     #[cold]
@@ -87,18 +91,19 @@ impl Seats {
         if let Some(seat) = others.iter_mut().find(|seat| seat.recorder == recorder) {
             seat.retry = seat.retry.saturating_sub(1);
             if seat.table.is_some() || seat.retry > 0 {
-                return seat.table.clone();
+                return seat.table.as_ref().map(|Owned(table)| Arc::clone(table));
             }
         }
         // Those of recorders that are gone too.
         others.retain(|seat| seat.recorder != recorder && seat.is_in_use());
         let table = claim();
-        let seat = Seat { recorder, table: table.clone(), retry: RETRY_AFTER };
-        if table.is_some() && self.first.get().is_none() {
+        let owned = table.clone().map(Owned);
+        match owned {
             // It is empty, so it takes the seat.
-            let _ = self.first.set(seat);
-        } else {
-            others.push(seat);
+            Some(table) if self.first.get().is_none() => {
+                let _ = self.first.set(First { recorder, table });
+            }
+            table => others.push(Seat { recorder, table, retry: RETRY_AFTER }),
         }
         table
     }

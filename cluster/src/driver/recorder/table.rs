@@ -212,9 +212,34 @@ impl Table {
     }
 
     /// Adds a record; only the owner may. `clock` reads the present.
+    #[inline]
+    pub(crate) fn record(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
+        self.record_again(record).unwrap_or_else(|| self.record_any(record, clock))
+    }
+
+    /// Adds a charge of a key that is in its first slot, and in the journal of this epoch: the
+    /// usual case. `None` for any other record: nothing is done.
     #[expect(clippy::inline_always, reason = "the record would be handed over in memory")]
     #[inline(always)]
-    pub(crate) fn record(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
+    pub(crate) fn record_again(&self, record: Record) -> Option<Outcome> {
+        let Record { limit, key, debt, at } = record;
+        // R1
+        let epoch = self.turn.epoch.load(Ordering::Acquire);
+        let slot = &self.slots[self.home(limit, key)];
+        // The mark says that a record of this epoch came before.
+        let is_entered = slot.key.load(Ordering::Relaxed) == key
+            && slot.limit.load(Ordering::Relaxed) == limit
+            && slot.mark.load(Ordering::Relaxed) == epoch;
+        if !is_entered || !(1..=MAX_DEBT).contains(&debt) {
+            return None;
+        }
+        let has_room = put(slot, record, at.unwrap_or_else(|| self.date()), false);
+        Some(self.end(has_room, false, epoch))
+    }
+
+    /// Adds any record.
+    #[inline]
+    pub(crate) fn record_any(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
         // R1
         let epoch = self.turn.epoch.load(Ordering::Acquire);
         let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
@@ -223,6 +248,12 @@ impl Table {
         }
         let has_room = self.add(record, epoch);
         // Also without room: the consumer looks at what is done.
+        self.end(has_room, is_first, epoch)
+    }
+
+    /// Counts a record of which all else is stored.
+    #[inline]
+    fn end(&self, has_room: bool, is_first: bool, epoch: u64) -> Outcome {
         let count = self.own.count.load(Ordering::Relaxed).wrapping_add(1);
         // R11
         self.own.count.store(count, Ordering::Release);
@@ -237,38 +268,29 @@ impl Table {
     }
 
     /// Whether there is room for the record.
-    #[expect(clippy::inline_always, reason = "the record would be handed over in memory")]
-    #[inline(always)]
+    #[inline]
     fn add(&self, record: Record, epoch: u64) -> bool {
         let Record { limit, key, debt, at } = record;
-        let at = at.unwrap_or_else(|| self.own.date.load(Ordering::Relaxed) as i64);
         let Some(Place { index, slot, is_free, is_entered }) = self.find(limit, key, epoch) else {
             return false;
         };
-        if !(is_entered || self.has_journal_room()) {
+        let has_journal_room = is_entered || self.has_journal_room();
+        if !has_journal_room || debt.unsigned_abs() > MAX_DEBT as u64 {
             return false;
         }
-        let sum = slot.sum.load(Ordering::Relaxed);
-        let base = slot.base.load(Ordering::Relaxed);
-        // What the key owes by this table.
-        let ahead = base.wrapping_add(sum).wrapping_sub(at as u64) as i64;
-        let ahead = if is_free { 0 } else { ahead };
-        if debt.unsigned_abs() > MAX_DEBT as u64 || ahead.saturating_add(debt) > MAX_AHEAD {
+        if !put(slot, record, at.unwrap_or_else(|| self.date()), is_free) {
             return false;
         }
-        if is_free {
-            slot.limit.store(limit, Ordering::Relaxed);
-            slot.key.store(key, Ordering::Relaxed);
-        }
-        if is_free || ahead < 0 {
-            slot.base.store((at as u64).wrapping_sub(sum), Ordering::Relaxed);
-        }
-        // R5
-        slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release);
         if !is_entered {
             self.enter(index, slot, epoch);
         }
         true
+    }
+
+    /// The present, as it was at the first record in this epoch.
+    #[inline]
+    fn date(&self) -> i64 {
+        self.own.date.load(Ordering::Relaxed) as i64
     }
 
     /// Fetches what a record of this key will need, most likely, while something else is done: a
@@ -287,8 +309,7 @@ impl Table {
     }
 
     /// The key's slot, or a free one that comes before it.
-    #[expect(clippy::inline_always, reason = "the place would be handed over in memory")]
-    #[inline(always)]
+    #[inline]
     fn find(&self, limit: u64, key: u64, epoch: u64) -> Option<Place<'_>> {
         let home = self.home(limit, key);
         for step in 0..PROBES.min(self.slots.len()) {
@@ -387,6 +408,31 @@ impl Table {
         let label = (slot.limit.load(Ordering::Relaxed), slot.key.load(Ordering::Relaxed));
         take(label.0, label.1, Change::new(debt, date));
     }
+}
+
+/// Adds a record of at most [`MAX_DEBT`] to a slot that is the key's or free. Whether there is room
+/// for it: nothing has changed otherwise.
+#[inline]
+fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
+    let Record { limit, key, debt, .. } = record;
+    let sum = slot.sum.load(Ordering::Relaxed);
+    let base = slot.base.load(Ordering::Relaxed);
+    // What the key owes by this table.
+    let ahead = base.wrapping_add(sum).wrapping_sub(at as u64) as i64;
+    let ahead = if is_free { 0 } else { ahead };
+    if ahead > MAX_AHEAD - debt {
+        return false;
+    }
+    if is_free {
+        slot.limit.store(limit, Ordering::Relaxed);
+        slot.key.store(key, Ordering::Relaxed);
+    }
+    if is_free || ahead < 0 {
+        slot.base.store((at as u64).wrapping_sub(sum), Ordering::Relaxed);
+    }
+    // R5
+    slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release);
+    true
 }
 
 /// Zeros, of which only those that are used take memory.
