@@ -3,6 +3,7 @@
 //! `begin` is how a cluster begins.
 
 mod agree;
+mod beat;
 mod begin;
 mod cut;
 mod estimate;
@@ -17,6 +18,7 @@ mod report;
 mod room;
 mod seal;
 mod serve;
+mod stale;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -52,6 +54,8 @@ use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use report::Alone;
+pub(crate) use stale::HEAR_WITHIN;
+use stale::Stale;
 
 /// One node of a cluster.
 pub struct Core<H> {
@@ -115,6 +119,9 @@ pub struct Core<H> {
     actions: VecDeque<Action>,
     events: Events,
     alone: Alone,
+    stale: Stale,
+    /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
+    is_asked: bool,
     stats: Stats,
 }
 
@@ -173,6 +180,8 @@ impl<H: Host> Core<H> {
             actions: VecDeque::new(),
             events: Events::default(),
             alone: Alone::default(),
+            stale: Stale::new(now),
+            is_asked: false,
             stats: Stats::default(),
         };
         if alone {
@@ -184,6 +193,7 @@ impl<H: Host> Core<H> {
 
     /// Takes what the host has recorded and sends it to the peers, at once.
     pub fn flush(&mut self, now: Nanos) {
+        self.look(now);
         self.take_all(now);
         self.compare_levels(now);
         self.settle(now);
@@ -191,6 +201,7 @@ impl<H: Host> Core<H> {
 
     /// A link that this node dialled is open; `subject` is that of the other side's certificate.
     pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
+        self.look(now);
         self.on_connected(link, subject);
         self.settle(now);
     }
@@ -198,6 +209,7 @@ impl<H: Host> Core<H> {
     /// A node with a certificate for `subject` opened a link. `None` when there are
     /// [`MAX_INBOUND`]: the caller closes it.
     pub fn accepted(&mut self, now: Nanos, subject: Subject) -> Option<LinkId> {
+        self.look(now);
         if self.inbound.len() >= MAX_INBOUND {
             return None;
         }
@@ -208,12 +220,14 @@ impl<H: Host> Core<H> {
 
     /// A link is gone, or could not be opened.
     pub fn closed(&mut self, now: Nanos, link: LinkId) {
+        self.look(now);
         self.forget_link(now, link);
         self.settle(now);
     }
 
     /// A message arrived; `transit` is an estimate of its time in transit.
     pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
+        self.look(now);
         self.count_received(self.addr_of(link), bytes.len());
         let known = match wire::decode_as(self.version_on(link), bytes) {
             Ok(message) if self.inbound.contains_key(&link) => {
@@ -230,6 +244,7 @@ impl<H: Host> Core<H> {
 
     /// A datagram arrived.
     pub fn datagram(&mut self, now: Nanos, link: LinkId, bytes: &[u8]) {
+        self.look(now);
         self.count_received(self.addr_of(link), bytes.len());
         if self.on_packet(now, link, bytes).is_err() {
             self.end_violated(now, link);
@@ -246,6 +261,7 @@ impl<H: Host> Core<H> {
 
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
+        self.look(now);
         self.membership.tick(now);
         self.tick_flush(now);
         self.tick_peers(now);
@@ -271,6 +287,7 @@ impl<H: Host> Core<H> {
             self.flush_deadline(),
             self.agree_deadline(),
             self.beat_deadline(),
+            self.look_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
             self.trim_at,
@@ -330,6 +347,7 @@ impl<H: Host> Core<H> {
 
     /// Announces that this node leaves. Deltas that are not acknowledged are lost for those peers.
     pub fn leave(&mut self, now: Nanos) {
+        self.look(now);
         self.membership.leave(now);
         self.leaving = true;
         for link in self.open_links() {
@@ -353,6 +371,7 @@ impl<H: Host> Core<H> {
         self.dial_due(now);
         self.start_pull(now);
         self.found_when_due(now);
+        self.ask_unheard(now);
         self.send_frames(now);
         self.release_backlog();
         while let Some((to, bytes)) = self.membership.next_packet() {

@@ -67,7 +67,8 @@ impl<H: Host> Core<H> {
 
     /// Whether a change of a key came late and is not applied.
     fn is_held_back(&self, id: KeyId) -> bool {
-        self.applied.values().any(|applied| applied.late.contains_key(&id))
+        self.stale.has_unplayed()
+            || self.applied.values().any(|applied| applied.late.contains_key(&id))
     }
 
     fn has_peers(&self) -> bool {
@@ -116,7 +117,7 @@ impl<H: Host> Core<H> {
     /// Compares the levels that are held with this node's, as far as it has what they contain.
     /// What was recorded has been taken right before.
     pub(super) fn compare_levels(&mut self, now: Nanos) {
-        if self.held.is_empty() || self.is_raising() {
+        if self.held.is_empty() || self.is_raising() || self.stale.is_stale() {
             return;
         }
         self.look_at = now + LOOK_EVERY;

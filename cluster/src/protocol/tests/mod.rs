@@ -16,6 +16,7 @@ mod receiver;
 mod report;
 mod scenarios;
 mod shares;
+mod stale;
 mod transfer;
 mod versions;
 mod words;
