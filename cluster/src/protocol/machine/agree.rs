@@ -117,10 +117,14 @@ impl<H: Host> Core<H> {
     /// Compares the levels that are held with this node's, as far as it has what they contain.
     /// What was recorded has been taken right before.
     pub(super) fn compare_levels(&mut self, now: Nanos) {
-        if self.held.is_empty() || self.is_raising() || self.stale.is_stale() {
+        if self.held.is_empty() || self.is_raising() {
             return;
         }
         self.look_at = now + LOOK_EVERY;
+        // Its words lack what is kept to be applied in order.
+        if self.stale.is_stale() {
+            return;
+        }
         // What this node contains is what it has told.
         let held = self.held.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
