@@ -77,6 +77,14 @@ enum Leave {
     },
 }
 
+/// Clients that wait.
+#[derive(Debug, Default)]
+struct Kept {
+    asked: VecDeque<Asked>,
+    /// Their answers are planned.
+    is_planned: bool,
+}
+
 pub struct Node {
     core: Core<Limits>,
     rules: Vec<Rule>,
@@ -96,8 +104,7 @@ pub struct Node {
     wake_at: Option<Nanos>,
     is_stopped: bool,
     /// Clients that wait for it.
-    kept: VecDeque<Asked>,
-    decides_soon: bool,
+    kept: Kept,
     /// How often it had been stale, and without hearing everybody, when it was stopped last.
     stale_before: (u64, u64),
     /// In true time.
@@ -129,8 +136,7 @@ impl Node {
             leave: Leave::No,
             wake_at: None,
             is_stopped: false,
-            kept: VecDeque::new(),
-            decides_soon: false,
+            kept: Kept::default(),
             stale_before: (0, 0),
             inbox: VecDeque::new(),
         }
@@ -212,8 +218,8 @@ impl Node {
     /// A client asks. `None` when it is not answered now: the node serves nobody, or it waits.
     pub fn check(&mut self, now: Nanos, asked: Asked) -> Option<bool> {
         if !self.is_leaving() && self.has_joined() && self.keeps_waiting(now) {
-            if self.kept.len() < MAX_KEPT {
-                self.kept.push_back(asked);
+            if self.kept.asked.len() < MAX_KEPT {
+                self.kept.asked.push_back(asked);
             }
             return None;
         }
@@ -228,15 +234,15 @@ impl Node {
 
     /// Whether clients that wait can be answered from now on, once.
     pub fn begins_to_decide(&mut self, now: Nanos) -> bool {
-        let begins = !self.kept.is_empty() && !self.decides_soon && !self.keeps_waiting(now);
-        self.decides_soon |= begins;
+        let waits = !self.kept.asked.is_empty() && !self.kept.is_planned;
+        let begins = waits && !self.keeps_waiting(now);
+        self.kept.is_planned |= begins;
         begins
     }
 
     /// The clients that have waited.
     pub fn take_kept(&mut self) -> VecDeque<Asked> {
-        self.decides_soon = false;
-        std::mem::take(&mut self.kept)
+        std::mem::take(&mut self.kept).asked
     }
 
     /// Admits a unit on this life's ledger; false when the node serves nobody.

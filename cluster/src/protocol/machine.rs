@@ -120,8 +120,6 @@ pub struct Core<H> {
     events: Events,
     alone: Alone,
     stale: Stale,
-    /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
-    is_asked: bool,
     stats: Stats,
 }
 
@@ -181,7 +179,6 @@ impl<H: Host> Core<H> {
             events: Events::default(),
             alone: Alone::default(),
             stale: Stale::new(now),
-            is_asked: false,
             stats: Stats::default(),
         };
         if alone {

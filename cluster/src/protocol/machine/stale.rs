@@ -14,7 +14,7 @@
 //!
 //! A node that has nothing to tell is asked for a batch, by a position that is told again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -37,6 +37,8 @@ pub(crate) const HEAR_WITHIN: Nanos = SECOND;
 const FLUSHES: Nanos = 2;
 /// Changes that are kept to be applied in order, at most: then they are applied.
 const MAX_UNPLAYED: usize = 1 << 14;
+/// Keys of which there are some, at most: a step applies as many.
+const MAX_UNPLAYED_KEYS: usize = 1 << 10;
 /// A peer that has not been heard is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
 
@@ -55,6 +57,10 @@ pub(super) struct Stale {
     unheard_times: u64,
     /// What came meanwhile, not yet applied, and when it was.
     unplayed: Vec<(i64, Delta)>,
+    /// The keys among that.
+    keys: BTreeSet<KeyId>,
+    /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
+    is_asked: bool,
 }
 
 impl Stale {
@@ -69,6 +75,21 @@ impl Stale {
     /// Whether something has come that is not applied.
     pub(super) fn has_unplayed(&self) -> bool {
         !self.unplayed.is_empty()
+    }
+
+    /// Whether a peer has asked for a batch since the last one.
+    pub(super) fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.is_asked)
+    }
+
+    /// Keeps a change that was made at this time.
+    fn keep(&mut self, at: i64, delta: Delta) {
+        self.keys.insert(delta.id());
+        self.unplayed.push((at, delta));
+    }
+
+    fn is_full(&self) -> bool {
+        self.unplayed.len() >= MAX_UNPLAYED || self.keys.len() >= MAX_UNPLAYED_KEYS
     }
 
     /// How often the node was stale, and how often without hearing everybody in the end.
@@ -179,8 +200,8 @@ impl<H: Host> Core<H> {
             self.play(now);
             return false;
         }
-        self.stale.unplayed.push((delta.change.date, delta));
-        if self.stale.unplayed.len() >= MAX_UNPLAYED {
+        self.stale.keep(delta.change.date, delta);
+        if self.stale.is_full() {
             self.play(now);
         }
         true
@@ -190,10 +211,10 @@ impl<H: Host> Core<H> {
     /// much at least, as this node has consumed nothing since it was stopped.
     pub(super) fn keep_level(&mut self, at: i64, level: &Level) {
         let known = self.host.tolerance(level.limit).is_some() && self.pull.is_none();
-        if known && self.stale.is_stale() && self.stale.unplayed.len() < MAX_UNPLAYED {
+        if known && self.stale.is_stale() && !self.stale.is_full() {
             let change = Change { debt: 0, date: at.saturating_add(signed(level.debt)) };
             let delta = Delta { limit: level.limit, key: level.key, change };
-            self.stale.unplayed.push((at, delta));
+            self.stale.keep(at, delta);
         }
     }
 
@@ -202,6 +223,7 @@ impl<H: Host> Core<H> {
     /// the node was stopped has been forgotten; levels make up for it.
     fn play(&mut self, now: Nanos) {
         let mut deltas = std::mem::take(&mut self.stale.unplayed);
+        self.stale.keys.clear();
         deltas.sort_by_key(|(at, _)| *at);
         self.stats.deltas_applied += deltas.len() as u64;
         let mut sums: BTreeMap<KeyId, Change> = BTreeMap::new();
@@ -234,7 +256,7 @@ impl<H: Host> Core<H> {
 
     /// A peer to which frames flow wants to hear of this node: the next flush tells it something.
     pub(super) fn be_heard(&mut self, now: Nanos) {
-        self.is_asked = true;
+        self.stale.is_asked = true;
         self.recorded(now);
     }
 }
