@@ -6,16 +6,16 @@
 //! most what *others* admitted within the lag: a flush interval and the longest way of a frame,
 //! twice, because frames in flight are bounded and the next one waits for an acknowledgement.
 //!
-//! From the beginning of a fault other than a stop until [`RECOVERY`](crate::calm::RECOVERY) after its end, sides may
-//! not have heard of each other at all, and each may admit its own: the bound is then all that
-//! others admitted since the fault began. In the end that is a burst and the rate for each side.
-//! What nobody tells after that (what has drained, or was lost in a crash) is forgiven: the central
-//! bucket starts anew from the least word of the live nodes.
+//! From the beginning of a fault other than a stop until [`RECOVERY`](crate::calm::RECOVERY) after
+//! its end, sides may not have heard of each other at all, and each may admit its own: the bound is
+//! then all that others admitted since the fault began. In the end that is a burst and the rate for
+//! each side. What nobody tells after that (what has drained, or was lost in a crash) is forgiven:
+//! the central bucket starts anew from the least word of the live nodes.
 //!
 //! A node that was stopped hears all others before it decides, so what it did not know then ends
-//! with the stop. Only where it was stopped for less than half a second, or did not hear them within
-//! its bound, all that they admitted since the stop began may be unheard. Others may not have heard
-//! what it admitted itself since, until links are open again.
+//! with the stop. Only where it was stopped for less than half a second, or did not hear them
+//! within its bound, all that they admitted since the stop began may be unheard. Others may not
+//! have heard what it admitted itself since, until links are open again.
 //!
 //! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
 //! date may be wrong by: an idle key is charged that much too little.
