@@ -117,6 +117,37 @@ impl Cluster {
         self.shared.has_joined()
     }
 
+    /// Whether this node's words are recent enough to decide from. Not when the process, or the
+    /// task of the cluster, has not run for 500 ms, as after SIGSTOP or on a machine that is
+    /// overloaded: then not until it has heard each node that told it something before, for 1 s at
+    /// most. Always for a node that nobody tells anything: one that decides alone, has not joined
+    /// yet, leaves or has ended.
+    ///
+    /// Limiters do not look at it: a check decides at once. Whoever would rather answer later asks
+    /// once for each request, or for many that are decided together, and awaits
+    /// [`Cluster::current`].
+    ///
+    /// It takes a load and a reading of the clock, any number of threads at a time. When it is
+    /// true, checks of the calling thread see all that the other nodes had told before the moment
+    /// from which on this node is current again. What is told next takes a flush interval as
+    /// always, and a thread may be stopped between this call and its check.
+    #[inline]
+    #[must_use]
+    pub fn is_current(&self) -> bool {
+        self.shared.is_current()
+    }
+
+    /// Waits until [`Cluster::is_current`], for 1.5 s at most, also when the cluster's task does
+    /// not run at all; at once for a node that decides alone. Any number may wait.
+    ///
+    /// Cancel-safe: dropping the future changes nothing.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with a time driver, where it has to wait.
+    pub async fn current(&self) {
+        self.shared.current().await;
+    }
+
     /// The nodes that this one dials, by address, and what has passed between them; at most
     /// [`MAX_PEERS`](crate::protocol::MAX_PEERS). At most 50 ms old.
     #[must_use]

@@ -129,6 +129,17 @@ impl Gossip {
         }
     }
 
+    /// Waits until what this node knows of the others is recent enough to decide from; see
+    /// [`Cluster::is_current`]. At once without a cluster.
+    #[inline]
+    pub async fn current(&self) {
+        if let Some(cluster) = &self.0
+            && !cluster.is_current()
+        {
+            cluster.current().await;
+        }
+    }
+
     /// Changes how this node proves itself and whom it believes: see [`Cluster::rotate`].
     ///
     /// # Errors

@@ -82,7 +82,20 @@ pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<()
     let (name, help) = ("cluster_alone_seconds", "Time in which this node decided alone.");
     let alone = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     ConstCounter::new(stats.alone_for.as_secs_f64()).encode(alone)?;
+    let (name, help) = ("cluster_stale_seconds", "Time in which clients waited for that.");
+    let stale = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(stats.stale_for.as_secs_f64()).encode(stale)?;
     for (name, help, value) in [
+        (
+            "cluster_stale",
+            "Times this node was stopped or starved, and heard its peers before it decided.",
+            stats.stale,
+        ),
+        (
+            "cluster_stale_unheard",
+            "Of these, times after which it decided without having heard all of them.",
+            stats.stale_unheard,
+        ),
         ("cluster_bytes_sent", "Bytes of messages and datagrams sent.", stats.bytes_sent),
         ("cluster_bytes_received", "Bytes of both received.", stats.bytes_received),
     ] {

@@ -18,6 +18,8 @@ use crate::time::{LocalClock, MS, Nanos};
 const MAX_INPUTS_AT_ONCE: usize = 64;
 /// Inputs that wait for a busy node before datagrams are dropped.
 const MAX_WAITING: usize = 256;
+/// Clients that wait for a node that is stopped or stale, at most: what buffers of sockets hold.
+const MAX_KEPT: usize = 1_024;
 /// How long a leave waits for acknowledgements.
 const LEAVE_WITHIN: Nanos = 1_500 * MS;
 
@@ -32,6 +34,9 @@ pub fn addr(place: usize) -> SocketAddr {
 pub fn place_of(addr: SocketAddr) -> usize {
     usize::from(addr.port() - FIRST_PORT)
 }
+
+/// What a client asks: a rule, a key and a cost.
+pub type Asked = (usize, u64, u64);
 
 /// How a node starts.
 #[derive(Debug)]
@@ -72,6 +77,14 @@ enum Leave {
     },
 }
 
+/// Clients that wait.
+#[derive(Debug, Default)]
+struct Kept {
+    asked: VecDeque<Asked>,
+    /// Their answers are planned.
+    is_planned: bool,
+}
+
 pub struct Node {
     core: Core<Limits>,
     rules: Vec<Rule>,
@@ -90,6 +103,10 @@ pub struct Node {
     /// When the world looks at the node again, in true time.
     wake_at: Option<Nanos>,
     is_stopped: bool,
+    /// Clients that wait for it.
+    kept: Kept,
+    /// How often it had been stale, and without hearing everybody, when it was stopped last.
+    stale_before: (u64, u64),
     /// In true time.
     busy_until: Nanos,
     idle_is_planned: bool,
@@ -119,6 +136,8 @@ impl Node {
             leave: Leave::No,
             wake_at: None,
             is_stopped: false,
+            kept: Kept::default(),
+            stale_before: (0, 0),
             inbox: VecDeque::new(),
         }
     }
@@ -183,16 +202,47 @@ impl Node {
         !self.is_stopped && !self.is_leaving() && self.has_joined()
     }
 
+    /// Whether clients wait for it: it is stopped, or hears its peers before it decides.
+    fn keeps_waiting(&self, now: Nanos) -> bool {
+        self.is_stopped || self.clock.local(now) >= self.core.current_until()
+    }
+
+    /// Whether it has heard all of its peers since it was stopped last.
+    pub fn has_heard(&self) -> bool {
+        let (stats, (stale, unheard)) = (self.core.stats(), self.stale_before);
+        self.core.current_until() > 0 && stats.stale > stale && stats.stale_unheard == unheard
+    }
+
     // ---- inputs ----
 
-    /// A client asks. `None` when the node serves nobody.
-    pub fn check(&mut self, now: Nanos, rule: usize, key: u64, cost: u64) -> Option<bool> {
+    /// A client asks. `None` when it is not answered now: the node serves nobody, or it waits.
+    pub fn check(&mut self, now: Nanos, asked: Asked) -> Option<bool> {
+        if !self.is_leaving() && self.has_joined() && self.keeps_waiting(now) {
+            if self.kept.asked.len() < MAX_KEPT {
+                self.kept.asked.push_back(asked);
+            }
+            return None;
+        }
         if !self.serves() {
             return None;
         }
+        let (rule, key, cost) = asked;
         let allowed = self.limits(now).check(rule, key, cost);
         self.plan_flush(now);
         Some(allowed)
+    }
+
+    /// Whether clients that wait can be answered from now on, once.
+    pub fn begins_to_decide(&mut self, now: Nanos) -> bool {
+        let waits = !self.kept.asked.is_empty() && !self.kept.is_planned;
+        let begins = waits && !self.keeps_waiting(now);
+        self.kept.is_planned |= begins;
+        begins
+    }
+
+    /// The clients that have waited.
+    pub fn take_kept(&mut self) -> VecDeque<Asked> {
+        std::mem::take(&mut self.kept).asked
     }
 
     /// Admits a unit on this life's ledger; false when the node serves nobody.
@@ -300,6 +350,8 @@ impl Node {
     /// The process is stopped: only its clock goes on.
     pub fn stop(&mut self) {
         self.is_stopped = true;
+        let stats = self.core.stats();
+        self.stale_before = (stats.stale, stats.stale_unheard);
     }
 
     /// The process goes on. What has arrived is to be handled next, some of it at a time.

@@ -65,6 +65,11 @@ enum Event {
         place: usize,
         life: u32,
     },
+    /// A node answers those who have waited.
+    Decide {
+        place: usize,
+        life: u32,
+    },
     /// A node is no longer busy.
     Idle {
         place: usize,
@@ -208,7 +213,7 @@ impl World {
             node.stop();
             let life = node.life;
             self.net.stopped(self.now, place);
-            self.calm.begin(self.now);
+            self.calm.stop(self.now, place);
             self.events.plan(self.now + time, Event::GoOn { place, life });
         }
     }
@@ -216,7 +221,7 @@ impl World {
     fn go_on(&mut self, place: usize, life: u32) {
         self.trace(|| format!("node {place} goes on"));
         let now = self.now;
-        self.calm.end(now);
+        self.calm.go_on(now, place);
         let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
             return;
         };
@@ -329,6 +334,7 @@ impl World {
                 Some(Event::Enter { place }) => self.enter(place),
                 Some(Event::GoOn { place, life }) => self.go_on(place, life),
                 Some(Event::End { place, life }) => self.finish_leaving(place, life),
+                Some(Event::Decide { place, life }) => self.decide_kept(place, life, watch),
                 Some(Event::Idle { place, life }) => self.idle(place, life),
                 None => break,
             }
@@ -368,7 +374,6 @@ impl World {
         self.act(place);
     }
 
-    /// Carries out what the node asks for.
     /// A node that has started over enters on another ledger: nobody will hear of the one before.
     fn turn_ledger(&mut self, place: usize) {
         let Some(node) = self.nodes[place].as_mut() else { return };
@@ -381,6 +386,7 @@ impl World {
         }
     }
 
+    /// Carries out what the node asks for.
     fn act(&mut self, place: usize) {
         let now = self.now;
         if let Some(node) = &mut self.nodes[place] {
@@ -407,6 +413,11 @@ impl World {
             self.plan_end(place);
         }
         self.plan_wake(place);
+        if let Some(node) = &mut self.nodes[place]
+            && node.begins_to_decide(now)
+        {
+            self.events.plan(now, Event::Decide { place, life: node.life });
+        }
         if let Some(node) = &mut self.nodes[place]
             && let Some(until) = node.becomes_busy(now)
         {

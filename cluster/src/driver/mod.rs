@@ -4,6 +4,7 @@
 //! between QUIC and bounded channels.
 
 mod certificate;
+mod currency;
 mod handshakes;
 mod keys;
 mod limiters;
@@ -384,8 +385,9 @@ impl Driver {
         Ok(())
     }
 
-    /// Performs the actions that the protocol has queued.
+    /// Performs the actions that the protocol has queued, once what it has applied may be used.
     fn act(&mut self) {
+        self.shared.set_current_until(self.core.current_until());
         while let Some(action) = self.core.poll() {
             match action {
                 Action::Dial { link, addr } => {

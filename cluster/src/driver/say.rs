@@ -39,10 +39,12 @@ pub(super) fn refused(throttle: &mut Throttle, from: SocketAddr, why: &'static s
     }
 }
 
-/// One throttle for each kind of event that another node can cause at will.
+/// One throttle for each kind of event that another node, or a busy machine, can cause at will.
 #[derive(Debug, Default)]
 pub(super) struct Speaker {
     gaps: Throttle,
+    stale: Throttle,
+    current: Throttle,
     versions: Throttle,
     violations: Throttle,
 }
@@ -64,6 +66,22 @@ impl Speaker {
                 warn!(target: TARGET, "deciding alone: no link to any other node");
             }
             Event::Together => info!(target: TARGET, "no longer alone"),
+            Event::Stale { unseen } => {
+                if let Some(left_out) = self.stale.admit(now) {
+                    warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; hearing the \
+                        other nodes before it decides");
+                }
+            }
+            Event::Current { unheard: 0 } => {
+                if let Some(left_out) = self.current.admit(now) {
+                    info!(target: TARGET, left_out, "has heard the other nodes");
+                }
+            }
+            Event::Current { unheard } => {
+                if let Some(left_out) = self.current.admit(now) {
+                    warn!(target: TARGET, unheard, left_out, "decides without having heard others");
+                }
+            }
             Event::LinkOpen { addr } => debug!(target: TARGET, peer = %addr, "link open"),
             Event::LinkClosed { addr } => debug!(target: TARGET, peer = %addr, "link closed"),
             Event::Gap { of } => {

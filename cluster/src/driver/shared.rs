@@ -10,6 +10,7 @@ use bytemuck::NoUninit;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use super::currency::{Currency, WAIT_WITHIN};
 use super::keys::Keys;
 use super::recorder::Recorder;
 use super::say::{self, Throttle};
@@ -59,6 +60,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Arc<Keys>,
     pub(crate) limits: Limits,
     started: Instant,
+    currency: Currency,
     phase: Atomic<Phase>,
     /// Wakes those who wait for the phase.
     phase_is_set: Notify,
@@ -123,6 +125,7 @@ impl Shared {
             keys: Arc::new(keys),
             limits: Limits::default(),
             started,
+            currency: Currency::new(),
             phase: Atomic::new(Phase::Joining),
             phase_is_set: Notify::new(),
             handshakes: HandshakeCounts::default(),
@@ -135,6 +138,20 @@ impl Shared {
     /// The present on the protocol's clock.
     pub(crate) fn now(&self) -> Nanos {
         nanos(self.started.elapsed())
+    }
+
+    /// Until when the node's words are recent enough to decide from.
+    pub(super) fn set_current_until(&self, until: Nanos) {
+        self.currency.set(self.now(), until);
+    }
+
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        self.currency.is_current(|| self.now())
+    }
+
+    pub(crate) async fn current(&self) {
+        self.currency.wait(WAIT_WITHIN, || self.now()).await;
     }
 
     pub(super) fn publish(&self, view: View) {
@@ -150,8 +167,9 @@ impl Shared {
         self.set_phase(entry.into());
     }
 
-    /// The node has ended: whoever waits for it to join need not go on.
+    /// The node has ended: whoever waits for it need not go on.
     pub(super) fn end(&self) {
+        self.currency.set(self.now(), Nanos::MAX);
         if !self.has_joined() {
             self.set_phase(Phase::Ended);
         }

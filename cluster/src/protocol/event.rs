@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use super::id::NodeId;
 use crate::member::MemberState;
@@ -40,6 +41,16 @@ pub enum Event {
     Alone,
     /// It has a link to another node again.
     Together,
+    /// This node was stopped or starved, and hears its peers before it decides.
+    Stale {
+        /// How long it has not run.
+        unseen: Duration,
+    },
+    /// It decides again.
+    Current {
+        /// How many of its peers it has not heard within the bound.
+        unheard: usize,
+    },
     /// A link that this node dialled is open, and the other side has said who it is.
     LinkOpen {
         /// The other side.

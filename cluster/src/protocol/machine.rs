@@ -3,6 +3,7 @@
 //! `begin` is how a cluster begins.
 
 mod agree;
+mod beat;
 mod begin;
 mod cut;
 mod estimate;
@@ -18,6 +19,7 @@ mod room;
 mod seal;
 mod seeds;
 mod serve;
+mod stale;
 mod transfer;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -54,6 +56,8 @@ use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use report::Alone;
 use seeds::Seeds;
+pub(crate) use stale::HEAR_WITHIN;
+use stale::Stale;
 
 /// One node of a cluster.
 pub struct Core<H> {
@@ -118,6 +122,7 @@ pub struct Core<H> {
     actions: VecDeque<Action>,
     events: Events,
     alone: Alone,
+    stale: Stale,
     stats: Stats,
 }
 
@@ -175,6 +180,7 @@ impl<H: Host> Core<H> {
             actions: VecDeque::new(),
             events: Events::default(),
             alone: Alone::default(),
+            stale: Stale::new(now),
             stats: Stats::default(),
         };
         if alone {
@@ -186,6 +192,7 @@ impl<H: Host> Core<H> {
 
     /// Takes what the host has recorded and sends it to the peers, at once.
     pub fn flush(&mut self, now: Nanos) {
+        self.look(now);
         self.take_all(now);
         self.compare_levels(now);
         self.settle(now);
@@ -193,6 +200,7 @@ impl<H: Host> Core<H> {
 
     /// A link that this node dialled is open; `subject` is that of the other side's certificate.
     pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
+        self.look(now);
         self.on_connected(link, subject);
         self.settle(now);
     }
@@ -200,6 +208,7 @@ impl<H: Host> Core<H> {
     /// A node with a certificate for `subject` opened a link. `None` when there are
     /// [`MAX_INBOUND`]: the caller closes it.
     pub fn accepted(&mut self, now: Nanos, subject: Subject) -> Option<LinkId> {
+        self.look(now);
         if self.inbound.len() >= MAX_INBOUND {
             return None;
         }
@@ -210,12 +219,14 @@ impl<H: Host> Core<H> {
 
     /// A link is gone, or could not be opened.
     pub fn closed(&mut self, now: Nanos, link: LinkId) {
+        self.look(now);
         self.forget_link(now, link);
         self.settle(now);
     }
 
     /// A message arrived; `transit` is an estimate of its time in transit.
     pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
+        self.look(now);
         self.count_received(self.addr_of(link), bytes.len());
         let known = match wire::decode_as(self.version_on(link), bytes) {
             Ok(message) if self.inbound.contains_key(&link) => {
@@ -232,6 +243,7 @@ impl<H: Host> Core<H> {
 
     /// A datagram arrived.
     pub fn datagram(&mut self, now: Nanos, link: LinkId, bytes: &[u8]) {
+        self.look(now);
         self.count_received(self.addr_of(link), bytes.len());
         if self.on_packet(now, link, bytes).is_err() {
             self.end_violated(now, link);
@@ -248,6 +260,7 @@ impl<H: Host> Core<H> {
 
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
+        self.look(now);
         self.membership.tick(now);
         self.tick_flush(now);
         self.tick_peers(now);
@@ -273,6 +286,7 @@ impl<H: Host> Core<H> {
             self.flush_deadline(),
             self.agree_deadline(),
             self.beat_deadline(),
+            self.look_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
             self.trim_at,
@@ -332,6 +346,7 @@ impl<H: Host> Core<H> {
 
     /// Announces that this node leaves. Deltas that are not acknowledged are lost for those peers.
     pub fn leave(&mut self, now: Nanos) {
+        self.look(now);
         self.membership.leave(now);
         self.leaving = true;
         for link in self.open_links() {
@@ -355,6 +370,7 @@ impl<H: Host> Core<H> {
         self.dial_due(now);
         self.start_pull(now);
         self.found_when_due(now);
+        self.ask_unheard(now);
         self.send_frames(now);
         self.release_backlog();
         while let Some((to, bytes)) = self.membership.next_packet() {

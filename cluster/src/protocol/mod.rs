@@ -77,6 +77,7 @@ pub use hash_key::HashKey;
 pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
 pub use machine::Core;
+pub(crate) use machine::HEAR_WITHIN;
 pub use options::Options;
 pub use stats::{LinkState, PeerStats, Stats};
 pub use subject::{MAX_SUBJECT_NODES, Subject};

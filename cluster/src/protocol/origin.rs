@@ -24,6 +24,8 @@ pub(super) struct Inbound {
     pub(super) subject: Subject,
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
+    /// Its dialler has told its clock, as it does once frames flow.
+    pub(super) is_heard: bool,
     /// Batches that were applied and not acknowledged, and when they are to be.
     pub(super) unacked: u32,
     pub(super) ack_at: Option<Nanos>,
@@ -49,6 +51,7 @@ impl Inbound {
             subject,
             id: None,
             flow: Flow::NotResumed,
+            is_heard: false,
             unacked: 0,
             ack_at: None,
         }

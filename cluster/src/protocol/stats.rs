@@ -115,6 +115,12 @@ pub struct Stats {
     pub is_alone: bool,
     /// For how long this node has decided alone, in all, so far.
     pub alone_for: Duration,
+    /// Times this node found that it had been stopped or starved, and waited to hear its peers.
+    pub stale: u64,
+    /// Of these, times after which it decided although it had not heard all of them.
+    pub stale_unheard: u64,
+    /// For how long it has waited, in all.
+    pub stale_for: Duration,
     /// How long steps of the protocol take.
     pub steps: Steps,
 }

@@ -28,6 +28,7 @@ pub async fn answer(service: &Service, request: Request<Incoming>) -> Answer {
         Ok(body) => body,
         Err(answer) => return answer,
     };
+    service.gossip().current().await;
     match decide(service, &body) {
         Ok(answer) => answer,
         Err(problem) => error(StatusCode::BAD_REQUEST, &problem),

@@ -130,6 +130,7 @@ impl Connection {
                 return Ok(());
             }
             if self.backlog {
+                self.session.service().gossip().current().await;
                 self.work_off();
                 continue;
             }
@@ -144,6 +145,8 @@ impl Connection {
                 }
                 else => tokio::task::yield_now().await,
             }
+            // Once for all commands of a read.
+            self.session.service().gossip().current().await;
             match self.receive()? {
                 Received::Bytes => {}
                 Received::Closed => return Ok(()),

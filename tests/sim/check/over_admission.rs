@@ -6,11 +6,16 @@
 //! most what *others* admitted within the lag: a flush interval and the longest way of a frame,
 //! twice, because frames in flight are bounded and the next one waits for an acknowledgement.
 //!
-//! From the beginning of a fault until [`RECOVERY`](crate::calm::RECOVERY) after its end, sides may
-//! not have heard of each other at all, and each may admit its own: the bound is then all that
-//! others admitted since the fault began. In the end that is a burst and the rate for each side.
-//! What nobody tells after that (what has drained, or was lost in a crash) is forgiven: the central
-//! bucket starts anew from the least word of the live nodes.
+//! From the beginning of a fault other than a stop until [`RECOVERY`](crate::calm::RECOVERY) after
+//! its end, sides may not have heard of each other at all, and each may admit its own: the bound is
+//! then all that others admitted since the fault began. In the end that is a burst and the rate for
+//! each side. What nobody tells after that (what has drained, or was lost in a crash) is forgiven:
+//! the central bucket starts anew from the least word of the live nodes.
+//!
+//! A node that was stopped hears all others before it decides, so what it did not know then ends
+//! with the stop. Only where it was stopped for less than half a second, or did not hear them
+//! within its bound, all that they admitted since the stop began may be unheard. Others may not
+//! have heard what it admitted itself since, until links are open again.
 //!
 //! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
 //! date may be wrong by: an idle key is charged that much too little.
@@ -48,10 +53,9 @@ pub struct OverAdmission {
     part: f64,
 }
 
-/// What was admitted up to each admission: by all, and by each node.
+/// What was admitted by each node up to each admission.
 #[derive(Default)]
 struct Sums {
-    all: Sum,
     own: Vec<Sum>,
 }
 
@@ -87,13 +91,13 @@ impl Check for OverAdmission {
         if sums.own.len() <= seen.place {
             sums.own.resize(seen.place + 1, Sum::default());
         }
-        sums.all.add(seen.at, seen.debt);
         sums.own[seen.place].add(seen.at, seen.debt);
         if seen.excess == 0 || self.taus.is_empty() {
             return;
         }
-        let since = calm.unheard_since(seen.at, self.lag);
-        let unheard = sums.all.since(since) - sums.own[seen.place].since(since);
+        let since = |of| calm.unheard_since((seen.place, of), seen.at, self.lag);
+        let others = sums.own.iter().enumerate().filter(|(of, _)| *of != seen.place);
+        let unheard: Nanos = others.map(|(of, own)| own.since(since(of))).sum();
         let tau = self.taus[seen.rule];
         if self.is_calm {
             self.calmest = self.calmest.max(seen.excess as f64 / tau as f64);
@@ -105,13 +109,12 @@ impl Check for OverAdmission {
             self.findings.add_at(seen.at, || {
                 format!(
                     "node {} admitted of {}/{:x}, {} ms beyond the bucket, but at most {} ms were \
-                     unheard since {} ms",
+                     unheard",
                     seen.place,
                     seen.rule,
                     seen.key,
                     seen.excess / MS,
                     bound / MS,
-                    since / MS
                 )
             });
         }

@@ -4,6 +4,7 @@ use rand::RngExt;
 
 use super::{Event, Watch, World};
 use crate::load::Flow;
+use crate::node::Asked;
 use crate::time::Nanos;
 
 /// Keys of each ledger.
@@ -54,10 +55,27 @@ impl World {
         let flow = &mut self.clients[flow].flow;
         let (place, rule, cost) = (flow.place, flow.rule, flow.cost);
         let key = flow.key(&mut self.rng);
+        self.decide(now, place, (rule, key, cost), watch);
+    }
+
+    /// A node answers those who have waited for it.
+    pub(super) fn decide_kept(&mut self, place: usize, life: u32, watch: &mut dyn Watch) {
+        let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
+            return;
+        };
+        for asked in node.take_kept() {
+            self.decide(self.now, place, asked, watch);
+        }
+    }
+
+    fn decide(&mut self, now: Nanos, place: usize, asked: Asked, watch: &mut dyn Watch) {
         let Some(node) = self.nodes.get_mut(place).and_then(Option::as_mut) else { return };
-        let Some(is_allowed) = node.check(now, rule, key, cost) else { return };
+        let Some(is_allowed) = node.check(now, asked) else { return };
+        if self.calm.is_deaf(place) && node.has_heard() {
+            self.calm.hears(place);
+        }
         let who = (place, node.life);
-        let seen = self.truth.see(now, who, (rule, key, cost), is_allowed);
+        let seen = self.truth.see(now, who, asked, is_allowed);
         watch.saw(&seen, &self.calm);
         if is_allowed {
             self.plan_wake(place);

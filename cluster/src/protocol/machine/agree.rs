@@ -67,7 +67,8 @@ impl<H: Host> Core<H> {
 
     /// Whether a change of a key came late and is not applied.
     fn is_held_back(&self, id: KeyId) -> bool {
-        self.applied.values().any(|applied| applied.late.contains_key(&id))
+        self.stale.has_unplayed()
+            || self.applied.values().any(|applied| applied.late.contains_key(&id))
     }
 
     fn has_peers(&self) -> bool {
@@ -120,6 +121,10 @@ impl<H: Host> Core<H> {
             return;
         }
         self.look_at = now + LOOK_EVERY;
+        // Its words lack what is kept to be applied in order.
+        if self.stale.is_stale() {
+            return;
+        }
         // What this node contains is what it has told.
         let held = self.held.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();

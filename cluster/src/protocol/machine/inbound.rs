@@ -72,6 +72,7 @@ impl<H: Host> Core<H> {
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
             (Message::Beat { now: sent, delay }, Some(id)) => {
                 self.on_beat(now, id.origin(), (sent, delay), transit);
+                self.note_heard(link);
                 Ok(())
             }
             (Message::Batch { number, at, groups, levels }, Some(id)) => {
@@ -261,6 +262,7 @@ impl<H: Host> Core<H> {
         clock.read(now, batch.at, batch.transit);
         let local = clock.to_local(batch.at);
         let age = now.saturating_sub(local.try_into().unwrap_or(0));
+        let usual = clock.lag();
         clock.arrived(now, age);
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.heard_at) = (number, now);
@@ -279,6 +281,7 @@ impl<H: Host> Core<H> {
         self.hold(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.owe_ack(now, link);
+        self.heard(now, (origin.addr, local), (age, usual));
         Ok(())
     }
 
@@ -315,6 +318,9 @@ impl<H: Host> Core<H> {
         let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
         for shift in shifts.into_iter().filter(is_told) {
             self.shift_by_peer(now, shift);
+        }
+        for level in &levels {
+            self.keep_level(at, level);
         }
         let scarce = usize::try_from(scarce).unwrap_or(usize::MAX).min(MAX_LEVELS);
         for level in levels.iter().take(scarce) {

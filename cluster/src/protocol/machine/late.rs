@@ -38,6 +38,9 @@ impl<H: Host> Core<H> {
             return None;
         };
         self.bound(now, &mut delta);
+        if self.keep_unplayed(now, delta) {
+            return None;
+        }
         let grace = tolerance.max(self.grace(origin));
         if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
             self.put(now, delta);
@@ -58,7 +61,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Applies one change to this node's word.
-    fn put(&mut self, now: Nanos, delta: Delta) {
+    pub(super) fn put(&mut self, now: Nanos, delta: Delta) {
         let change = self.rooms.landed(&delta);
         if self.pace.waits(delta.id()) {
             let nodes = self.nodes_alive();
@@ -115,7 +118,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Reduces a change to what an honest node could owe, and counts that.
-    fn bound(&mut self, now: Nanos, delta: &mut Delta) {
+    pub(super) fn bound(&mut self, now: Nanos, delta: &mut Delta) {
         let most = signed(self.host.most_debt(delta.limit));
         let change = &mut delta.change;
         change.date = change.date.min(signed(now));

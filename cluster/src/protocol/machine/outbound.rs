@@ -9,7 +9,6 @@ use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, OLDEST_VERSION};
-use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::{Cursor, Next};
 use crate::protocol::delta::Delta;
 use crate::protocol::event::Event;
@@ -18,7 +17,7 @@ use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::subject::Subject;
-use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::time::Nanos;
 use crate::protocol::wire::{self, Message, Position};
 
 use super::places::Claim;
@@ -28,8 +27,6 @@ use super::seal::is_void;
 const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
-/// How often this node tells its clock while it sends nothing else.
-const BEAT_EVERY: Nanos = 2 * SECOND;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -135,7 +132,10 @@ impl<H: Host> Core<H> {
             peer.down_since.get_or_insert(now);
         }
         peer.attempts = peer.attempts.saturating_add(1);
+        // A node that waits to hear its peers waits for nothing else.
+        let at_once = was_open && self.stale.is_stale();
         let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
+        let backoff = if at_once { 0 } else { backoff };
         peer.dial = Dial::Waiting { until: now.saturating_add(backoff / 100 * wait) };
         peer.resume = None;
         if was_open {
@@ -345,9 +345,13 @@ impl<H: Host> Core<H> {
     fn resume(&mut self, now: Nanos, addr: SocketAddr, position: Option<Position>, fresh: bool) {
         let joined = self.has_joined();
         let Some(peer) = self.peers.get_mut(&addr) else { return };
-        let Dial::Open { link, welcomed: true, .. } = peer.dial else { return };
+        let Dial::Open { link, welcomed: true, flowing } = peer.dial else { return };
         (peer.joined, peer.acked_at) = (true, now);
         self.turns.begin_anew(now);
+        if flowing {
+            self.be_heard(now);
+            return;
+        }
         if !joined {
             peer.resume = Some((position, fresh));
             return;
@@ -404,34 +408,6 @@ impl<H: Host> Core<H> {
             .collect();
         for (addr, (position, fresh)) in waiting {
             self.resume(now, addr, position, fresh);
-        }
-    }
-
-    /// Tells this node's clock.
-    fn beat(&mut self, now: Nanos, link: LinkId) {
-        let peer = self.peers.values().find(|peer| peer.open_link() == Some(link));
-        let origin = peer.and_then(|peer| peer.id).map(|id| id.origin());
-        let delay = origin.and_then(|origin| self.clocks.get(&origin)).map(RemoteClock::delay);
-        self.send(link, Channel::Main, &Message::Beat { now, delay });
-    }
-
-    pub(super) fn beat_deadline(&self) -> Option<Nanos> {
-        let flowing = |peer: &Peer| matches!(peer.dial, Dial::Open { flowing: true, .. });
-        self.peers.values().any(flowing).then_some(self.beat_at)
-    }
-
-    pub(super) fn tick_beats(&mut self, now: Nanos) {
-        if self.beat_at > now {
-            return;
-        }
-        self.beat_at = now + BEAT_EVERY;
-        let silent = self.peers.values().filter(|peer| peer.told_at + BEAT_EVERY <= now);
-        let flowing = silent.filter_map(|peer| match peer.dial {
-            Dial::Open { link, flowing: true, .. } => Some(link),
-            _ => None,
-        });
-        for link in flowing.collect::<Vec<_>>() {
-            self.beat(now, link);
         }
     }
 

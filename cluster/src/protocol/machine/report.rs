@@ -44,6 +44,8 @@ impl<H: Host> Core<H> {
         stats.estimates_left_out = self.estimates.left_out();
         stats.is_alone = self.alone.since.is_some();
         stats.alone_for = Duration::from_nanos(self.alone.total);
+        (stats.stale, stats.stale_unheard) = self.stale.times();
+        stats.stale_for = self.stale.total();
         stats
     }
 

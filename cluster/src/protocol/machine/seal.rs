@@ -67,7 +67,9 @@ impl<H: Host> Core<H> {
     /// Seals in batches, the last one with the levels.
     pub(super) fn seal_all(&mut self, now: Nanos, taken: Taken, levels: Agreement) {
         let Taken { mut deltas, since } = taken;
-        if deltas.is_empty() && levels.levels.is_empty() && levels.shifts.is_empty() {
+        let is_asked = self.stale.take_asked();
+        let empty = deltas.is_empty() && levels.levels.is_empty() && levels.shifts.is_empty();
+        if empty && !is_asked {
             return;
         }
         let since = since.unwrap_or(now);

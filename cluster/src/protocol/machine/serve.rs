@@ -33,7 +33,7 @@ impl<H: Host> Core<H> {
         self.served.remove(&link);
         let torn =
             |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
-        let torn = self.applied.iter().any(torn);
+        let torn = self.stale.has_unplayed() || self.applied.iter().any(torn);
         if torn || self.is_raising() || self.served.len() >= MAX_SERVED || !self.has_joined() {
             self.send(link, Channel::State, &Message::StateBusy { request });
             return;

@@ -108,8 +108,8 @@ fn two_clusters_that_meet_become_the_older_one() {
 fn told(key: HashKey) -> (Harness, Vec<Action>) {
     let mut harness = Harness::new();
     let link = harness.greet(NodeId::new(addr(1), 5));
+    harness.tick(SECOND);
     while harness.core.poll().is_some() {}
-    harness.pass(SECOND);
     harness.deliver(link, &Message::Key { key });
     let actions = std::iter::from_fn(|| harness.core.poll()).collect();
     (harness, actions)

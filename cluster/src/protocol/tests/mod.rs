@@ -17,6 +17,7 @@ mod report;
 mod scenarios;
 mod seeds;
 mod shares;
+mod stale;
 mod transfer;
 mod versions;
 mod words;

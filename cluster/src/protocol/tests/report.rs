@@ -35,7 +35,7 @@ fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
     assert_eq!((only(&harness).link, only(&harness).unacked_batches), (LinkState::Flowing, 0));
     for debt in [5, 7, 9] {
-        harness.pass(SECOND);
+        harness.tick(SECOND);
         admit(&mut harness, debt * SECOND);
     }
     let told = only(&harness);
@@ -46,7 +46,7 @@ fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
     assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (2, 16));
     assert_eq!(told.unacked_for.as_secs(), 1);
     // The log does not keep them any more.
-    harness.pass(3 * SECOND);
+    harness.tick(3 * SECOND);
     admit(&mut harness, 2 * SECOND);
     let told = only(&harness);
     assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (3, 18));

@@ -1,0 +1,112 @@
+//! Whether the node's words are recent enough to decide from, for threads that decide.
+//!
+//! A process that was stopped goes on with all of its threads at once, so a thread cannot rely on
+//! the driver having noticed: what it reads is not whether the node is current, but until when.
+//!
+//! | site | ordering | partner | what breaks if weaker |
+//! |---|---|---|---|
+//! | C1 the time is stored | release | C2: who reads a later time sees what the driver has applied to the words before | a decision from a word as old as the stop |
+//! | C2 the time is loaded | acquire | C1 | as C1 |
+//! | C3 the time is loaded by the driver | relaxed | it has stored it itself | - |
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+use crate::protocol::{HEAR_WITHIN, Nanos};
+
+/// Whoever waits does so for this long, at most: longer than the driver waits for peers.
+pub(super) const WAIT_WITHIN: Duration = Duration::from_nanos(HEAR_WITHIN + HEAR_WITHIN / 2);
+
+/// Until when the node is current, on the protocol's clock. The driver stores it after each look at
+/// the protocol, so it passes when the driver does not run.
+#[derive(Debug)]
+pub(super) struct Currency {
+    until: AtomicU64,
+    /// Wakes those who wait.
+    is_current: Notify,
+}
+
+impl Currency {
+    /// Of a node to which nobody tells anything yet.
+    pub(super) fn new() -> Self {
+        Self { until: AtomicU64::new(Nanos::MAX), is_current: Notify::new() }
+    }
+
+    /// The present, and until when the node is current from now on; only the driver calls it.
+    pub(super) fn set(&self, now: Nanos, until: Nanos) {
+        let was = self.until.load(Ordering::Relaxed); // C3
+        if was == until {
+            return;
+        }
+        self.until.store(until, Ordering::Release); // C1
+        if was <= now && now < until {
+            self.is_current.notify_waiters();
+        }
+    }
+
+    #[inline]
+    pub(super) fn is_current(&self, now: impl FnOnce() -> Nanos) -> bool {
+        let until = self.until.load(Ordering::Acquire); // C2
+        until == Nanos::MAX || now() < until
+    }
+
+    /// Waits until the node is current, or a time has passed.
+    pub(super) async fn wait(&self, within: Duration, now: impl Fn() -> Nanos) {
+        let wait = async {
+            loop {
+                // It is woken by what is set after its creation, so what was set before is seen
+                // here.
+                let set = self.is_current.notified();
+                if self.is_current(&now) {
+                    return;
+                }
+                set.await;
+            }
+        };
+        // An error says that the bound has passed.
+        let _ = timeout(within, wait).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn a_time_that_passes_without_the_driver_ends_it() {
+        let currency = Currency::new();
+        assert!(currency.is_current(|| Nanos::MAX), "nobody tells the node anything");
+        currency.set(5, 10);
+        assert!(currency.is_current(|| 9) && !currency.is_current(|| 10));
+        currency.set(11, 0);
+        assert!(!currency.is_current(|| 0), "it is stale");
+    }
+
+    #[tokio::test]
+    async fn those_who_wait_go_on_when_the_node_is_current() {
+        let (currency, now) = (Currency::new(), Cell::new(20));
+        currency.set(5, 10);
+        let heard = async {
+            tokio::task::yield_now().await;
+            currency.set(20, 0);
+            tokio::task::yield_now().await;
+            now.set(30);
+            currency.set(30, 40);
+        };
+        tokio::join!(currency.wait(Duration::MAX, || now.get()), heard);
+        assert!(currency.is_current(|| now.get()));
+    }
+
+    #[tokio::test]
+    async fn nobody_waits_for_ever() {
+        let currency = Currency::new();
+        currency.set(5, 0);
+        currency.wait(Duration::from_millis(1), || 20).await;
+        assert!(!currency.is_current(|| 20));
+    }
+}

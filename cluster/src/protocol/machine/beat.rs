@@ -1,0 +1,42 @@
+//! Telling this node's clock.
+
+use super::Core;
+use crate::protocol::action::{Channel, LinkId};
+use crate::protocol::clock::RemoteClock;
+use crate::protocol::host::Host;
+use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::wire::Message;
+
+/// How often this node tells its clock while it sends nothing else.
+const BEAT_EVERY: Nanos = 2 * SECOND;
+
+impl<H: Host> Core<H> {
+    /// Tells this node's clock.
+    pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
+        let peer = self.peers.values().find(|peer| peer.open_link() == Some(link));
+        let origin = peer.and_then(|peer| peer.id).map(|id| id.origin());
+        let delay = origin.and_then(|origin| self.clocks.get(&origin)).map(RemoteClock::delay);
+        self.send(link, Channel::Main, &Message::Beat { now, delay });
+    }
+
+    pub(super) fn beat_deadline(&self) -> Option<Nanos> {
+        let flowing = |peer: &Peer| matches!(peer.dial, Dial::Open { flowing: true, .. });
+        self.peers.values().any(flowing).then_some(self.beat_at)
+    }
+
+    pub(super) fn tick_beats(&mut self, now: Nanos) {
+        if self.beat_at > now {
+            return;
+        }
+        self.beat_at = now + BEAT_EVERY;
+        let silent = self.peers.values().filter(|peer| peer.told_at + BEAT_EVERY <= now);
+        let flowing = silent.filter_map(|peer| match peer.dial {
+            Dial::Open { link, flowing: true, .. } => Some(link),
+            _ => None,
+        });
+        for link in flowing.collect::<Vec<_>>() {
+            self.beat(now, link);
+        }
+    }
+}

@@ -1,0 +1,262 @@
+//! A node that was stopped or starved hears its peers before it decides.
+//!
+//! Whoever drives the core looks at it with each input, and at its deadline, which comes at least
+//! every [`LOOK_EVERY`] while others tell it something. Where [`STALE_AFTER`] has passed since the
+//! last look, the node's words are that old: it is *stale* until it has heard each node that told
+//! it something, or [`HEAR_WITHIN`] has passed. Hearing is a batch that was sealed since, by the
+//! clock of its origin, and is no older than usual: batches come in order, so everything before it
+//! is here too. What only waited in a buffer does not count, nor what is followed by more that is
+//! under way, and neither does a link that closes: a stop that is longer
+//! than the idle timeout closes all of them, and they are dialled again at once.
+//!
+//! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
+//! comes, it would be of one origin after the other, and each of them alone would have drained.
+//!
+//! A node that has nothing to tell is asked for a batch, by a position that is told again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::Core;
+use crate::protocol::action::LinkId;
+use crate::protocol::change::Change;
+use crate::protocol::delta::{Delta, KeyId, signed};
+use crate::protocol::event::Event;
+use crate::protocol::host::{Host, Level};
+use crate::protocol::origin::{Flow, Inbound};
+use crate::protocol::time::{Nanos, SECOND};
+
+/// A node whose words are this old hears its peers before it decides.
+const STALE_AFTER: Nanos = SECOND / 2;
+/// A node to which others tell something looks at least this often.
+const LOOK_EVERY: Nanos = SECOND / 4;
+/// A node waits for its peers for this long, at most.
+pub(crate) const HEAR_WITHIN: Nanos = SECOND;
+/// What is older than usual by so many flush intervals is followed by more, which is under way.
+const FLUSHES: Nanos = 2;
+/// Changes that are kept to be applied in order, at most: then they are applied.
+const MAX_UNPLAYED: usize = 1 << 14;
+/// Keys of which there are some, at most: a step applies as many.
+const MAX_UNPLAYED_KEYS: usize = 1 << 10;
+/// A peer that has not been heard is asked again after this.
+const ASK_EVERY: Nanos = SECOND / 20;
+
+/// When the core was last looked at, and whom it has not heard since a look that came late.
+#[derive(Debug, Default)]
+pub(super) struct Stale {
+    looked_at: Nanos,
+    /// The look that came late.
+    since: Nanos,
+    /// Who has not been heard since, and when it is asked next. The node is stale while there is
+    /// one.
+    unheard: BTreeMap<SocketAddr, Nanos>,
+    times: u64,
+    total: Nanos,
+    /// How many of these times have ended without hearing everybody.
+    unheard_times: u64,
+    /// What came meanwhile, not yet applied, and when it was.
+    unplayed: Vec<(i64, Delta)>,
+    /// The keys among that.
+    keys: BTreeSet<KeyId>,
+    /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
+    is_asked: bool,
+}
+
+impl Stale {
+    pub(super) fn new(now: Nanos) -> Self {
+        Self { looked_at: now, ..Self::default() }
+    }
+
+    pub(super) fn is_stale(&self) -> bool {
+        !self.unheard.is_empty()
+    }
+
+    /// Whether something has come that is not applied.
+    pub(super) fn has_unplayed(&self) -> bool {
+        !self.unplayed.is_empty()
+    }
+
+    /// Whether a peer has asked for a batch since the last one.
+    pub(super) fn take_asked(&mut self) -> bool {
+        std::mem::take(&mut self.is_asked)
+    }
+
+    /// Keeps a change that was made at this time.
+    fn keep(&mut self, at: i64, delta: Delta) {
+        self.keys.insert(delta.id());
+        self.unplayed.push((at, delta));
+    }
+
+    fn is_full(&self) -> bool {
+        self.unplayed.len() >= MAX_UNPLAYED || self.keys.len() >= MAX_UNPLAYED_KEYS
+    }
+
+    /// How often the node was stale, and how often without hearing everybody in the end.
+    pub(super) fn times(&self) -> (u64, u64) {
+        (self.times, self.unheard_times)
+    }
+
+    /// For how long the node was stale, in all.
+    pub(super) fn total(&self) -> Duration {
+        Duration::from_nanos(self.total)
+    }
+}
+
+/// Whether frames come on a link.
+fn flows(link: &Inbound) -> bool {
+    link.id.is_some() && link.flow == Flow::Frames && link.is_heard
+}
+
+impl<H: Host> Core<H> {
+    /// Until when the node's words are recent enough to decide from, unless it is looked at before:
+    /// 0 while it is stale, and [`Nanos::MAX`] where nobody tells it anything.
+    #[must_use]
+    pub fn current_until(&self) -> Nanos {
+        match self.look_deadline() {
+            _ if self.stale.is_stale() => 0,
+            Some(_) => self.stale.looked_at.saturating_add(STALE_AFTER),
+            None => Nanos::MAX,
+        }
+    }
+
+    /// When the core is to be looked at, at the latest.
+    pub(super) fn look_deadline(&self) -> Option<Nanos> {
+        let every = if self.stale.is_stale() { ASK_EVERY } else { LOOK_EVERY };
+        let hears = || self.inbound.values().any(flows);
+        let looks = self.stale.is_stale() || self.has_joined() && !self.leaving && hears();
+        looks.then(|| self.stale.looked_at.saturating_add(every))
+    }
+
+    /// Notes a look, before anything else that comes with it.
+    pub(super) fn look(&mut self, now: Nanos) {
+        let passed = now.saturating_sub(self.stale.looked_at);
+        self.stale.looked_at = now;
+        if self.stale.is_stale() {
+            self.stale.total += passed;
+        }
+        if passed >= STALE_AFTER && self.has_joined() && !self.leaving {
+            self.begin_stale(now, passed);
+        } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= HEAR_WITHIN {
+            self.stale.unheard_times += 1;
+            let unheard = std::mem::take(&mut self.stale.unheard).len();
+            self.play(now);
+            self.events.push(Event::Current { unheard });
+        }
+    }
+
+    fn begin_stale(&mut self, now: Nanos, passed: Nanos) {
+        let was_stale = self.stale.is_stale();
+        self.stale.since = now;
+        let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
+        self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
+        if self.stale.is_stale() && !was_stale {
+            self.stale.times += 1;
+            self.events.push(Event::Stale { unseen: Duration::from_nanos(passed) });
+        }
+    }
+
+    /// Asks those who have not been heard for a batch.
+    pub(super) fn ask_unheard(&mut self, now: Nanos) {
+        if !self.stale.is_stale() {
+            return;
+        }
+        let due = self.stale.unheard.iter().filter(|(_, at)| **at <= now);
+        let due: Vec<SocketAddr> = due.map(|(addr, _)| *addr).collect();
+        for addr in due {
+            let link = self.inbound_from(addr);
+            // Before it is heard on its link, it may be answering with a gap.
+            let asked = link.filter(|link| self.inbound.get(link).is_some_and(flows));
+            if let Some(link) = asked {
+                self.stale.unheard.insert(addr, now.saturating_add(ASK_EVERY));
+                self.send_resume(link);
+            }
+        }
+    }
+
+    /// A batch has been applied that was sealed at this time of this node's clock, and is so old,
+    /// where others usually are that old.
+    pub(super) fn heard(
+        &mut self,
+        now: Nanos,
+        (from, sealed): (SocketAddr, i64),
+        (age, usual): (Nanos, Nanos),
+    ) {
+        let fresh = usual.saturating_add(self.options.flush_interval.saturating_mul(FLUSHES));
+        let is_anew = sealed >= signed(self.stale.since) && age <= fresh;
+        if !is_anew || self.stale.unheard.remove(&from).is_none() {
+            return;
+        }
+        if !self.stale.is_stale() {
+            self.play(now);
+            self.events.push(Event::Current { unheard: 0 });
+        }
+    }
+
+    /// Keeps what came while the node is stale; false where it is to be applied as always.
+    pub(super) fn keep_unplayed(&mut self, now: Nanos, delta: Delta) -> bool {
+        // A state that is taken over is added to words that contain what came before it.
+        if !self.stale.is_stale() || self.pull.is_some() {
+            self.play(now);
+            return false;
+        }
+        self.stale.keep(delta.change.date, delta);
+        if self.stale.is_full() {
+            self.play(now);
+        }
+        true
+    }
+
+    /// Keeps what another node's word owed at a time, while this node is stale: the word owes that
+    /// much at least, as this node has consumed nothing since it was stopped.
+    pub(super) fn keep_level(&mut self, at: i64, level: &Level) {
+        let known = self.host.tolerance(level.limit).is_some() && self.pull.is_none();
+        if known && self.stale.is_stale() && !self.stale.is_full() {
+            let change = Change { debt: 0, date: at.saturating_add(signed(level.debt)) };
+            let delta = Delta { limit: level.limit, key: level.key, change };
+            self.stale.keep(at, delta);
+        }
+    }
+
+    /// Applies what came while the node was stale in the order in which it was consumed, whoever
+    /// did: nodes that each consume less than the limit exceed it together. What the word owed when
+    /// the node was stopped has been forgotten; levels make up for it.
+    fn play(&mut self, now: Nanos) {
+        let mut deltas = std::mem::take(&mut self.stale.unplayed);
+        self.stale.keys.clear();
+        deltas.sort_by_key(|(at, _)| *at);
+        self.stats.deltas_applied += deltas.len() as u64;
+        let mut sums: BTreeMap<KeyId, Change> = BTreeMap::new();
+        for (_, delta) in &deltas {
+            let sum = sums.entry(delta.id());
+            sum.and_modify(|sum| *sum = sum.then(delta.change)).or_insert(delta.change);
+        }
+        for ((limit, key), change) in sums {
+            // This node has consumed nothing meanwhile: a word in debt has been so all the time.
+            let debt = match self.host.debt(limit, key) {
+                0 => change.tat().saturating_sub(signed(now)).max(0),
+                owed => {
+                    let tat = signed(now.saturating_add(owed));
+                    change.apply(tat).saturating_sub(tat)
+                }
+            };
+            let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
+            self.bound(now, &mut delta);
+            self.put(now, delta);
+            self.turns.changed(now, (limit, key));
+        }
+    }
+
+    /// Something has come on a link that only comes where frames do.
+    pub(super) fn note_heard(&mut self, link: LinkId) {
+        if let Some(inbound) = self.inbound.get_mut(&link) {
+            inbound.is_heard = true;
+        }
+    }
+
+    /// A peer to which frames flow wants to hear of this node: the next flush tells it something.
+    pub(super) fn be_heard(&mut self, now: Nanos) {
+        self.stale.is_asked = true;
+        self.recorded(now);
+    }
+}

@@ -1,0 +1,139 @@
+//! A node that was stopped or starved.
+
+use super::harness::Harness;
+use super::words::SHORT;
+use super::world::addr;
+use crate::protocol::host::Level;
+use crate::protocol::wire::{Agreement, Group, Message, Position};
+use crate::protocol::{LinkId, Nanos, NodeId};
+
+const KEY: (u64, u64) = (SHORT, 1);
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+
+fn peer(place: usize) -> NodeId {
+    NodeId::new(addr(place), 5)
+}
+
+/// A founder that hears peers, with the links from them; nothing was told yet.
+fn hearing(peers: usize) -> (Harness, Vec<LinkId>) {
+    let mut harness = Harness::new();
+    let links = (1..=peers).map(|place| harness.greet(peer(place))).collect();
+    harness.tick(10 * SECOND);
+    (harness, links)
+}
+
+/// Stops the node for a while.
+fn stop(harness: &mut Harness, time: Nanos) {
+    harness.pass(time);
+    harness.core.tick(harness.now());
+}
+
+fn is_stale(harness: &Harness) -> bool {
+    harness.core.current_until() == 0
+}
+
+/// A batch that was sealed some time ago.
+fn batch(harness: &Harness, number: u64, ago: Nanos, debt: Nanos) -> Message {
+    let groups = vec![Group { limit: KEY.0, changes: vec![(KEY.1, debt.cast_signed(), 0)] }];
+    let at = harness.now() - ago;
+    Message::Batch { number, at, groups, levels: Agreement::default() }
+}
+
+#[test]
+fn a_node_that_was_stopped_hears_its_peers_anew() {
+    let (mut harness, links) = hearing(2);
+    assert!(harness.core.current_until() > harness.now());
+    stop(&mut harness, 10 * SECOND);
+    assert!(is_stale(&harness));
+    // What waited in a buffer does not count, nor what is followed by more that is under way.
+    harness.deliver(links[0], &batch(&harness, 1, SECOND, MS));
+    harness.pass(300 * MS);
+    harness.deliver(links[0], &batch(&harness, 2, 250 * MS, MS));
+    harness.deliver(links[1], &batch(&harness, 1, 0, MS));
+    assert!(is_stale(&harness));
+    harness.deliver(links[0], &batch(&harness, 3, MS, MS));
+    assert!(!is_stale(&harness) && harness.core.current_until() > harness.now());
+    let stats = harness.core.stats();
+    assert_eq!((stats.stale, stats.stale_unheard), (1, 0));
+    assert_eq!(stats.stale_for.as_millis(), 300);
+}
+
+#[test]
+fn a_node_that_is_looked_at_is_current() {
+    let (mut harness, links) = hearing(1);
+    harness.tick(10 * SECOND);
+    stop(&mut harness, 200 * MS);
+    assert_eq!(harness.core.stats().stale, 0);
+    assert!(harness.core.current_until() < harness.now() + SECOND);
+    // Nobody tells it anything.
+    harness.core.closed(harness.now(), links[0]);
+    assert_eq!(harness.core.current_until(), Nanos::MAX);
+    stop(&mut harness, 10 * SECOND);
+    assert_eq!(harness.core.stats().stale, 0);
+}
+
+#[test]
+fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
+    let (mut harness, links) = hearing(1);
+    stop(&mut harness, 10 * SECOND);
+    // As after the idle timeout.
+    harness.core.closed(harness.now(), links[0]);
+    harness.tick(900 * MS);
+    assert!(is_stale(&harness));
+    harness.tick(200 * MS);
+    assert!(!is_stale(&harness));
+    assert_eq!(harness.core.stats().stale_unheard, 1);
+}
+
+#[test]
+fn a_peer_with_nothing_to_tell_is_asked_and_answers() {
+    let (mut harness, links) = hearing(1);
+    harness.answers(links[0]);
+    stop(&mut harness, SECOND);
+    let asked = |answers: &[Message]| answers.iter().any(|m| matches!(m, Message::Resume { .. }));
+    assert!(asked(&harness.answers(links[0])));
+    harness.tick(60 * MS);
+    assert!(asked(&harness.answers(links[0])), "again");
+
+    let mut harness = Harness::new();
+    harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    let resume = Message::Resume { position: None, fresh: false };
+    harness.deliver(link, &resume);
+    harness.tick(SECOND);
+    harness.answers(link);
+    let position = Some(Position { through: 0, missed: None });
+    harness.deliver(link, &Message::Resume { position, fresh: false });
+    harness.tick(20 * MS);
+    let answers = harness.answers(link);
+    let sealed =
+        |m: &Message| matches!(m, Message::Batch { number: 1, groups, .. } if groups.is_empty());
+    assert!(answers.iter().any(sealed), "{answers:?}");
+}
+
+/// Two nodes of which each consumes half of the limit fill the bucket together, if it was full.
+#[test]
+fn what_others_consumed_meanwhile_is_applied_in_order() {
+    let (mut harness, links) = hearing(2);
+    stop(&mut harness, 4 * SECOND);
+    let began = harness.now() - 4 * SECOND;
+    for (link, lead) in [(links[0], 0), (links[1], 100 * MS)] {
+        for number in 1..=20 {
+            let at = began + (number - 1) * 200 * MS + lead;
+            let groups =
+                vec![Group { limit: KEY.0, changes: vec![(KEY.1, (100 * MS).cast_signed(), 0)] }];
+            let level = Level { limit: KEY.0, key: KEY.1, debt: 800 * MS };
+            let levels = if number == 1 { vec![level] } else { Vec::new() };
+            let levels = Agreement { levels, ..Agreement::default() };
+            harness.deliver(link, &Message::Batch { number, at, groups, levels });
+        }
+        assert!(is_stale(&harness));
+    }
+    assert!(harness.tat(KEY) <= harness.now(), "not before all are heard");
+    harness.deliver(links[0], &batch(&harness, 21, 0, 0));
+    harness.deliver(links[1], &batch(&harness, 21, 0, 0));
+    assert!(!is_stale(&harness));
+    let owed = harness.tat(KEY).saturating_sub(harness.now());
+    assert!((700 * MS..=900 * MS).contains(&owed), "{owed}");
+}
