@@ -114,6 +114,7 @@ impl<H: Host> Core<H> {
         self.rooms = Rooms::default();
         self.pace = Pace::default();
         self.estimates.start_over();
+        self.stale.start_over();
         self.shifts.clear();
         self.log = Log::default();
         self.trim_at = None;

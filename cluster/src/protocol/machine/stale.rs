@@ -6,8 +6,8 @@
 //! it something, or [`HEAR_WITHIN`] has passed. Hearing is a batch that was sealed since, by the
 //! clock of its origin, and is no older than usual: batches come in order, so everything before it
 //! is here too. What only waited in a buffer does not count, nor what is followed by more that is
-//! under way, and neither does a link that closes: a stop that is longer
-//! than the idle timeout closes all of them, and they are dialled again at once.
+//! under way, and neither does a link that closes: a stop that is longer than the idle timeout
+//! closes all of them, and they are dialled again at once.
 //!
 //! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
 //! comes, it would be of one origin after the other, and each of them alone would have drained.
@@ -66,6 +66,13 @@ pub(super) struct Stale {
 impl Stale {
     pub(super) fn new(now: Nanos) -> Self {
         Self { looked_at: now, ..Self::default() }
+    }
+
+    /// Forgets what came, and of whom nothing did.
+    pub(super) fn start_over(&mut self) {
+        self.unheard.clear();
+        self.unplayed.clear();
+        self.keys.clear();
     }
 
     pub(super) fn is_stale(&self) -> bool {

@@ -71,11 +71,10 @@ fn peer() -> NodeId {
 /// A node with links to and from a peer, which knows batch 1 of its own: a debt on the key.
 fn linked() -> (Harness, LinkId, LinkId) {
     let mut harness = Harness::new();
+    harness.pass(1_000 * SECOND);
     let inbound = harness.greet(peer());
     let link = harness.welcome(peer());
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
-    harness.pass(1_000 * SECOND);
-    harness.deliver(inbound, &Message::Beat { now: harness.now(), delay: None });
     harness.admit(KEY, 1_200 * SECOND);
     harness.core.flush(harness.now());
     (harness, inbound, link)
@@ -136,7 +135,7 @@ fn a_cut_names_origins_of_which_a_change_is_held_back() {
     harness.deliver(inbound, &late);
     assert_eq!(harness.core.stats().deltas_late, 1);
     let _ = harness.answers(link);
-    harness.pass(SECOND);
+    harness.tick(SECOND);
     harness.admit(KEY, SECOND);
     harness.admit((QUICK, 1), 50 * MS);
     harness.core.flush(harness.now());
@@ -158,7 +157,7 @@ fn what_is_missed_is_caught_up_with_before_levels_are_told() {
     harness.deliver(inbound, &some);
     let _ = harness.answers(link);
     let levels = |harness: &mut Harness| {
-        harness.pass(SECOND);
+        harness.pass(200 * MS);
         harness.admit(KEY, SECOND);
         harness.core.flush(harness.now());
         let told = harness.answers(link).into_iter();

@@ -83,8 +83,9 @@ fn a_frame_before_hello_is_a_violation() {
 fn what_comes_late_is_reduced_by_what_drained_since() {
     const SECOND: i64 = 1_000_000_000;
     const LATE: (u64, u64) = (SHORT, 1);
-    let (mut harness, link) = greeted();
+    let mut harness = Harness::new();
     harness.pass(100_000_000_000);
+    let link = harness.greet(peer());
     let batch = |harness: &Harness, number, debt, ago| {
         let groups = vec![Group { limit: LATE.0, changes: vec![(LATE.1, debt, ago)] }];
         Message::Batch { number, at: harness.now(), groups, levels: Agreement::default() }
@@ -107,15 +108,16 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
 
 #[test]
 fn what_is_late_is_not_held_back_for_ever() {
-    let (mut harness, link) = greeted();
+    let mut harness = Harness::new();
     harness.pass(100_000_000_000);
+    let link = harness.greet(peer());
     let groups = vec![Group { limit: SHORT, changes: vec![(1, 12_000_000_000, 0)] }];
     let levels = Agreement::default();
     let at = harness.now() - 10_000_000_000;
     let batch = Message::Batch { number: 1, at, groups, levels };
     harness.deliver(link, &batch);
     assert_eq!(harness.tat((SHORT, 1)), 0, "the origin may send more of it");
-    harness.pass(1_000_000_000);
+    harness.tick(1_000_000_000);
     harness.deliver(link, &Message::Beat { now: harness.now(), delay: None });
     assert_eq!(harness.tat((SHORT, 1)), 102_000_000_000);
 }
