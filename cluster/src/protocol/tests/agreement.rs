@@ -135,7 +135,7 @@ fn a_cut_names_origins_of_which_a_change_is_held_back() {
     harness.deliver(inbound, &late);
     assert_eq!(harness.core.stats().deltas_late, 1);
     let _ = harness.answers(link);
-    harness.tick(SECOND);
+    harness.pass(200 * MS);
     harness.admit(KEY, SECOND);
     harness.admit((QUICK, 1), 50 * MS);
     harness.core.flush(harness.now());
