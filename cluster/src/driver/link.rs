@@ -13,7 +13,7 @@ use crate::name::ClusterName;
 use crate::protocol::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos, Subject, nanos};
 
 /// Messages queued for one stream, at most. The protocol's windows stay far below.
-const MAX_QUEUED: usize = 256;
+const MAX_QUEUED: usize = 512;
 /// How long opening a link may take.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(5);
 /// The first byte on the stream of each channel.

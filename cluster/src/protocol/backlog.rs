@@ -14,6 +14,7 @@ use std::ops::Bound;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId};
+use super::discard::Discard;
 use super::log::Batch;
 use super::time::Nanos;
 
@@ -91,13 +92,14 @@ impl Backlog {
         }
     }
 
-    /// Drops what every peer has: `lowest` is where the last of them stands.
-    pub(super) fn release(&mut self, lowest: Option<u64>) {
+    /// Discards what every peer has: `lowest` is where the last of them stands.
+    pub(super) fn release(&mut self, lowest: Option<u64>, discard: &mut Discard) {
         while let Some(first) = self.segments.front()
             && lowest.is_none_or(|lowest| first.to <= lowest)
+            && let Some(first) = self.segments.pop_front()
         {
             self.keys -= first.changes.len();
-            self.segments.pop_front();
+            discard.changes(first.changes);
         }
     }
 

@@ -3,7 +3,7 @@
 use super::delta::KeyId;
 
 /// Batches that are sent and not acknowledged, at most.
-const MAX_IN_FLIGHT: u64 = 64;
+const MAX_IN_FLIGHT: u64 = 256;
 /// Parts of the backlog that are sent and not acknowledged, at most.
 const MAX_PARTS: u32 = 8;
 

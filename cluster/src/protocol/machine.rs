@@ -32,6 +32,7 @@ use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSION};
 use super::clock::RemoteClock;
+use super::discard::Discard;
 use super::entry::Entry;
 use super::estimate::Estimates;
 use super::event::{Event, Events};
@@ -55,6 +56,7 @@ use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use report::Alone;
+use seal::Drained;
 use seeds::Seeds;
 pub(crate) use stale::HEAR_WITHIN;
 use stale::Stale;
@@ -100,10 +102,12 @@ pub struct Core<H> {
     beat_at: Nanos,
     /// When the host was last asked for what it has recorded.
     taken_at: Nanos,
+    drained: Drained,
     log: Log,
-    /// The log keeps more than it should: when to go on.
+    /// The log keeps more than it should, or something is to be freed: when to go on.
     trim_at: Option<Nanos>,
     backlog: Backlog,
+    discard: Discard,
     pull: Option<Pull>,
     requests: u64,
     /// How many transfers in a row have stalled.
@@ -165,8 +169,10 @@ impl<H: Host> Core<H> {
             levels_at: now,
             beat_at: now,
             taken_at: now,
+            drained: Drained::default(),
             log: Log::default(),
             trim_at: None,
+            discard: Discard::default(),
             pull: None,
             requests: 0,
             timeouts: 0,
@@ -372,7 +378,7 @@ impl<H: Host> Core<H> {
         self.found_when_due(now);
         self.ask_unheard(now);
         self.send_frames(now);
-        self.release_backlog();
+        self.release_backlog(now);
         while let Some((to, bytes)) = self.membership.next_packet() {
             match self.route(to) {
                 Some(link) => {
@@ -436,7 +442,7 @@ impl<H: Host> Core<H> {
     }
 
     fn forget_link(&mut self, now: Nanos, link: LinkId) {
-        self.served.remove(&link);
+        self.end_serving(link);
         self.abort_pull(link);
         let dialled = self.dialled.remove(&link);
         match self.inbound.remove(&link) {

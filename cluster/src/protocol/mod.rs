@@ -36,6 +36,7 @@ mod change;
 mod clock;
 mod cursor;
 mod delta;
+mod discard;
 mod entry;
 mod estimate;
 mod event;

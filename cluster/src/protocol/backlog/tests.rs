@@ -38,9 +38,9 @@ fn a_peer_is_given_what_came_after_it_and_no_more() {
     assert_eq!(sums(&backlog.part((0, 3), None, 10, keep)), [(1, 111), (2, 1), (3, 100)]);
     assert_eq!(sums(&backlog.part((2, 3), None, 10, keep)), [(1, 100), (3, 100)]);
     assert_eq!(sums(&backlog.part((0, 2), None, 10, keep)), [(1, 11), (2, 1)]);
-    backlog.release(Some(2));
+    backlog.release(Some(2), &mut Discard::default());
     assert_eq!((backlog.keys(), backlog.dropped), (2, 0));
-    backlog.release(None);
+    backlog.release(None, &mut Discard::default());
     assert_eq!(backlog.keys(), 0);
 }
 

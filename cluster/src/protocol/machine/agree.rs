@@ -108,8 +108,7 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn tick_levels(&mut self, now: Nanos) {
-        if self.agree_deadline().is_some_and(|at| at <= now) {
-            self.take_batch(now);
+        if self.agree_deadline().is_some_and(|at| at <= now) && self.take_step(now) {
             self.compare_levels(now);
         }
     }

@@ -11,6 +11,7 @@
 
 use std::net::SocketAddr;
 
+use super::seal::Drained;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
@@ -116,6 +117,7 @@ impl<H: Host> Core<H> {
         self.estimates.start_over();
         self.stale.start_over();
         self.shifts.clear();
+        self.drained = Drained::default();
         self.log = Log::default();
         self.trim_at = None;
         self.backlog = Backlog::new(self.options.backlog_keys);

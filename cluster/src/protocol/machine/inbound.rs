@@ -27,7 +27,7 @@ struct Frame {
 }
 
 /// Batches that are not acknowledged, at most: a quarter of what may be in flight.
-const MAX_UNACKED: u32 = 16;
+const MAX_UNACKED: u32 = 64;
 
 impl<H: Host> Core<H> {
     pub(super) fn inbound_from(&self, addr: SocketAddr) -> Option<LinkId> {
@@ -95,7 +95,7 @@ impl<H: Host> Core<H> {
                 Ok(())
             }
             (Message::StateStop, Some(_)) => {
-                self.served.remove(&link);
+                self.end_serving(link);
                 Ok(())
             }
             (Message::StateAck, Some(_)) => {

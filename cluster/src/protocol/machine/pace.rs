@@ -10,7 +10,7 @@ use crate::protocol::wire::Agreement;
 /// The part of the burst tolerance, one in so many, that a key waits at most.
 const WAIT: Nanos = 2;
 /// Keys that are due in one flush, at most: the next one takes the rest.
-const MAX_DUE: usize = 1 << 13;
+const MAX_DUE: usize = 1 << 10;
 
 /// What a flush tells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

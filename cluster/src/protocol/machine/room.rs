@@ -125,8 +125,9 @@ impl<H: Host> Core<H> {
 
     pub(super) fn tick_flush(&mut self, now: Nanos) {
         if self.flush_at.is_some_and(|at| at <= now) {
-            self.take_batch(now);
-            self.compare_levels(now);
+            if self.take_step(now) {
+                self.compare_levels(now);
+            }
         } else if self.rooms.len() > 0 && self.refresh_at <= now {
             self.refresh_rooms(now);
         }

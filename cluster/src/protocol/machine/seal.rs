@@ -19,6 +19,37 @@ const MAX_GRACE: Nanos = SECOND;
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
 
+/// Deltas that one step seals, at most: a millisecond or two.
+const MAX_TAKEN: usize = 1_024;
+/// Deltas of a batch, at most: as many as a receiver applies in one step. Fewer than a message may
+/// have, for keys that are new to its table.
+const MAX_SEALED: usize = 512;
+const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
+/// Entries that one step frees, at most: more than it adds, so what is discarded and what is kept
+/// never exceed what was kept.
+const MAX_FREED: usize = 8 * MAX_SEALED;
+
+/// What was drained from the host since a time, of which the first are sealed.
+#[derive(Debug, Default)]
+pub(super) struct Drained {
+    since: Nanos,
+    deltas: Vec<Delta>,
+    sealed: usize,
+}
+
+impl Drained {
+    /// Whether all of it is sealed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.sealed == self.deltas.len()
+    }
+
+    /// The next ones, and whether they are the last.
+    fn next(&self, most: usize) -> (&[Delta], bool) {
+        let rest = self.deltas.get(self.sealed..).unwrap_or_default();
+        (rest.get(..most).unwrap_or(rest), rest.len() <= most)
+    }
+}
+
 /// Whether no peer need be told of a change any more: nothing of it is left, and it is too old to
 /// be applied whole.
 pub(super) fn is_void(host: &impl Host, delta: &Delta, now: Nanos, grace: Nanos) -> bool {
@@ -31,15 +62,63 @@ impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be told of it, with the levels that
     /// are due.
     pub(super) fn take_batch(&mut self, now: Nanos) {
-        self.take_recorded(now, Tell::Due);
+        self.take_whole(now, Tell::Due);
     }
 
     /// The same, and seals all that waits.
     pub(super) fn take_all(&mut self, now: Nanos) {
-        self.take_recorded(now, Tell::All);
+        self.take_whole(now, Tell::All);
     }
 
-    fn take_recorded(&mut self, now: Nanos, tell: Tell) {
+    fn take_whole(&mut self, now: Nanos, tell: Tell) {
+        // What was drained before comes first; what was recorded since is drained after it.
+        while !self.drained.is_empty() && !self.take_some(now, tell) {}
+        while !self.take_some(now, tell) {}
+        self.trim_log(now);
+    }
+
+    /// Takes as much as one step may. Whether nothing that was drained is left: then levels are
+    /// told, as words contain nothing else. Until then the next flush is due at once.
+    pub(super) fn take_step(&mut self, now: Nanos) -> bool {
+        let is_whole = self.take_some(now, Tell::Due);
+        if !is_whole {
+            self.flush_at = Some(now);
+        }
+        self.trim_log(now);
+        is_whole
+    }
+
+    fn take_some(&mut self, now: Nanos, tell: Tell) -> bool {
+        if self.drained.is_empty() {
+            self.drain(now);
+        }
+        let drained = std::mem::take(&mut self.drained);
+        let (some, is_last) = drained.next(MAX_TAKEN);
+        let span = (drained.since, now);
+        let mut levels = Agreement::default();
+        if is_last {
+            levels = self.due_levels(now, some);
+            let shifts = self.shifts.len().min(MAX_SHIFTS);
+            levels.shifts = self.shifts.drain(..shifts).collect();
+        }
+        let mut taken = self.pace_deltas(span, some, tell);
+        // What is told with a level is as of the level.
+        for level in &levels.levels {
+            self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
+        }
+        self.seal_all(now, taken, levels);
+        if is_last {
+            self.estimate_own(now, &drained.deltas);
+            self.split_rooms(now, &drained.deltas);
+        } else {
+            let sealed = drained.sealed + some.len();
+            self.drained = Drained { sealed, ..drained };
+        }
+        is_last
+    }
+
+    /// Drains the host.
+    fn drain(&mut self, now: Nanos) {
         let since = std::mem::replace(&mut self.taken_at, now);
         let mut deltas = Vec::new();
         self.host.take_recorded(now, &mut deltas);
@@ -50,18 +129,7 @@ impl<H: Host> Core<H> {
             self.rooms.consumed(now, delta);
         }
         self.look_at_words(now, &deltas);
-        let mut levels = self.due_levels(now, &deltas);
-        let shifts = self.shifts.len().min(MAX_SHIFTS);
-        levels.shifts = self.shifts.drain(..shifts).collect();
-        let mut taken = self.pace_deltas((since, now), &deltas, tell);
-        // What is told with a level is as of the level.
-        for level in &levels.levels {
-            self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
-        }
-        self.seal_all(now, taken, levels);
-        self.estimate_own(now, &deltas);
-        self.split_rooms(now, &deltas);
-        self.trim_log(now);
+        self.drained = Drained { since, deltas, sealed: 0 };
     }
 
     /// Seals in batches, the last one with the levels.
@@ -75,8 +143,8 @@ impl<H: Host> Core<H> {
         let since = since.unwrap_or(now);
         deltas.sort_unstable_by_key(Delta::id);
         let mut rest = deltas.as_slice();
-        while rest.len() > MAX_BATCH_DELTAS {
-            let (some, others) = rest.split_at(MAX_BATCH_DELTAS);
+        while rest.len() > MAX_SEALED {
+            let (some, others) = rest.split_at(MAX_SEALED);
             self.seal((since, now), some.to_vec(), Agreement::default());
             rest = others;
         }
@@ -117,7 +185,9 @@ impl<H: Host> Core<H> {
                 break;
             }
         }
-        self.trim_at = self.log.is_over(horizon).then_some(now);
+        self.discard.free(MAX_FREED);
+        let more = self.log.is_over(horizon) || !self.discard.is_empty();
+        self.trim_at = more.then_some(now);
         self.stats.deltas_dropped += self.backlog.take_dropped();
     }
 
@@ -138,15 +208,18 @@ impl<H: Host> Core<H> {
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             self.send(link, Channel::Main, &Message::Gap);
         }
-        self.release_backlog();
+        self.release_backlog(now);
         true
     }
 
-    /// Drops what every peer has of the backlog.
-    pub(super) fn release_backlog(&mut self) {
+    /// Discards what every peer has of the backlog.
+    pub(super) fn release_backlog(&mut self, now: Nanos) {
         if !self.backlog.is_empty() {
             let cursors = self.peers.values().filter_map(Peer::cursor);
-            self.backlog.release(cursors.map(Cursor::acked).min());
+            self.backlog.release(cursors.map(Cursor::acked).min(), &mut self.discard);
+        }
+        if !self.discard.is_empty() {
+            self.trim_at.get_or_insert(now);
         }
     }
 }

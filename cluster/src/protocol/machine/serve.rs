@@ -30,7 +30,7 @@ const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
 
 impl<H: Host> Core<H> {
     pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64) {
-        self.served.remove(&link);
+        self.end_serving(link);
         let torn =
             |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
         let torn = self.stale.has_unplayed() || self.applied.iter().any(torn);
@@ -55,7 +55,7 @@ impl<H: Host> Core<H> {
         served.in_flight -= usize::from(acked && served.in_flight > 0);
         if served.in_flight >= WINDOW || served.next.is_none() {
             if served.in_flight == 0 {
-                self.served.remove(&link);
+                self.end_serving(link);
             }
             return;
         }
@@ -101,8 +101,14 @@ impl<H: Host> Core<H> {
         let stopped = self.served.iter().filter(|(_, served)| which(served));
         let stopped: Vec<_> = stopped.map(|(link, served)| (*link, served.request)).collect();
         for (link, request) in stopped {
-            self.served.remove(&link);
+            self.end_serving(link);
             self.send(link, Channel::State, &Message::StateBusy { request });
+        }
+    }
+
+    pub(super) fn end_serving(&mut self, link: LinkId) {
+        if let Some(served) = self.served.remove(&link) {
+            self.discard.sums(served.since);
         }
     }
 }

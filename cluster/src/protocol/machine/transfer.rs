@@ -56,7 +56,7 @@ const MAX_DOUBLINGS: u32 = 4;
 /// The delay before the next request after a busy answer.
 const RETRY_DELAY: Nanos = 100_000_000;
 /// Entries applied in one step, at most.
-const SLICE: usize = 2_048;
+const SLICE: usize = 512;
 /// Keys that change here while a state is applied, at most: about 20 MiB. What is left of the state
 /// is then applied at once.
 const MAX_CHANGED_KEYS: usize = 1 << 19;
@@ -238,14 +238,14 @@ impl<H: Host> Core<H> {
             self.turns.changed(now, (entry.limit, entry.key));
         }
         if pull.entries.is_empty() {
-            self.end_pull(now, &pull);
+            self.end_pull(now, pull);
         } else {
             self.pull = Some(pull);
         }
     }
 
     /// The words contain the state.
-    fn end_pull(&mut self, now: Nanos, pull: &Pull) {
+    fn end_pull(&mut self, now: Nanos, pull: Pull) {
         self.stats.states_received += 1;
         self.fresh = false;
         let gap = self.gaps().find(|(origin, _)| *origin == pull.from);
@@ -258,6 +258,9 @@ impl<H: Host> Core<H> {
             self.events.push(Event::Joined { from: pull.from.addr });
         }
         self.enter(now, Entry::Joined);
+        if let Progress::Applying { own } = pull.progress {
+            self.discard.sums(own);
+        }
     }
 
     /// Whether the state of `origin` is being applied: its frames continue behind it.

@@ -18,6 +18,7 @@ mod scenarios;
 mod seeds;
 mod shares;
 mod stale;
+mod steps;
 mod transfer;
 mod versions;
 mod words;
