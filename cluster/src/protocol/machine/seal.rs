@@ -19,7 +19,7 @@ const MAX_GRACE: Nanos = SECOND;
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
 
-/// Deltas that one step seals, at most: a millisecond or two.
+/// Drained deltas that one step of a flush seals, at most: a millisecond or two.
 const MAX_TAKEN: usize = 1_024;
 /// Deltas of a batch, at most: as many as a receiver applies in one step. Fewer than a message may
 /// have, for keys that are new to its table.
