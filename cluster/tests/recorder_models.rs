@@ -74,10 +74,13 @@ impl Consumer {
     fn drain(&mut self) {
         self.table.advance();
         let taken = &mut self.taken;
-        self.table.drain(&mut self.reader, |limit, key, debt| {
+        self.table.begin_drain(&mut self.reader);
+        // One slot at a time, so that records are made in between.
+        let mut take = |limit, key, debt| {
             assert_eq!(limit, key + 100, "a label of two keys");
             taken.push((key, debt));
-        });
+        };
+        while self.table.drain(&mut self.reader, 1, &mut take) > 0 {}
     }
 
     /// On a thread of its own.

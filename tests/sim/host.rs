@@ -25,6 +25,8 @@ pub struct Limits {
     limiters: Vec<Limiter<Quota, ManualClock>>,
     ledgers: BTreeMap<(u64, u64), Nanos>,
     recorded: BTreeMap<(u64, u64), Change>,
+    /// What is left of the drain under way.
+    draining: BTreeMap<(u64, u64), Change>,
     /// Deltas and words handled since [`Limits::take_work`].
     work: u64,
 }
@@ -37,8 +39,8 @@ impl Limits {
             builder.clock(clock.clone()).build().expect("the rules can be enforced")
         };
         let limiters = rules.iter().map(build).collect();
-        let (ledgers, recorded) = (BTreeMap::new(), BTreeMap::new());
-        Self { clock, limiters, ledgers, recorded, work: 0 }
+        let (ledgers, recorded, draining) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
+        Self { clock, limiters, ledgers, recorded, draining, work: 0 }
     }
 
     /// Sets the node's clock.
@@ -78,7 +80,7 @@ impl Limits {
     }
 
     pub fn has_recorded(&self) -> bool {
-        !self.recorded.is_empty()
+        !self.recorded.is_empty() || !self.draining.is_empty()
     }
 
     /// The key's debt.
@@ -110,11 +112,15 @@ impl Limits {
 }
 
 impl Host for Limits {
-    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
-        let taken = std::mem::take(&mut self.recorded);
-        self.work += taken.len() as u64;
-        let delta = |((limit, key), change)| Delta { limit, key, change };
-        into.extend(taken.into_iter().map(delta));
+    fn take_recorded(&mut self, _: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
+        if self.draining.is_empty() {
+            self.draining = std::mem::take(&mut self.recorded);
+        }
+        let before = into.len();
+        let taken = std::iter::from_fn(|| self.draining.pop_first()).take(most);
+        into.extend(taken.map(|((limit, key), change)| Delta { limit, key, change }));
+        self.work += (into.len() - before) as u64;
+        self.draining.is_empty()
     }
 
     fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
@@ -234,7 +240,7 @@ mod tests {
             origin.enter(7, 1);
         }
         let mut deltas = Vec::new();
-        origin.take_recorded(0, &mut deltas);
+        assert!(origin.take_recorded(0, 2, &mut deltas));
         let debt = deltas[0].change.debt - signed(20 * SECOND);
         let change = Change { debt, date: signed(4 * SECOND) };
         other.apply(5 * SECOND, Delta { change, ..deltas[0] });

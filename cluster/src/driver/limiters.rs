@@ -23,8 +23,8 @@ impl Limiters {
 }
 
 impl Host for Limiters {
-    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
-        self.0.recorder.take(into);
+    fn take_recorded(&mut self, _: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
+        self.0.recorder.take(most, into)
     }
 
     fn apply(&mut self, now: Nanos, delta: Delta) -> bool {

@@ -27,7 +27,7 @@ use crossbeam_utils::CachePadded;
 use tidegate_engine::KeyHash;
 use tokio::sync::Notify;
 
-use self::shards::Shards;
+use self::shards::{ShardReader, Shards};
 use self::table::{Outcome, Reader, Record, Table};
 use crate::limits::LimitId;
 use crate::protocol::{Delta, nanos};
@@ -54,8 +54,31 @@ pub(crate) struct Recorder {
     /// A wake is due that no drain has followed yet.
     filled: CachePadded<AtomicBool>,
     wake: Notify,
-    /// By table; the lock keeps a second consumer out.
-    readers: Mutex<Box<[Option<Reader>]>>,
+    /// The lock keeps a second consumer out.
+    consumer: Mutex<Consumer>,
+}
+
+/// A drain that goes over everything in parts.
+#[derive(Debug)]
+struct Consumer {
+    /// By table.
+    readers: Box<[Option<Reader>]>,
+    shards: ShardReader,
+    /// A drain has begun that is not over.
+    is_draining: bool,
+    /// It followed a wake, or has found something.
+    is_news: bool,
+}
+
+impl Consumer {
+    fn new() -> Self {
+        Self {
+            readers: (0..MAX_THREADS).map(|_| None).collect(),
+            shards: ShardReader::default(),
+            is_draining: false,
+            is_news: false,
+        }
+    }
 }
 
 impl Recorder {
@@ -76,7 +99,7 @@ impl Recorder {
             shards: Shards::new(),
             filled: CachePadded::new(AtomicBool::new(false)),
             wake: Notify::new(),
-            readers: Mutex::new((0..MAX_THREADS).map(|_| None).collect()),
+            consumer: Mutex::new(Consumer::new()),
         }
     }
 
@@ -184,24 +207,43 @@ impl Recorder {
         self.wake.notified().await;
     }
 
-    /// Takes what was recorded since the last call, by limit and key, each key at most once.
-    pub(super) fn take(&self, into: &mut Vec<Delta>) {
-        let mut readers = self.readers.lock().unwrap_or_else(PoisonError::into_inner);
-        // F2
-        let was_woken = self.filled.swap(false, Ordering::Relaxed);
-        for (_, table) in self.tables() {
-            table.advance();
+    /// Takes what was recorded, `most` records at most, by limit and key, each key at most once a
+    /// call. A drain takes as many calls as it needs; true is returned by the last one, and then
+    /// all that was recorded before the first one is taken.
+    pub(super) fn take(&self, most: usize, into: &mut Vec<Delta>) -> bool {
+        let mut consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
+        let consumer = &mut *consumer;
+        if !std::mem::replace(&mut consumer.is_draining, true) {
+            self.begin_drain(consumer);
         }
         let mut push = |limit, key, change| into.push(Delta { limit, key, change });
-        self.shards.drain(&mut push);
+        let mut left = most - self.shards.drain(&mut consumer.shards, most, &mut push);
         for (index, table) in self.tables() {
-            let reader = readers[index].get_or_insert_with(|| Reader::new(table));
-            table.drain(reader, &mut push);
+            if let Some(reader) = &mut consumer.readers[index] {
+                left -= table.drain(reader, left, &mut push);
+            }
         }
-        if was_woken || !into.is_empty() || self.shards.is_used() {
+        let is_over = left > 0;
+        consumer.is_draining = !is_over;
+        consumer.is_news |= !into.is_empty();
+        if is_over && (consumer.is_news || self.shards.is_used()) {
             self.wake.notify_one();
         }
         merge(into, self.now());
+        is_over
+    }
+
+    fn begin_drain(&self, consumer: &mut Consumer) {
+        // F2
+        consumer.is_news = self.filled.swap(false, Ordering::Relaxed);
+        for (_, table) in self.tables() {
+            table.advance();
+        }
+        self.shards.begin_drain(&mut consumer.shards);
+        for (index, table) in self.tables() {
+            let reader = consumer.readers[index].get_or_insert_with(|| Reader::new(table));
+            table.begin_drain(reader);
+        }
     }
 
     /// Records that went to the shards.

@@ -25,9 +25,10 @@ pub const MAX_PART_KEYS: usize = 256;
 
 /// The limiters of this node, as the protocol sees them.
 pub trait Host {
-    /// Takes every delta recorded since the last call, each key at most once, with dates up to
-    /// `now` on the protocol's clock.
-    fn take_recorded(&mut self, now: Nanos, into: &mut Vec<Delta>);
+    /// Takes deltas that were recorded, about `most` of them at most, each key at most once, with
+    /// dates up to `now` on the protocol's clock. A drain takes as many calls as it needs: true is
+    /// returned by the last one, and then all that was recorded before the first one is taken.
+    fn take_recorded(&mut self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool;
 
     /// Applies the change of a key, whose date is on the protocol's clock. False when nothing has
     /// changed, because this node has no such limit and no room to keep the change for it.

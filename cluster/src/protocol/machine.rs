@@ -56,7 +56,6 @@ use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use report::Alone;
-use seal::Drained;
 use seeds::Seeds;
 pub(crate) use stale::HEAR_WITHIN;
 use stale::Stale;
@@ -100,9 +99,10 @@ pub struct Core<H> {
     levels_at: Nanos,
     /// When this node tells its clock next.
     beat_at: Nanos,
-    /// When the host was last asked for what it has recorded.
+    /// When the last drain of the host began.
     taken_at: Nanos,
-    drained: Drained,
+    /// When the one before began, while the last one is not over.
+    draining: Option<Nanos>,
     log: Log,
     /// The log keeps more than it should, or something is to be freed: when to go on.
     trim_at: Option<Nanos>,
@@ -169,7 +169,7 @@ impl<H: Host> Core<H> {
             levels_at: now,
             beat_at: now,
             taken_at: now,
-            drained: Drained::default(),
+            draining: None,
             log: Log::default(),
             trim_at: None,
             discard: Discard::default(),

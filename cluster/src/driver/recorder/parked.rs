@@ -52,7 +52,8 @@ impl World {
     fn drain(&mut self) {
         self.table.advance();
         let taken = &mut self.taken;
-        self.table.drain(&mut self.reader, |_, key, debt| taken.push((key, debt)));
+        self.table.begin_drain(&mut self.reader);
+        self.table.drain(&mut self.reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
     }
 
     /// The TAT that an idle key has by what was taken.

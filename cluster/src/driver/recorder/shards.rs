@@ -9,7 +9,7 @@
 //! What the maps hold is ordered by their locks; counts are relaxed.
 
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{Entry, IntoIter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
@@ -34,6 +34,15 @@ pub(super) struct Shards {
     count: AtomicU64,
     /// Those that found no room.
     dropped: AtomicU64,
+}
+
+/// What the consumer knows of the shards.
+#[derive(Debug, Default)]
+pub(super) struct ShardReader {
+    /// Those that this drain has not looked at.
+    used: u64,
+    /// What is left of the last one.
+    taken: Option<IntoIter<(u64, u64), Change>>,
 }
 
 impl Shards {
@@ -81,24 +90,46 @@ impl Shards {
         }
     }
 
-    /// Takes what there is; what is locked is left to the next drain.
-    pub(super) fn drain(&self, mut take: impl FnMut(u64, u64, Change)) {
+    /// Begins to drain what there is, when the drain before is over.
+    pub(super) fn begin_drain(&self, reader: &mut ShardReader) {
         // S2
-        let mut used = self.used.swap(0, Ordering::AcqRel);
-        while used != 0 {
-            let index = used.trailing_zeros() as usize;
-            used &= used - 1;
-            let Some(mut shard) = self.try_lock(index) else {
-                // S1
-                self.used.fetch_or(1 << index, Ordering::AcqRel);
-                continue;
-            };
-            let taken = std::mem::take(&mut *shard);
-            drop(shard);
-            for ((limit, key), debt) in taken {
+        reader.used |= self.used.swap(0, Ordering::AcqRel);
+    }
+
+    /// Takes `most` records, at most; returns how many. The drain is over when that is fewer. What
+    /// is locked is left to the next drain.
+    pub(super) fn drain(
+        &self,
+        reader: &mut ShardReader,
+        most: usize,
+        mut take: impl FnMut(u64, u64, Change),
+    ) -> usize {
+        let mut left = most;
+        while left > 0 {
+            let next = reader.taken.as_mut().and_then(Iterator::next);
+            if let Some(((limit, key), debt)) = next {
                 take(limit, key, debt);
+                left -= 1;
+            } else if reader.used == 0 {
+                reader.taken = None;
+                break;
+            } else {
+                reader.taken = self.take_shard(reader).map(Shard::into_iter);
             }
         }
+        most - left
+    }
+
+    /// What is in the next shard that may not be empty.
+    fn take_shard(&self, reader: &mut ShardReader) -> Option<Shard> {
+        let index = reader.used.trailing_zeros() as usize;
+        reader.used &= reader.used - 1;
+        let Some(mut shard) = self.try_lock(index) else {
+            // S1
+            self.used.fetch_or(1 << index, Ordering::AcqRel);
+            return None;
+        };
+        Some(std::mem::take(&mut *shard))
     }
 
     /// Whether a drain has left something.

@@ -30,9 +30,9 @@
 //! tells the first time that it does so in `seen`. The first time that it touches a slot in an
 //! epoch it appends the slot to the `journal`, with that epoch. So a drain costs what has changed.
 //!
-//! The consumer reads `seen`, then every slot in the journal. A record that began before `seen` was
-//! written is visible then, and a later one appends its slot anew: so entries of epochs before
-//! `seen` are final, and are *done*. The others are read again by the next drain. A slot that the
+//! The consumer reads `seen`, then every slot in the journal, some at a time. A record that began
+//! before `seen` was written is visible then, and a later one appends its slot anew: so entries of
+//! epochs before `seen` are final, and are *done*. The others are read again by the next drain. A slot that the
 //! owner touched last in an epoch before `released` (the `seen` of the last drain) is *free*:
 //! whatever was added is taken, and another key may have it.
 //!
@@ -160,11 +160,17 @@ pub(crate) struct Reader {
     last: Box<[u64]>,
     done: u64,
     count: u64,
+    /// `seen` and the journal's head, as they were when this drain began.
+    seen: u64,
+    head: u64,
+    /// The entry that this drain reads next, up to `head`.
+    next: u64,
 }
 
 impl Reader {
     pub(crate) fn new(table: &Table) -> Self {
-        Self { last: vec![0; table.slots.len()].into(), done: 0, count: 0 }
+        let last = vec![0; table.slots.len()].into();
+        Self { last, done: 0, count: 0, seen: 0, head: 0, next: 0 }
     }
 }
 
@@ -367,8 +373,9 @@ impl Table {
         self.turn.epoch.store(epoch + 1, Ordering::Release);
     }
 
-    /// Takes what is new; only the consumer may, with always the same reader.
-    pub(crate) fn drain(&self, reader: &mut Reader, mut take: impl FnMut(u64, u64, Change)) {
+    /// Begins to drain what there is; only the consumer may, with always the same reader, when the
+    /// drain before is over.
+    pub(crate) fn begin_drain(&self, reader: &mut Reader) {
         // R12
         let count = self.own.count.load(Ordering::Acquire);
         if count == reader.count {
@@ -376,23 +383,41 @@ impl Table {
         }
         reader.count = count;
         // R4
-        let seen = self.own.seen.load(Ordering::Acquire);
+        reader.seen = self.own.seen.load(Ordering::Acquire);
         // R8
-        let head = self.own.head.load(Ordering::Acquire);
-        let mut done = reader.done;
-        for number in reader.done..head {
-            let entry = self.entry(number).load(Ordering::Relaxed);
+        reader.head = self.own.head.load(Ordering::Acquire);
+        reader.next = reader.done;
+    }
+
+    /// Reads `most` slots, at most, and takes what is new in them; returns how many it has read.
+    /// The drain is over when that is fewer.
+    pub(crate) fn drain(
+        &self,
+        reader: &mut Reader,
+        most: usize,
+        mut take: impl FnMut(u64, u64, Change),
+    ) -> usize {
+        let left = (reader.head - reader.next) as usize;
+        if left == 0 || most == 0 {
+            return 0;
+        }
+        let count = left.min(most);
+        for _ in 0..count {
+            let entry = self.entry(reader.next).load(Ordering::Relaxed);
             let index = entry as usize & (self.slots.len() - 1);
             self.read(index, &mut reader.last[index], &mut take);
+            reader.next += 1;
             // Epochs ascend along the journal.
-            if entry >> self.bits < seen {
-                done = number + 1;
+            if entry >> self.bits < reader.seen {
+                reader.done = reader.next;
             }
         }
-        reader.done = done;
-        // R9
-        self.turn.done.store(done, Ordering::Release);
-        self.turn.released.store(seen, Ordering::Release);
+        if reader.next == reader.head {
+            // R9
+            self.turn.done.store(reader.done, Ordering::Release);
+            self.turn.released.store(reader.seen, Ordering::Release);
+        }
+        count
     }
 
     fn read(&self, index: usize, last: &mut u64, take: &mut impl FnMut(u64, u64, Change)) {

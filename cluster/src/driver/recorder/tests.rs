@@ -21,7 +21,7 @@ fn record(recorder: &Recorder, key: u64) {
 
 pub(super) fn take(recorder: &Recorder) -> Vec<Delta> {
     let mut taken = Vec::new();
-    recorder.take(&mut taken);
+    assert!(recorder.take(usize::MAX, &mut taken));
     taken
 }
 
@@ -56,10 +56,14 @@ fn nothing_is_lost_between_recording_and_taking() {
                 });
             }
             while running.load(Ordering::SeqCst) > 0 {
-                all += sum(&take(&recorder));
+                let mut taken = Vec::new();
+                recorder.take(70, &mut taken);
+                assert!(taken.len() <= 70);
+                all += sum(&taken);
             }
         });
-        all += sum(&take(&recorder));
+        // Ends the drain that was begun, and another.
+        all += sum(&take(&recorder)) + sum(&take(&recorder));
         assert_eq!(all, THREADS * EACH * 3, "{keys} keys");
         assert_eq!(recorder.dropped(), 0);
     }
@@ -108,6 +112,37 @@ async fn it_wakes_for_the_first_record_after_taking() {
         assert_eq!(take(&recorder), []);
         assert!(!is_woken(&recorder).await, "{round}");
     }
+}
+
+/// A drain takes parts from tables and shards, and ends though records follow; what was recorded
+/// behind it is the next one's.
+#[tokio::test]
+async fn a_drain_takes_parts() {
+    let recorder = recorder();
+    // Twice what a table has room for.
+    for key in 0..2_048 {
+        recorder.add(of(key, 1, 0));
+    }
+    assert!(recorder.shared() > 1_000);
+    assert!(is_woken(&recorder).await);
+    let mut calls = 0;
+    let mut taken = Vec::new();
+    loop {
+        let before = taken.len();
+        let is_over = recorder.take(100, &mut taken);
+        calls += 1;
+        assert!(taken.len() - before <= 100);
+        recorder.add(of(5, 1, 0));
+        if is_over {
+            break;
+        }
+    }
+    assert_eq!(calls, 21);
+    assert!(is_woken(&recorder).await, "there is more");
+    // It reads slots again of which the drain before did not know whether they were final.
+    while !recorder.take(100, &mut taken) {}
+    assert_eq!(sum(&taken), 2_048 + calls);
+    assert!(taken.iter().all(|one| (0..2_048).contains(&one.key)));
 }
 
 /// A record that is made while a drain runs wakes the recorder too, though it is not the first in
@@ -186,7 +221,8 @@ fn a_slot_forgets_the_key_before() {
     let mut drain = || {
         let mut taken = Vec::new();
         table.advance();
-        table.drain(&mut reader, |_, key, debt| taken.push((key, debt)));
+        table.begin_drain(&mut reader);
+        table.drain(&mut reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
         taken
     };
     let record = |record| table.record(record, || 0);
@@ -212,7 +248,8 @@ fn a_full_journal_has_no_room() {
     }
     assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::NoRoom);
     let (mut reader, mut sum) = (Reader::new(&table), 0);
-    table.drain(&mut reader, |_, _, debt| sum += debt.debt);
+    table.begin_drain(&mut reader);
+    table.drain(&mut reader, usize::MAX, |_, _, debt| sum += debt.debt);
     assert_eq!(sum, 2);
     assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::Added);
 }

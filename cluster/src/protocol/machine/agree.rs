@@ -75,11 +75,8 @@ impl<H: Host> Core<H> {
         self.peers.values().any(|peer| peer.welcomed_link().is_some())
     }
 
-    /// Looks at the keys that are watched; what was recorded is in `deltas`.
-    pub(super) fn look_at_words(&mut self, now: Nanos, deltas: &[Delta]) {
-        for delta in deltas {
-            self.watches.charged(delta.id(), delta.change.debt);
-        }
+    /// Looks at the keys that are watched, when what was recorded of them is charged.
+    pub(super) fn look_at_words(&mut self, now: Nanos) {
         let host = &mut self.host;
         self.watches
             .look(now, |(limit, key)| (host.debt(limit, key), host.tolerance(limit).unwrap_or(0)));

@@ -33,13 +33,14 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// What this node has recorded, and sealed right before: the words contain nothing else.
-    pub(super) fn estimate_own(&mut self, now: Nanos, deltas: &[Delta]) {
-        let me = self.me().origin();
-        if !deltas.is_empty() {
-            let since = self.estimates.since(me, signed(now));
-            self.estimates.add(now, since, signed(now), deltas);
-        }
+    /// What this node has recorded since, and sealed right before.
+    pub(super) fn estimate_own(&mut self, (since, now): (Nanos, Nanos), deltas: &[Delta]) {
+        self.estimates.add(now, signed(since), signed(now), deltas);
+    }
+
+    /// Follows more of the keys that may be worth it. All that was recorded is sealed: the words
+    /// contain nothing else.
+    pub(super) fn follow_wanted(&mut self, now: Nanos) {
         for _ in 0..MAX_BEGUN {
             let Some(id) = self.estimates.next_wanted() else { break };
             let Some(tolerance) = self.estimated(id.0) else { continue };

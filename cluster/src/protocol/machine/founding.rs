@@ -11,7 +11,6 @@
 
 use std::net::SocketAddr;
 
-use super::seal::Drained;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
@@ -117,7 +116,7 @@ impl<H: Host> Core<H> {
         self.estimates.start_over();
         self.stale.start_over();
         self.shifts.clear();
-        self.drained = Drained::default();
+        self.draining = None;
         self.log = Log::default();
         self.trim_at = None;
         self.backlog = Backlog::new(self.options.backlog_keys);

@@ -80,7 +80,7 @@ impl<H: Host> Core<H> {
     /// dialled, has acknowledged all that this node has admitted.
     pub(super) fn all_acknowledged(&self) -> bool {
         let unsent = self.log.last() > 0;
-        self.drained.is_empty()
+        self.draining.is_none()
             && self.pace.len() == 0
             && self.peers.iter().all(|(addr, peer)| match peer.dial {
                 Dial::Open { flowing: true, .. } => {

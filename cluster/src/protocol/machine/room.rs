@@ -7,8 +7,6 @@ use crate::protocol::host::Host;
 use crate::protocol::room::Terms;
 use crate::protocol::time::Nanos;
 
-/// Keys of a flush that are looked at for being scarce, at most.
-const MAX_LOOKS: usize = 4_096;
 /// Rooms are split anew so many times in a flush interval, but not at shorter distances than this:
 /// a node's part is then spread over the interval.
 const REFRESHES: Nanos = 4;
@@ -32,16 +30,21 @@ impl<H: Host> Core<H> {
         self.host.debt(id.0, id.1).saturating_sub(self.rooms.held(id))
     }
 
-    /// Splits the room of the keys that are used here and scarce. What was recorded is in `deltas`.
-    pub(super) fn split_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
+    /// Splits the room of keys that were used here, where it is scarce.
+    pub(super) fn split_new_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
         let (nodes, lag) = (self.nodes_alive(), self.lag());
         if nodes > 1 {
-            for delta in deltas.iter().take(MAX_LOOKS) {
+            for delta in deltas {
                 if !self.rooms.is_split(delta.id()) {
                     self.split_room(now, delta.id(), delta.change.debt, (nodes, lag));
                 }
             }
         }
+    }
+
+    /// Splits rooms anew when all that was recorded is sealed, and says when the next flush is due.
+    pub(super) fn split_rooms(&mut self, now: Nanos) {
+        let (nodes, lag) = (self.nodes_alive(), self.lag());
         for id in self.rooms.keys().collect::<Vec<_>>() {
             self.split_room(now, id, 0, (nodes, lag));
         }

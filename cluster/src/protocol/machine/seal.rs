@@ -19,7 +19,7 @@ const MAX_GRACE: Nanos = SECOND;
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
 
-/// Drained deltas that one step of a flush seals, at most: a millisecond or two.
+/// Deltas that one step of a flush drains and seals, at most: a millisecond or two.
 const MAX_TAKEN: usize = 1_024;
 /// Deltas of a batch, at most: as many as a receiver applies in one step. Fewer than a message may
 /// have, for keys that are new to its table.
@@ -28,27 +28,6 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 /// Entries that one step frees, at most: more than it adds, so what is discarded and what is kept
 /// never exceed what was kept.
 const MAX_FREED: usize = 8 * MAX_SEALED;
-
-/// What was drained from the host since a time, of which the first are sealed.
-#[derive(Debug, Default)]
-pub(super) struct Drained {
-    since: Nanos,
-    deltas: Vec<Delta>,
-    sealed: usize,
-}
-
-impl Drained {
-    /// Whether all of it is sealed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.sealed == self.deltas.len()
-    }
-
-    /// The next ones, and whether they are the last.
-    fn next(&self, most: usize) -> (&[Delta], bool) {
-        let rest = self.deltas.get(self.sealed..).unwrap_or_default();
-        (rest.get(..most).unwrap_or(rest), rest.len() <= most)
-    }
-}
 
 /// Whether no peer need be told of a change any more: nothing of it is left, and it is too old to
 /// be applied whole.
@@ -71,65 +50,69 @@ impl<H: Host> Core<H> {
     }
 
     fn take_whole(&mut self, now: Nanos, tell: Tell) {
-        // What was drained before comes first; what was recorded since is drained after it.
-        while !self.drained.is_empty() && !self.take_some(now, tell) {}
+        // A drain that has begun may lack what was recorded since.
+        while self.draining.is_some() {
+            self.take_some(now, tell);
+        }
         while !self.take_some(now, tell) {}
         self.trim_log(now);
     }
 
-    /// Takes as much as one step may. Whether nothing that was drained is left: then levels are
-    /// told, as words contain nothing else. Until then the next flush is due at once.
+    /// Takes as much as one step may. Whether the drain is over: then levels are told, as words
+    /// contain nothing else. Until then the next flush is due at once.
     pub(super) fn take_step(&mut self, now: Nanos) -> bool {
-        let is_whole = self.take_some(now, Tell::Due);
-        if !is_whole {
+        let is_over = self.take_some(now, Tell::Due);
+        if !is_over {
             self.flush_at = Some(now);
         }
         self.trim_log(now);
-        is_whole
+        is_over
     }
 
     fn take_some(&mut self, now: Nanos, tell: Tell) -> bool {
-        if self.drained.is_empty() {
-            self.drain(now);
-        }
-        let drained = std::mem::take(&mut self.drained);
-        let (some, is_last) = drained.next(MAX_TAKEN);
-        let span = (drained.since, now);
+        let (span, deltas) = self.drain(now);
+        let is_over = self.draining.is_none();
         let mut levels = Agreement::default();
-        if is_last {
-            levels = self.due_levels(now, some);
+        if is_over {
+            levels = self.due_levels(now, &deltas);
             let shifts = self.shifts.len().min(MAX_SHIFTS);
             levels.shifts = self.shifts.drain(..shifts).collect();
         }
-        let mut taken = self.pace_deltas(span, some, tell);
+        let mut taken = self.pace_deltas(span, &deltas, tell);
         // What is told with a level is as of the level.
         for level in &levels.levels {
             self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
         }
         self.seal_all(now, taken, levels);
-        if is_last {
-            self.estimate_own(now, &drained.deltas);
-            self.split_rooms(now, &drained.deltas);
-        } else {
-            let sealed = drained.sealed + some.len();
-            self.drained = Drained { sealed, ..drained };
+        self.estimate_own(span, &deltas);
+        self.split_new_rooms(now, &deltas);
+        if is_over {
+            self.follow_wanted(now);
+            self.split_rooms(now);
         }
-        is_last
+        is_over
     }
 
-    /// Drains the host.
-    fn drain(&mut self, now: Nanos) {
-        let since = std::mem::replace(&mut self.taken_at, now);
+    /// Takes some of what the host has recorded, and in which time that was.
+    fn drain(&mut self, now: Nanos) -> ((Nanos, Nanos), Vec<Delta>) {
+        let since = self.draining.unwrap_or(self.taken_at);
+        if self.draining.is_none() {
+            self.taken_at = now;
+        }
         let mut deltas = Vec::new();
-        self.host.take_recorded(now, &mut deltas);
+        let is_over = self.host.take_recorded(now, MAX_TAKEN, &mut deltas);
+        self.draining = (!is_over).then_some(since);
         self.stats.deltas_recorded += deltas.len() as u64;
         self.note_changes(&deltas);
         self.note_behind(&deltas);
         for delta in &deltas {
+            self.watches.charged(delta.id(), delta.change.debt);
             self.rooms.consumed(now, delta);
         }
-        self.look_at_words(now, &deltas);
-        self.drained = Drained { since, deltas, sealed: 0 };
+        if is_over {
+            self.look_at_words(now);
+        }
+        ((since, now), deltas)
     }
 
     /// Seals in batches, the last one with the levels.

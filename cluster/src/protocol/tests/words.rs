@@ -21,6 +21,8 @@ type Map = Rc<RefCell<BTreeMap<(u64, u64), Nanos>>>;
 pub(super) struct Words {
     clock: Rc<Cell<Nanos>>,
     handle: WordsHandle,
+    /// What is left of the drain under way.
+    draining: BTreeMap<(u64, u64), Change>,
 }
 
 /// The same words, for the test: the node owns the host.
@@ -35,7 +37,7 @@ pub(super) struct WordsHandle {
 impl Words {
     pub(super) fn new(clock: Rc<Cell<Nanos>>, floor: Nanos) -> (Self, WordsHandle) {
         let handle = WordsHandle { floor, tats: Rc::default(), recorded: Rc::default() };
-        (Self { clock, handle: handle.clone() }, handle)
+        (Self { clock, handle: handle.clone(), draining: BTreeMap::new() }, handle)
     }
 }
 
@@ -75,10 +77,13 @@ impl WordsHandle {
 }
 
 impl Host for Words {
-    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
-        let taken = self.handle.recorded.take();
-        let delta = |((limit, key), change)| Delta { limit, key, change };
-        into.extend(taken.into_iter().map(delta));
+    fn take_recorded(&mut self, _: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
+        if self.draining.is_empty() {
+            self.draining = self.handle.recorded.take();
+        }
+        let taken = std::iter::from_fn(|| self.draining.pop_first()).take(most);
+        into.extend(taken.map(|((limit, key), change)| Delta { limit, key, change }));
+        self.draining.is_empty()
     }
 
     fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
