@@ -1,5 +1,6 @@
 //! The secret that all nodes of a cluster share, and the keys derived from it.
 
+use std::collections::BTreeSet;
 use std::io::Read;
 use std::path::Path;
 use std::{fmt, io};
@@ -8,6 +9,9 @@ use ring::hkdf;
 
 /// The shortest secret, in bytes.
 const MIN_BYTES: usize = 16;
+/// The fewest different bytes in a secret: one with fewer was not chosen at random. Of 16 random
+/// hexadecimal digits fewer differ in one of two million cases.
+const MIN_DIFFERENT: usize = 5;
 /// The longest secret, in bytes: a larger file is hardly one.
 const MAX_BYTES: usize = 64 * 1024;
 
@@ -19,15 +23,19 @@ const MAX_BYTES: usize = 64 * 1024;
 pub struct Secret(hkdf::Prk);
 
 impl Secret {
-    /// Takes a secret of 16 to 65 536 bytes; one newline at its end is ignored.
+    /// Takes a secret of 16 to 65 536 bytes, of which at least 5 differ; one newline at its end is
+    /// ignored.
     ///
     /// # Errors
-    /// When it is too short or too long.
+    /// When it is too short, too long or too uniform.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, SecretError> {
         let bytes = bytes.strip_suffix(b"\n").unwrap_or(bytes);
         let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
         match bytes.len() {
             0..MIN_BYTES => Err(SecretError::TooShort),
+            _ if bytes.iter().collect::<BTreeSet<_>>().len() < MIN_DIFFERENT => {
+                Err(SecretError::TooUniform)
+            }
             MIN_BYTES..=MAX_BYTES => {
                 let salt = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tidegate cluster secret 1");
                 Ok(Self(salt.extract(bytes)))
@@ -83,6 +91,8 @@ pub enum SecretError {
     TooShort,
     /// More than 65 536 bytes.
     TooLong,
+    /// Fewer than 5 different bytes.
+    TooUniform,
     /// The file cannot be read.
     Unreadable(io::Error),
 }
@@ -91,6 +101,9 @@ impl fmt::Display for SecretError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::TooShort => write!(f, "the secret must have at least {MIN_BYTES} bytes"),
+            Self::TooUniform => {
+                write!(f, "the secret must have at least {MIN_DIFFERENT} different bytes")
+            }
             Self::TooLong => write!(f, "the secret must have at most {MAX_BYTES} bytes"),
             Self::Unreadable(error) => write!(f, "the secret cannot be read: {error}"),
         }

@@ -1,18 +1,30 @@
-//! The command line. Every mistake is answered with one line.
+//! The command line.
 
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
 use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
 use crate::quota::WrittenQuota;
 
+const EXAMPLES: &str = "\
+Examples:
+  A node for this machine; without --config it has one limit, `default`: 100/s, 200 at once
+    tidegate
+  The limits of a file, for clients on other machines
+    tidegate --config limits.toml --resp 0.0.0.0:7379 --http 0.0.0.0:7380
+  One node of a cluster; each one is given the same list
+    tidegate --cluster 10.0.0.1:7400 --cluster-secret-file secret --join 10.0.0.1:7400,10.0.0.2:7400
+  What a limit would have denied
+    tidegate replay access.log --rate 10/m --burst 5";
+
 /// A rate limiter for Redis clients and HTTP, alone or as a cluster.
 #[derive(Debug, Parser)]
 #[command(name = "tidegate", version, args_conflicts_with_subcommands = true)]
+#[command(after_help = EXAMPLES)]
 pub struct Cli {
     #[command(subcommand)]
     pub command: Option<CliCommand>,
@@ -96,9 +108,23 @@ pub struct ServeArgs {
     /// The private key of this node's certificate, in PEM.
     #[arg(long, value_name = "FILE", requires = "cluster_cert")]
     pub cluster_key: Option<PathBuf>,
+    /// How long stopping may take: requests under way are finished, then the node leaves the
+    /// cluster. At most an hour; another signal ends the wait.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = drain_timeout)]
+    pub drain_timeout: SignedDuration,
     /// What to tell on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub log: LevelFilter,
+    /// How to tell it: text for people, or json with one object a line.
+    #[arg(long, value_name = "FORMAT", default_value = "text")]
+    pub log_format: LogFormat,
+}
+
+/// How lines of the log are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    Text,
+    Json,
 }
 
 #[derive(Debug, Args)]
@@ -118,7 +144,7 @@ pub struct ReplayArgs {
     pub json: bool,
 }
 
-/// What to do instead of running: a text to show, or a mistake in one line.
+/// What to do instead of running: a text to show, or a report of a mistake.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Exit {
     Show(String),
@@ -140,16 +166,11 @@ where
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
             Exit::Show(error.render().to_string())
         }
-        _ => Exit::Mistake(one_line(&error.render().to_string())),
+        _ => {
+            let report = error.render().to_string();
+            Exit::Mistake(report.strip_prefix("error: ").unwrap_or(&report).to_owned())
+        }
     })
-}
-
-/// The first paragraph of a report in one line, without its `error: `.
-fn one_line(report: &str) -> String {
-    let paragraph = report.split("\n\n").next().unwrap_or(report);
-    let words: Vec<&str> = paragraph.split_whitespace().collect();
-    let line = words.join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 /// How much is told on standard error.
@@ -183,6 +204,15 @@ fn interval(text: &str) -> Result<SignedDuration, String> {
 fn tell_within(text: &str) -> Result<SignedDuration, String> {
     let within = duration(text).ok().filter(|within| *within <= MAX_TELL_WITHIN);
     within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
+}
+
+/// The longest time that stopping may take.
+const MAX_DRAIN: SignedDuration = SignedDuration::from_hours(1);
+
+/// How long stopping may take.
+fn drain_timeout(text: &str) -> Result<SignedDuration, String> {
+    let timeout = duration(text).ok().filter(|timeout| *timeout <= MAX_DRAIN);
+    timeout.ok_or_else(|| "expected a time of at most 1h, such as 30s".to_owned())
 }
 
 /// An address and port; a name stands for the first address it has.

@@ -3,10 +3,7 @@ use super::{CliCommand, Exit, parse};
 fn mistake(args: &[&str]) -> String {
     let args = [&["tidegate"], args].concat();
     match parse(&args) {
-        Err(Exit::Mistake(line)) => {
-            assert!(!line.contains('\n'), "{line:?}");
-            line
-        }
+        Err(Exit::Mistake(report)) => report,
         other => panic!("{args:?}: {other:?}"),
     }
 }
@@ -48,6 +45,11 @@ fn a_mistake_names_its_flag() {
         (&["--flush-interval", "2s"], "from 1ms to 1s"),
         (&["--tell-within", "61s"], "at most 1m"),
         (&["--found-after", "x"], "--found-after"),
+        (&["--drain-timeout", "2h"], "at most 1h"),
+        (&["--log-format", "xml"], "[possible values: text, json]"),
+        (&["--confg", "x"], "'--config'"),
+        (&["serv"], "'serve'"),
+        (&["replay"], "Usage: tidegate replay --rate <RATE> <LOG>"),
         (&["--found-after=-1s"], "expected a time"),
         (&["replay", "log", "--burst", "1"], "--rate"),
         (&["replay", "--rate", "1/s", "--burst", "1"], "LOG"),

@@ -55,10 +55,10 @@ impl LimitConfig {
     }
 }
 
-/// Reads the limits of a file. They replace the built-in one, which stays if there are none.
+/// Reads the limits of a file, which replace the built-in one.
 ///
 /// # Errors
-/// One line that names the file, and the line and key in it.
+/// One line that names the file, and the line and key in it; also where there is no limit.
 pub fn read(path: &Path) -> Result<Vec<LimitConfig>, String> {
     let file = path.display();
     let read = || {
@@ -118,7 +118,8 @@ pub fn parse(text: &str) -> Result<Vec<LimitConfig>, ConfigError> {
         }
     }
     if limits.is_empty() {
-        limits.push(LimitConfig::built_in());
+        let problem = "there is no limit, expected `[[limit]]`: is the file cut short?".to_owned();
+        return Err(ConfigError::at(text, text.len(), problem));
     }
     Ok(limits)
 }

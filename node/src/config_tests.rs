@@ -54,9 +54,11 @@ fn the_overflow_policy_is_the_limits_own() {
 }
 
 #[test]
-fn a_file_without_limits_leaves_the_built_in_one() {
-    assert_eq!(parse("").unwrap(), [LimitConfig::built_in()]);
-    assert_eq!(parse("# nothing\n").unwrap(), [LimitConfig::built_in()]);
+fn a_file_without_limits_is_none() {
+    for text in ["", "# nothing\n", "limit = []"] {
+        let error = parse(text).unwrap_err();
+        assert!(error.problem.starts_with("there is no limit"), "{text:?}: {error}");
+    }
 }
 
 #[test]

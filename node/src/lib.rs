@@ -24,6 +24,7 @@ mod replay;
 mod resp;
 mod serve;
 mod service;
+mod signals;
 mod trust;
 mod units;
 
@@ -46,7 +47,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
-        Err(Exit::Mistake(line)) => return fail(&line),
+        Err(Exit::Mistake(report)) => return fail(report.trim_end()),
     };
     let done = match cli.command {
         None => serve::run(&cli.serve),
@@ -55,13 +56,14 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(line) => fail(&line),
+        Err(line) => fail(&line.replace('\n', " ")),
     }
 }
 
-/// One line, whatever the names in it contain.
+/// No name in it reaches a terminal with what the terminal would obey.
 fn fail(problem: &str) -> ExitCode {
-    let line: String = problem.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let _ = writeln!(std::io::stderr(), "tidegate: {line}");
+    let is_unsafe = |c: char| c.is_control() && c != '\n';
+    let text: String = problem.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).collect();
+    let _ = writeln!(std::io::stderr(), "tidegate: {text}");
     ExitCode::from(EXIT_MISTAKE)
 }

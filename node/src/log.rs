@@ -15,6 +15,8 @@ use tracing_subscriber::fmt::MakeWriter;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
+use crate::cli::LogFormat;
+
 /// Lines that wait to be written, at most.
 const MAX_LINES: usize = 1_024;
 /// How long the end of the process waits for what is still to be written.
@@ -34,7 +36,7 @@ enum Entry {
 }
 
 /// Shows what is at least as severe as `level`, until the process ends.
-pub fn start(level: LevelFilter) -> Guard {
+pub fn start(level: LevelFilter, format: LogFormat) -> Guard {
     if level == LevelFilter::OFF {
         return Guard(None);
     }
@@ -50,8 +52,12 @@ pub fn start(level: LevelFilter) -> Guard {
         .with_default(level.min(OF_LIBRARIES))
         .with_targets([("tidegate", level), ("tidegate_cluster", level)]);
     let lines_of = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer);
+    let registry = tracing_subscriber::registry().with(targets);
     // An error says that the process has a subscriber already, as in a test.
-    let _ = tracing_subscriber::registry().with(targets).with(lines_of).try_init();
+    let _ = match format {
+        LogFormat::Text => registry.with(lines_of).try_init(),
+        LogFormat::Json => registry.with(lines_of.json().flatten_event(true)).try_init(),
+    };
     Guard(Some(lines))
 }
 

@@ -63,6 +63,11 @@ pub struct Connections {
 }
 
 impl Connections {
+    /// How many there are.
+    pub fn open(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Drains all connections: waits until they have ended, for at most `within`.
     pub async fn drain(&self, within: Duration) {
         self.drain.cancel();

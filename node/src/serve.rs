@@ -6,8 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tidegate_cluster::Trust;
 use tidegate_engine::KeyHasher;
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::signal::unix::Signal;
 use tokio_util::sync::CancellationToken;
 
 use crate::banner::{self, Bound};
@@ -21,11 +22,11 @@ use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
+use crate::signals::{self, StopSignals};
 use crate::trust;
 
-/// How long stopping may take: work in progress is finished, then the node leaves the cluster.
-const STOP_TIMEOUT: Duration = Duration::from_secs(5);
-/// How much of that is reserved for leaving the cluster, so that the last admissions are sent.
+/// How much of the time for stopping is reserved for leaving the cluster, at most and at most half
+/// of it, so that the last admissions are sent.
 const LEAVE_SHARE: Duration = Duration::from_secs(1);
 
 /// Runs a node until a signal stops it.
@@ -37,7 +38,7 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
         Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
         None => vec![LimitConfig::built_in()],
     };
-    let _log = log::start(args.log);
+    let _log = log::start(args.log, args.log_format);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
@@ -48,17 +49,21 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
 }
 
 async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
-    let mut stop =
-        StopSignals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let unhandled = |error| format!("signals cannot be handled: {error}");
+    let mut stop = StopSignals::new().map_err(unhandled)?;
+    let hangups = signals::hangups().map_err(unhandled)?;
     let bind = async |flag, address| {
         let bound = net::bind(address).await;
         bound.map_err(|error| format!("{flag} {address}: {error}"))
     };
     let (resp_listener, resp) = bind("--resp", args.resp).await?;
     let (http_listener, http) = bind("--http", args.http).await?;
-    let (limiters, gossip) = start(args, limits).await?;
-    let hangups = signal(SignalKind::hangup());
-    let hangups = hangups.map_err(|error| format!("signals cannot be handled: {error}"))?;
+    let started = tokio::select! {
+        started = start(args, limits) => started,
+        // Nothing is served yet. A file may be a pipe into which nobody writes.
+        _ = stop.next() => return Ok(()),
+    };
+    let (limiters, gossip) = started?;
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
     // Clients may connect already, but are not served: before the node has the state of the cluster
@@ -69,8 +74,8 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
                 warn_alone(args);
             }
         }
-        () = stop.wait() => {
-            gossip.leave(STOP_TIMEOUT).await;
+        _ = stop.next() => {
+            hasten(&mut stop, gossip.leave(args.drain_timeout.unsigned_abs())).await;
             return Ok(());
         }
     }
@@ -93,20 +98,49 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
         connections.clone(),
         stop_accepting.clone(),
     ));
+    tell(&bound, limits);
     announce(&bound, limits);
 
-    stop.wait().await;
+    let signal = stop.next().await;
     // Relaxed: the flag guards nothing else.
     draining.store(true, Ordering::Relaxed);
     // The listeners are closed before the first connection is.
     stop_accepting.cancel();
     let _ = tokio::join!(resp_clients, http_clients);
-    let deadline = Instant::now() + STOP_TIMEOUT;
-    let leave_share = if bound.cluster.is_some() { LEAVE_SHARE } else { Duration::ZERO };
-    // Connections that are still open then end with the process.
-    connections.drain(STOP_TIMEOUT.saturating_sub(leave_share)).await;
-    service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
+    tracing::info!(connections = connections.open(), "{signal}: drain begun");
+    drain(args.drain_timeout.unsigned_abs(), &mut stop, &connections, service.gossip()).await;
     Ok(())
+}
+
+/// Finishes work in progress, then leaves the cluster.
+async fn drain(
+    within: Duration,
+    stop: &mut StopSignals,
+    connections: &Connections,
+    gossip: &Gossip,
+) {
+    let begun = Instant::now();
+    let is_member = gossip.address().is_some();
+    let leave_share = if is_member { LEAVE_SHARE.min(within / 2) } else { Duration::ZERO };
+    // Connections that are still open then end with the process.
+    let is_hasty = hasten(stop, connections.drain(within.saturating_sub(leave_share))).await;
+    let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
+    hasten(stop, gossip.leave(left)).await;
+    match connections.open() {
+        0 => tracing::info!("stopped; every connection had ended"),
+        cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
+    }
+}
+
+/// Waits for a part of the drain, unless another signal comes: whether one did.
+async fn hasten(stop: &mut StopSignals, part: impl Future<Output = ()>) -> bool {
+    tokio::select! {
+        () = part => false,
+        signal = stop.next() => {
+            tracing::warn!("{signal} again: no longer waiting");
+            true
+        }
+    }
 }
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
@@ -114,7 +148,7 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
 async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
     while hangups.recv().await.is_some() {
         gossip.look_up_seeds();
-        let rotated = match trust::read(&args) {
+        let rotated = match read_trust(&args).await {
             Ok(Some(trust)) => gossip.rotate(trust).await,
             // A node without a cluster.
             Ok(None) => continue,
@@ -125,6 +159,14 @@ async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
             Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
         }
     }
+}
+
+/// Reads what the command line names on a thread of its own, which nobody waits for when the node
+/// stops: a file may be a pipe.
+async fn read_trust(args: &ServeArgs) -> Result<Option<Trust>, String> {
+    let args = args.clone();
+    let read = tokio::task::spawn_blocking(move || trust::read(&args)).await;
+    read.unwrap_or_else(|error| Err(format!("secrets cannot be read: {error}")))
 }
 
 /// Warns that the node found no cluster and founded one.
@@ -141,7 +183,7 @@ fn warn_alone(args: &ServeArgs) {
 
 /// The cluster across which limits are enforced, if there is one, and the limiters.
 async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
-    let gossip = match (args.cluster, trust::read(args)?) {
+    let gossip = match (args.cluster, read_trust(args).await?) {
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
             config.advertise = args.advertise;
@@ -168,12 +210,26 @@ fn random_hasher() -> Result<KeyHasher, String> {
     Ok(KeyHasher::siphash(secret))
 }
 
+/// Logs what is served, and where clients are exposed.
+fn tell(bound: &Bound, limits: &[LimitConfig]) {
+    for limit in limits {
+        let LimitConfig { name, quota, overflow } = limit;
+        tracing::info!(%name, %quota, %overflow, "limit");
+    }
+    for (flag, address) in [("--resp", bound.resp), ("--http", bound.http)] {
+        if !address.ip().is_loopback() {
+            tracing::warn!("{flag} {address}: plain text on the network; put TLS in front of it");
+        }
+    }
+}
+
 /// Prints where the node listens, and flushes: scripts wait for that line.
 fn announce(bound: &Bound, limits: &[LimitConfig]) {
-    let limit = limits.first().map_or("default", |limit| limit.name.as_str());
+    let built_in = LimitConfig::built_in();
+    let text = banner::text(bound, limits.first().unwrap_or(&built_in));
     let mut out = std::io::stdout().lock();
     // A closed standard output does not stop the node.
-    let _ = out.write_all(banner::text(bound, limit).as_bytes()).and_then(|()| out.flush());
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
 /// Connections need a file descriptor each, and the usual soft limit allows for about a thousand.
@@ -181,26 +237,4 @@ fn raise_file_limit() {
     let limit = getrlimit(Resource::Nofile);
     // If that fails, connections beyond the limit wait to be accepted.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
-}
-
-/// The signals that stop a node.
-struct StopSignals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl StopSignals {
-    fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            terminate: signal(SignalKind::terminate())?,
-            interrupt: signal(SignalKind::interrupt())?,
-        })
-    }
-
-    async fn wait(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
 }

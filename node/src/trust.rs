@@ -1,5 +1,8 @@
 //! The secrets, or the certificates, by which a node proves that it belongs to its cluster.
 
+use std::fmt::Display;
+use std::fs::Metadata;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use tidegate_cluster::{Certificates, MAX_SECRETS, Part, Secret, Trust};
@@ -28,17 +31,40 @@ pub fn read(args: &ServeArgs) -> Result<Option<Trust>, String> {
 }
 
 fn secret(path: &Path) -> Result<Secret, String> {
-    let secret = Secret::from_file(path);
-    secret.map_err(|error| format!("--cluster-secret-file {}: {error}", path.display()))
+    let named = |error: &dyn Display| format!("--cluster-secret-file {}: {error}", path.display());
+    let secret = Secret::from_file(path).map_err(|error| named(&error))?;
+    check_access(path).map_err(|error| named(&error))?;
+    Ok(secret)
+}
+
+/// Looks at who else may use a file that is secret: a warning where others may read it, as where
+/// containers mount theirs.
+///
+/// # Errors
+/// When everybody may write it, and so choose who is a member.
+fn check_access(path: &Path) -> Result<(), String> {
+    // A pipe is nobody else's.
+    let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
+    let Some(mode) = file.map(|file| file.permissions().mode() & 0o777) else { return Ok(()) };
+    if mode & 0o002 != 0 {
+        return Err(format!("everybody may write it (mode {mode:04o}); chmod 600"));
+    }
+    if mode & 0o066 != 0 {
+        let path = path.display();
+        tracing::warn!("{path}: others may read or write it (mode {mode:04o}); chmod 600");
+    }
+    Ok(())
 }
 
 fn certificates(ca: &Path, chain: &Path, key: &Path) -> Result<Trust, String> {
-    Certificates::from_files(ca, chain, key).map(Trust::from).map_err(|error| {
+    let read = Certificates::from_files(ca, chain, key).map_err(|error| {
         let (flag, path) = match error.part() {
             Part::Authorities => ("--cluster-ca", ca),
             Part::Chain => ("--cluster-cert", chain),
             _ => ("--cluster-key", key),
         };
         format!("{flag} {}: {error}", path.display())
-    })
+    })?;
+    check_access(key).map_err(|error| format!("--cluster-key {}: {error}", key.display()))?;
+    Ok(Trust::from(read))
 }

@@ -113,10 +113,12 @@ impl Drop for Node {
     }
 }
 
-/// Starts a node on free ports.
+/// Starts a node, on free ports unless others are given.
 fn spawn(args: &[&str], errors: Stdio) -> Child {
+    let ports = ["--resp", "--http"].into_iter().filter(|flag| !args.contains(flag));
     Command::new(binary())
-        .args(["serve", "--resp", "127.0.0.1:0", "--http", "127.0.0.1:0"])
+        .arg("serve")
+        .args(ports.flat_map(|flag| [flag, "127.0.0.1:0"]))
         .args(args)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
@@ -139,6 +141,15 @@ impl Starting {
         Self(spawn(args, Stdio::piped()))
     }
 
+    /// Sends a signal.
+    ///
+    /// # Panics
+    /// When the process is gone.
+    pub fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process");
+        kill_process(pid, signal).expect("the process exists");
+    }
+
     /// Waits for the node's first line on standard output.
     ///
     /// # Panics
@@ -155,8 +166,7 @@ impl Starting {
     /// When it does not end.
     #[must_use]
     pub fn stop(mut self) -> Output {
-        let pid = i32::try_from(self.0.id()).ok().and_then(Pid::from_raw).expect("a process");
-        kill_process(pid, Signal::TERM).expect("the process exists");
+        self.signal(Signal::TERM);
         wait_until("the node has ended", || self.0.try_wait().expect("a child").is_some());
         Output::of(self.0.wait_with_output().expect("its output"))
     }
@@ -205,15 +215,19 @@ impl Output {
     }
 }
 
-/// Runs the binary with arguments it has to refuse; its one line about that.
+/// Runs the binary with arguments it has to refuse; what it says about that: one line, or of flags
+/// more, with a hint at the end.
 ///
 /// # Panics
-/// When it does not refuse them in one line and with exit code 2.
+/// When it does not refuse them so and with exit code 2.
 #[must_use]
 pub fn mistake(args: &[&str]) -> String {
     let output = run(args);
     assert_eq!(output.code, Some(2), "{args:?}: {output:?}");
     assert_eq!(output.stdout, "", "{args:?}");
-    assert_eq!(output.stderr.lines().count(), 1, "{args:?}: {}", output.stderr);
+    assert!(output.stderr.starts_with("tidegate: "), "{args:?}: {}", output.stderr);
+    let is_short = output.stderr.lines().count() == 1;
+    let is_of_flags = output.stderr.ends_with("\nFor more information, try '--help'.\n");
+    assert!(is_short != is_of_flags, "{args:?}: {}", output.stderr);
     output.stderr
 }

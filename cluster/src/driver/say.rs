@@ -63,7 +63,8 @@ impl Speaker {
                 warn!(target: TARGET, "others held this node down; it is back under a new rank");
             }
             Event::Alone => {
-                warn!(target: TARGET, "deciding alone: no link to any other node");
+                warn!(target: TARGET, "deciding alone: no link to any other node; are they not \
+                    running, or have they another secret?");
             }
             Event::Together => info!(target: TARGET, "no longer alone"),
             Event::Stale { unseen } => {

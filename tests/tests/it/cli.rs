@@ -2,9 +2,11 @@
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 
+use serde_json::Value;
 use tempfile::NamedTempFile;
-use tidegate_tests::{Node, get, mistake, post, run};
+use tidegate_tests::{Node, Starting, get, mistake, post, run};
 
 fn file(text: &str) -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
@@ -57,6 +59,7 @@ fn bad_flags_are_named() {
         (&["--resp", "nosuchhost.invalid:80"], "nosuchhost.invalid does not resolve"),
         (&["--resp", "nosuchhost.invalid:port"], "expected ADDRESS:PORT"),
         (&["--frobnicate"], "--frobnicate"),
+        (&["--jion", "127.0.0.1:1"], "tip: a similar argument exists: '--join'"),
         (&["frobnicate"], "frobnicate"),
         (&["--config"], "--config"),
         (&["--cluster", "127.0.0.1:0"], "--cluster-secret-file"),
@@ -115,10 +118,61 @@ fn the_limits_of_a_config_replace_the_built_in_one() {
     assert_eq!(get(&node, "/healthz").status, 200);
 }
 
+/// As after a write that a full disk has cut short.
 #[test]
-fn a_config_without_limits_leaves_the_built_in_one() {
-    let config = file("# none\n");
-    let node = Node::start(&["--config", config.path().to_str().unwrap()]);
-    let reply = post(&node, "/v1/check", r#"{"key":"k","limit":"default"}"#);
-    assert_eq!((reply.status, reply.json()["limit"].as_u64()), (200, Some(200)));
+fn a_config_without_limits_does_not_start() {
+    for text in ["", "# none\n"] {
+        let config = file(text);
+        let line = mistake(&["--config", config.path().to_str().unwrap()]);
+        assert!(line.contains(": there is no limit"), "{line}");
+    }
+}
+
+/// As an editor or a deployment may leave it.
+#[test]
+fn a_secret_that_is_none_is_refused_and_one_that_others_read_is_told() {
+    let secret = file("0123456789abcdef");
+    let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file"];
+    let args = [&args[..], &[secret.path().to_str().unwrap()]].concat();
+    let allow = |mode| {
+        std::fs::set_permissions(secret.path(), std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    allow(0o646);
+    let line = mistake(&args);
+    assert!(line.ends_with(": everybody may write it (mode 0646); chmod 600\n"), "{line}");
+    for (mode, is_told) in [(0o600, false), (0o644, true), (0o620, true)] {
+        allow(mode);
+        let mut node = Starting::start(&args);
+        node.wait_for_output();
+        let said = node.stop().stderr;
+        assert_eq!(said.contains("others may read or write it"), is_told, "{mode:o}: {said}");
+    }
+    std::fs::write(secret.path(), "x".repeat(32)).unwrap();
+    let line = mistake(&args);
+    assert!(line.ends_with(": the secret must have at least 5 different bytes\n"), "{line}");
+}
+
+#[test]
+fn a_node_says_what_it_enforces_and_where_it_is_exposed() {
+    let config = file("[[limit]]\nname = \"a\"\nrate = \"1/d\"\nburst = 2\n");
+    let config = ["--config", config.path().to_str().unwrap()];
+    let said = |args: &[&str]| {
+        let mut node = Starting::start(&[&config[..], args].concat());
+        node.wait_for_output();
+        node.stop().stderr
+    };
+    let text = said(&[]);
+    assert!(
+        text.contains("INFO tidegate::serve: limit name=a quota=1/d burst 2 overflow="),
+        "{text}"
+    );
+    assert!(text.contains(" SIGTERM: drain begun connections=0"), "{text}");
+    assert!(text.contains(" stopped; every connection had ended"), "{text}");
+    assert!(!text.contains("plain text"), "{text}");
+    let text = said(&["--log-format", "json", "--http", "0.0.0.0:0"]);
+    let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let of = |message: &str| lines.iter().find(|line| line["message"] == message);
+    assert_eq!(of("limit").unwrap()["quota"], "1/d burst 2", "{text}");
+    assert_eq!(lines.iter().filter(|line| line["level"] == "WARN").count(), 1, "{text}");
+    assert_eq!(said(&["--log", "off"]), "");
 }

@@ -10,6 +10,7 @@ mod replay;
 mod resp;
 mod rotation;
 mod seeds;
+mod signals;
 mod tower_axum;
 mod tower_tonic;
 mod traps;

@@ -32,9 +32,9 @@
 //!
 //! The consumer reads `seen`, then every slot in the journal, some at a time. A record that began
 //! before `seen` was written is visible then, and a later one appends its slot anew: so entries of
-//! epochs before `seen` are final, and are *done*. The others are read again by the next drain. A slot that the
-//! owner touched last in an epoch before `released` (the `seen` of the last drain) is *free*:
-//! whatever was added is taken, and another key may have it.
+//! epochs before `seen` are final, and are *done*. The others are read again by the next drain. A
+//! slot that the owner touched last in an epoch before `released` (the `seen` of the last drain) is
+//! *free*: whatever was added is taken, and another key may have it.
 //!
 //! # When a record is seen
 //! The next drain sees it, unless it was made while a drain ran. Then the owner finds the epoch

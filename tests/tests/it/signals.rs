@@ -1,0 +1,113 @@
+//! Signals at any time: nothing blocks them, and none of them loses what is under way.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write;
+use std::net::TcpStream;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::process::Signal;
+use tempfile::TempDir;
+use tidegate_tests::{Node, Raw, Starting, wait_until};
+
+/// A pipe with a name, in a directory of its own.
+struct Pipe(TempDir);
+
+impl Pipe {
+    fn new() -> Self {
+        let pipe = Self(TempDir::new().unwrap());
+        let mode = Mode::RUSR | Mode::WUSR;
+        mknodat(CWD, pipe.path(), FileType::Fifo, mode, 0).unwrap();
+        pipe
+    }
+
+    fn path(&self) -> PathBuf {
+        self.0.path().join("secret")
+    }
+
+    /// Its other end, once the node reads.
+    fn writer(&self) -> File {
+        let mut writer = None;
+        wait_until("the node reads the pipe", || {
+            writer = open(&self.path()).ok();
+            writer.is_some()
+        });
+        writer.unwrap()
+    }
+}
+
+/// Fails while nobody reads.
+fn open(path: &Path) -> std::io::Result<File> {
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    OpenOptions::new().write(true).custom_flags(flags).open(path)
+}
+
+fn cluster_of(secret: &Path) -> [String; 4] {
+    let path = secret.to_str().unwrap();
+    ["--cluster", "127.0.0.1:0", "--cluster-secret-file", path].map(str::to_owned)
+}
+
+#[test]
+fn a_secret_that_does_not_come_holds_up_no_signal() {
+    let pipe = Pipe::new();
+    let args = cluster_of(&pipe.path());
+    let node = Starting::start(&args.each_ref().map(String::as_str));
+    let _writer = pipe.writer();
+    let output = node.stop();
+    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn a_hangup_before_the_node_listens_does_not_end_it() {
+    let pipe = Pipe::new();
+    let args = cluster_of(&pipe.path());
+    let mut node = Starting::start(&args.each_ref().map(String::as_str));
+    let mut writer = pipe.writer();
+    node.signal(Signal::HUP);
+    writer.write_all(b"0123456789abcdef").unwrap();
+    drop(writer);
+    node.wait_for_output();
+    assert_eq!(node.stop().code, Some(0));
+}
+
+/// Its secrets may be read again for as long as nobody writes them.
+#[test]
+fn a_secret_that_does_not_come_again_keeps_nobody_waiting() {
+    let pipe = Pipe::new();
+    let args = cluster_of(&pipe.path());
+    let feeder = {
+        let path = pipe.path();
+        // Opening waits for the reader.
+        std::thread::spawn(move || std::fs::write(path, "0123456789abcdef").unwrap())
+    };
+    let mut node = Node::start(&args.each_ref().map(String::as_str));
+    feeder.join().unwrap();
+    node.signal(Signal::HUP);
+    let _writer = pipe.writer();
+    // All workers serve.
+    for _ in 0..8 {
+        Raw::connect(node.resp).expect_alive();
+    }
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait().code(), Some(0));
+}
+
+/// The node would wait for an hour.
+#[test]
+fn a_second_signal_ends_the_drain() {
+    for second in [Signal::TERM, Signal::INT] {
+        let mut node = Node::start(&["--drain-timeout", "1h"]);
+        let mut stuck = Raw::connect(node.resp);
+        stuck.expect_alive();
+        stuck.send(b"*2\r\n$4\r\nECHO\r\n");
+        // It answers in the order in which clients came.
+        Raw::connect(node.resp).expect_alive();
+        node.signal(Signal::TERM);
+        wait_until("the node drains", || TcpStream::connect(node.resp).is_err());
+        assert!(node.is_running());
+        node.signal(second);
+        assert_eq!(node.wait().code(), Some(0));
+        stuck.expect_end();
+    }
+}
