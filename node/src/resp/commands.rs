@@ -4,48 +4,34 @@ use super::command::Command;
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::Session;
-use super::{server, throttle};
-
-/// One command.
-pub struct Spec {
-    /// In lower case.
-    pub name: &'static str,
-    /// The fewest arguments, the name included.
-    pub least: usize,
-    /// The most arguments, the name included.
-    pub most: usize,
-    /// The position of the key; 0 without one.
-    pub key: i64,
-    /// The flags in `COMMAND`.
-    pub flags: &'static [&'static str],
-    pub run: fn(&mut Session, &Command<'_>, &mut Reply<'_>),
-}
-
-impl Spec {
-    /// The arity in `COMMAND`: negative when it is a minimum.
-    pub fn arity(&self) -> i64 {
-        let least = i64::try_from(self.least).unwrap_or(i64::MAX);
-        if self.least == self.most { least } else { -least }
-    }
-}
+use super::spec::{ANY, Spec};
+use super::{server, throttle, transaction};
 
 impl Session {
-    /// Runs one command and appends its reply.
+    /// Runs one command, or queues it in an open transaction, and appends its reply.
     pub fn run(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply { out, version: self.version };
         if command.len() == 0 {
             return;
         }
         self.count_command();
-        match find(command.arg(0)) {
-            None => {
-                unknown_command(command, &mut reply);
-                self.closing = is_http(command.arg(0));
-            }
-            Some(spec) if !(spec.least..=spec.most).contains(&command.len()) => {
-                wrong_arity(spec.name, None, &mut reply);
-            }
-            Some(spec) => (spec.run)(self, command, &mut reply),
+        self.answer(command, out);
+    }
+
+    /// [`Session::run`] for a command that has been counted.
+    pub fn answer(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
+        let mut reply = Reply { out, version: self.version };
+        let Some(spec) = find(command.arg(0)) else {
+            unknown_command(command, &mut reply);
+            self.closing = is_http(command.arg(0));
+            return self.abort_transaction();
+        };
+        if !spec.takes(command.len()) {
+            wrong_arity(spec.name, None, &mut reply);
+            return self.abort_transaction();
+        }
+        match &mut self.queue {
+            Some(queue) if !spec.at_once => transaction::queue(queue, spec, command, &mut reply),
+            _ => (spec.run)(self, command, &mut reply),
         }
     }
 }
@@ -61,64 +47,31 @@ pub fn find(name: &[u8]) -> Option<&'static Spec> {
     TABLE.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-const ANY: usize = usize::MAX;
+const FAST: &[&str] = &["fast"];
+const NOSCRIPT: &[&str] = &["noscript"];
+const NOSCRIPT_FAST: &[&str] = &["noscript", "fast"];
+const NO_AUTH: &[&str] = &["noscript", "fast", "no_auth"];
+const CHECK: &[&str] = &["write", "fast"];
 
 /// The most frequent first.
-pub static TABLE: [Spec; 12] = [
-    Spec {
-        name: "cl.throttle",
-        least: 5,
-        most: 6,
-        key: 1,
-        flags: &["write", "fast"],
-        run: throttle::cl_throttle,
-    },
-    Spec {
-        name: "throttle",
-        least: 5,
-        most: 6,
-        key: 1,
-        flags: &["write", "fast"],
-        run: throttle::throttle,
-    },
-    Spec { name: "ping", least: 1, most: 2, key: 0, flags: &["fast"], run: server::ping },
-    Spec { name: "echo", least: 2, most: 2, key: 0, flags: &["fast"], run: server::echo },
-    Spec {
-        name: "hello",
-        least: 1,
-        most: ANY,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::hello,
-    },
-    Spec { name: "client", least: 2, most: ANY, key: 0, flags: &["noscript"], run: server::client },
-    Spec { name: "command", least: 1, most: ANY, key: 0, flags: &[], run: command },
-    Spec { name: "select", least: 2, most: 2, key: 0, flags: &["fast"], run: server::select },
-    Spec { name: "info", least: 1, most: ANY, key: 0, flags: &[], run: server::info },
-    Spec {
-        name: "auth",
-        least: 2,
-        most: 3,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::auth,
-    },
-    Spec {
-        name: "quit",
-        least: 1,
-        most: ANY,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::quit,
-    },
-    Spec {
-        name: "reset",
-        least: 1,
-        most: 1,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::reset,
-    },
+pub static TABLE: [Spec; 17] = [
+    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).flags(CHECK).with_key(),
+    Spec::new("throttle", (5, 6), throttle::throttle).flags(CHECK).with_key(),
+    Spec::new("multi", (1, 1), transaction::multi).flags(NOSCRIPT_FAST).at_once(),
+    Spec::new("exec", (1, 1), transaction::exec).flags(NOSCRIPT).at_once(),
+    Spec::new("ping", (1, 2), server::ping).flags(FAST),
+    Spec::new("echo", (2, 2), server::echo).flags(FAST),
+    Spec::new("discard", (1, 1), transaction::discard).flags(NOSCRIPT_FAST).at_once(),
+    Spec::new("watch", (2, ANY), transaction::watch).flags(NOSCRIPT_FAST).at_once(),
+    Spec::new("unwatch", (1, 1), transaction::unwatch).flags(NOSCRIPT_FAST),
+    Spec::new("hello", (1, ANY), server::hello).flags(NO_AUTH),
+    Spec::new("client", (2, ANY), server::client).flags(NOSCRIPT),
+    Spec::new("command", (1, ANY), command),
+    Spec::new("select", (2, 2), server::select).flags(FAST),
+    Spec::new("info", (1, ANY), server::info),
+    Spec::new("auth", (2, 3), server::auth).flags(NO_AUTH),
+    Spec::new("quit", (1, ANY), server::quit).flags(NO_AUTH).at_once(),
+    Spec::new("reset", (1, 1), server::reset).flags(NO_AUTH).at_once(),
 ];
 
 /// `COMMAND [COUNT | DOCS | LIST | INFO [name]...]`

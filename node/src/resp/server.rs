@@ -25,6 +25,7 @@ pub fn quit(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
 pub fn reset(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     session.version = Version::default();
     session.name.clear();
+    session.queue = None;
     reply.simple("RESET");
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use tidegate_engine::{Decision, Quota};
 
 use super::parser::ProtocolError;
+use super::queue::Queue;
 use super::reply::{Reply, Version};
 use super::server_info::ServerInfo;
 use crate::metrics::Tally;
@@ -19,6 +20,8 @@ pub struct Session {
     pub name: Vec<u8>,
     /// Whether the connection is to be closed once the replies are written.
     pub closing: bool,
+    /// The open transaction.
+    pub queue: Option<Box<Queue>>,
     pub server: Arc<ServerInfo>,
     service: Arc<Service>,
     /// The decisions since the last [`Session::flush_counts`].
@@ -33,6 +36,7 @@ impl Session {
             version: Version::default(),
             name: Vec::new(),
             closing: false,
+            queue: None,
             server,
             service,
             tally: Tally::default(),
@@ -50,6 +54,13 @@ impl Session {
         let mut reply = Reply { out, version: self.version };
         reply.error(format!("ERR {problem}").as_bytes());
         self.closing = true;
+    }
+
+    /// Makes `EXEC` refuse the open transaction, if there is one.
+    pub fn abort_transaction(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.abort();
+        }
     }
 
     /// Decides under a quota given with the call.

@@ -12,4 +12,5 @@ mod rotation;
 mod seeds;
 mod tower_axum;
 mod tower_tonic;
+mod transactions;
 mod traps;
