@@ -33,7 +33,7 @@ impl Node {
 
     /// A client of the Redis protocol that has just connected.
     pub fn session(&self) -> Session {
-        Session::new(1, Arc::clone(&self.service), Arc::clone(&self.server))
+        Session::new(Arc::clone(&self.service), Arc::clone(&self.server), None)
     }
 
     /// The status and header fields of the answer to the body of a check, or what is wrong with it.

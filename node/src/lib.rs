@@ -13,6 +13,7 @@ mod exposition;
 pub mod fuzzing;
 mod gossip;
 mod http;
+mod key_count;
 mod limiters;
 mod log;
 mod metrics;

@@ -1,11 +1,12 @@
 //! The table of commands, for dispatch, arity and `COMMAND`.
 
 use super::command::Command;
+use super::describe::describe;
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::reply::Reply;
-use super::session::Session;
+use super::session::{Replies, Session};
 use super::spec::{ANY, Spec};
-use super::{server, throttle, transaction};
+use super::{client, info, parameters, server, throttle, transaction};
 
 impl Session {
     /// Runs one command, or queues it in an open transaction, and appends its reply.
@@ -14,13 +15,27 @@ impl Session {
             return;
         }
         self.count_command();
+        let before = out.len();
         self.answer(command, out);
+        if self.replies != Replies::On {
+            self.leave_out(before, out);
+        }
+    }
+
+    /// Takes back the reply to the command that has just been run, and the only one after `before`.
+    fn leave_out(&mut self, before: usize, out: &mut Vec<u8>) {
+        out.truncate(before);
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            replies => replies,
+        };
     }
 
     /// [`Session::run`] for a command that has been counted.
     pub fn answer(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply { out, version: self.version };
-        let Some(spec) = find(command.arg(0)) else {
+        let Some((number, spec)) = find(command.arg(0)) else {
             unknown_command(command, &mut reply);
             self.closing = is_http(command.arg(0));
             return self.abort_transaction();
@@ -29,7 +44,12 @@ impl Session {
             wrong_arity(spec.name, None, &mut reply);
             return self.abort_transaction();
         }
+        self.last = Some(number);
         match &mut self.queue {
+            Some(_) if client::changes_replies(command) => {
+                reply.error(b"ERR Command not allowed inside a transaction");
+                self.abort_transaction();
+            }
             Some(queue) if !spec.at_once => transaction::queue(queue, spec, command, &mut reply),
             _ => (spec.run)(self, command, &mut reply),
         }
@@ -42,9 +62,14 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// The command of this name, in any case.
-pub fn find(name: &[u8]) -> Option<&'static Spec> {
-    TABLE.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
+/// The number of the command of this name, in any case, and what is known of it.
+fn find(name: &[u8]) -> Option<(u8, &'static Spec)> {
+    (0..).zip(&TABLE).find(|(_, spec)| spec.name.as_bytes().eq_ignore_ascii_case(name))
+}
+
+/// The name of the command of this number.
+fn name_of(number: u8) -> Option<&'static str> {
+    TABLE.get(usize::from(number)).map(|spec| spec.name)
 }
 
 const FAST: &[&str] = &["fast"];
@@ -53,26 +78,37 @@ const NOSCRIPT_FAST: &[&str] = &["noscript", "fast"];
 const NO_AUTH: &[&str] = &["noscript", "fast", "no_auth"];
 const CHECK: &[&str] = &["write", "fast"];
 
+const CONNECTION: &str = "@connection";
+const SERVER: &str = "@dangerous";
+const TRANSACTION: &str = "@transaction";
+
 /// The most frequent first.
-pub static TABLE: [Spec; 17] = [
-    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).flags(CHECK).with_key(),
-    Spec::new("throttle", (5, 6), throttle::throttle).flags(CHECK).with_key(),
-    Spec::new("multi", (1, 1), transaction::multi).flags(NOSCRIPT_FAST).at_once(),
-    Spec::new("exec", (1, 1), transaction::exec).flags(NOSCRIPT).at_once(),
-    Spec::new("ping", (1, 2), server::ping).flags(FAST),
-    Spec::new("echo", (2, 2), server::echo).flags(FAST),
-    Spec::new("discard", (1, 1), transaction::discard).flags(NOSCRIPT_FAST).at_once(),
-    Spec::new("watch", (2, ANY), transaction::watch).flags(NOSCRIPT_FAST).at_once(),
-    Spec::new("unwatch", (1, 1), transaction::unwatch).flags(NOSCRIPT_FAST),
-    Spec::new("hello", (1, ANY), server::hello).flags(NO_AUTH),
-    Spec::new("client", (2, ANY), server::client).flags(NOSCRIPT),
-    Spec::new("command", (1, ANY), command),
-    Spec::new("select", (2, 2), server::select).flags(FAST),
-    Spec::new("info", (1, ANY), server::info),
-    Spec::new("auth", (2, 3), server::auth).flags(NO_AUTH),
-    Spec::new("quit", (1, ANY), server::quit).flags(NO_AUTH).at_once(),
-    Spec::new("reset", (1, 1), server::reset).flags(NO_AUTH).at_once(),
+pub static TABLE: [Spec; 20] = [
+    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).key().are("@keyspace", CHECK),
+    Spec::new("throttle", (5, 6), throttle::throttle).key().are("@keyspace", CHECK),
+    Spec::new("multi", (1, 1), transaction::multi).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("exec", (1, 1), transaction::exec).at_once().are(TRANSACTION, NOSCRIPT),
+    Spec::new("ping", (1, 2), server::ping).are(CONNECTION, FAST),
+    Spec::new("echo", (2, 2), server::echo).are(CONNECTION, FAST),
+    Spec::new("discard", (1, 1), transaction::discard).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("watch", (2, ANY), transaction::watch).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("unwatch", (1, 1), transaction::unwatch).are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("hello", (1, ANY), server::hello).are(CONNECTION, NO_AUTH),
+    Spec::new("client", (2, ANY), client).are(CONNECTION, NOSCRIPT),
+    Spec::new("select", (2, 2), server::select).are(CONNECTION, FAST),
+    Spec::new("command", (1, ANY), command).are(CONNECTION, &[]),
+    Spec::new("info", (1, ANY), info::info).are(SERVER, &[]),
+    Spec::new("dbsize", (1, 1), info::dbsize).are("@keyspace", &["readonly", "fast"]),
+    Spec::new("time", (1, 1), server::time).are(SERVER, FAST),
+    Spec::new("config", (2, ANY), parameters::config).are(SERVER, NOSCRIPT),
+    Spec::new("auth", (2, 3), server::auth).are(CONNECTION, NO_AUTH),
+    Spec::new("quit", (1, ANY), server::quit).at_once().are(CONNECTION, NO_AUTH),
+    Spec::new("reset", (1, 1), server::reset).at_once().are(CONNECTION, NO_AUTH),
 ];
+
+fn client(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
+    client::run(session, command, reply, name_of);
+}
 
 /// `COMMAND [COUNT | DOCS | LIST | INFO [name]...]`
 fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
@@ -96,7 +132,7 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
         reply.array(command.len() - 2);
         for name in command.args_from(2) {
             match find(name) {
-                Some(spec) => describe(spec, reply),
+                Some((_, spec)) => describe(spec, reply),
                 None => reply.null(),
             }
         }
@@ -109,19 +145,5 @@ fn describe_all(reply: &mut Reply<'_>) {
     reply.array(TABLE.len());
     for spec in &TABLE {
         describe(spec, reply);
-    }
-}
-
-/// Name, arity, flags, then the first key, the last and the step between them.
-fn describe(spec: &Spec, reply: &mut Reply<'_>) {
-    reply.array(6);
-    reply.bulk(spec.name.as_bytes());
-    reply.integer(spec.arity());
-    reply.set(spec.flags.len());
-    for flag in spec.flags {
-        reply.simple(flag);
-    }
-    for place in [spec.key, spec.key, spec.key.min(1)] {
-        reply.integer(place);
     }
 }

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Share;
+use super::clients::Ends;
 use super::parser::Parser;
 use super::server_info::ServerInfo;
 use super::session::Session;
@@ -60,8 +61,9 @@ impl FrontEnd for RespFrontEnd {
         stream: TcpStream,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let id = self.server.next_id();
-        serve(stream, Session::new(id, Arc::clone(&self.service), Arc::clone(&self.server)), drain)
+        let (service, server) = (Arc::clone(&self.service), Arc::clone(&self.server));
+        let session = Session::new(service, server, Ends::of(&stream));
+        serve(stream, session, drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {

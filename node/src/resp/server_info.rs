@@ -1,21 +1,27 @@
 //! What all connections of the front-end share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use super::clients::Clients;
+
+/// For how long a reading of the process's memory is good enough.
+const MEMORY_LIFE: Duration = Duration::from_secs(1);
 
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
 pub struct ServerInfo {
     address: SocketAddr,
     started: Instant,
-    next_id: AtomicI64,
+    clients: Arc<Clients>,
     commands: AtomicU64,
     /// The bytes that connections hold in incomplete commands.
     unread: Arc<Budget>,
+    /// The memory of the process, in bytes, and when that was read.
+    resident: Mutex<Option<(Instant, u64)>>,
 }
 
 impl ServerInfo {
@@ -27,16 +33,16 @@ impl ServerInfo {
         Self {
             address,
             started: Instant::now(),
-            next_id: AtomicI64::new(1),
+            clients: Arc::default(),
             commands: AtomicU64::new(0),
             unread: Arc::new(unread),
+            resident: Mutex::new(None),
         }
     }
 
-    /// A number that no other connection of this process has.
-    pub fn next_id(&self) -> i64 {
-        // Relaxed: the number guards nothing else.
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+    /// The connections that are open.
+    pub const fn clients(&self) -> &Arc<Clients> {
+        &self.clients
     }
 
     /// A share of that budget for one connection.
@@ -63,4 +69,28 @@ impl ServerInfo {
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
+
+    /// The memory of the process, in bytes, as of the last second; 0 where the system does not
+    /// tell.
+    pub fn resident_bytes(&self) -> u64 {
+        let now = Instant::now();
+        // No panic leaves a reading half written.
+        let mut resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        match *resident {
+            Some((read, bytes)) if now.saturating_duration_since(read) < MEMORY_LIFE => bytes,
+            _ => {
+                let bytes = resident_bytes().unwrap_or(0);
+                *resident = Some((now, bytes));
+                bytes
+            }
+        }
+    }
+}
+
+/// The memory of the process, as Linux tells it in KiB.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }

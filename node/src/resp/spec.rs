@@ -17,7 +17,8 @@ pub struct Spec {
     pub most: usize,
     /// The position of the key; 0 without one.
     pub key: i64,
-    /// The flags in `COMMAND`.
+    /// What `COMMAND` says of it: its category and its flags.
+    pub category: &'static str,
     pub flags: &'static [&'static str],
     /// Whether it is run at once in a transaction too, instead of being queued.
     pub at_once: bool,
@@ -30,15 +31,16 @@ pub const ANY: usize = usize::MAX;
 impl Spec {
     /// A command of `least` to `most` arguments, the name included.
     pub const fn new(name: &'static str, (least, most): (usize, usize), run: Run) -> Self {
-        Self { name, least, most, key: 0, flags: &[], at_once: false, run }
+        Self { name, least, most, key: 0, category: "", flags: &[], at_once: false, run }
     }
 
-    pub const fn flags(self, flags: &'static [&'static str]) -> Self {
-        Self { flags, ..self }
+    /// The same in this category and with these flags.
+    pub const fn are(self, category: &'static str, flags: &'static [&'static str]) -> Self {
+        Self { category, flags, ..self }
     }
 
     /// The same with the key as its first argument.
-    pub const fn with_key(self) -> Self {
+    pub const fn key(self) -> Self {
         Self { key: 1, ..self }
     }
 

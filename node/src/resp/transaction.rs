@@ -78,3 +78,7 @@ pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut 
         }
     }
 }
+
+#[cfg(test)]
+#[path = "transaction_tests.rs"]
+mod tests;

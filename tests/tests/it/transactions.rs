@@ -128,11 +128,11 @@ fn the_replies_of_a_transaction_are_bounded() {
     const MOST: usize = 1024 * 1024;
     let node = Node::start(&[]);
     let mut raw = Raw::connect(node.resp);
-    talk(&mut raw, &[("COMMAND COUNT", ":17"), ("MULTI", "+OK")]);
+    talk(&mut raw, &[("COMMAND COUNT", ":20"), ("MULTI", "+OK")]);
     raw.send(&b"COMMAND\r\n".repeat(COMMANDS));
     raw.expect(&"+QUEUED\r\n".repeat(COMMANDS));
     raw.send(b"EXEC\r\n");
-    raw.expect(&format!("*{COMMANDS}\r\n*17\r\n"));
+    raw.expect(&format!("*{COMMANDS}\r\n*20\r\n"));
     let refusal = "-ERR not run: the replies of the transaction exceed 1048576 bytes";
     let (mut bytes, mut line) = (0, raw.line());
     while line != refusal {
