@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
+use crate::origin::{Host, Origin};
 use crate::quota::WrittenQuota;
 
 /// A rate limiter for Redis clients and HTTP, alone or as a cluster.
@@ -45,6 +46,14 @@ pub struct ServeArgs {
     /// Where to serve HTTP; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,
+    /// An origin whose pages may ask over HTTP, such as `https://example.org`; may be given
+    /// several times. Requests of other pages are refused.
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<Origin>,
+    /// A host by which clients reach this node over HTTP, such as limits.example.org, without a
+    /// port; may be given several times. Once given, requests for other hosts are refused.
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<Host>,
     /// Where to serve other nodes, which is also the address they dial unless one is advertised.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "trust")]
     pub cluster: Option<SocketAddr>,

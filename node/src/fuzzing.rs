@@ -38,7 +38,7 @@ impl Node {
 
     /// The status and header fields of the answer to the body of a check, or what is wrong with it.
     pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
-        let answer = crate::http::decide(&self.service, body)?;
+        let answer = crate::http::decide(&self.service, body).map_err(|problem| problem.text)?;
         let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

@@ -14,7 +14,7 @@ use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
 use crate::gossip::{Config, Entry, Gossip};
-use crate::http::HttpFrontEnd;
+use crate::http::{Gate, HttpFrontEnd};
 use crate::limiters::Limiters;
 use crate::log;
 use crate::metrics::FrontEndName;
@@ -88,7 +88,7 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     ));
     let http_clients = tokio::spawn(net::accept(
         http_listener,
-        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining)),
+        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining), gate(args)),
         metrics.connections(FrontEndName::Http).clone(),
         connections.clone(),
         stop_accepting.clone(),
@@ -107,6 +107,11 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     connections.drain(STOP_TIMEOUT.saturating_sub(leave_share)).await;
     service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
     Ok(())
+}
+
+/// Whose requests HTTP answers.
+fn gate(args: &ServeArgs) -> Gate {
+    Gate { origins: args.allow_origin.clone(), hosts: args.allow_host.clone() }
 }
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that

@@ -12,6 +12,7 @@ use crate::gossip::{Gossip, Limiter};
 use crate::key_count::KeyCount;
 use crate::limiters::Limiters;
 use crate::metrics::{DecisionMetrics, FrontEndName, Metrics};
+use crate::nearest::nearest;
 
 /// The longest key, in bytes; the shortest is one byte.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -101,6 +102,11 @@ impl Service {
         let decision = limit.limiter.check_n(key, cost);
         limit.http.count(&decision, cost);
         Ok((decision, limit.limiter.quota()))
+    }
+
+    /// The limit whose name is nearest to one that no limit has, if one is near.
+    pub fn nearest_limit(&self, name: &str) -> Option<&str> {
+        nearest(name, self.named.keys().map(String::as_str))
     }
 
     /// The number of keys in debt, of all limits, as of the last second or so: see [`KeyCount`].

@@ -30,15 +30,14 @@ fn commands_come_back_as_they_were() {
 #[test]
 fn all_transactions_share_a_budget() {
     let budget = Arc::new(Budget::new(100 * 1024));
-    let mut first = Queue::new(Share::new(Arc::clone(&budget)));
-    let mut second = Queue::new(Share::new(budget));
+    let queue = || Queue::new(Share::new(Arc::clone(&budget)));
+    let (mut first, mut second, mut third) = (queue(), queue(), queue());
     push(&mut first, 60_000).unwrap();
     assert_eq!(push(&mut second, 60_000), Err(Full::Node));
     assert!(second.is_aborted());
     // One that is gone gives back what it held, as does one that is aborted.
     drop(first);
-    let mut third = Queue::new(second.share);
     push(&mut third, 60_000).unwrap();
     third.abort();
-    push(&mut Queue::new(third.share), 60_000).unwrap();
+    push(&mut queue(), 60_000).unwrap();
 }

@@ -107,7 +107,7 @@ fn the_limits_of_a_config_replace_the_built_in_one() {
     };
     assert_eq!(limit("a"), (200, Some(2)));
     assert_eq!(limit("b"), (200, Some(1_000)));
-    assert_eq!(limit("default"), (400, None));
+    assert_eq!(limit("default"), (404, None));
     // Each limit has keys of its own.
     assert_eq!(limit("a"), (200, Some(2)));
     assert_eq!(limit("a"), (429, Some(2)));
