@@ -29,8 +29,10 @@ pub enum CliCommand {
     ///
     /// Requests are decided in the order of their time. What is printed: lines read; lines parsed
     /// as requests, and skipped; parsed lines reordered, which are those whose time is earlier than
-    /// that of a parsed line before them; different addresses (keys); requests allowed and denied;
-    /// and the ten most denied addresses.
+    /// that of a parsed line before them; different clients (keys), which are IPv4 addresses and
+    /// IPv6 networks of 64 bits; requests allowed and denied; and the ten most denied clients. A
+    /// log without a single request is a mistake; one of which more than a fifth is left out is
+    /// warned of.
     Replay(ReplayArgs),
 }
 
@@ -112,10 +114,11 @@ pub struct ServeArgs {
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// An access log in the common or combined format; - reads standard input.
+    /// An access log in the common or combined format, also compressed by gzip; - reads standard
+    /// input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// How many requests each address may make: COUNT/PERIOD, such as 100/s, 5/15m or 1000/d;
+    /// How many requests each client may make: COUNT/PERIOD, such as 100/s, 5/15m or 1000/d;
     /// "1000/d burst 50" gives the burst as well.
     #[arg(long)]
     pub rate: WrittenQuota,
