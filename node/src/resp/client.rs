@@ -131,9 +131,9 @@ fn list(session: &Session, command: &Command<'_>, reply: &mut Reply<'_>, name_of
         }
     }
     session.note_activity();
-    let wanted = |id: i64| !is_other_type && ids.as_ref().is_none_or(|ids| ids.contains(&id));
+    let ids = if is_other_type { Some(&[][..]) } else { ids.as_deref() };
     let clients = session.server.clients();
-    reply.verbatim(&clients.list(session.service().now(), name_of, wanted));
+    reply.verbatim(&clients.list(session.service().now(), name_of, ids));
 }
 
 /// `CLIENT REPLY ON | OFF | SKIP`

@@ -27,7 +27,7 @@ fn a_client_sees_itself_as_it_is() {
     assert!(line.ends_with(" lib-ver=1.0"), "{line}");
     let queued = talk(&mut session, &["MULTI", "PING", "PING"]);
     assert_eq!(queued, "+OK\r\n+QUEUED\r\n+QUEUED");
-    let clients = session.server.clients().list(std::time::Duration::ZERO, |_| None, |_| true);
+    let clients = session.server.clients().list(std::time::Duration::ZERO, |_| None, None);
     assert!(String::from_utf8(clients).unwrap().contains(" flags=x db=3 "));
     assert!(talk(&mut session, &["RESET", "CLIENT INFO"]).contains(" name= "));
 }

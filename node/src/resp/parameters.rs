@@ -6,6 +6,9 @@ use super::reply::Reply;
 use super::session::{DATABASES, Session};
 use crate::net::MAX_CONNECTIONS;
 
+/// The longest pattern, in bytes: longer than any name.
+const MAX_PATTERN_BYTES: usize = 64;
+
 /// `CONFIG GET pattern...`
 pub fn config(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     if !command.arg(1).eq_ignore_ascii_case(b"get") {
@@ -38,8 +41,11 @@ fn parameters(session: &Session) -> [(&'static str, String); 9] {
 }
 
 /// Whether a name matches a pattern, in which `*` stands for any bytes and `?` for one, whatever
-/// the case. Takes at most `pattern.len() * name.len()` steps.
+/// the case. Takes at most `pattern.len() * name.len()` steps; a long pattern matches nothing.
 fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    if pattern.len() > MAX_PATTERN_BYTES {
+        return false;
+    }
     let (mut at, mut read) = (0, 0);
     // Where the last star stands, and up to where it has taken the name.
     let mut star = None;
@@ -74,8 +80,14 @@ mod tests {
         {
             assert!(matches(pattern), "{pattern}");
         }
+        assert!(matches(&"*".repeat(64)));
         for pattern in ["", "?", "max", "memory", "*x", "maxmemory?", "m*q*y", "save"] {
             assert!(!matches(pattern), "{pattern}");
         }
+    }
+
+    #[test]
+    fn a_long_pattern_matches_nothing() {
+        assert!(!matches(&[b'*'; 65], b"save"));
     }
 }

@@ -11,6 +11,13 @@ pub const MAX_QUEUED_COMMANDS: usize = 10_000;
 /// where each begins and ends.
 pub const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
+/// The most that the commands of all transactions take, in bytes, beside [`FREE_BYTES`] of each: a
+/// budget of its own, so that whoever fills it leaves room to those without transactions.
+pub const MAX_ALL_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// What each transaction may take in any case, in bytes: small ones are not refused because others
+/// are large.
+const FREE_BYTES: usize = 4 * 1024;
+
 /// What one argument takes beside its bytes.
 const ARG_BYTES: usize = size_of::<Range<u32>>();
 
@@ -22,7 +29,7 @@ pub struct Queue {
     args: Vec<Range<u32>>,
     /// Where the arguments of each command end in `args`.
     ends: Vec<u32>,
-    /// The memory of all this, out of the budget of all connections.
+    /// The memory of all this beyond [`FREE_BYTES`], out of the budget of all transactions.
     share: Share,
     /// Whether a command was refused, so that none will be run.
     is_aborted: bool,
@@ -33,7 +40,7 @@ pub struct Queue {
 pub enum Full {
     /// The transaction has reached a bound of its own.
     Transaction,
-    /// All connections together have reached theirs.
+    /// All transactions together have reached theirs.
     Node,
 }
 
@@ -81,7 +88,7 @@ impl Queue {
             self.args.push(start..self.bytes.len() as u32);
         }
         self.ends.push(self.args.len() as u32);
-        if !self.share.resize(self.allocated()) {
+        if !self.share.resize(self.allocated().saturating_sub(FREE_BYTES)) {
             self.abort();
             return Err(Full::Node);
         }

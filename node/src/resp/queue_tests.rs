@@ -29,12 +29,14 @@ fn commands_come_back_as_they_were() {
 
 #[test]
 fn all_transactions_share_a_budget() {
-    let budget = Arc::new(Budget::new(100 * 1024));
+    let budget = Arc::new(Budget::new(61_000));
     let queue = || Queue::new(Share::new(Arc::clone(&budget)));
     let (mut first, mut second, mut third) = (queue(), queue(), queue());
     push(&mut first, 60_000).unwrap();
     assert_eq!(push(&mut second, 60_000), Err(Full::Node));
     assert!(second.is_aborted());
+    // What is small has a place all the same.
+    push(&mut queue(), 1_000).unwrap();
     // One that is gone gives back what it held, as does one that is aborted.
     drop(first);
     push(&mut third, 60_000).unwrap();

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
 use super::clients::Clients;
+use super::queue::MAX_ALL_QUEUED_BYTES;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -20,6 +21,8 @@ pub struct ServerInfo {
     commands: AtomicU64,
     /// The bytes that connections hold in incomplete commands.
     unread: Arc<Budget>,
+    /// The bytes that connections hold in commands of transactions.
+    queued: Arc<Budget>,
     /// The memory of the process, in bytes, and when that was read.
     resident: Mutex<Option<(Instant, u64)>>,
 }
@@ -36,6 +39,7 @@ impl ServerInfo {
             clients: Arc::default(),
             commands: AtomicU64::new(0),
             unread: Arc::new(unread),
+            queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
         }
     }
@@ -48,6 +52,11 @@ impl ServerInfo {
     /// A share of that budget for one connection.
     pub fn unread_share(&self) -> Share {
         Share::new(Arc::clone(&self.unread))
+    }
+
+    /// A share of that of transactions for one of them.
+    pub fn queued_share(&self) -> Share {
+        Share::new(Arc::clone(&self.queued))
     }
 
     pub fn count_commands(&self, commands: u64) {

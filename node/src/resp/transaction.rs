@@ -16,7 +16,7 @@ pub fn multi(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     if session.queue.is_some() {
         return reply.error(b"ERR MULTI calls can not be nested");
     }
-    session.queue = Some(Box::new(Queue::new(session.server.unread_share())));
+    session.queue = Some(Box::new(Queue::new(session.server.queued_share())));
     reply.ok();
 }
 
@@ -74,7 +74,7 @@ pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut 
             reply.error(problem.as_bytes());
         }
         Err(Full::Node) => {
-            reply.error(b"ERR too many commands are queued on all connections together");
+            reply.error(b"ERR too many commands are queued in all transactions together");
         }
     }
 }
