@@ -45,6 +45,10 @@ pub struct ServeArgs {
     /// Where to serve the Redis protocol; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7379", value_parser = address)]
     pub resp: SocketAddr,
+    /// A file with the password that Redis clients must give (AUTH), in one line of at most 512
+    /// bytes. It is read at the start.
+    #[arg(long, value_name = "FILE")]
+    pub resp_password_file: Option<PathBuf>,
     /// Where to serve HTTP; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,

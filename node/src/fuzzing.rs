@@ -27,7 +27,7 @@ impl Node {
         let address = ([127, 0, 0, 1], 7379).into();
         Self {
             service: Arc::new(Service::new(limiters, Gossip::alone())),
-            server: Arc::new(ServerInfo::new(address)),
+            server: Arc::new(ServerInfo::new(address, None)),
         }
     }
 

@@ -21,6 +21,7 @@ mod nearest;
 mod net;
 mod origin;
 mod over_admission;
+mod password;
 mod peer_metrics;
 mod quota;
 mod replay;

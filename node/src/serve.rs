@@ -19,6 +19,7 @@ use crate::limiters::Limiters;
 use crate::log;
 use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
+use crate::password::Password;
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
 use crate::trust;
@@ -37,17 +38,22 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
         Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
         None => vec![LimitConfig::built_in()],
     };
+    let password = password(args)?;
     let _log = log::start(args.log);
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
-    let served = runtime.block_on(serve(args, &limits));
+    let served = runtime.block_on(serve(args, &limits, password));
     // A name that is still being looked up blocks a thread, which nobody waits for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
+async fn serve(
+    args: &ServeArgs,
+    limits: &[LimitConfig],
+    password: Option<Password>,
+) -> Result<(), String> {
     let mut stop =
         StopSignals::new().map_err(|error| format!("signals cannot be handled: {error}"))?;
     let bind = async |flag, address| {
@@ -81,7 +87,7 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let metrics = service.metrics();
     let resp_clients = tokio::spawn(net::accept(
         resp_listener,
-        RespFrontEnd::new(Arc::clone(&service), resp),
+        RespFrontEnd::new(Arc::clone(&service), resp, password),
         metrics.connections(FrontEndName::Resp).clone(),
         connections.clone(),
         stop_accepting.clone(),
@@ -107,6 +113,12 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     connections.drain(STOP_TIMEOUT.saturating_sub(leave_share)).await;
     service.gossip().leave(deadline.saturating_duration_since(Instant::now())).await;
     Ok(())
+}
+
+/// The password of Redis clients, if there is one.
+fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
+    let read = args.resp_password_file.as_deref().map(Password::read).transpose();
+    read.map_err(|error| format!("--resp-password-file {error}"))
 }
 
 /// Whose requests HTTP answers.

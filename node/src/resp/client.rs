@@ -7,7 +7,7 @@ use super::session::{Replies, Session};
 
 /// The longest name of a client, of its library or of that one's version, in bytes.
 const MAX_NAME_BYTES: usize = 256;
-const BAD_CLIENT_NAME: &[u8] =
+pub const BAD_CLIENT_NAME: &[u8] =
     b"ERR Client names are at most 256 bytes without spaces, newlines or special characters";
 
 /// The name of a command by its number.

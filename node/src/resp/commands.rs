@@ -6,7 +6,7 @@ use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spec::{ANY, Spec};
-use super::{client, info, parameters, server, throttle, transaction};
+use super::{auth, client, info, parameters, server, throttle, transaction};
 
 impl Session {
     /// Runs one command, or queues it in an open transaction, and appends its reply.
@@ -45,6 +45,9 @@ impl Session {
             return self.abort_transaction();
         }
         self.last = Some(number);
+        if !self.is_let_in && !spec.flags.contains(&"no_auth") {
+            return reply.error(auth::REQUIRED);
+        }
         match &mut self.queue {
             Some(_) if client::changes_replies(command) => {
                 reply.error(b"ERR Command not allowed inside a transaction");
@@ -101,7 +104,7 @@ pub static TABLE: [Spec; 20] = [
     Spec::new("dbsize", (1, 1), info::dbsize).are("@keyspace", &["readonly", "fast"]),
     Spec::new("time", (1, 1), server::time).are(SERVER, FAST),
     Spec::new("config", (2, ANY), parameters::config).are(SERVER, NOSCRIPT),
-    Spec::new("auth", (2, 3), server::auth).are(CONNECTION, NO_AUTH),
+    Spec::new("auth", (2, 3), auth::auth).are(CONNECTION, NO_AUTH),
     Spec::new("quit", (1, ANY), server::quit).at_once().are(CONNECTION, NO_AUTH),
     Spec::new("reset", (1, 1), server::reset).at_once().are(CONNECTION, NO_AUTH),
 ];

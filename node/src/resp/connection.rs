@@ -17,6 +17,7 @@ use super::parser::Parser;
 use super::server_info::ServerInfo;
 use super::session::Session;
 use crate::net::{FrontEnd, linger};
+use crate::password::Password;
 use crate::service::Service;
 
 /// The most bytes of one read.
@@ -50,8 +51,8 @@ pub struct RespFrontEnd {
 
 impl RespFrontEnd {
     /// `address` is where clients reach the front-end.
-    pub fn new(service: Arc<Service>, address: SocketAddr) -> Self {
-        Self { service, server: Arc::new(ServerInfo::new(address)) }
+    pub fn new(service: Arc<Service>, address: SocketAddr, password: Option<Password>) -> Self {
+        Self { service, server: Arc::new(ServerInfo::new(address, password)) }
     }
 }
 

@@ -2,10 +2,11 @@
 //!
 //! `connection` moves bytes within a `budget`; `parser` and `inline` turn them into a `command`;
 //! `commands` is the table of all, a `spec` each, whose handlers are in `throttle`, `transaction`,
-//! `server`, `client`, `info` and `parameters`; `describe` says what they take. They work on the
-//! client's `session`, with the `queue` of its transaction, and on the `server_info` of all, with
-//! the `clients` that are connected, and answer with `reply` and `errors`.
+//! `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they take. They work
+//! on the client's `session`, with the `queue` of its transaction, and on the `server_info` of all,
+//! with the `clients` that are connected, and answer with `reply` and `errors`.
 
+mod auth;
 mod budget;
 mod client;
 mod clients;

@@ -2,7 +2,8 @@
 
 use jiff::Timestamp;
 
-use super::client::set_name;
+use super::auth::log_in;
+use super::client::{BAD_CLIENT_NAME, is_name, set_name};
 use super::command::{Command, integer_of};
 use super::reply::{Reply, Version};
 use super::session::{DATABASES, Replies, Session};
@@ -28,6 +29,7 @@ pub fn reset(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     session.db = 0;
     session.replies = Replies::default();
     session.queue = None;
+    session.is_let_in = session.server.password().is_none();
     session.client.names().client.clear();
     reply.simple("RESET");
 }
@@ -54,27 +56,7 @@ pub fn time(_: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     }
 }
 
-/// No password can be set, so none is accepted: a client that gives one believes that others are
-/// kept out.
-pub fn auth(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
-    let user = if command.len() == 2 { DEFAULT_USER } else { command.arg(1) };
-    reply.error(auth_error(user));
-}
-
-/// The only user.
-const DEFAULT_USER: &[u8] = b"default";
-
-fn auth_error(user: &[u8]) -> &'static [u8] {
-    if user == DEFAULT_USER {
-        b"ERR AUTH <password> called without any password configured for the default user. \
-          Are you sure your configuration is correct?"
-    } else {
-        b"WRONGPASS invalid username-password pair or user is disabled."
-    }
-}
-
-/// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it takes effect, or nothing. With
-/// a password it is nothing.
+/// `HELLO [version [AUTH user password] [SETNAME name]]`: all of it takes effect, or nothing.
 pub fn hello(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     let version = match (command.len(), integer_of(command.arg(1))) {
         (1, _) => session.version,
@@ -85,13 +67,14 @@ pub fn hello(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>
             return reply.error(b"ERR Protocol version is not an integer or out of range");
         }
     };
-    let mut name = None;
+    let (mut name, mut login) = (None, None);
     let mut at = 2;
     while at < command.len() {
         let option = command.arg(at);
         let left = command.len() - at - 1;
         if option.eq_ignore_ascii_case(b"AUTH") && left >= 2 {
-            return reply.error(auth_error(command.arg(at + 1)));
+            login = Some((command.arg(at + 1), command.arg(at + 2)));
+            at += 3;
         } else if option.eq_ignore_ascii_case(b"SETNAME") && left >= 1 {
             name = Some(command.arg(at + 1));
             at += 2;
@@ -99,14 +82,34 @@ pub fn hello(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>
             return reply.error(b"ERR Syntax error in HELLO");
         }
     }
-    if let Some(name) = name
-        && let Err(problem) = set_name(session, name)
-    {
+    if let Err(problem) = enter(session, login, name) {
         return reply.error(problem);
     }
     session.version = version;
     reply.version = version;
     greet(session, reply);
+}
+
+/// Lets a client in and names it, as far as it asks for that.
+fn enter(
+    session: &mut Session,
+    login: Option<(&[u8], &[u8])>,
+    name: Option<&[u8]>,
+) -> Result<(), &'static [u8]> {
+    if name.is_some_and(|name| !is_name(name)) {
+        return Err(BAD_CLIENT_NAME);
+    }
+    if let Some((user, password)) = login {
+        log_in(session, user, password)?;
+    }
+    if !session.is_let_in {
+        return Err(
+            b"NOAUTH HELLO must be called with the client already authenticated, otherwise \
+            the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and \
+            select the RESP protocol version at the same time",
+        );
+    }
+    name.map_or(Ok(()), |name| set_name(session, name))
 }
 
 fn greet(session: &Session, reply: &mut Reply<'_>) {

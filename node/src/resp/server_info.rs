@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
 use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
+use crate::password::Password;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -16,6 +17,7 @@ const MEMORY_LIFE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct ServerInfo {
     address: SocketAddr,
+    password: Option<Password>,
     started: Instant,
     clients: Arc<Clients>,
     commands: AtomicU64,
@@ -28,13 +30,15 @@ pub struct ServerInfo {
 }
 
 impl ServerInfo {
-    pub fn new(address: SocketAddr) -> Self {
-        Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES))
+    /// Without a password every client is let in.
+    pub fn new(address: SocketAddr, password: Option<Password>) -> Self {
+        Self { password, ..Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES)) }
     }
 
     pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
         Self {
             address,
+            password: None,
             started: Instant::now(),
             clients: Arc::default(),
             commands: AtomicU64::new(0),
@@ -42,6 +46,10 @@ impl ServerInfo {
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
         }
+    }
+
+    pub const fn password(&self) -> Option<&Password> {
+        self.password.as_ref()
     }
 
     /// The connections that are open.

@@ -39,6 +39,8 @@ pub struct Session {
     pub last: Option<u8>,
     /// Whether the connection is to be closed once the replies are written.
     pub closing: bool,
+    /// Whether it has given the password, if there is one.
+    pub is_let_in: bool,
     /// The open transaction.
     pub queue: Option<Box<Queue>>,
     pub server: Arc<ServerInfo>,
@@ -58,6 +60,7 @@ impl Session {
             replies: Replies::default(),
             last: None,
             closing: false,
+            is_let_in: server.password().is_none(),
             queue: None,
             server,
             service,

@@ -10,10 +10,20 @@ use super::session::Session;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
+use crate::password::Password;
 use crate::service::Service;
 
 /// A client that has just connected, to a server of its own; all servers decide by one service.
 pub fn session() -> Session {
+    session_of(None)
+}
+
+/// The same where a password is asked for.
+pub fn guarded_session(password: Password) -> Session {
+    session_of(Some(password))
+}
+
+fn session_of(password: Option<Password>) -> Session {
     static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
         let limiters = Limiters::build(
             &[LimitConfig::built_in()],
@@ -22,7 +32,7 @@ pub fn session() -> Session {
         );
         Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
     });
-    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap()));
+    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap(), password));
     Session::new(Arc::clone(&SERVICE), server, None)
 }
 

@@ -89,6 +89,10 @@ fn a_bad_config_is_named_with_file_line_and_key() {
     let line = mistake(&["--config", odd.path().to_str().unwrap()]);
     assert!(line.contains("line 1: "), "{line}");
 
+    let empty = file("\n");
+    let line = mistake(&["--resp-password-file", empty.path().to_str().unwrap()]);
+    assert!(line.contains("--resp-password-file ") && line.contains("1 to 512 bytes"), "{line}");
+
     let line = mistake(&["--config", "no/such/file.toml"]);
     assert!(line.contains("--config no/such/file.toml: "), "{line}");
 }

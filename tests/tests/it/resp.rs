@@ -1,5 +1,7 @@
 //! The Redis protocol, byte by byte and through a client library.
 
+use std::io::Write;
+
 use redis::Value;
 use tidegate_tests::{Node, Raw, post, redis as client, wait_until};
 
@@ -187,6 +189,32 @@ fn hello_changes_the_version() {
     raw.expect("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
     // A name that stands before it does not take effect either.
     raw.expect(&format!("{NO_PASSWORD}\r\n$-1\r\n"));
+}
+
+#[test]
+fn a_password_that_is_configured_is_asked_for() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"secret\n").unwrap();
+    let node = Node::start(&["--resp-password-file", file.path().to_str().unwrap()]);
+    let mut raw = Raw::connect(node.resp);
+    raw.send(b"CL.THROTTLE k 1 1 86400\r\nAUTH other\r\nAUTH secret\r\nPING\r\n");
+    raw.expect("-NOAUTH Authentication required.\r\n");
+    raw.expect(
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n+PONG\r\n",
+    );
+    for version in [2, 3] {
+        let open = |login: &str| {
+            let url = format!("redis://{login}@{}/?protocol=resp{version}", node.resp);
+            redis::Client::open(url).unwrap().get_connection()
+        };
+        assert!(open(":other").is_err());
+        let mut redis = open(":secret").unwrap();
+        let left: Vec<i64> = redis::cmd("CL.THROTTLE")
+            .arg(&["k", "1", "1", "86400", "0"])
+            .query(&mut redis)
+            .unwrap();
+        assert_eq!(left, [0, 2, 2, -1, 0]);
+    }
 }
 
 #[test]
