@@ -2,11 +2,10 @@
 #![no_main]
 
 use std::io::BufReader;
-use std::net::IpAddr;
 
 use libfuzzer_sys::fuzz_target;
 use tidegate::fuzzing::{decide, log};
-use tidegate_engine::Quota;
+use tidegate_engine::{IpKey, Quota};
 
 fuzz_target!(|bytes: &[u8]| {
     let read = log::read(bytes).expect("memory is always read");
@@ -14,8 +13,10 @@ fuzz_target!(|bytes: &[u8]| {
     let open = u64::from(bytes.last().is_some_and(|byte| *byte != b'\n'));
     assert_eq!(read.lines, ends + open);
     assert!(read.requests.len() as u64 <= read.lines && read.reordered <= read.lines);
-    for key in &read.keys {
-        assert_eq!(&key.parse::<IpAddr>().expect("keys are addresses").to_string(), key);
+    assert!(read.foreign + read.requests.len() as u64 <= read.lines);
+    for (place, key) in read.keys.iter().enumerate() {
+        assert_eq!(IpKey::from(key.network()), *key, "as the engine limits them");
+        assert!(!read.keys[..place].contains(key), "each once");
     }
     let in_pieces = log::read(BufReader::with_capacity(7, bytes)).expect("as above");
     assert_eq!((in_pieces.requests, in_pieces.keys), (read.requests.clone(), read.keys.clone()));

@@ -32,7 +32,7 @@ enum Word {
 }
 
 /// Inputs that random bytes would rarely reach.
-const WORDS: [&str; 16] = [
+const WORDS: [&str; 20] = [
     "CL.THROTTLE",
     "throttle",
     "key",
@@ -47,6 +47,10 @@ const WORDS: [&str; 16] = [
     "SETNAME",
     "COMMAND",
     "INFO",
+    "LIST",
+    "REPLY",
+    "MULTI",
+    "EXEC",
     "'a \\' b'",
     "\"\\x41\\n\"",
 ];

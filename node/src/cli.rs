@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
+use crate::origin::{Host, Origin};
 use crate::quota::WrittenQuota;
 
 const EXAMPLES: &str = "\
@@ -40,8 +41,10 @@ pub enum CliCommand {
     ///
     /// Requests are decided in the order of their time. What is printed: lines read; lines parsed
     /// as requests, and skipped; parsed lines reordered, which are those whose time is earlier than
-    /// that of a parsed line before them; different addresses (keys); requests allowed and denied;
-    /// and the ten most denied addresses.
+    /// that of a parsed line before them; different clients (keys), which are IPv4 addresses and
+    /// IPv6 networks of 64 bits; requests allowed and denied; and the ten most denied clients. A
+    /// log without a single request is a mistake; one of which more than a fifth is left out is
+    /// warned of.
     Replay(ReplayArgs),
 }
 
@@ -54,9 +57,21 @@ pub struct ServeArgs {
     /// Where to serve the Redis protocol; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7379", value_parser = address)]
     pub resp: SocketAddr,
+    /// A file with the password that Redis clients must give (AUTH), in one line of at most 512
+    /// bytes. It is read at the start.
+    #[arg(long, value_name = "FILE")]
+    pub resp_password_file: Option<PathBuf>,
     /// Where to serve HTTP; port 0 picks a free one.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7380", value_parser = address)]
     pub http: SocketAddr,
+    /// An origin whose pages may ask over HTTP, such as `https://example.org`; may be given
+    /// several times. Requests of other pages are refused.
+    #[arg(long, value_name = "ORIGIN")]
+    pub allow_origin: Vec<Origin>,
+    /// A host by which clients reach this node over HTTP, such as limits.example.org, without a
+    /// port; may be given several times. Once given, requests for other hosts are refused.
+    #[arg(long, value_name = "HOST")]
+    pub allow_host: Vec<Host>,
     /// Where to serve other nodes, which is also the address they dial unless one is advertised.
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "trust")]
     pub cluster: Option<SocketAddr>,
@@ -129,10 +144,11 @@ pub enum LogFormat {
 
 #[derive(Debug, Args)]
 pub struct ReplayArgs {
-    /// An access log in the common or combined format; - reads standard input.
+    /// An access log in the common or combined format, also compressed by gzip; - reads standard
+    /// input.
     #[arg(value_name = "LOG")]
     pub log: PathBuf,
-    /// How many requests each address may make: COUNT/PERIOD, such as 100/s, 5/15m or 1000/d;
+    /// How many requests each client may make: COUNT/PERIOD, such as 100/s, 5/15m or 1000/d;
     /// "1000/d burst 50" gives the burst as well.
     #[arg(long)]
     pub rate: WrittenQuota,

@@ -27,18 +27,18 @@ impl Node {
         let address = ([127, 0, 0, 1], 7379).into();
         Self {
             service: Arc::new(Service::new(limiters, Gossip::alone())),
-            server: Arc::new(ServerInfo::new(address)),
+            server: Arc::new(ServerInfo::new(address, None)),
         }
     }
 
     /// A client of the Redis protocol that has just connected.
     pub fn session(&self) -> Session {
-        Session::new(1, Arc::clone(&self.service), Arc::clone(&self.server))
+        Session::new(Arc::clone(&self.service), Arc::clone(&self.server), None)
     }
 
     /// The status and header fields of the answer to the body of a check, or what is wrong with it.
     pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
-        let answer = crate::http::decide(&self.service, body)?;
+        let answer = crate::http::decide(&self.service, body).map_err(|problem| problem.text)?;
         let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

@@ -15,11 +15,12 @@ use crate::banner::{self, Bound};
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
 use crate::gossip::{Config, Entry, Gossip};
-use crate::http::HttpFrontEnd;
+use crate::http::{Gate, HttpFrontEnd};
 use crate::limiters::Limiters;
 use crate::log;
 use crate::metrics::FrontEndName;
 use crate::net::{self, Connections};
+use crate::password::Password;
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
 use crate::signals::{self, StopSignals};
@@ -39,16 +40,21 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
         None => vec![LimitConfig::built_in()],
     };
     let _log = log::start(args.log, args.log_format);
+    let password = password(args)?;
     raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
-    let served = runtime.block_on(serve(args, &limits));
+    let served = runtime.block_on(serve(args, &limits, password));
     // A name that is still being looked up blocks a thread, which nobody waits for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
+async fn serve(
+    args: &ServeArgs,
+    limits: &[LimitConfig],
+    password: Option<Password>,
+) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     let hangups = signals::hangups().map_err(unhandled)?;
@@ -86,14 +92,14 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let metrics = service.metrics();
     let resp_clients = tokio::spawn(net::accept(
         resp_listener,
-        RespFrontEnd::new(Arc::clone(&service), resp),
+        RespFrontEnd::new(Arc::clone(&service), resp, password),
         metrics.connections(FrontEndName::Resp).clone(),
         connections.clone(),
         stop_accepting.clone(),
     ));
     let http_clients = tokio::spawn(net::accept(
         http_listener,
-        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining)),
+        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining), gate(args)),
         metrics.connections(FrontEndName::Http).clone(),
         connections.clone(),
         stop_accepting.clone(),
@@ -141,6 +147,20 @@ async fn hasten(stop: &mut StopSignals, part: impl Future<Output = ()>) -> bool 
             true
         }
     }
+}
+
+/// The password of Redis clients, if there is one.
+fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
+    let Some(path) = &args.resp_password_file else { return Ok(None) };
+    let read = Password::read(path).map_err(|error| format!("--resp-password-file {error}"))?;
+    let access = trust::check_access(path);
+    access.map_err(|error| format!("--resp-password-file {}: {error}", path.display()))?;
+    Ok(Some(read))
+}
+
+/// Whose requests HTTP answers.
+fn gate(args: &ServeArgs) -> Gate {
+    Gate { origins: args.allow_origin.clone(), hosts: args.allow_host.clone() }
 }
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that

@@ -2,13 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use tidegate_engine::{Decision, KeyHash, Quota, QuotaError};
+use tidegate_engine::clock::Timestamp;
+use tidegate_engine::{Clock, Decision, KeyHash, Quota, QuotaError};
 
 use crate::config::INLINE;
 use crate::gossip::{Gossip, Limiter};
+use crate::key_count::KeyCount;
 use crate::limiters::Limiters;
 use crate::metrics::{DecisionMetrics, FrontEndName, Metrics};
+use crate::nearest::nearest;
 
 /// The longest key, in bytes; the shortest is one byte.
 pub const MAX_KEY_BYTES: usize = 1024;
@@ -19,6 +23,7 @@ pub struct Service {
     inline: Arc<Limiter>,
     inline_http: DecisionMetrics,
     gossip: Gossip,
+    keys: KeyCount,
     metrics: Metrics,
 }
 
@@ -32,6 +37,7 @@ impl Service {
     pub fn new(limiters: Limiters, gossip: Gossip) -> Self {
         let mut all = limiters.named.clone();
         all.push((INLINE.to_owned(), Arc::clone(&limiters.inline)));
+        let keys = KeyCount::new(all.iter().map(|(_, limiter)| Arc::clone(limiter)).collect());
         let metrics = Metrics::new(all, gossip.clone(), INLINE);
         let named = limiters.named.into_iter().map(|(name, limiter)| {
             let http = metrics.decisions(&name, FrontEndName::Http);
@@ -42,6 +48,7 @@ impl Service {
             inline: limiters.inline,
             inline_http: metrics.decisions(INLINE, FrontEndName::Http),
             gossip,
+            keys,
             metrics,
         }
     }
@@ -95,6 +102,21 @@ impl Service {
         let decision = limit.limiter.check_n(key, cost);
         limit.http.count(&decision, cost);
         Ok((decision, limit.limiter.quota()))
+    }
+
+    /// The limit whose name is nearest to one that no limit has, if one is near.
+    pub fn nearest_limit(&self, name: &str) -> Option<&str> {
+        nearest(name, self.named.keys().map(String::as_str))
+    }
+
+    /// The number of keys in debt, of all limits, as of the last second or so: see [`KeyCount`].
+    pub fn keys(&self) -> u64 {
+        self.keys.get()
+    }
+
+    /// The time since the start of the clock by which limits decide.
+    pub fn now(&self) -> Duration {
+        self.inline.clock().now().since(Timestamp::ORIGIN)
     }
 
     pub fn gossip(&self) -> &Gossip {

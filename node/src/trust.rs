@@ -41,8 +41,8 @@ fn secret(path: &Path) -> Result<Secret, String> {
 /// containers mount theirs.
 ///
 /// # Errors
-/// When everybody may write it, and so choose who is a member.
-fn check_access(path: &Path) -> Result<(), String> {
+/// When everybody may write it, and so choose what it is.
+pub fn check_access(path: &Path) -> Result<(), String> {
     // A pipe is nobody else's.
     let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
     let Some(mode) = file.map(|file| file.permissions().mode() & 0o777) else { return Ok(()) };

@@ -18,14 +18,66 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Answer {
     content(status, "application/json", body)
 }
 
-/// A JSON answer that says what is wrong in one short line.
-pub fn error(status: StatusCode, problem: &str) -> Answer {
+/// A JSON answer that says what is wrong: in one short line for people, and by its code for
+/// programs.
+pub fn error(code: Code, problem: &str) -> Answer {
     #[derive(Serialize)]
     struct Problem {
         error: String,
+        code: &'static str,
     }
     let printable = problem.chars().map(|c| if c.is_control() { '?' } else { c });
-    json(status, &Problem { error: printable.take(MAX_ERROR_CHARS).collect() })
+    let error = printable.take(MAX_ERROR_CHARS).collect();
+    json(code.status(), &Problem { error, code: code.name() })
+}
+
+/// What is wrong with a request. Names and meanings stay as they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    InvalidHost,
+    InvalidRequest,
+    BodyIncomplete,
+    OriginNotAllowed,
+    UnknownLimit,
+    UnknownPath,
+    NoCluster,
+    MethodNotAllowed,
+    BodyTimeout,
+    BodyTooLarge,
+    HostNotAllowed,
+}
+
+impl Code {
+    /// The status that goes with it.
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidHost | Self::InvalidRequest | Self::BodyIncomplete => {
+                StatusCode::BAD_REQUEST
+            }
+            Self::OriginNotAllowed => StatusCode::FORBIDDEN,
+            Self::UnknownLimit | Self::UnknownPath | Self::NoCluster => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
+            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::HostNotAllowed => StatusCode::MISDIRECTED_REQUEST,
+        }
+    }
+
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidHost => "invalid_host",
+            Self::InvalidRequest => "invalid_request",
+            Self::BodyIncomplete => "body_incomplete",
+            Self::OriginNotAllowed => "origin_not_allowed",
+            Self::UnknownLimit => "unknown_limit",
+            Self::UnknownPath => "unknown_path",
+            Self::NoCluster => "no_cluster",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::BodyTimeout => "body_timeout",
+            Self::BodyTooLarge => "body_too_large",
+            Self::HostNotAllowed => "host_not_allowed",
+        }
+    }
 }
 
 /// An answer of this media type.
@@ -34,4 +86,31 @@ pub fn content(status: StatusCode, media_type: &'static str, body: impl Into<Byt
     *answer.status_mut() = status;
     answer.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Code;
+
+    #[test]
+    fn codes_are_documented() {
+        let documented = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node.md");
+        let documented = std::fs::read_to_string(documented).unwrap();
+        for code in [
+            Code::InvalidHost,
+            Code::InvalidRequest,
+            Code::BodyIncomplete,
+            Code::OriginNotAllowed,
+            Code::UnknownLimit,
+            Code::UnknownPath,
+            Code::NoCluster,
+            Code::MethodNotAllowed,
+            Code::BodyTimeout,
+            Code::BodyTooLarge,
+            Code::HostNotAllowed,
+        ] {
+            let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());
+            assert!(documented.contains(&row), "{row}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use tidegate_engine::{Decision, Quota};
 
-use super::answer::{Answer, error, json};
+use super::answer::{Answer, Code, error, json};
 use super::headers;
 use crate::config::INLINE;
 use crate::quota::{Unenforceable, WrittenQuota};
@@ -31,14 +31,28 @@ pub async fn answer(service: &Service, request: Request<Incoming>) -> Answer {
     service.gossip().current().await;
     match decide(service, &body) {
         Ok(answer) => answer,
-        Err(problem) => error(StatusCode::BAD_REQUEST, &problem),
+        Err(problem) => error(problem.code, &problem.text),
+    }
+}
+
+/// What is wrong with a check.
+#[derive(Debug)]
+pub struct Problem {
+    code: Code,
+    /// In one line.
+    pub text: String,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { code: Code::InvalidRequest, text }
     }
 }
 
 async fn body(body: Incoming) -> Result<Bytes, Answer> {
     let too_large = || {
         let problem = format!("the body is larger than {MAX_BODY_BYTES} bytes");
-        error(StatusCode::PAYLOAD_TOO_LARGE, &problem)
+        error(Code::BodyTooLarge, &problem)
     };
     if body.size_hint().lower() > MAX_BODY_BYTES as u64 {
         return Err(too_large());
@@ -46,32 +60,33 @@ async fn body(body: Incoming) -> Result<Bytes, Answer> {
     match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, MAX_BODY_BYTES).collect()).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(failed)) if failed.is::<LengthLimitError>() => Err(too_large()),
-        Ok(Err(_)) => Err(error(StatusCode::BAD_REQUEST, "the body did not arrive in full")),
-        Err(_) => Err(error(StatusCode::REQUEST_TIMEOUT, "the body took too long to arrive")),
+        Ok(Err(_)) => Err(error(Code::BodyIncomplete, "the body did not arrive in full")),
+        Err(_) => Err(error(Code::BodyTimeout, "the body took too long to arrive")),
     }
 }
 
 /// Decides the check in a body.
 ///
 /// # Errors
-/// What is wrong with it, in one line.
-pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
+/// What is wrong with it.
+pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, Problem> {
     // The deserialiser would also accept the fields in an array.
     if !body.trim_ascii_start().starts_with(b"{") {
-        return Err("expected a JSON object".to_owned());
+        return Err("expected a JSON object".to_owned().into());
     }
     let request: CheckRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
     let key = request.key.as_bytes();
     let (name, quota, decision) = match request.rule()? {
         Rule::Named(name) => {
             let decided = service.check_named_http(&name, key, request.cost);
-            let (decision, quota) = decided.map_err(|error| refusal(error, &name, false))?;
+            let (decision, quota) =
+                decided.map_err(|error| refusal(service, error, &name, false))?;
             (name, quota, decision)
         }
         Rule::Inline(quota) => {
             let decided = service.check_inline_http(&quota, key, request.cost);
             let has_burst = request.burst.is_some();
-            let decision = decided.map_err(|error| refusal(error, INLINE, has_burst))?;
+            let decision = decided.map_err(|error| refusal(service, error, INLINE, has_burst))?;
             (INLINE.to_owned(), quota, decision)
         }
     };
@@ -81,15 +96,23 @@ pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, String> {
     Ok(answer)
 }
 
-fn refusal(error: CheckError, limit: &str, has_burst: bool) -> String {
+fn refusal(service: &Service, error: CheckError, limit: &str, has_burst: bool) -> Problem {
     match error {
-        CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes"),
-        CheckError::UnknownLimit => format!("limit: there is no limit `{limit}`"),
+        CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes").into(),
+        CheckError::UnknownLimit => unknown_limit(service, limit),
         CheckError::Quota(error) => {
             let problem = Unenforceable(error);
-            format!("{}: {problem}", problem.field(has_burst))
+            format!("{}: {problem}", problem.field(has_burst)).into()
         }
     }
+}
+
+fn unknown_limit(service: &Service, limit: &str) -> Problem {
+    let text = match service.nearest_limit(limit) {
+        Some(near) => format!("limit: there is no limit `{limit}`, did you mean `{near}`?"),
+        None => format!("limit: there is no limit `{limit}`"),
+    };
+    Problem { code: Code::UnknownLimit, text }
 }
 
 /// The body of a check. Each error names its field.

@@ -11,6 +11,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::gate::Gate;
 use super::router::{self, Routes};
 use crate::net::{self, FrontEnd};
 use crate::service::Service;
@@ -28,8 +29,8 @@ pub struct HttpFrontEnd {
 
 impl HttpFrontEnd {
     /// While `draining` is set, the health check answers that the node is draining.
-    pub fn new(service: Arc<Service>, draining: Arc<AtomicBool>) -> Self {
-        Self { node: Arc::new(Routes { service, draining }) }
+    pub fn new(service: Arc<Service>, draining: Arc<AtomicBool>, gate: Gate) -> Self {
+        Self { node: Arc::new(Routes { service, draining, gate }) }
     }
 }
 
@@ -79,7 +80,8 @@ async fn talk(stream: &mut TcpStream, node: Arc<Routes>, drain: &CancellationTok
 
 async fn refuse(mut stream: TcpStream) {
     let reply = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-        content-length: 32\r\nconnection: close\r\n\r\n{\"error\":\"too many connections\"}";
+        content-length: 62\r\nconnection: close\r\n\r\n\
+        {\"error\":\"too many connections\",\"code\":\"too_many_connections\"}";
     let _ = stream.write_all(reply).await;
     let _ = stream.shutdown().await;
 }

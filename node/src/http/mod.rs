@@ -1,12 +1,15 @@
-//! The HTTP front-end: `connection` serves HTTP/1, `router` dispatches by path and method, `check`
-//! parses and answers a check with the fields of `headers`, `answer` builds answers.
+//! The HTTP front-end: `connection` serves HTTP/1, `router` dispatches by path and method what
+//! `gate` lets through, `check` parses and answers a check with the fields of `headers`, `answer`
+//! builds answers.
 
 mod answer;
 mod check;
 mod connection;
+mod gate;
 mod headers;
 mod router;
 
 #[cfg(fuzzing)]
 pub use check::decide;
 pub use connection::HttpFrontEnd;
+pub use gate::Gate;

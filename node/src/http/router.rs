@@ -8,8 +8,9 @@ use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
-use super::answer::{Answer, content, error, json};
+use super::answer::{Answer, Code, content, error, json};
 use super::check;
+use super::gate::Gate;
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
 use crate::service::Service;
@@ -19,22 +20,39 @@ use crate::service::Service;
 pub struct Routes {
     pub service: Arc<Service>,
     pub draining: Arc<AtomicBool>,
+    pub gate: Gate,
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     if !names_host(&request) {
-        return error(StatusCode::BAD_REQUEST, "expected one Host header");
+        return error(Code::InvalidHost, "expected one Host header");
     }
+    // Probes name the node by any of its addresses, and whether it drains is no secret.
+    if request.uri().path() == HEALTH {
+        return route(node, request).await;
+    }
+    let passed = match node.gate.pass(&request) {
+        Ok(passed) => passed,
+        Err(answer) => return *answer,
+    };
+    let mut answer = route(node, request).await;
+    passed.add_to(answer.headers_mut());
+    answer
+}
+
+const HEALTH: &str = "/healthz";
+
+async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
         "/v1/check" if method == Method::POST => check::answer(&node.service, request).await,
         "/v1/check" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
-        "/healthz" if reads => health(node),
+        HEALTH if reads => health(node),
         "/metrics" if reads => metrics(node, request.headers()),
-        "/v1/cluster" | "/healthz" | "/metrics" => wrong_method("GET, HEAD"),
-        _ => error(StatusCode::NOT_FOUND, "no such path"),
+        "/v1/cluster" | HEALTH | "/metrics" => wrong_method("GET, HEAD"),
+        _ => error(Code::UnknownPath, "no such path"),
     }
 }
 
@@ -45,8 +63,7 @@ fn names_host(request: &Request<Incoming>) -> bool {
 }
 
 fn wrong_method(allowed: &'static str) -> Answer {
-    let mut answer =
-        error(StatusCode::METHOD_NOT_ALLOWED, &format!("this path takes only {allowed}"));
+    let mut answer = error(Code::MethodNotAllowed, &format!("this path takes only {allowed}"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
 }
@@ -98,7 +115,7 @@ fn cluster(node: &Routes) -> Answer {
         unacked_debt_seconds: f64,
     }
     let Some(View { this, members, peers, .. }) = node.service.gossip().view() else {
-        return error(StatusCode::NOT_FOUND, "this node is in no cluster, see --cluster");
+        return error(Code::NoCluster, "this node is in no cluster, see --cluster");
     };
     let members = members.into_iter().map(|member| Member {
         id: member.id,

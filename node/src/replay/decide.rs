@@ -47,7 +47,7 @@ fn decide_within(
         let limiter = limiter.build().map_err(ReplayError::Build)?;
         for (time, key) in era {
             let time = Timestamp::ORIGIN.saturating_add(*time);
-            let decision = limiter.check_at(log.keys[*key].as_str(), 1, time);
+            let decision = limiter.check_at(log.keys[*key], 1, time);
             let counter = &mut counts[*key];
             if decision.is_allowed() {
                 counter.allowed += 1;

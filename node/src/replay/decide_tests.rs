@@ -1,3 +1,5 @@
+use std::net::Ipv4Addr;
+
 use super::{Counts, ReplayError, decide};
 use crate::replay::log::{Log, Request};
 use proptest::prelude::*;
@@ -10,7 +12,8 @@ fn log(requests: &[(i64, usize)]) -> Log {
         lines: requests.len() as u64,
         requests: requests.iter().map(|&(time, key)| Request { time, key }).collect(),
         reordered: 0,
-        keys: (0..keys).map(|key| format!("10.0.0.{key}")).collect(),
+        keys: (0..keys).map(|key| Ipv4Addr::from_bits(key as u32).into()).collect(),
+        ..Log::default()
     }
 }
 

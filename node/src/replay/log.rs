@@ -1,15 +1,20 @@
-//! Access logs in the common and combined formats.
+//! The requests of an access log.
 
 use std::collections::HashMap;
 use std::io::{self, BufRead, Read};
-use std::net::IpAddr;
 
-use jiff::fmt::strtime;
+use tidegate_engine::IpKey;
+
+use super::line::parse;
 
 /// How much of a line is parsed, in bytes. A line may be longer.
 const MAX_LINE_BYTES: u64 = 64 * 1024;
+/// How much of a line is shown, in characters.
+const MAX_SHOWN_CHARS: usize = 120;
+/// The byte order mark that some editors put in front of a text.
+const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
-/// The requests of a log: 16 bytes each, and the text of each address once.
+/// The requests of a log: 16 bytes each, and each client once.
 #[derive(Debug, Default)]
 pub struct Log {
     pub lines: u64,
@@ -17,8 +22,12 @@ pub struct Log {
     pub requests: Vec<Request>,
     /// Requests whose time is earlier than that of one before them.
     pub reordered: u64,
-    /// The addresses, in canonical form.
-    pub keys: Vec<String>,
+    /// The clients, as the engine limits them: an IPv4 address, or the /64 of an IPv6 address.
+    pub keys: Vec<IpKey>,
+    /// Lines that are neither a request nor blank.
+    pub foreign: u64,
+    /// The first of them.
+    pub example: Option<Example>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +36,15 @@ pub struct Request {
     pub time: i64,
     /// Index into the keys of the log.
     pub key: usize,
+}
+
+/// A line, as it can be shown in one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Example {
+    /// From 1.
+    pub line: u64,
+    /// Its beginning, without what could control a terminal.
+    pub text: String,
 }
 
 /// Reads a log to its end.
@@ -40,9 +58,16 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
     let mut line = Vec::new();
     while read_line(&mut input, &mut line)? {
         log.lines += 1;
-        let Some((key, time)) = parse(&line) else { continue };
+        let text = match log.lines {
+            1 => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line),
+            _ => &line,
+        };
+        let Some((key, time)) = parse(text) else {
+            log.leave_out(text);
+            continue;
+        };
         let key = *places.entry(key).or_insert_with(|| {
-            log.keys.push(key.to_string());
+            log.keys.push(key);
             log.keys.len() - 1
         });
         log.requests.push(Request { time, key });
@@ -50,6 +75,22 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
         latest = latest.max(time);
     }
     Ok(log)
+}
+
+impl Log {
+    /// Notes a line that is no request.
+    fn leave_out(&mut self, text: &[u8]) {
+        if text.trim_ascii().is_empty() {
+            return;
+        }
+        self.foreign += 1;
+        if self.example.is_none() {
+            let text = String::from_utf8_lossy(text.trim_ascii());
+            let shown = text.chars().map(|c| if c.is_control() { '?' } else { c });
+            let text = shown.take(MAX_SHOWN_CHARS).collect();
+            self.example = Some(Example { line: self.lines, text });
+        }
+    }
 }
 
 /// Reads up to and with the next line feed, and keeps the beginning; false at the end.
@@ -60,21 +101,6 @@ fn read_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
         input.skip_until(b'\n')?;
     }
     Ok(read > 0)
-}
-
-/// The address and time of `ADDRESS FIELD FIELD [DAY/MONTH/YEAR:HOUR:MINUTE:SECOND ZONE]...`.
-fn parse(line: &[u8]) -> Option<(IpAddr, i64)> {
-    let mut fields = line.splitn(4, |byte| *byte == b' ');
-    let address: IpAddr = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
-    for _ in 0..2 {
-        if fields.next()?.is_empty() {
-            return None;
-        }
-    }
-    let time = fields.next()?.strip_prefix(b"[")?;
-    let end = time.iter().position(|byte| *byte == b']')?;
-    let time = strtime::parse("%d/%b/%Y:%H:%M:%S %z", &time[..end]).ok()?;
-    Some((address, time.to_timestamp().ok()?.as_second()))
 }
 
 #[cfg(test)]

@@ -1,14 +1,24 @@
 //! The printed result.
 
 use std::fmt::Write;
+use std::net::IpAddr;
 
 use serde::Serialize;
+use tidegate_engine::IpKey;
 
 use super::decide::Counts;
 use super::log::Log;
 
 /// How many of the most denied keys are named.
 const TOP_KEYS: usize = 10;
+
+/// An IPv4 address, or an IPv6 network as `2001:db8::/64`.
+fn shown(key: &IpKey) -> String {
+    match key.network() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(_) => key.to_string(),
+    }
+}
 
 /// The figures of a replay, in the order in which they are printed.
 #[derive(Debug, Serialize)]
@@ -35,13 +45,14 @@ impl Report {
     /// `counts` belong to the log's keys, in their order.
     pub fn new(log: &Log, counts: &[Counts]) -> Self {
         let parsed = log.requests.len() as u64;
-        let mut denied: Vec<(&String, &Counts)> =
-            log.keys.iter().zip(counts).filter(|(_, counts)| counts.denied > 0).collect();
+        let denied = log.keys.iter().zip(counts).filter(|(_, counts)| counts.denied > 0);
+        let mut denied: Vec<(String, &Counts)> =
+            denied.map(|(key, counts)| (shown(key), counts)).collect();
         denied.sort_by(|(key, counts), (other, others)| {
             others.denied.cmp(&counts.denied).then_with(|| key.cmp(other))
         });
         let top = denied.into_iter().take(TOP_KEYS).map(|(key, counts)| KeyReport {
-            key: key.clone(),
+            key,
             allowed: counts.allowed,
             denied: counts.denied,
         });

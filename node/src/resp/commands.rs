@@ -1,51 +1,60 @@
 //! The table of commands, for dispatch, arity and `COMMAND`.
 
 use super::command::Command;
+use super::describe::describe;
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::reply::Reply;
-use super::session::Session;
-use super::{server, throttle};
-
-/// One command.
-pub struct Spec {
-    /// In lower case.
-    pub name: &'static str,
-    /// The fewest arguments, the name included.
-    pub least: usize,
-    /// The most arguments, the name included.
-    pub most: usize,
-    /// The position of the key; 0 without one.
-    pub key: i64,
-    /// The flags in `COMMAND`.
-    pub flags: &'static [&'static str],
-    pub run: fn(&mut Session, &Command<'_>, &mut Reply<'_>),
-}
-
-impl Spec {
-    /// The arity in `COMMAND`: negative when it is a minimum.
-    pub fn arity(&self) -> i64 {
-        let least = i64::try_from(self.least).unwrap_or(i64::MAX);
-        if self.least == self.most { least } else { -least }
-    }
-}
+use super::session::{Replies, Session};
+use super::spec::{ANY, Spec};
+use super::{auth, client, info, parameters, server, throttle, transaction};
 
 impl Session {
-    /// Runs one command and appends its reply.
+    /// Runs one command, or queues it in an open transaction, and appends its reply.
     pub fn run(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
-        let mut reply = Reply { out, version: self.version };
         if command.len() == 0 {
             return;
         }
         self.count_command();
-        match find(command.arg(0)) {
-            None => {
-                unknown_command(command, &mut reply);
-                self.closing = is_http(command.arg(0));
+        let before = out.len();
+        self.answer(command, out);
+        if self.replies != Replies::On {
+            self.leave_out(before, out);
+        }
+    }
+
+    /// Takes back the reply to the command that has just been run, and the only one after `before`.
+    fn leave_out(&mut self, before: usize, out: &mut Vec<u8>) {
+        out.truncate(before);
+        self.replies = match self.replies {
+            Replies::SkipNext => Replies::Skip,
+            Replies::Skip => Replies::On,
+            replies => replies,
+        };
+    }
+
+    /// [`Session::run`] for a command that has been counted.
+    pub fn answer(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
+        let mut reply = Reply { out, version: self.version };
+        let Some((number, spec)) = find(command.arg(0)) else {
+            unknown_command(command, &mut reply);
+            self.closing = is_http(command.arg(0));
+            return self.abort_transaction();
+        };
+        if !spec.takes(command.len()) {
+            wrong_arity(spec.name, None, &mut reply);
+            return self.abort_transaction();
+        }
+        self.last = Some(number);
+        if !self.is_let_in && !spec.flags.contains(&"no_auth") {
+            return reply.error(auth::REQUIRED);
+        }
+        match &mut self.queue {
+            Some(_) if client::changes_replies(command) => {
+                reply.error(b"ERR Command not allowed inside a transaction");
+                self.abort_transaction();
             }
-            Some(spec) if !(spec.least..=spec.most).contains(&command.len()) => {
-                wrong_arity(spec.name, None, &mut reply);
-            }
-            Some(spec) => (spec.run)(self, command, &mut reply),
+            Some(queue) if !spec.at_once => transaction::queue(queue, spec, command, &mut reply),
+            _ => (spec.run)(self, command, &mut reply),
         }
     }
 }
@@ -56,70 +65,53 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// The command of this name, in any case.
-pub fn find(name: &[u8]) -> Option<&'static Spec> {
-    TABLE.iter().find(|spec| spec.name.as_bytes().eq_ignore_ascii_case(name))
+/// The number of the command of this name, in any case, and what is known of it.
+fn find(name: &[u8]) -> Option<(u8, &'static Spec)> {
+    (0..).zip(&TABLE).find(|(_, spec)| spec.name.as_bytes().eq_ignore_ascii_case(name))
 }
 
-const ANY: usize = usize::MAX;
+/// The name of the command of this number.
+fn name_of(number: u8) -> Option<&'static str> {
+    TABLE.get(usize::from(number)).map(|spec| spec.name)
+}
+
+const FAST: &[&str] = &["fast"];
+const NOSCRIPT: &[&str] = &["noscript"];
+const NOSCRIPT_FAST: &[&str] = &["noscript", "fast"];
+const NO_AUTH: &[&str] = &["noscript", "fast", "no_auth"];
+const CHECK: &[&str] = &["write", "fast"];
+
+const CONNECTION: &str = "@connection";
+const SERVER: &str = "@dangerous";
+const TRANSACTION: &str = "@transaction";
 
 /// The most frequent first.
-pub static TABLE: [Spec; 12] = [
-    Spec {
-        name: "cl.throttle",
-        least: 5,
-        most: 6,
-        key: 1,
-        flags: &["write", "fast"],
-        run: throttle::cl_throttle,
-    },
-    Spec {
-        name: "throttle",
-        least: 5,
-        most: 6,
-        key: 1,
-        flags: &["write", "fast"],
-        run: throttle::throttle,
-    },
-    Spec { name: "ping", least: 1, most: 2, key: 0, flags: &["fast"], run: server::ping },
-    Spec { name: "echo", least: 2, most: 2, key: 0, flags: &["fast"], run: server::echo },
-    Spec {
-        name: "hello",
-        least: 1,
-        most: ANY,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::hello,
-    },
-    Spec { name: "client", least: 2, most: ANY, key: 0, flags: &["noscript"], run: server::client },
-    Spec { name: "command", least: 1, most: ANY, key: 0, flags: &[], run: command },
-    Spec { name: "select", least: 2, most: 2, key: 0, flags: &["fast"], run: server::select },
-    Spec { name: "info", least: 1, most: ANY, key: 0, flags: &[], run: server::info },
-    Spec {
-        name: "auth",
-        least: 2,
-        most: 3,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::auth,
-    },
-    Spec {
-        name: "quit",
-        least: 1,
-        most: ANY,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::quit,
-    },
-    Spec {
-        name: "reset",
-        least: 1,
-        most: 1,
-        key: 0,
-        flags: &["noscript", "fast", "no_auth"],
-        run: server::reset,
-    },
+pub static TABLE: [Spec; 20] = [
+    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).key().are("@keyspace", CHECK),
+    Spec::new("throttle", (5, 6), throttle::throttle).key().are("@keyspace", CHECK),
+    Spec::new("multi", (1, 1), transaction::multi).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("exec", (1, 1), transaction::exec).at_once().are(TRANSACTION, NOSCRIPT),
+    Spec::new("ping", (1, 2), server::ping).are(CONNECTION, FAST),
+    Spec::new("echo", (2, 2), server::echo).are(CONNECTION, FAST),
+    Spec::new("discard", (1, 1), transaction::discard).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("watch", (2, ANY), transaction::watch).at_once().are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("unwatch", (1, 1), transaction::unwatch).are(TRANSACTION, NOSCRIPT_FAST),
+    Spec::new("hello", (1, ANY), server::hello).are(CONNECTION, NO_AUTH),
+    Spec::new("client", (2, ANY), client).are(CONNECTION, NOSCRIPT),
+    Spec::new("select", (2, 2), server::select).are(CONNECTION, FAST),
+    Spec::new("command", (1, ANY), command).are(CONNECTION, &[]),
+    Spec::new("info", (1, ANY), info::info).are(SERVER, &[]),
+    Spec::new("dbsize", (1, 1), info::dbsize).are("@keyspace", &["readonly", "fast"]),
+    Spec::new("time", (1, 1), server::time).are(SERVER, FAST),
+    Spec::new("config", (2, ANY), parameters::config).are(SERVER, NOSCRIPT),
+    Spec::new("auth", (2, 3), auth::auth).are(CONNECTION, NO_AUTH),
+    Spec::new("quit", (1, ANY), server::quit).at_once().are(CONNECTION, NO_AUTH),
+    Spec::new("reset", (1, 1), server::reset).at_once().are(CONNECTION, NO_AUTH),
 ];
+
+fn client(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
+    client::run(session, command, reply, name_of);
+}
 
 /// `COMMAND [COUNT | DOCS | LIST | INFO [name]...]`
 fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
@@ -143,7 +135,7 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
         reply.array(command.len() - 2);
         for name in command.args_from(2) {
             match find(name) {
-                Some(spec) => describe(spec, reply),
+                Some((_, spec)) => describe(spec, reply),
                 None => reply.null(),
             }
         }
@@ -156,19 +148,5 @@ fn describe_all(reply: &mut Reply<'_>) {
     reply.array(TABLE.len());
     for spec in &TABLE {
         describe(spec, reply);
-    }
-}
-
-/// Name, arity, flags, then the first key, the last and the step between them.
-fn describe(spec: &Spec, reply: &mut Reply<'_>) {
-    reply.array(6);
-    reply.bulk(spec.name.as_bytes());
-    reply.integer(spec.arity());
-    reply.set(spec.flags.len());
-    for flag in spec.flags {
-        reply.simple(flag);
-    }
-    for place in [spec.key, spec.key, spec.key.min(1)] {
-        reply.integer(place);
     }
 }

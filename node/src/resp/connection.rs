@@ -12,10 +12,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::Share;
+use super::clients::Ends;
 use super::parser::Parser;
 use super::server_info::ServerInfo;
 use super::session::Session;
 use crate::net::{FrontEnd, linger};
+use crate::password::Password;
 use crate::service::Service;
 
 /// The most bytes of one read.
@@ -49,8 +51,8 @@ pub struct RespFrontEnd {
 
 impl RespFrontEnd {
     /// `address` is where clients reach the front-end.
-    pub fn new(service: Arc<Service>, address: SocketAddr) -> Self {
-        Self { service, server: Arc::new(ServerInfo::new(address)) }
+    pub fn new(service: Arc<Service>, address: SocketAddr, password: Option<Password>) -> Self {
+        Self { service, server: Arc::new(ServerInfo::new(address, password)) }
     }
 }
 
@@ -60,8 +62,9 @@ impl FrontEnd for RespFrontEnd {
         stream: TcpStream,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let id = self.server.next_id();
-        serve(stream, Session::new(id, Arc::clone(&self.service), Arc::clone(&self.server)), drain)
+        let (service, server) = (Arc::clone(&self.service), Arc::clone(&self.server));
+        let session = Session::new(service, server, Ends::of(&stream));
+        serve(stream, session, drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {

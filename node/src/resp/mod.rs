@@ -1,21 +1,34 @@
 //! The Redis protocol front-end.
 //!
 //! `connection` moves bytes within a `budget`; `parser` and `inline` turn them into a `command`;
-//! `commands` is the table of all, whose handlers are in `throttle` and `server`; they work on the
-//! client's `session` and the `server_info` of all, and answer with `reply` and `errors`.
+//! `commands` is the table of all, a `spec` each, whose handlers are in `throttle`, `transaction`,
+//! `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they take. They work
+//! on the client's `session`, with the `queue` of its transaction, and on the `server_info` of all,
+//! with the `clients` that are connected, and answer with `reply` and `errors`.
 
+mod auth;
 mod budget;
+mod client;
+mod clients;
 mod command;
 mod commands;
 mod connection;
+mod describe;
 mod errors;
+mod info;
 mod inline;
+mod parameters;
 mod parser;
+mod queue;
 mod reply;
 mod server;
 mod server_info;
 mod session;
+mod spec;
+#[cfg(test)]
+mod testing;
 mod throttle;
+mod transaction;
 
 pub use connection::RespFrontEnd;
 #[cfg(fuzzing)]

@@ -72,13 +72,13 @@ impl Reply<'_> {
     }
 
     /// A text to be shown as it is.
-    pub fn verbatim(&mut self, text: &str) {
+    pub fn verbatim(&mut self, text: &[u8]) {
         if self.version == Version::Resp2 {
-            return self.bulk(text.as_bytes());
+            return self.bulk(text);
         }
         self.length(b'=', text.len() + 4);
         self.out.extend_from_slice(b"txt:");
-        self.out.extend_from_slice(text.as_bytes());
+        self.out.extend_from_slice(text);
         self.out.extend_from_slice(b"\r\n");
     }
 

@@ -29,7 +29,7 @@ fn version_3_has_types_of_its_own() {
     assert_eq!(both(|reply| reply.null()), ["$-1\r\n", "_\r\n"]);
     assert_eq!(both(|reply| reply.map(2)), ["*4\r\n", "%2\r\n"]);
     assert_eq!(both(|reply| reply.set(2)), ["*2\r\n", "~2\r\n"]);
-    assert_eq!(both(|reply| reply.verbatim("hi")), ["$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"]);
+    assert_eq!(both(|reply| reply.verbatim(b"hi")), ["$2\r\nhi\r\n", "=6\r\ntxt:hi\r\n"]);
 }
 
 #[test]

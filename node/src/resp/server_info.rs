@@ -1,47 +1,70 @@
 //! What all connections of the front-end share.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use super::clients::Clients;
+use super::queue::MAX_ALL_QUEUED_BYTES;
+use crate::password::Password;
+
+/// For how long a reading of the process's memory is good enough.
+const MEMORY_LIFE: Duration = Duration::from_secs(1);
 
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
 pub struct ServerInfo {
     address: SocketAddr,
+    password: Option<Password>,
     started: Instant,
-    next_id: AtomicI64,
+    clients: Arc<Clients>,
     commands: AtomicU64,
     /// The bytes that connections hold in incomplete commands.
     unread: Arc<Budget>,
+    /// The bytes that connections hold in commands of transactions.
+    queued: Arc<Budget>,
+    /// The memory of the process, in bytes, and when that was read.
+    resident: Mutex<Option<(Instant, u64)>>,
 }
 
 impl ServerInfo {
-    pub fn new(address: SocketAddr) -> Self {
-        Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES))
+    /// Without a password every client is let in.
+    pub fn new(address: SocketAddr, password: Option<Password>) -> Self {
+        Self { password, ..Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES)) }
     }
 
     pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
         Self {
             address,
+            password: None,
             started: Instant::now(),
-            next_id: AtomicI64::new(1),
+            clients: Arc::default(),
             commands: AtomicU64::new(0),
             unread: Arc::new(unread),
+            queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
+            resident: Mutex::new(None),
         }
     }
 
-    /// A number that no other connection of this process has.
-    pub fn next_id(&self) -> i64 {
-        // Relaxed: the number guards nothing else.
-        self.next_id.fetch_add(1, Ordering::Relaxed)
+    pub const fn password(&self) -> Option<&Password> {
+        self.password.as_ref()
+    }
+
+    /// The connections that are open.
+    pub const fn clients(&self) -> &Arc<Clients> {
+        &self.clients
     }
 
     /// A share of that budget for one connection.
     pub fn unread_share(&self) -> Share {
         Share::new(Arc::clone(&self.unread))
+    }
+
+    /// A share of that of transactions for one of them.
+    pub fn queued_share(&self) -> Share {
+        Share::new(Arc::clone(&self.queued))
     }
 
     pub fn count_commands(&self, commands: u64) {
@@ -63,4 +86,28 @@ impl ServerInfo {
     pub fn uptime(&self) -> Duration {
         self.started.elapsed()
     }
+
+    /// The memory of the process, in bytes, as of the last second; 0 where the system does not
+    /// tell.
+    pub fn resident_bytes(&self) -> u64 {
+        let now = Instant::now();
+        // No panic leaves a reading half written.
+        let mut resident = self.resident.lock().unwrap_or_else(PoisonError::into_inner);
+        match *resident {
+            Some((read, bytes)) if now.saturating_duration_since(read) < MEMORY_LIFE => bytes,
+            _ => {
+                let bytes = resident_bytes().unwrap_or(0);
+                *resident = Some((now, bytes));
+                bytes
+            }
+        }
+    }
+}
+
+/// The memory of the process, as Linux tells it in KiB.
+fn resident_bytes() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    kib.checked_mul(1024)
 }

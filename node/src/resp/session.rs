@@ -4,21 +4,45 @@ use std::sync::Arc;
 
 use tidegate_engine::{Decision, Quota};
 
+use super::clients::{Activity, Ends, Registered};
 use super::parser::ProtocolError;
+use super::queue::Queue;
 use super::reply::{Reply, Version};
 use super::server_info::ServerInfo;
 use crate::metrics::Tally;
 use crate::service::{CheckError, Service};
 
+/// How many databases a client may select. All are one: keys are the same in each.
+pub const DATABASES: u8 = 16;
+
+/// Which commands are replied to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replies {
+    #[default]
+    On,
+    Off,
+    /// None to this command, nor to the next one.
+    SkipNext,
+    /// None to this command.
+    Skip,
+}
+
 /// What a client has set up, and the counts of its commands.
 #[derive(Debug)]
 pub struct Session {
-    pub id: i64,
+    /// What others see of it.
+    pub client: Registered,
     pub version: Version,
-    /// The client's name; empty until it sets one.
-    pub name: Vec<u8>,
+    pub db: u8,
+    pub replies: Replies,
+    /// The number of the last command.
+    pub last: Option<u8>,
     /// Whether the connection is to be closed once the replies are written.
     pub closing: bool,
+    /// Whether it has given the password, if there is one.
+    pub is_let_in: bool,
+    /// The open transaction.
+    pub queue: Option<Box<Queue>>,
     pub server: Arc<ServerInfo>,
     service: Arc<Service>,
     /// The decisions since the last [`Session::flush_counts`].
@@ -27,12 +51,17 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new(id: i64, service: Arc<Service>, server: Arc<ServerInfo>) -> Self {
+    /// `ends` are those of its connection, if it has one.
+    pub fn new(service: Arc<Service>, server: Arc<ServerInfo>, ends: Option<Ends>) -> Self {
         Self {
-            id,
+            client: server.clients().connected(ends, service.now()),
             version: Version::default(),
-            name: Vec::new(),
+            db: 0,
+            replies: Replies::default(),
+            last: None,
             closing: false,
+            is_let_in: server.password().is_none(),
+            queue: None,
             server,
             service,
             tally: Tally::default(),
@@ -52,6 +81,13 @@ impl Session {
         self.closing = true;
     }
 
+    /// Makes `EXEC` refuse the open transaction, if there is one.
+    pub fn abort_transaction(&mut self) {
+        if let Some(queue) = &mut self.queue {
+            queue.abort();
+        }
+    }
+
     /// Decides under a quota given with the call.
     #[inline]
     pub fn check(&mut self, quota: &Quota, key: &[u8], cost: u64) -> Result<Decision, CheckError> {
@@ -61,10 +97,22 @@ impl Session {
     }
 
     /// Adds the counts since the last call to the node's metrics, which all connections write: once
-    /// for a batch of commands rather than for each.
+    /// for a batch of commands rather than for each. Notes the activity as well.
     pub fn flush_counts(&mut self) {
+        self.note_activity();
         self.service.metrics().add_resp(&std::mem::take(&mut self.tally));
         self.server.count_commands(std::mem::take(&mut self.commands));
+    }
+
+    /// Notes what others see of this connection.
+    pub fn note_activity(&self) {
+        self.client.note(&Activity {
+            at: self.service.now(),
+            command: self.last,
+            version: self.version,
+            db: self.db,
+            queued: self.queue.as_ref().map(|queue| queue.len()),
+        });
     }
 
     /// Counts a command for the node's metrics.

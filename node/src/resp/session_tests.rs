@@ -1,29 +1,7 @@
-use std::sync::{Arc, LazyLock};
-
 use proptest::prelude::*;
-use tidegate_engine::KeyHasher;
 
 use super::super::commands::TABLE;
-use super::super::parser::Parser;
-use super::super::server_info::ServerInfo;
-use super::Session;
-use crate::config::LimitConfig;
-use crate::gossip::Gossip;
-use crate::limiters::Limiters;
-use crate::service::Service;
-
-fn session() -> Session {
-    static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
-        let limiters = Limiters::build(
-            &[LimitConfig::built_in()],
-            &Gossip::alone(),
-            &KeyHasher::siphash([7; 16]),
-        );
-        Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
-    });
-    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap()));
-    Session::new(1, Arc::clone(&SERVICE), server)
-}
+use super::super::testing::{answer, session};
 
 fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut input = Vec::new();
@@ -33,14 +11,7 @@ fn replies(commands: &[Vec<Vec<u8>>]) -> Vec<u8> {
             input.extend([format!("${}\r\n", arg.len()).as_bytes(), arg, b"\r\n"].concat());
         }
     }
-    let (mut session, mut parser) = (session(), Parser::default());
-    let (mut out, mut used) = (Vec::new(), 0);
-    while let Some((command, length)) = parser.next(&input[used..]).unwrap() {
-        session.run(&command, &mut out);
-        used += length;
-    }
-    session.flush_counts();
-    out
+    answer(&mut session(), &input)
 }
 
 /// The integers in the reply to each line.

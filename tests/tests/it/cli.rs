@@ -92,6 +92,10 @@ fn a_bad_config_is_named_with_file_line_and_key() {
     let line = mistake(&["--config", odd.path().to_str().unwrap()]);
     assert!(line.contains("line 1: "), "{line}");
 
+    let empty = file("\n");
+    let line = mistake(&["--resp-password-file", empty.path().to_str().unwrap()]);
+    assert!(line.contains("--resp-password-file ") && line.contains("1 to 512 bytes"), "{line}");
+
     let line = mistake(&["--config", "no/such/file.toml"]);
     assert!(line.contains("--config no/such/file.toml: "), "{line}");
 }
@@ -110,7 +114,7 @@ fn the_limits_of_a_config_replace_the_built_in_one() {
     };
     assert_eq!(limit("a"), (200, Some(2)));
     assert_eq!(limit("b"), (200, Some(1_000)));
-    assert_eq!(limit("default"), (400, None));
+    assert_eq!(limit("default"), (404, None));
     // Each limit has keys of its own.
     assert_eq!(limit("a"), (200, Some(2)));
     assert_eq!(limit("a"), (429, Some(2)));

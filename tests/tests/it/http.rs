@@ -125,8 +125,6 @@ fn bad_input_is_refused_by_name() {
         (&long, "key: must be 1 to 1024 bytes"),
         (&longer, "key: must be 1 to 1024 bytes"),
         (r#"{"key":"k"}"#, "limit"),
-        (r#"{"key":"k","limit":"nope"}"#, "nope"),
-        (r#"{"key":"k","limit":"inline"}"#, "inline"),
         (r#"{"key":"k","limit":7}"#, "limit"),
         (r#"{"key":"k","limit":"default","rate":"1/s","burst":1}"#, "limit"),
         (r#"{"key":"k","limit":"default","rate":"1/s"}"#, "limit"),
@@ -160,10 +158,24 @@ fn bad_input_is_refused_by_name() {
         assert_eq!(status, 400, "{body}: {answer}");
         assert!(problem.contains(word), "{body}: {answer}");
         assert!(!problem.contains(char::is_control), "{body}: {answer}");
-        assert_eq!(answer.as_object().unwrap().len(), 1);
+        assert_eq!(answer["code"], "invalid_request", "{body}");
+        assert_eq!(answer.as_object().unwrap().len(), 2);
     }
     let longest = format!(r#"{{"key":"{}","limit":"default"}}"#, "k".repeat(1_024));
     assert_eq!(check(&node, &longest).0, 200);
+}
+
+#[test]
+fn an_unknown_limit_is_not_found_and_the_nearest_is_named() {
+    let node = Node::start(&[]);
+    for (limit, problem) in [
+        ("nope", "limit: there is no limit `nope`"),
+        ("inline", "limit: there is no limit `inline`"),
+        ("Defualt", "limit: there is no limit `Defualt`, did you mean `default`?"),
+    ] {
+        let answer = check(&node, &format!(r#"{{"key":"k","limit":"{limit}"}}"#));
+        assert_eq!(answer, (404, json!({"error": problem, "code": "unknown_limit"})));
+    }
 }
 
 #[test]
@@ -172,7 +184,7 @@ fn an_error_is_short_and_printable() {
     let body = json!({"key": "k", "limit": "\r\n\u{1b}".repeat(3_000)}).to_string();
     let (status, answer) = check(&node, &body);
     let problem = answer["error"].as_str().unwrap();
-    assert_eq!(status, 400);
+    assert_eq!((status, &answer["code"]), (404, &json!("unknown_limit")));
     assert!(problem.len() <= 300 && !problem.contains(char::is_control), "{problem:?}");
 }
 
@@ -180,7 +192,7 @@ fn an_error_is_short_and_printable() {
 fn bodies_are_bounded() {
     let node = Node::start(&[]);
     let (status, answer) = check(&node, &" ".repeat(64 * 1024 + 1));
-    assert_eq!(status, 413);
+    assert_eq!((status, &answer["code"]), (413, &json!("body_too_large")));
     assert!(answer["error"].as_str().unwrap().contains("65536"));
     // Also when their length is not told.
     let mut raw = Raw::connect(node.http);
@@ -269,15 +281,16 @@ fn other_paths_and_methods_are_refused_as_json() {
     let node = Node::start(&[]);
     assert_eq!(get(&node, "/healthz").body, r#"{"status":"ok"}"#);
     assert_eq!(get(&node, "/healthz?verbose").status, 200);
-    for (reply, status) in [
-        (get(&node, "/"), 404),
-        (post(&node, "/v1/checks", "{}"), 404),
-        (get(&node, "/v1/check"), 405),
-        (post(&node, "/metrics", ""), 405),
-        (get(&node, "/v1/cluster"), 404),
+    for (reply, status, code) in [
+        (get(&node, "/"), 404, "unknown_path"),
+        (post(&node, "/v1/checks", "{}"), 404, "unknown_path"),
+        (get(&node, "/v1/check"), 405, "method_not_allowed"),
+        (post(&node, "/metrics", ""), 405, "method_not_allowed"),
+        (get(&node, "/v1/cluster"), 404, "no_cluster"),
     ] {
         assert_eq!(reply.status, status);
         assert!(reply.json()["error"].is_string());
+        assert_eq!(reply.json()["code"], code);
     }
     assert_eq!(get(&node, "/v1/check").header("allow"), Some("POST"));
 }

@@ -1,6 +1,7 @@
 //! Whole-system tests: one binary, so that it is linked once. `<file>::<test>` names a test, and
 //! `<file>::` all tests of a file.
 
+mod browser;
 mod cli;
 mod cluster;
 mod drain;
@@ -13,4 +14,5 @@ mod seeds;
 mod signals;
 mod tower_axum;
 mod tower_tonic;
+mod transactions;
 mod traps;

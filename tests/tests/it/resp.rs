@@ -1,7 +1,9 @@
 //! The Redis protocol, byte by byte and through a client library.
 
+use std::io::Write;
+
 use redis::Value;
-use tidegate_tests::{Node, Raw, post, redis as client};
+use tidegate_tests::{Node, Raw, post, redis as client, wait_until};
 
 #[test]
 fn cl_throttle_answers_in_its_order() {
@@ -61,33 +63,52 @@ fn all_front_ends_share_the_keys_of_inline_limits() {
     assert_eq!(named.json()["remaining"], 200);
 }
 
+const NO_PASSWORD: &str = "-ERR AUTH <password> called without any password configured for the \
+    default user. Are you sure your configuration is correct?";
+
 #[test]
 fn every_reply_has_its_bytes() {
     let node = Node::start(&[]);
     let mut raw = Raw::connect(node.resp);
-    let long_key = "k".repeat(1_025);
     for (command, reply) in [
         ("PING", "+PONG"),
         ("ping hello", "$5\r\nhello"),
         ("ECHO \"a\\r\\nb\"", "$4\r\na\r\nb"),
         ("SELECT 0", "+OK"),
-        ("SELECT 1", "-ERR DB index is out of range"),
+        ("SELECT 15", "+OK"),
+        ("SELECT 16", "-ERR DB index is out of range"),
+        ("SELECT -1", "-ERR DB index is out of range"),
         ("SELECT x", "-ERR value is not an integer or out of range"),
         ("CLIENT SETNAME me", "+OK"),
         ("CLIENT GETNAME", "$2\r\nme"),
         ("CLIENT SETINFO LIB-NAME redis-rs", "+OK"),
         ("CLIENT SETINFO lib-ver 1", "+OK"),
         ("CLIENT SETINFO colour red", "-ERR Unrecognized option for CLIENT SETINFO"),
+        (
+            "CLIENT SETINFO lib-ver \"1 2\"",
+            "-ERR lib-ver cannot contain spaces, newlines or \
+          special characters.",
+        ),
+        ("CLIENT NO-EVICT on", "+OK"),
+        ("CLIENT NO-TOUCH off", "+OK"),
+        ("CLIENT LIST ID 999999", "$0\r\n"),
         ("CLIENT SETNAME", "-ERR wrong number of arguments for 'client|setname' command"),
         ("CLIENT", "-ERR wrong number of arguments for 'client' command"),
         ("CLIENT WHAT", "-ERR unknown subcommand 'WHAT'"),
-        ("COMMAND COUNT", ":12"),
+        ("COMMAND COUNT", ":20"),
         ("COMMAND DOCS", "*0"),
         ("COMMAND INFO nope", "*1\r\n$-1"),
-        ("AUTH default x", "+OK"),
+        ("AUTH x", NO_PASSWORD),
+        ("AUTH default x", NO_PASSWORD),
+        ("AUTH default \"\"", NO_PASSWORD),
         ("AUTH other x", "-WRONGPASS invalid username-password pair or user is disabled."),
         ("HELLO 4", "-NOPROTO unsupported protocol version"),
         ("HELLO x", "-ERR Protocol version is not an integer or out of range"),
+        ("HELLO 3 AUTH default x", NO_PASSWORD),
+        ("CONFIG GET save Append*", "*4\r\n$10\r\nappendonly\r\n$2\r\nno\r\n$4\r\nsave\r\n$0\r\n"),
+        ("CONFIG GET nothing", "*0"),
+        ("CONFIG GET", "-ERR wrong number of arguments for 'config|get' command"),
+        ("CONFIG SET save x", "-ERR unknown subcommand 'SET'"),
         ("HELLO 3 WHAT", "-ERR Syntax error in HELLO"),
         ("RESET", "+RESET"),
         ("CLIENT GETNAME", "$-1"),
@@ -96,6 +117,18 @@ fn every_reply_has_its_bytes() {
         ("\"NO\\r\\nPE\"", "-ERR unknown command 'NO??PE', with args beginning with: "),
         ("PING a b", "-ERR wrong number of arguments for 'ping' command"),
         ("ECHO", "-ERR wrong number of arguments for 'echo' command"),
+    ] {
+        raw.send(format!("{command}\r\n").as_bytes());
+        raw.expect(&format!("{reply}\r\n"));
+    }
+}
+
+#[test]
+fn a_refused_check_says_why_and_takes_nothing() {
+    let node = Node::start(&[]);
+    let mut raw = Raw::connect(node.resp);
+    let long_key = "k".repeat(1_025);
+    for (command, reply) in [
         ("CL.THROTTLE k 1 1", "-ERR wrong number of arguments for 'cl.throttle' command"),
         ("throttle k 1 1 1 1 1", "-ERR wrong number of arguments for 'throttle' command"),
         ("CL.THROTTLE k x 1 1", "-ERR value is not an integer or out of range"),
@@ -144,7 +177,7 @@ fn hello_changes_the_version() {
     };
     raw.send(b"HELLO\r\n");
     raw.expect(&greeting(2, "*14"));
-    raw.send(b"hello 3 auth default x setname me\r\n");
+    raw.send(b"hello 3 setname me\r\n");
     raw.expect(&greeting(3, "%7"));
     raw.send(b"CLIENT GETNAME\r\nCOMMAND DOCS\r\nCOMMAND INFO nope\r\n");
     raw.expect("$2\r\nme\r\n%0\r\n*1\r\n_\r\n");
@@ -152,8 +185,36 @@ fn hello_changes_the_version() {
     assert!(raw.line().starts_with('='));
     raw.expect("txt:# Server\r\n");
     let mut raw = Raw::connect(node.resp);
-    raw.send(b"HELLO 3 AUTH other x\r\nCLIENT GETNAME\r\n");
-    raw.expect("-WRONGPASS invalid username-password pair or user is disabled.\r\n$-1\r\n");
+    raw.send(b"HELLO 3 AUTH other x\r\nHELLO 3 SETNAME me AUTH default x\r\nCLIENT GETNAME\r\n");
+    raw.expect("-WRONGPASS invalid username-password pair or user is disabled.\r\n");
+    // A name that stands before it does not take effect either.
+    raw.expect(&format!("{NO_PASSWORD}\r\n$-1\r\n"));
+}
+
+#[test]
+fn a_password_that_is_configured_is_asked_for() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    file.write_all(b"secret\n").unwrap();
+    let node = Node::start(&["--resp-password-file", file.path().to_str().unwrap()]);
+    let mut raw = Raw::connect(node.resp);
+    raw.send(b"CL.THROTTLE k 1 1 86400\r\nAUTH other\r\nAUTH secret\r\nPING\r\n");
+    raw.expect("-NOAUTH Authentication required.\r\n");
+    raw.expect(
+        "-WRONGPASS invalid username-password pair or user is disabled.\r\n+OK\r\n+PONG\r\n",
+    );
+    for version in [2, 3] {
+        let open = |login: &str| {
+            let url = format!("redis://{login}@{}/?protocol=resp{version}", node.resp);
+            redis::Client::open(url).unwrap().get_connection()
+        };
+        assert!(open(":other").is_err());
+        let mut redis = open(":secret").unwrap();
+        let left: Vec<i64> = redis::cmd("CL.THROTTLE")
+            .arg(&["k", "1", "1", "86400", "0"])
+            .query(&mut redis)
+            .unwrap();
+        assert_eq!(left, [0, 2, 2, -1, 0]);
+    }
 }
 
 #[test]
@@ -176,7 +237,11 @@ fn a_client_library_finds_a_server() {
         let Value::Array(commands) = redis::cmd("COMMAND").query(&mut redis).unwrap() else {
             panic!("an array")
         };
-        assert_eq!(commands.len(), 12);
+        assert_eq!(commands.len(), 20);
+        for command in commands {
+            let Value::Array(fields) = command else { panic!("an array") };
+            assert_eq!(fields.len(), 10);
+        }
         let error = redis::cmd("NOPE").query::<()>(&mut redis).unwrap_err();
         assert!(error.to_string().contains("unknown command"), "{error}");
     }
@@ -195,6 +260,55 @@ fn a_pipeline_is_answered_in_order() {
         assert_eq!(reply[0], i64::from(number >= 500), "{number}");
         assert_eq!(reply[2], (499 - number).max(0), "{number}");
     }
+}
+
+#[test]
+fn a_client_is_listed_while_it_is_connected() {
+    let node = Node::start(&[]);
+    let (mut one, mut other) = (Raw::connect(node.resp), Raw::connect(node.resp));
+    one.send(b"CLIENT SETNAME one\r\n");
+    one.expect("+OK\r\n");
+    other.send(b"HELLO 3 SETNAME other\r\n");
+    while other.line() != "modules" {}
+    other.expect("*0\r\n");
+    let list = || {
+        let mut redis = client(&node, 2);
+        let text: String = redis::cmd("CLIENT").arg("LIST").query(&mut redis).unwrap();
+        text
+    };
+    let text = list();
+    assert_eq!(text.lines().count(), 3, "{text}");
+    for (line, fields) in text.lines().zip([["name=one", "resp=2"], ["name=other", "resp=3"]]) {
+        let has = |field: &str| line.split(' ').any(|found| found == field);
+        assert!(fields.into_iter().all(has), "{line}");
+        assert!(
+            has(&format!("laddr={}", node.resp)) && line.contains(" addr=127.0.0.1:"),
+            "{line}"
+        );
+    }
+    drop(one);
+    wait_until("it is listed no more", || !list().contains("name=one"));
+    other.expect_alive();
+}
+
+#[test]
+fn keys_are_counted_and_time_is_told() {
+    let node = Node::start(&[]);
+    let mut redis = client(&node, 2);
+    for key in 0..100 {
+        let mut check = redis::cmd("CL.THROTTLE");
+        let _: Vec<i64> = check.arg(key).arg(9).arg(10).arg(86_400).query(&mut redis).unwrap();
+    }
+    let named = post(&node, "/v1/check", r#"{"key":"k","rate":"1/d"}"#);
+    assert_eq!(named.status, 200);
+    wait_until("all keys are counted", || {
+        let keys: u64 = redis::cmd("DBSIZE").query(&mut redis).unwrap();
+        keys == 101
+    });
+    let info: redis::InfoDict = redis::cmd("INFO").arg("keyspace").query(&mut redis).unwrap();
+    assert_eq!(info.get::<String>("db0").as_deref(), Some("keys=101,expires=101,avg_ttl=0"));
+    let [seconds, micros]: [u64; 2] = redis::cmd("TIME").query(&mut redis).unwrap();
+    assert!(seconds > 1_700_000_000 && micros < 1_000_000, "{seconds}.{micros}");
 }
 
 /// All replies to one read leave in one write, so they arrive together.

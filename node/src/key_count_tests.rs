@@ -1,0 +1,38 @@
+use std::time::Instant;
+
+use super::KeyCount;
+use crate::config::LimitConfig;
+use crate::gossip::Gossip;
+use crate::limiters::Limiters;
+use tidegate_engine::KeyHasher;
+
+/// Waits for a count that is under way, however long it takes.
+fn finished(count: &KeyCount) -> u64 {
+    let _ = count.get();
+    let state = count.shared.state();
+    let counted = count.shared.counted.wait_while(state, |state| state.is_counting);
+    counted.unwrap().keys
+}
+
+#[test]
+fn keys_of_all_limits_are_counted_and_the_count_is_kept_for_a_while() {
+    let limits = [LimitConfig::built_in()];
+    let limiters =
+        Limiters::build(&limits, &Gossip::alone(), &KeyHasher::siphash([7; 16])).unwrap();
+    let (named, inline) = (&limiters.named[0].1, &limiters.inline);
+    let count = KeyCount::new(vec![named.clone(), inline.clone()]);
+    for key in 0..1_000_u64 {
+        named.charge(key, 100_000);
+    }
+    inline.charge(7_u64, 1_000);
+    assert_eq!(finished(&count), 1_001);
+    let expiry = count.shared.state().expiry.unwrap();
+    inline.charge(8_u64, 1_000);
+    // Nobody is made to count again before the count is too old.
+    let kept = finished(&count);
+    if Instant::now() < expiry {
+        assert_eq!((kept, count.shared.state().expiry), (1_001, Some(expiry)));
+    }
+    count.shared.state().expiry = Some(Instant::now());
+    assert_eq!(finished(&count), 1_002);
+}

@@ -1,0 +1,49 @@
+//! `AUTH`: there is one user, with a password where one is configured.
+
+use super::command::Command;
+use super::reply::Reply;
+use super::session::Session;
+
+/// The only user.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// The error for commands of clients that have not given the password.
+pub const REQUIRED: &[u8] = b"NOAUTH Authentication required.";
+
+/// `AUTH [user] password`
+pub fn auth(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
+    let last = command.arg(command.len() - 1);
+    let user = if command.len() == 2 { DEFAULT_USER } else { command.arg(1) };
+    match log_in(session, user, last) {
+        Ok(()) => reply.ok(),
+        Err(problem) => reply.error(problem),
+    }
+}
+
+/// Lets a client in that gives the password. Without one nobody is let in that way: a client that
+/// gives a password believes that others are kept out.
+///
+/// # Errors
+/// The error to answer with; nothing changes.
+pub fn log_in(session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), &'static [u8]> {
+    if user != DEFAULT_USER {
+        return Err(WRONG);
+    }
+    match session.server.password() {
+        None => Err(NOT_CONFIGURED),
+        Some(password) if password.is(given) => {
+            session.is_let_in = true;
+            Ok(())
+        }
+        Some(_) => Err(WRONG),
+    }
+}
+
+const WRONG: &[u8] = b"WRONGPASS invalid username-password pair or user is disabled.";
+const NOT_CONFIGURED: &[u8] =
+    b"ERR AUTH <password> called without any password configured for the \
+    default user. Are you sure your configuration is correct?";
+
+#[cfg(test)]
+#[path = "auth_tests.rs"]
+mod tests;

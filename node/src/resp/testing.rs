@@ -1,0 +1,54 @@
+//! A client without a connection, for tests.
+
+use std::sync::{Arc, LazyLock};
+
+use tidegate_engine::KeyHasher;
+
+use super::parser::Parser;
+use super::server_info::ServerInfo;
+use super::session::Session;
+use crate::config::LimitConfig;
+use crate::gossip::Gossip;
+use crate::limiters::Limiters;
+use crate::password::Password;
+use crate::service::Service;
+
+/// A client that has just connected, to a server of its own; all servers decide by one service.
+pub fn session() -> Session {
+    session_of(None)
+}
+
+/// The same where a password is asked for.
+pub fn guarded_session(password: Password) -> Session {
+    session_of(Some(password))
+}
+
+fn session_of(password: Option<Password>) -> Session {
+    static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
+        let limiters = Limiters::build(
+            &[LimitConfig::built_in()],
+            &Gossip::alone(),
+            &KeyHasher::siphash([7; 16]),
+        );
+        Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
+    });
+    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap(), password));
+    Session::new(Arc::clone(&SERVICE), server, None)
+}
+
+/// Runs what a client sends; the replies.
+pub fn answer(session: &mut Session, input: &[u8]) -> Vec<u8> {
+    let (mut parser, mut out, mut used) = (Parser::default(), Vec::new(), 0);
+    while let Some((command, length)) = parser.next(&input[used..]).unwrap() {
+        session.run(&command, &mut out);
+        used += length;
+    }
+    session.flush_counts();
+    out
+}
+
+/// The replies to lines, without the end of the last.
+pub fn talk(session: &mut Session, lines: &[&str]) -> String {
+    let replies = answer(session, format!("{}\r\n", lines.join("\r\n")).as_bytes());
+    String::from_utf8(replies).unwrap().trim_end().to_owned()
+}
