@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod banner;
+mod budget;
 mod cli;
 mod config;
 mod exposition;

@@ -11,10 +11,10 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::budget::Share;
 use super::parser::Parser;
 use super::server_info::ServerInfo;
 use super::session::Session;
+use crate::budget::Share;
 use crate::net::{FrontEnd, linger};
 use crate::service::Service;
 

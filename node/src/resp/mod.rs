@@ -1,10 +1,9 @@
 //! The Redis protocol front-end.
 //!
-//! `connection` moves bytes within a `budget`; `parser` and `inline` turn them into a `command`;
-//! `commands` is the table of all, whose handlers are in `throttle` and `server`; they work on the
-//! client's `session` and the `server_info` of all, and answer with `reply` and `errors`.
+//! `connection` moves bytes; `parser` and `inline` turn them into a `command`; `commands` is the
+//! table of all, whose handlers are in `throttle` and `server`; they work on the client's `session`
+//! and the `server_info` of all, and answer with `reply` and `errors`.
 
-mod budget;
 mod command;
 mod commands;
 mod connection;

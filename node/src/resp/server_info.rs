@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use crate::budget::{Budget, MAX_UNREAD_BYTES, Share};
 
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]

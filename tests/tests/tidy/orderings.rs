@@ -17,9 +17,9 @@ const ARGUED: [(&str, &str); 13] = [
     ("engine/src/direct/queue/restore.rs", "sites of the table in queue.rs"),
     ("engine/src/limiter/lease/heat.rs", "a hint, by which nothing is admitted"),
     ("engine/src/time/clock.rs", "a clock word that guards nothing"),
+    ("node/src/budget.rs", "a count that guards nothing"),
     ("node/src/http/router.rs", "a flag that guards nothing"),
     ("node/src/log.rs", "statistics"),
-    ("node/src/resp/budget.rs", "a count that guards nothing"),
     ("node/src/resp/server_info.rs", "statistics"),
     ("node/src/serve.rs", "a flag that guards nothing"),
 ];
