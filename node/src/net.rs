@@ -124,6 +124,12 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
 }
 
+/// How many bytes of a client its socket holds.
+pub fn unread_bytes(stream: &TcpStream) -> u64 {
+    // It does not fail on an open socket.
+    rustix::io::ioctl_fionread(stream).unwrap_or(0)
+}
+
 /// Closes a connection on which more input may be in flight: closing at once would reset it, and
 /// the client's system would discard the last reply.
 pub async fn linger(stream: &mut TcpStream) {

@@ -50,7 +50,7 @@ impl FrontEnd for HttpFrontEnd {
 async fn serve(mut stream: TcpStream, node: Arc<Routes>, drain: CancellationToken) {
     talk(&mut stream, node, &drain).await;
     // The rest of a refused request, as a body beyond its bound, may still be arriving.
-    if !drain.is_cancelled() {
+    if !drain.is_cancelled() || net::unread_bytes(&stream) > 0 {
         net::linger(&mut stream).await;
     }
 }

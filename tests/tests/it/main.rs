@@ -13,3 +13,4 @@ mod seeds;
 mod tower_axum;
 mod tower_tonic;
 mod traps;
+mod turns;
