@@ -176,6 +176,8 @@ impl Connection {
     /// when the client has closed.
     fn run_batch(&mut self) -> io::Result<bool> {
         BUFFERS.with_borrow_mut(|Buffers { input, output }| {
+            // It may hold replies to another client, whose socket failed.
+            output.clear();
             self.turn.reads += 1;
             let used = if self.backlog {
                 self.answer_unread(output)
@@ -282,7 +284,6 @@ impl Connection {
             }
         };
         self.unsent.extend_from_slice(&output[sent..]);
-        output.clear();
         if output.capacity() > KEPT_BYTES {
             *output = Vec::new();
         }

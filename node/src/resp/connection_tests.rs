@@ -112,6 +112,22 @@ async fn connections_share_what_they_may_hold_unread() {
     third.read_exact(&mut answer).await.unwrap();
 }
 
+/// Connections of a thread share the buffer of replies.
+#[tokio::test]
+async fn replies_to_a_client_that_is_gone_reach_nobody_else() {
+    let front_end = front_end(1024 * 1024);
+    let (mut gone, serving) = connect_until(&front_end, CancellationToken::new()).await;
+    gone.write_all(b"PING\r\n").await.unwrap();
+    // What was sent arrives before the reset does, so it is run.
+    gone.set_zero_linger().unwrap();
+    drop(gone);
+    serving.await.unwrap();
+    assert_eq!(front_end.server.commands(), 1);
+    let mut client = connect(&front_end).await;
+    client.write_all(b"ECHO x\r\n").await.unwrap();
+    expect(&mut client, "$1\r\nx\r\n").await;
+}
+
 /// Sends PING without pause until the connection ends: faster than commands are run, so the node
 /// always finds some. Once replies arrive, `seen` is called; the rest of them is read.
 fn hog(client: TcpStream, seen: impl FnOnce() + Send + 'static) -> std::net::TcpStream {
