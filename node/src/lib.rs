@@ -27,6 +27,7 @@ mod serve;
 mod service;
 mod trust;
 mod units;
+mod unsent;
 
 use std::ffi::OsString;
 use std::io::Write;

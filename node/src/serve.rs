@@ -77,7 +77,7 @@ async fn serve(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(), String> {
     let service = Arc::new(Service::new(limiters, gossip));
 
     let draining = Arc::new(AtomicBool::new(false));
-    let (stop_accepting, connections) = (CancellationToken::new(), Connections::default());
+    let (stop_accepting, connections) = (CancellationToken::new(), Connections::new());
     let metrics = service.metrics();
     let resp_clients = tokio::spawn(net::accept(
         resp_listener,

@@ -18,6 +18,7 @@ use super::work::Work;
 use crate::budget::Share;
 use crate::net::{self, FrontEnd, linger};
 use crate::service::Service;
+use crate::unsent::{Bounded, Unsent};
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -59,10 +60,11 @@ impl FrontEnd for RespFrontEnd {
     fn serve(
         &self,
         stream: TcpStream,
+        bounds: Unsent,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let id = self.server.next_id();
-        serve(stream, Session::new(id, Arc::clone(&self.service), Arc::clone(&self.server)), drain)
+        let (service, server) = (Arc::clone(&self.service), Arc::clone(&self.server));
+        serve(stream, bounds, Session::new(server.next_id(), service, server), drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
@@ -73,11 +75,12 @@ impl FrontEnd for RespFrontEnd {
 /// Serves one client until either side closes. Once `drain` is cancelled, what has been received is
 /// answered, an incomplete command is waited for, and the connection is closed, also if the client
 /// never stops sending.
-async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
+async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: CancellationToken) {
     let mut connection = Connection {
         share: session.server.unread_share(),
         deadline: None,
         stream,
+        bounds,
         session,
         parser: Parser::default(),
         unread: Vec::new(),
@@ -104,6 +107,8 @@ struct Connection {
     unread: Vec<u8>,
     /// Replies that the socket has not taken.
     unsent: Vec<u8>,
+    /// The bounds of `unsent`.
+    bounds: Unsent,
     /// Whether commands may be left in `unread`, for another batch.
     backlog: bool,
     /// What was done since others last ran.
@@ -287,14 +292,15 @@ impl Connection {
         if output.capacity() > KEPT_BYTES {
             *output = Vec::new();
         }
-        Ok(())
+        self.bounds.hold(&self.stream, self.unsent.len())
     }
 
     /// Waits until the unsent replies are written. Nothing is read in that time, so a client that
     /// does not read cannot make the node hold more.
     async fn send(&mut self) -> io::Result<()> {
         if !self.unsent.is_empty() {
-            self.stream.write_all(&self.unsent).await?;
+            let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
+            stream.write_all(&self.unsent).await?;
             self.unsent = Vec::new();
         }
         Ok(())

@@ -10,11 +10,13 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{FrontEnd, RespFrontEnd, ServerInfo};
-use crate::budget::Budget;
+use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
+use crate::metrics::{ConnectionMetrics, FrontEndName};
 use crate::service::Service;
+use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
 
 /// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
@@ -42,8 +44,25 @@ async fn connect_until(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
-    let serving = tokio::spawn(front_end.serve(accepted.unwrap().0, drain));
+    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), metrics(front_end));
+    let serving = tokio::spawn(front_end.serve(accepted.unwrap().0, unsent, drain));
     (client.unwrap(), serving)
+}
+
+fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
+    front_end.service.metrics().connections(FrontEndName::Resp).clone()
+}
+
+/// Asks for more than the systems of both ends hold of replies, and reads none of them, until the
+/// task that serves it has ended.
+async fn deaf(front_end: &RespFrontEnd, unsent: &Arc<Budget>) {
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let unsent = Unsent::new(Arc::clone(unsent), metrics(front_end));
+    let serving = front_end.serve(accepted, unsent, CancellationToken::new());
+    client.write_all(&b"COMMAND\r\n".repeat(500)).await.unwrap();
+    tokio::time::timeout(60 * PATIENCE, serving).await.expect("an end");
+    let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 async fn expect(client: &mut TcpStream, expected: &str) {
@@ -126,6 +145,25 @@ async fn replies_to_a_client_that_is_gone_reach_nobody_else() {
     let mut client = connect(&front_end).await;
     client.write_all(b"ECHO x\r\n").await.unwrap();
     expect(&mut client, "$1\r\nx\r\n").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let front_end = front_end(1024 * 1024);
+    let unsent = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+    deaf(&front_end, &unsent).await;
+    assert_eq!(metrics(&front_end).closed_write_timeout.get(), 1);
+    assert_eq!(metrics(&front_end).closed_no_room.get(), 0);
+    let mut all = Share::new(unsent);
+    assert!(all.resize(MAX_UNSENT_BYTES), "it still holds something");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsent_replies_are_bounded() {
+    let front_end = front_end(1024 * 1024);
+    deaf(&front_end, &Arc::new(Budget::new(10_000))).await;
+    assert_eq!(metrics(&front_end).closed_write_timeout.get(), 0);
+    assert_eq!(metrics(&front_end).closed_no_room.get(), 1);
 }
 
 /// Sends PING without pause until the connection ends: faster than commands are run, so the node
