@@ -67,12 +67,16 @@ impl Unsent {
     ) -> Poll<io::Result<usize>> {
         let written = match written {
             Poll::Ready(written) => written?,
-            Poll::Pending => {
-                self.hold(stream, offered)?;
-                let wait = || Box::pin(tokio::time::sleep(WRITE_TIMEOUT));
-                ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
-                self.last_try(stream, first)?
-            }
+            Poll::Pending => match try_write(stream, first) {
+                Err(Errno::AGAIN) => {
+                    self.hold(stream, offered)?;
+                    let wait = || Box::pin(tokio::time::sleep(WRITE_TIMEOUT));
+                    ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
+                    self.metrics.closed_write_timeout.inc();
+                    return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));
+                }
+                written => written?,
+            },
         };
         self.deadline = None;
         if written == offered {
@@ -83,24 +87,18 @@ impl Unsent {
         Poll::Ready(Ok(written))
     }
 
-    /// A socket is reported as writable once a third of its buffer is free, which a slow client may
-    /// not achieve in time: what counts is whether it takes anything.
-    fn last_try(&mut self, stream: &TcpStream, bytes: &[u8]) -> io::Result<usize> {
-        match rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL) {
-            Err(Errno::AGAIN) => {
-                self.metrics.closed_write_timeout.inc();
-                Err(self.exceed(stream, io::ErrorKind::TimedOut))
-            }
-            sent => Ok(sent?),
-        }
-    }
-
     fn exceed(&mut self, stream: &TcpStream, error: io::ErrorKind) -> io::Error {
         self.exceeded = true;
         // If that fails, the system keeps trying to send for a while.
         let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         error.into()
     }
+}
+
+/// Writes to a socket that is not reported as writable: it is once a third of its buffer is free,
+/// which a slow client may not achieve in time. What counts is whether it takes anything.
+fn try_write(stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno> {
+    rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
 }
 
 /// A client's socket, written within these bounds.
