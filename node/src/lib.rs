@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod banner;
+mod budget;
 mod cli;
 mod config;
 mod exposition;
@@ -31,6 +32,7 @@ mod service;
 mod signals;
 mod trust;
 mod units;
+mod unsent;
 
 use std::ffi::OsString;
 use std::io::Write;

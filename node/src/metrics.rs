@@ -100,6 +100,10 @@ impl DecisionMetrics {
 pub struct ConnectionMetrics {
     accepted: Counter,
     pub refused: Counter,
+    /// Closed as the node had no room for the replies that the client had not taken.
+    pub closed_no_room: Counter,
+    /// Closed as the client took nothing of its replies for too long.
+    pub closed_write_timeout: Counter,
     open: Gauge<i64, AtomicI64>,
 }
 
@@ -146,12 +150,18 @@ impl Metrics {
         registry.register("connections_accepted", "Connections accepted", accepted.clone());
         registry.register("connections_refused", "Connections beyond the bound", refused.clone());
         registry.register("connections", "Connections open", open.clone());
+        let closed = Family::default();
+        registry.register("connections_closed", "Connections of bad readers", closed.clone());
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
-            let labels = FrontEndLabels { frontend: front_end.label() };
+            let frontend = front_end.label();
+            let labels = FrontEndLabels { frontend };
+            let closed = |reason| closed.get_or_create_owned(&ClosedLabels { frontend, reason });
             ConnectionMetrics {
                 accepted: accepted.get_or_create_owned(&labels),
                 refused: refused.get_or_create_owned(&labels),
+                closed_no_room: closed("unsent_bytes"),
+                closed_write_timeout: closed("write_timeout"),
                 open: open.get_or_create_owned(&labels),
             }
         };
@@ -220,6 +230,12 @@ struct DecisionLabels {
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct FrontEndLabels {
     frontend: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClosedLabels {
+    frontend: &'static str,
+    reason: &'static str,
 }
 
 /// Metrics that are read from their sources at each scrape.

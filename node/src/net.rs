@@ -13,7 +13,9 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::budget::Budget;
 use crate::metrics::ConnectionMetrics;
+use crate::unsent::{MAX_UNSENT_BYTES, Unsent};
 
 /// The most connections of one front-end at a time.
 pub const MAX_CONNECTIONS: usize = 10_000;
@@ -37,10 +39,12 @@ const LINGER_PIECE_BYTES: usize = 4 * 1024;
 
 /// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
-    /// Serves one client; ends soon after `drain` is cancelled.
+    /// Serves one client, whose replies are written within the bounds of `unsent`; ends soon after
+    /// `drain` is cancelled.
     fn serve(
         &self,
         stream: TcpStream,
+        unsent: Unsent,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static;
 
@@ -56,13 +60,20 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 /// The connections of all front-ends.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Connections {
     tasks: TaskTracker,
     drain: CancellationToken,
+    /// What all of them may hold in unsent replies.
+    unsent: Arc<Budget>,
 }
 
 impl Connections {
+    pub fn new() -> Self {
+        let unsent = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+        Self { tasks: TaskTracker::new(), drain: CancellationToken::new(), unsent }
+    }
+
     /// How many there are.
     pub fn open(&self) -> usize {
         self.tasks.len()
@@ -81,7 +92,7 @@ pub async fn accept(
     listener: TcpListener,
     front_end: impl FrontEnd,
     metrics: ConnectionMetrics,
-    Connections { tasks, drain }: Connections,
+    Connections { tasks, drain, unsent }: Connections,
     stop: CancellationToken,
 ) {
     let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -99,7 +110,8 @@ pub async fn accept(
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
         if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let connection = front_end.serve(stream, drain.child_token());
+            let unsent = Unsent::new(Arc::clone(&unsent), metrics.clone());
+            let connection = front_end.serve(stream, unsent, drain.child_token());
             let open = metrics.open();
             tasks.spawn(async move {
                 connection.await;
@@ -127,6 +139,12 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
     Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
+}
+
+/// How many bytes of a client its socket holds.
+pub fn unread_bytes(stream: &TcpStream) -> u64 {
+    // It does not fail on an open socket.
+    rustix::io::ioctl_fionread(stream).unwrap_or(0)
 }
 
 /// Closes a connection on which more input may be in flight: closing at once would reset it, and
@@ -161,6 +179,7 @@ mod tests {
         fn serve(
             &self,
             stream: TcpStream,
+            _: Unsent,
             _: CancellationToken,
         ) -> impl Future<Output = ()> + Send + 'static {
             let seen = self.0.clone();
@@ -184,8 +203,7 @@ mod tests {
             crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone(), "inline");
         let connections = metrics.connections(crate::metrics::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
-        let accepting =
-            accept(listener, Seen(seen), connections, Connections::default(), stop.clone());
+        let accepting = accept(listener, Seen(seen), connections, Connections::new(), stop.clone());
         let accepting = tokio::spawn(accepting);
         let _client = TcpStream::connect(address).await.unwrap();
         assert_eq!(answers.recv().await, Some(true));

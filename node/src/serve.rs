@@ -88,7 +88,7 @@ async fn serve(
     let service = Arc::new(Service::new(limiters, gossip));
 
     let draining = Arc::new(AtomicBool::new(false));
-    let (stop_accepting, connections) = (CancellationToken::new(), Connections::default());
+    let (stop_accepting, connections) = (CancellationToken::new(), Connections::new());
     let metrics = service.metrics();
     let resp_clients = tokio::spawn(net::accept(
         resp_listener,

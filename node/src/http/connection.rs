@@ -15,6 +15,7 @@ use super::gate::Gate;
 use super::router::{self, Routes};
 use crate::net::{self, FrontEnd};
 use crate::service::Service;
+use crate::unsent::{Bounded, Unsent};
 
 /// How long a client may take to send the head of a request, or to begin the next one.
 const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
@@ -38,9 +39,10 @@ impl FrontEnd for HttpFrontEnd {
     fn serve(
         &self,
         stream: TcpStream,
+        unsent: Unsent,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
-        serve(stream, Arc::clone(&self.node), drain)
+        serve(stream, unsent, Arc::clone(&self.node), drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
@@ -48,16 +50,24 @@ impl FrontEnd for HttpFrontEnd {
     }
 }
 
-async fn serve(mut stream: TcpStream, node: Arc<Routes>, drain: CancellationToken) {
-    talk(&mut stream, node, &drain).await;
+async fn serve(
+    mut stream: TcpStream,
+    mut unsent: Unsent,
+    node: Arc<Routes>,
+    drain: CancellationToken,
+) {
+    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, node, &drain).await;
+    if unsent.exceeded() {
+        return;
+    }
     // The rest of a refused request, as a body beyond its bound, may still be arriving.
-    if !drain.is_cancelled() {
+    if !drain.is_cancelled() || net::unread_bytes(&stream) > 0 {
         net::linger(&mut stream).await;
     }
 }
 
 /// Answers requests until either side closes.
-async fn talk(stream: &mut TcpStream, node: Arc<Routes>, drain: &CancellationToken) {
+async fn talk(stream: Bounded<'_>, node: Arc<Routes>, drain: &CancellationToken) {
     let service = service_fn(move |request| {
         let node = Arc::clone(&node);
         async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
@@ -85,3 +95,7 @@ async fn refuse(mut stream: TcpStream) {
     let _ = stream.write_all(reply).await;
     let _ = stream.shutdown().await;
 }
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

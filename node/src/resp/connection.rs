@@ -11,19 +11,21 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::budget::Share;
 use super::clients::Ends;
 use super::parser::Parser;
 use super::server_info::ServerInfo;
 use super::session::Session;
-use crate::net::{FrontEnd, linger};
+use super::work::Work;
+use crate::budget::Share;
+use crate::net::{self, FrontEnd, linger};
 use crate::password::Password;
 use crate::service::Service;
+use crate::unsent::{Bounded, Unsent};
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 64 * 1024;
-/// Unsent replies, in bytes, beyond which no further command is run.
-const MAX_UNSENT_BYTES: usize = 1024 * 1024;
+/// How long a client that goes on sending is answered once the node drains.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long a command may take from its first byte to its last.
 const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// An empty buffer larger than this is freed, in bytes.
@@ -60,11 +62,12 @@ impl FrontEnd for RespFrontEnd {
     fn serve(
         &self,
         stream: TcpStream,
+        bounds: Unsent,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
         let (service, server) = (Arc::clone(&self.service), Arc::clone(&self.server));
         let session = Session::new(service, server, Ends::of(&stream));
-        serve(stream, session, drain)
+        serve(stream, bounds, session, drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
@@ -72,18 +75,22 @@ impl FrontEnd for RespFrontEnd {
     }
 }
 
-/// Serves one client until either side closes. Once `drain` is cancelled, received commands are
-/// answered, an incomplete one is waited for, and the connection is closed.
-async fn serve(stream: TcpStream, session: Session, drain: CancellationToken) {
+/// Serves one client until either side closes. Once `drain` is cancelled, what has been received is
+/// answered, an incomplete command is waited for, and the connection is closed, also if the client
+/// never stops sending.
+async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: CancellationToken) {
     let mut connection = Connection {
         share: session.server.unread_share(),
         deadline: None,
         stream,
+        bounds,
         session,
         parser: Parser::default(),
         unread: Vec::new(),
         unsent: Vec::new(),
         backlog: false,
+        turn: Work::default(),
+        draining_since: None,
     };
     // An error of the socket is a normal end of a connection.
     let _ = connection.run(&drain).await;
@@ -103,8 +110,13 @@ struct Connection {
     unread: Vec<u8>,
     /// Replies that the socket has not taken.
     unsent: Vec<u8>,
-    /// Whether commands are left in `unread` because too many replies are unsent.
+    /// The bounds of `unsent`.
+    bounds: Unsent,
+    /// Whether commands may be left in `unread`, for another batch.
     backlog: bool,
+    /// What was done since others last ran.
+    turn: Work,
+    draining_since: Option<Instant>,
     /// The bytes of `unread`, out of the budget of all connections.
     share: Share,
     /// When the command at the front of `unread` must be complete.
@@ -118,12 +130,6 @@ async fn expiry(deadline: Option<Instant>) {
     }
 }
 
-enum Received {
-    Bytes,
-    Nothing,
-    Closed,
-}
-
 impl Connection {
     async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
         loop {
@@ -132,67 +138,73 @@ impl Connection {
                 linger(&mut self.stream).await;
                 return Ok(());
             }
-            if self.backlog {
-                self.session.service().gossip().current().await;
-                self.work_off();
-                continue;
+            if self.turn.is_enough() {
+                // A socket that has data never suspends the task.
+                tokio::task::yield_now().await;
+                self.turn = Work::default();
             }
-            let draining = drain.is_cancelled();
-            tokio::select! {
-                biased;
-                ready = self.stream.readable(), if !draining || !self.unread.is_empty() => ready?,
-                () = drain.cancelled(), if !draining => {}
-                () = expiry(self.deadline), if self.deadline.is_some() => {
-                    self.session.give_up("the command took too long to arrive", &mut self.unsent);
-                    continue;
+            if !self.backlog {
+                let draining = drain.is_cancelled();
+                if draining && self.is_drained().await {
+                    return Ok(());
                 }
-                else => tokio::task::yield_now().await,
-            }
-            // Once for all commands of a read.
-            self.session.service().gossip().current().await;
-            match self.receive()? {
-                Received::Bytes => {}
-                Received::Closed => return Ok(()),
-                Received::Nothing => {
-                    if drain.is_cancelled() && self.unread.is_empty() {
-                        return Ok(());
+                tokio::select! {
+                    biased;
+                    ready = self.stream.readable() => ready?,
+                    () = drain.cancelled(), if !draining => continue,
+                    () = expiry(self.deadline), if self.deadline.is_some() => {
+                        let problem = "the command took too long to arrive";
+                        self.session.give_up(problem, &mut self.unsent);
+                        continue;
                     }
                 }
+            }
+            // Once for all commands of a batch.
+            self.session.service().gossip().current().await;
+            if !self.run_batch()? {
+                return Ok(());
             }
         }
     }
 
-    /// Reads once, runs the commands that are complete and writes their replies in one piece.
-    fn receive(&mut self) -> io::Result<Received> {
+    /// Whether a node that drains need not wait for this client any more.
+    async fn is_drained(&mut self) -> bool {
+        let since = *self.draining_since.get_or_insert_with(Instant::now);
+        if net::unread_bytes(&self.stream) == 0 {
+            return self.unread.is_empty();
+        }
+        let overdue = since.elapsed() >= DRAIN_TIMEOUT;
+        if overdue {
+            linger(&mut self.stream).await;
+        }
+        overdue
+    }
+
+    /// Runs commands of the backlog or of one read, and writes their replies in one piece. False
+    /// when the client has closed.
+    fn run_batch(&mut self) -> io::Result<bool> {
         BUFFERS.with_borrow_mut(|Buffers { input, output }| {
-            let input = match self.stream.try_read(input) {
-                Ok(0) => return Ok(Received::Closed),
-                Ok(count) => &input[..count],
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    return Ok(Received::Nothing);
-                }
-                Err(error) => return Err(error),
-            };
-            let used = if self.unread.is_empty() {
-                let used = self.answer(input, output);
-                self.unread.extend_from_slice(&input[used..]);
-                used
-            } else {
-                self.unread.extend_from_slice(input);
+            // It may hold replies to another client, whose socket failed.
+            output.clear();
+            self.turn.reads += 1;
+            let used = if self.backlog {
                 self.answer_unread(output)
+            } else {
+                let input = match self.stream.try_read(input) {
+                    Ok(0) => return Ok(false),
+                    Ok(count) => &input[..count],
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        return Ok(true);
+                    }
+                    Err(error) => return Err(error),
+                };
+                self.turn.input += input.len();
+                self.answer_read(input, output)
             };
             self.account(used > 0, output);
             self.write(output)?;
-            Ok(Received::Bytes)
+            Ok(true)
         })
-    }
-
-    /// Runs commands of the backlog.
-    fn work_off(&mut self) {
-        let mut output = std::mem::take(&mut self.unsent);
-        let used = self.answer_unread(&mut output);
-        self.account(used > 0, &mut output);
-        self.unsent = output;
     }
 
     /// Updates the budget and the deadline of the incomplete command.
@@ -211,7 +223,20 @@ impl Connection {
         }
     }
 
-    /// Runs the complete commands in `unread`; the number of bytes consumed.
+    /// Runs commands of a read and what was left of earlier ones, and keeps the rest; the number of
+    /// bytes consumed.
+    fn answer_read(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+        if self.unread.is_empty() {
+            let used = self.answer(input, output);
+            self.unread.extend_from_slice(&input[used..]);
+            used
+        } else {
+            self.unread.extend_from_slice(input);
+            self.answer_unread(output)
+        }
+    }
+
+    /// Runs commands in `unread`; the number of bytes consumed.
     fn answer_unread(&mut self, output: &mut Vec<u8>) -> usize {
         let mut unread = std::mem::take(&mut self.unread);
         let used = self.answer(&unread, output);
@@ -225,12 +250,15 @@ impl Connection {
         used
     }
 
-    /// Runs the complete commands at the front of `input`; the number of bytes consumed.
+    /// Runs the complete commands at the front of `input`, at most a batch; the number of bytes
+    /// consumed.
     fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let mut used = 0;
+        let mut batch = Work::default();
         self.backlog = false;
         loop {
-            if output.len() >= MAX_UNSENT_BYTES {
+            batch.replies = output.len();
+            if batch.is_enough() {
                 self.backlog = true;
                 break;
             }
@@ -239,6 +267,7 @@ impl Connection {
                 Ok(Some((command, length))) => {
                     self.session.run(&command, output);
                     used += length;
+                    batch.commands += 1;
                 }
                 Err(error) => self.session.fail(error, output),
             }
@@ -247,6 +276,7 @@ impl Connection {
                 break;
             }
         }
+        self.turn.add(&batch);
         self.session.flush_counts();
         used
     }
@@ -262,18 +292,18 @@ impl Connection {
             }
         };
         self.unsent.extend_from_slice(&output[sent..]);
-        output.clear();
         if output.capacity() > KEPT_BYTES {
             *output = Vec::new();
         }
-        Ok(())
+        self.bounds.hold(&self.stream, self.unsent.len())
     }
 
     /// Waits until the unsent replies are written. Nothing is read in that time, so a client that
     /// does not read cannot make the node hold more.
     async fn send(&mut self) -> io::Result<()> {
         if !self.unsent.is_empty() {
-            self.stream.write_all(&self.unsent).await?;
+            let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
+            stream.write_all(&self.unsent).await?;
             self.unsent = Vec::new();
         }
         Ok(())

@@ -1,16 +1,22 @@
+use std::io::{Read, Write};
 use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
 
 use tidegate_engine::KeyHasher;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::super::budget::Budget;
 use super::{FrontEnd, RespFrontEnd, ServerInfo};
+use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
+use crate::metrics::{ConnectionMetrics, FrontEndName};
 use crate::service::Service;
+use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
 
 /// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
@@ -22,13 +28,41 @@ fn front_end(unread: usize) -> RespFrontEnd {
     RespFrontEnd { service, server }
 }
 
+/// How long anything may take that has to happen.
+const PATIENCE: Duration = Duration::from_mins(1);
+
 /// A client of the front-end.
 async fn connect(front_end: &RespFrontEnd) -> TcpStream {
+    connect_until(front_end, CancellationToken::new()).await.0
+}
+
+/// A client of the front-end until that drains, and the task that serves it.
+async fn connect_until(
+    front_end: &RespFrontEnd,
+    drain: CancellationToken,
+) -> (TcpStream, JoinHandle<()>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
-    tokio::spawn(front_end.serve(accepted.unwrap().0, CancellationToken::new()));
-    client.unwrap()
+    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), metrics(front_end));
+    let serving = tokio::spawn(front_end.serve(accepted.unwrap().0, unsent, drain));
+    (client.unwrap(), serving)
+}
+
+fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
+    front_end.service.metrics().connections(FrontEndName::Resp).clone()
+}
+
+/// Asks for more than the systems of both ends hold of replies, and reads none of them, until the
+/// task that serves it has ended.
+async fn deaf(front_end: &RespFrontEnd, unsent: &Arc<Budget>) {
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let unsent = Unsent::new(Arc::clone(unsent), metrics(front_end));
+    let serving = front_end.serve(accepted, unsent, CancellationToken::new());
+    client.write_all(&b"COMMAND\r\n".repeat(500)).await.unwrap();
+    tokio::time::timeout(60 * PATIENCE, serving).await.expect("an end");
+    let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
 }
 
 async fn expect(client: &mut TcpStream, expected: &str) {
@@ -95,4 +129,87 @@ async fn connections_share_what_they_may_hold_unread() {
     third.write_all(&rest).await.unwrap();
     let mut answer = vec![0; 60_000];
     third.read_exact(&mut answer).await.unwrap();
+}
+
+/// Connections of a thread share the buffer of replies.
+#[tokio::test]
+async fn replies_to_a_client_that_is_gone_reach_nobody_else() {
+    let front_end = front_end(1024 * 1024);
+    let (mut gone, serving) = connect_until(&front_end, CancellationToken::new()).await;
+    gone.write_all(b"PING\r\n").await.unwrap();
+    // What was sent arrives before the reset does, so it is run.
+    gone.set_zero_linger().unwrap();
+    drop(gone);
+    serving.await.unwrap();
+    assert_eq!(front_end.server.commands(), 1);
+    let mut client = connect(&front_end).await;
+    client.write_all(b"ECHO x\r\n").await.unwrap();
+    expect(&mut client, "$1\r\nx\r\n").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let front_end = front_end(1024 * 1024);
+    let unsent = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+    deaf(&front_end, &unsent).await;
+    assert_eq!(metrics(&front_end).closed_write_timeout.get(), 1);
+    assert_eq!(metrics(&front_end).closed_no_room.get(), 0);
+    let mut all = Share::new(unsent);
+    assert!(all.resize(MAX_UNSENT_BYTES), "it still holds something");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsent_replies_are_bounded() {
+    let front_end = front_end(1024 * 1024);
+    deaf(&front_end, &Arc::new(Budget::new(10_000))).await;
+    assert_eq!(metrics(&front_end).closed_write_timeout.get(), 0);
+    assert_eq!(metrics(&front_end).closed_no_room.get(), 1);
+}
+
+/// Sends PING without pause until the connection ends: faster than commands are run, so the node
+/// always finds some. Once replies arrive, `seen` is called; the rest of them is read.
+fn hog(client: TcpStream, seen: impl FnOnce() + Send + 'static) -> std::net::TcpStream {
+    let client = client.into_std().unwrap();
+    client.set_nonblocking(false).unwrap();
+    let (mut reading, mut sending) = (client.try_clone().unwrap(), client.try_clone().unwrap());
+    thread::spawn(move || while sending.write_all(&b"PING\r\n".repeat(100_000)).is_ok() {});
+    thread::spawn(move || {
+        let mut replies = vec![0; 64 * 1024];
+        reading.read_exact(&mut replies).unwrap();
+        seen();
+        while reading.read(&mut replies).is_ok_and(|count| count > 0) {}
+    });
+    client
+}
+
+/// One thread serves both.
+#[test]
+fn a_client_that_never_pauses_leaves_others_their_turn() {
+    let mut builder = tokio::runtime::Builder::new_multi_thread();
+    let runtime = builder.worker_threads(1).enable_all().build().unwrap();
+    let front_end = front_end(1024 * 1024);
+    let (client, other) =
+        runtime.block_on(async { (connect(&front_end).await, connect(&front_end).await) });
+    let (seen, hogged) = std::sync::mpsc::sync_channel(1);
+    let hog = hog(client, move || seen.send(()).unwrap());
+    hogged.recv_timeout(PATIENCE).unwrap();
+    let mut other = other.into_std().unwrap();
+    other.set_nonblocking(false).unwrap();
+    other.set_read_timeout(Some(PATIENCE)).unwrap();
+    let mut reply = [0; 7];
+    let answered = (0..10).all(|_| {
+        other.write_all(b"PING\r\n").unwrap();
+        other.read_exact(&mut reply).is_ok()
+    });
+    // A thread that it keeps ends with it.
+    hog.shutdown(std::net::Shutdown::Both).unwrap();
+    assert!(answered, "the other client is not served");
+}
+
+#[tokio::test]
+async fn a_client_that_never_stops_sending_is_drained() {
+    let drain = CancellationToken::new();
+    let (client, serving) = connect_until(&front_end(1024 * 1024), drain.clone()).await;
+    let _hog = hog(client, move || drain.cancel());
+    tokio::time::timeout(PATIENCE, serving).await.expect("an end").unwrap();
 }

@@ -1,13 +1,13 @@
 //! The Redis protocol front-end.
 //!
-//! `connection` moves bytes within a `budget`; `parser` and `inline` turn them into a `command`;
-//! `commands` is the table of all, a `spec` each, whose handlers are in `throttle`, `transaction`,
-//! `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they take. They work
-//! on the client's `session`, with the `queue` of its transaction, and on the `server_info` of all,
-//! with the `clients` that are connected, and answer with `reply` and `errors`.
+//! `connection` moves bytes, so much `work` at a time; `parser` and `inline` turn them into a
+//! `command`; `commands` is the table of all, a `spec` each, whose handlers are in `throttle`,
+//! `transaction`, `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they
+//! take. They work on the client's `session`, with the `queue` of its transaction, and on the
+//! `server_info` of all, with the `clients` that are connected, and answer with `reply` and
+//! `errors`.
 
 mod auth;
-mod budget;
 mod client;
 mod clients;
 mod command;
@@ -29,6 +29,7 @@ mod spec;
 mod testing;
 mod throttle;
 mod transaction;
+mod work;
 
 pub use connection::RespFrontEnd;
 #[cfg(fuzzing)]

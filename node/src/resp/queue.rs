@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use super::budget::Share;
 use super::command::Command;
+use crate::budget::Share;
 
 /// The most commands of one transaction. They are run in one piece, which bounds how long.
 pub const MAX_QUEUED_COMMANDS: usize = 10_000;

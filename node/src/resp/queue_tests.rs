@@ -1,8 +1,8 @@
 use std::sync::Arc;
 
-use super::super::budget::{Budget, Share};
 use super::super::parser::Parser;
 use super::{Full, Queue};
+use crate::budget::{Budget, Share};
 
 /// Pushes `ECHO` with an argument of so many bytes.
 fn push(queue: &mut Queue, bytes: usize) -> Result<(), Full> {

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::budget::{Budget, MAX_UNREAD_BYTES, Share};
 use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
+use crate::budget::{Budget, MAX_UNREAD_BYTES, Share};
 use crate::password::Password;
 
 /// For how long a reading of the process's memory is good enough.

@@ -16,3 +16,4 @@ mod tower_axum;
 mod tower_tonic;
 mod transactions;
 mod traps;
+mod turns;

@@ -1,4 +1,4 @@
-//! The memory that all connections together may hold in commands that have not been run.
+//! Memory that connections share: for commands that have not been run, or replies not sent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,6 +45,11 @@ impl Share {
             self.held = bytes;
         }
         taken
+    }
+
+    /// The bytes that are held.
+    pub const fn held(&self) -> usize {
+        self.held
     }
 
     fn give_back(&mut self, bytes: usize) {

@@ -1,0 +1,159 @@
+//! Replies that clients have not taken: how many bytes all connections hold of them, and for how
+//! long a socket may take none.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+
+use crate::budget::{Budget, Share};
+use crate::metrics::ConnectionMetrics;
+
+/// The most bytes that all connections of the node together hold in unsent replies.
+pub const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
+/// How long a socket may take not one byte of the replies that wait for it.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
+/// reset when it is closed, so that the system frees what it holds too.
+#[derive(Debug)]
+pub struct Unsent {
+    share: Share,
+    metrics: ConnectionMetrics,
+    /// While the socket takes nothing: when that has lasted too long.
+    deadline: Option<Pin<Box<Sleep>>>,
+    exceeded: bool,
+}
+
+impl Unsent {
+    /// `budget` is that of the node, `metrics` are those of the front-end.
+    pub const fn new(budget: Arc<Budget>, metrics: ConnectionMetrics) -> Self {
+        Self { share: Share::new(budget), metrics, deadline: None, exceeded: false }
+    }
+
+    /// Counts `bytes` as unsent until all of them are written.
+    ///
+    /// # Errors
+    /// When the node has no room for them: the connection is to be closed.
+    pub fn hold(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
+        // What is written in part stays in memory as a whole.
+        if bytes <= self.share.held() || self.share.resize(bytes) {
+            return Ok(());
+        }
+        self.metrics.closed_no_room.inc();
+        Err(self.exceed(stream, io::ErrorKind::OutOfMemory))
+    }
+
+    /// Whether the connection has exceeded a bound.
+    pub const fn exceeded(&self) -> bool {
+        self.exceeded
+    }
+
+    /// What comes of a write of `offered` bytes, `first` in front, of which the socket has taken
+    /// those `written`.
+    fn poll_written(
+        &mut self,
+        stream: &TcpStream,
+        context: &mut Context<'_>,
+        (first, offered): (&[u8], usize),
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let written = match written {
+            Poll::Ready(written) => written?,
+            Poll::Pending => match try_write(stream, first) {
+                Err(Errno::AGAIN) => {
+                    self.hold(stream, offered)?;
+                    let wait = || Box::pin(tokio::time::sleep(WRITE_TIMEOUT));
+                    ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
+                    self.metrics.closed_write_timeout.inc();
+                    return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));
+                }
+                written => written?,
+            },
+        };
+        self.deadline = None;
+        if written == offered {
+            self.share.resize(0);
+        } else {
+            self.hold(stream, offered)?;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn exceed(&mut self, stream: &TcpStream, error: io::ErrorKind) -> io::Error {
+        self.exceeded = true;
+        // If that fails, the system keeps trying to send for a while.
+        let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        error.into()
+    }
+}
+
+/// Writes to a socket that is not reported as writable: it is once a third of its buffer is free,
+/// which a slow client may not achieve in time. What counts is whether it takes anything.
+fn try_write(stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno> {
+    rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
+/// A client's socket, written within these bounds.
+#[derive(Debug)]
+pub struct Bounded<'a> {
+    pub stream: &'a mut TcpStream,
+    pub unsent: &'a mut Unsent,
+}
+
+impl AsyncRead for Bounded<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Bounded<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, unsent } = self.get_mut();
+        let written = Pin::new(&mut **stream).poll_write(context, bytes);
+        unsent.poll_written(stream, context, (bytes, bytes.len()), written)
+    }
+
+    fn poll_write_vectored(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, unsent } = self.get_mut();
+        let offered = pieces.iter().map(|piece| piece.len()).sum();
+        let written = Pin::new(&mut **stream).poll_write_vectored(context, pieces);
+        let first = pieces.iter().find(|piece| !piece.is_empty());
+        unsent.poll_written(stream, context, (first.map_or(&[], |first| first), offered), written)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "unsent_tests.rs"]
+pub mod tests;
