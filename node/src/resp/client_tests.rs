@@ -1,3 +1,4 @@
+use super::super::parser::Parser;
 use super::super::testing::{session, talk};
 
 #[test]
@@ -13,6 +14,20 @@ fn replies_are_left_out_as_asked() {
     assert_eq!(talk(&mut session, &["CLIENT REPLY MAYBE"]), "-ERR syntax error");
     // Asking again for what is off changes nothing.
     assert_eq!(talk(&mut session, &["CLIENT REPLY OFF", "RESET", "PING"]), "+RESET\r\n+PONG");
+}
+
+/// Else a client could have any number of long ones made in one turn.
+#[test]
+fn replies_that_are_left_out_are_told_as_work() {
+    let (mut session, mut out) = (session(), Vec::new());
+    let mut run = |input: &[u8]| {
+        let mut parser = Parser::default();
+        let (command, _) = parser.next(input).unwrap().unwrap();
+        session.run(&command, &mut out)
+    };
+    assert_eq!(run(b"COMMAND\r\n"), 0);
+    run(b"CLIENT REPLY OFF\r\n");
+    assert!(run(b"COMMAND\r\n") > 1_000);
 }
 
 #[test]

@@ -9,17 +9,21 @@ use super::spec::{ANY, Spec};
 use super::{auth, client, info, parameters, server, throttle, transaction};
 
 impl Session {
-    /// Runs one command, or queues it in an open transaction, and appends its reply.
-    pub fn run(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
+    /// Runs one command, or queues it in an open transaction, and appends its reply; how many bytes
+    /// of that were taken back, as the client wants none: they were work all the same.
+    pub fn run(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> usize {
         if command.len() == 0 {
-            return;
+            return 0;
         }
         self.count_command();
         let before = out.len();
         self.answer(command, out);
-        if self.replies != Replies::On {
-            self.leave_out(before, out);
+        if self.replies == Replies::On {
+            return 0;
         }
+        let made = out.len() - before;
+        self.leave_out(before, out);
+        made
     }
 
     /// Takes back the reply to the command that has just been run, and the only one after `before`.

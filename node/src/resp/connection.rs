@@ -255,9 +255,10 @@ impl Connection {
     fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
         let mut used = 0;
         let mut batch = Work::default();
+        let mut left_out = 0;
         self.backlog = false;
         loop {
-            batch.replies = output.len();
+            batch.replies = output.len() + left_out;
             if batch.is_enough() {
                 self.backlog = true;
                 break;
@@ -265,7 +266,7 @@ impl Connection {
             match self.parser.next(&input[used..]) {
                 Ok(None) => break,
                 Ok(Some((command, length))) => {
-                    self.session.run(&command, output);
+                    left_out += self.session.run(&command, output);
                     used += length;
                     batch.commands += 1;
                 }
