@@ -125,8 +125,13 @@ pub struct ServeArgs {
     pub cluster_key: Option<PathBuf>,
     /// How long stopping may take: requests under way are finished, then the node leaves the
     /// cluster. At most an hour; another signal ends the wait.
-    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = drain_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = stop_time)]
     pub drain_timeout: SignedDuration,
+    /// How long clients are still served and accepted after the first signal to stop, while /readyz
+    /// says draining: as long as load balancers take to send no more. At most an hour; another
+    /// signal ends the wait.
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stop_time)]
+    pub lame_duck: SignedDuration,
     /// What to tell on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub log: LevelFilter,
@@ -222,13 +227,13 @@ fn tell_within(text: &str) -> Result<SignedDuration, String> {
     within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
 }
 
-/// The longest time that stopping may take.
-const MAX_DRAIN: SignedDuration = SignedDuration::from_hours(1);
+/// The longest time that a drain may take, and the longest for which clients are served before it.
+const MAX_STOP: SignedDuration = SignedDuration::from_hours(1);
 
-/// How long stopping may take.
-fn drain_timeout(text: &str) -> Result<SignedDuration, String> {
-    let timeout = duration(text).ok().filter(|timeout| *timeout <= MAX_DRAIN);
-    timeout.ok_or_else(|| "expected a time of at most 1h, such as 30s".to_owned())
+/// How long a drain may take, or the time before it.
+fn stop_time(text: &str) -> Result<SignedDuration, String> {
+    let time = duration(text).ok().filter(|time| *time <= MAX_STOP);
+    time.ok_or_else(|| "expected a time of at most 1h, such as 30s".to_owned())
 }
 
 /// An address and port; a name stands for the first address it has.

@@ -49,6 +49,8 @@ fn a_mistake_names_its_flag() {
         (&["--tell-within", "61s"], "at most 1m"),
         (&["--found-after", "x"], "--found-after"),
         (&["--drain-timeout", "2h"], "at most 1h"),
+        (&["--lame-duck", "61m"], "at most 1h"),
+        (&["--lame-duck=-1s"], "--lame-duck"),
         (&["--log-format", "xml"], "[possible values: text, json]"),
         (&["--confg", "x"], "'--config'"),
         (&["serv"], "'serve'"),

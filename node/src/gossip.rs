@@ -121,6 +121,11 @@ impl Gossip {
         self.0.as_ref().map(Cluster::stats)
     }
 
+    /// Whether this node decides alone though it knows of others, or was told of some.
+    pub fn is_alone(&self) -> bool {
+        self.stats().is_some_and(|stats| stats.is_alone)
+    }
+
     /// Waits until this node is in its cluster: how it came there; `None` without a cluster.
     pub async fn joined(&self) -> Option<Entry> {
         match &self.0 {

@@ -25,6 +25,7 @@ mod over_admission;
 mod password;
 mod peer_metrics;
 mod quota;
+mod readiness;
 mod replay;
 mod resp;
 mod serve;

@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_cluster::Trust;
 use tidegate_engine::KeyHasher;
+use tokio::net::TcpListener;
 use tokio::signal::unix::Signal;
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::banner::{self, Bound};
@@ -19,8 +20,9 @@ use crate::http::{Gate, HttpFrontEnd};
 use crate::limiters::Limiters;
 use crate::log;
 use crate::metrics::FrontEndName;
-use crate::net::{self, Connections};
+use crate::net::{self, Connections, FrontEnd};
 use crate::password::Password;
+use crate::readiness::Readiness;
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
 use crate::signals::{self, StopSignals};
@@ -72,73 +74,98 @@ async fn serve(
     let (limiters, gossip) = started?;
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
-    // Clients may connect already, but are not served: before the node has the state of the cluster
-    // it would admit again what other nodes have admitted.
+    let mut serving = Serving::new(Service::new(limiters, gossip));
+    let service = Arc::clone(&serving.service);
+    let readiness = Arc::clone(&serving.readiness);
+    let front_end = HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args));
+    serving.accept(FrontEndName::Http, http_listener, front_end);
+    if service.gossip().view().is_some_and(|view| !view.joined) {
+        tracing::info!(%http, "joining: probes are answered, checks wait");
+    }
+    // No check is decided yet, and Redis clients wait to be accepted: before the node has the state
+    // of the cluster it would admit again what other nodes have admitted.
     tokio::select! {
-        entry = gossip.joined() => {
+        entry = service.gossip().joined() => {
             if entry == Some(Entry::Alone) {
                 warn_alone(args);
             }
         }
-        _ = stop.next() => {
-            hasten(&mut stop, gossip.leave(args.drain_timeout.unsigned_abs())).await;
+        signal = stop.next() => {
+            serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
             return Ok(());
         }
     }
-    let service = Arc::new(Service::new(limiters, gossip));
-
-    let draining = Arc::new(AtomicBool::new(false));
-    let (stop_accepting, connections) = (CancellationToken::new(), Connections::new());
-    let metrics = service.metrics();
-    let resp_clients = tokio::spawn(net::accept(
-        resp_listener,
-        RespFrontEnd::new(Arc::clone(&service), resp, password),
-        metrics.connections(FrontEndName::Resp).clone(),
-        connections.clone(),
-        stop_accepting.clone(),
-    ));
-    let http_clients = tokio::spawn(net::accept(
-        http_listener,
-        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&draining), gate(args)),
-        metrics.connections(FrontEndName::Http).clone(),
-        connections.clone(),
-        stop_accepting.clone(),
-    ));
+    serving.readiness.join();
+    let front_end = RespFrontEnd::new(service, resp, password);
+    serving.accept(FrontEndName::Resp, resp_listener, front_end);
     tell(&bound, limits);
     announce(&bound, limits);
 
     let signal = stop.next().await;
-    // Relaxed: the flag guards nothing else.
-    draining.store(true, Ordering::Relaxed);
-    // The listeners are closed before the first connection is.
-    stop_accepting.cancel();
-    let _ = tokio::join!(resp_clients, http_clients);
-    tracing::info!(connections = connections.open(), "{signal}: drain begun");
-    drain(args.drain_timeout.unsigned_abs(), &mut stop, &connections, service.gossip()).await;
+    serving.readiness.stop();
+    if !args.lame_duck.is_zero() {
+        tracing::info!("{signal}: not ready any more; drain begins in {:#}", args.lame_duck);
+        hasten(&mut stop, tokio::time::sleep(args.lame_duck.unsigned_abs())).await;
+    }
+    serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
     Ok(())
 }
 
-/// Finishes work in progress, then leaves the cluster.
-async fn drain(
-    within: Duration,
-    stop: &mut StopSignals,
-    connections: &Connections,
-    gossip: &Gossip,
-) {
-    let begun = Instant::now();
-    let is_member = gossip.address().is_some();
-    let leave_share = if is_member { LEAVE_SHARE.min(within / 2) } else { Duration::ZERO };
-    // Connections that are still open then end with the process.
-    let is_hasty = hasten(stop, connections.drain(within.saturating_sub(leave_share))).await;
-    let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
-    hasten(stop, gossip.leave(left)).await;
-    match connections.open() {
-        0 => tracing::info!("stopped; every connection had ended"),
-        cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
+/// The node once it has been started.
+struct Serving {
+    service: Arc<Service>,
+    readiness: Arc<Readiness>,
+    connections: Connections,
+    /// The listeners, until `stop_accepting` is cancelled.
+    listeners: JoinSet<()>,
+    stop_accepting: CancellationToken,
+}
+
+impl Serving {
+    fn new(service: Service) -> Self {
+        Self {
+            service: Arc::new(service),
+            readiness: Arc::new(Readiness::new()),
+            connections: Connections::new(),
+            listeners: JoinSet::new(),
+            stop_accepting: CancellationToken::new(),
+        }
+    }
+
+    /// Accepts and serves clients.
+    fn accept(&mut self, name: FrontEndName, listener: TcpListener, front_end: impl FrontEnd) {
+        self.listeners.spawn(net::accept(
+            listener,
+            front_end,
+            self.service.metrics().connections(name).clone(),
+            self.connections.clone(),
+            self.stop_accepting.clone(),
+        ));
+    }
+
+    /// Closes the listeners, finishes work in progress, then leaves the cluster.
+    async fn drain(mut self, signal: &str, within: Duration, stop: &mut StopSignals) {
+        self.readiness.stop();
+        // The listeners are closed before the first connection is.
+        self.stop_accepting.cancel();
+        while self.listeners.join_next().await.is_some() {}
+        let (connections, gossip) = (&self.connections, self.service.gossip());
+        tracing::info!(connections = connections.open(), "{signal}: drain begun");
+        let begun = Instant::now();
+        let is_member = gossip.address().is_some();
+        let leave_share = if is_member { LEAVE_SHARE.min(within / 2) } else { Duration::ZERO };
+        // Connections that are still open then end with the process.
+        let is_hasty = hasten(stop, connections.drain(within.saturating_sub(leave_share))).await;
+        let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
+        hasten(stop, gossip.leave(left)).await;
+        match connections.open() {
+            0 => tracing::info!("stopped; every connection had ended"),
+            cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
+        }
     }
 }
 
-/// Waits for a part of the drain, unless another signal comes: whether one did.
+/// Waits for a part of stopping, unless another signal comes: whether one did.
 async fn hasten(stop: &mut StopSignals, part: impl Future<Output = ()>) -> bool {
     tokio::select! {
         () = part => false,

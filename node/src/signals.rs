@@ -4,8 +4,8 @@ use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGTERM and SIGINT. The first one drains the node, the second ends the drain, and the third ends
-/// the process.
+/// SIGTERM and SIGINT. The first one stops the node; each further one ends the part of stopping
+/// that is waited for: the time as a lame duck, the drain, leaving the cluster.
 #[derive(Debug)]
 pub struct StopSignals {
     terminate: Signal,

@@ -45,6 +45,7 @@ pub enum Code {
     BodyTimeout,
     BodyTooLarge,
     HostNotAllowed,
+    Stopping,
 }
 
 impl Code {
@@ -60,6 +61,7 @@ impl Code {
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::HostNotAllowed => StatusCode::MISDIRECTED_REQUEST,
+            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -76,6 +78,7 @@ impl Code {
             Self::BodyTimeout => "body_timeout",
             Self::BodyTooLarge => "body_too_large",
             Self::HostNotAllowed => "host_not_allowed",
+            Self::Stopping => "stopping",
         }
     }
 }
@@ -108,6 +111,7 @@ mod tests {
             Code::BodyTimeout,
             Code::BodyTooLarge,
             Code::HostNotAllowed,
+            Code::Stopping,
         ] {
             let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());
             assert!(documented.contains(&row), "{row}");

@@ -14,6 +14,7 @@ use super::answer::{Answer, Code, error, json};
 use super::headers;
 use crate::config::INLINE;
 use crate::quota::{Unenforceable, WrittenQuota};
+use crate::readiness::Readiness;
 use crate::service::{CheckError, MAX_KEY_BYTES, Service};
 use crate::units::millis_up;
 
@@ -23,11 +24,19 @@ const MAX_BODY_BYTES: usize = 64 * 1024;
 /// How long a client may take to send the body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub async fn answer(service: &Service, request: Request<Incoming>) -> Answer {
+pub async fn answer(
+    service: &Service,
+    readiness: &Readiness,
+    request: Request<Incoming>,
+) -> Answer {
     let body = match body(request.into_body()).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
+    // The body is read first: what has arrived whole, hyper watches for a client that hangs up.
+    if !readiness.joined().await {
+        return error(Code::Stopping, "this node stops and has never joined its cluster");
+    }
     service.gossip().current().await;
     match decide(service, &body) {
         Ok(answer) => answer,

@@ -1,7 +1,6 @@
 //! One client's connection.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use hyper::server::conn::http1;
@@ -14,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::gate::Gate;
 use super::router::{self, Routes};
 use crate::net::{self, FrontEnd};
+use crate::readiness::Readiness;
 use crate::service::Service;
 use crate::unsent::{Bounded, Unsent};
 
@@ -29,9 +29,9 @@ pub struct HttpFrontEnd {
 }
 
 impl HttpFrontEnd {
-    /// While `draining` is set, the health check answers that the node is draining.
-    pub fn new(service: Arc<Service>, draining: Arc<AtomicBool>, gate: Gate) -> Self {
-        Self { node: Arc::new(Routes { service, draining, gate }) }
+    /// Checks wait, and probes are told, until the node has joined.
+    pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
+        Self { node: Arc::new(Routes { service, readiness, gate }) }
     }
 }
 

@@ -1,6 +1,5 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_engine::KeyHasher;
@@ -13,6 +12,7 @@ use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
 use crate::metrics::{ConnectionMetrics, FrontEndName};
+use crate::readiness::Readiness;
 use crate::service::Service;
 use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
 
@@ -23,7 +23,7 @@ async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {
         Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let metrics = service.metrics().connections(FrontEndName::Http).clone();
-    let front_end = HttpFrontEnd::new(service, Arc::new(AtomicBool::new(false)), Gate::default());
+    let front_end = HttpFrontEnd::new(service, Arc::new(Readiness::new()), Gate::default());
     let (mut client, accepted) = unsent::tests::pair().await;
     let unsent = Unsent::new(Arc::clone(unsent), metrics.clone());
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());

@@ -1,12 +1,13 @@
 //! The HTTP front-end: `connection` serves HTTP/1, `router` dispatches by path and method what
-//! `gate` lets through, `check` parses and answers a check with the fields of `headers`, `answer`
-//! builds answers.
+//! `gate` lets through, `check` parses and answers a check with the fields of `headers`, `health`
+//! answers probes, `answer` builds answers.
 
 mod answer;
 mod check;
 mod connection;
 mod gate;
 mod headers;
+mod health;
 mod router;
 
 #[cfg(fuzzing)]

@@ -1,7 +1,6 @@
 //! Dispatch by path and method.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
@@ -11,15 +10,17 @@ use serde::Serialize;
 use super::answer::{Answer, Code, content, error, json};
 use super::check;
 use super::gate::Gate;
+use super::health::{HEALTH, READY, health, ready};
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
+use crate::readiness::Readiness;
 use crate::service::Service;
 
 /// What the routes answer from.
 #[derive(Debug)]
 pub struct Routes {
     pub service: Arc<Service>,
-    pub draining: Arc<AtomicBool>,
+    pub readiness: Arc<Readiness>,
     pub gate: Gate,
 }
 
@@ -27,8 +28,8 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     if !names_host(&request) {
         return error(Code::InvalidHost, "expected one Host header");
     }
-    // Probes name the node by any of its addresses, and whether it drains is no secret.
-    if request.uri().path() == HEALTH {
+    // Probes name the node by any of its addresses, and whether it is ready is no secret.
+    if matches!(request.uri().path(), HEALTH | READY) {
         return route(node, request).await;
     }
     let passed = match node.gate.pass(&request) {
@@ -40,18 +41,19 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     answer
 }
 
-const HEALTH: &str = "/healthz";
-
 async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
-        "/v1/check" if method == Method::POST => check::answer(&node.service, request).await,
+        "/v1/check" if method == Method::POST => {
+            check::answer(&node.service, &node.readiness, request).await
+        }
         "/v1/check" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
-        HEALTH if reads => health(node),
+        HEALTH if reads => health(node.readiness.phase()),
+        READY if reads => ready(node.readiness.phase(), node.service.gossip().is_alone()),
         "/metrics" if reads => metrics(node, request.headers()),
-        "/v1/cluster" | HEALTH | "/metrics" => wrong_method("GET, HEAD"),
+        "/v1/cluster" | HEALTH | READY | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(Code::UnknownPath, "no such path"),
     }
 }
@@ -66,20 +68,6 @@ fn wrong_method(allowed: &'static str) -> Answer {
     let mut answer = error(Code::MethodNotAllowed, &format!("this path takes only {allowed}"));
     answer.headers_mut().insert(ALLOW, HeaderValue::from_static(allowed));
     answer
-}
-
-fn health(node: &Routes) -> Answer {
-    #[derive(Serialize)]
-    struct Health {
-        status: &'static str,
-    }
-    // Relaxed: the flag guards nothing else.
-    let (code, status) = if node.draining.load(Ordering::Relaxed) {
-        (StatusCode::SERVICE_UNAVAILABLE, "draining")
-    } else {
-        (StatusCode::OK, "ok")
-    };
-    json(code, &Health { status })
 }
 
 fn metrics(node: &Routes, headers: &HeaderMap) -> Answer {

@@ -96,5 +96,7 @@ fn once_hosts_are_listed_others_are_refused() {
     }
     // Probes name an address.
     let probe = ["host: 10.0.0.7:7380", "origin: https://status.test"];
-    assert_eq!(ask(&node, "GET /healthz", &probe, "").0, "200 OK");
+    for path in ["GET /healthz", "GET /readyz"] {
+        assert_eq!(ask(&node, path, &probe, "").0, "200 OK", "{path}");
+    }
 }

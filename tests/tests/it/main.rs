@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod drain;
 mod http;
+mod readiness;
 mod readme;
 mod replay;
 mod resp;

@@ -8,7 +8,7 @@ use super::files::{self, File};
 const TABLE: &str = "//! | site | ordering | partner | what breaks if weaker |";
 
 /// Files without a table, and why they need none.
-const ARGUED: [(&str, &str); 14] = [
+const ARGUED: [(&str, &str); 12] = [
     ("cluster/src/driver/handshakes.rs", "a count that one task adds to"),
     ("cluster/src/driver/shared.rs", "the join publishes the state before it; statistics"),
     ("engine/src/base/shards.rs", "statistics"),
@@ -18,11 +18,9 @@ const ARGUED: [(&str, &str); 14] = [
     ("engine/src/limiter/lease/heat.rs", "a hint, by which nothing is admitted"),
     ("engine/src/time/clock.rs", "a clock word that guards nothing"),
     ("node/src/budget.rs", "a count that guards nothing"),
-    ("node/src/http/router.rs", "a flag that guards nothing"),
     ("node/src/log.rs", "statistics"),
     ("node/src/resp/clients.rs", "what lists show, each by itself"),
     ("node/src/resp/server_info.rs", "statistics"),
-    ("node/src/serve.rs", "a flag that guards nothing"),
 ];
 
 /// Atomics that no model needs to see.
