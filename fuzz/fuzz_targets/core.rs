@@ -327,11 +327,18 @@ struct Words {
     now: Nanos,
     tats: BTreeMap<(u64, u64), Nanos>,
     recorded: BTreeMap<u64, Delta>,
+    /// What is left of the drain under way.
+    draining: BTreeMap<u64, Delta>,
 }
 
 impl Host for Words {
-    fn take_recorded(&mut self, _: Nanos, into: &mut Vec<Delta>) {
-        into.extend(std::mem::take(&mut self.recorded).into_values());
+    fn take_recorded(&mut self, _: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
+        if self.draining.is_empty() {
+            self.draining = std::mem::take(&mut self.recorded);
+        }
+        let taken = std::iter::from_fn(|| self.draining.pop_first()).take(most);
+        into.extend(taken.map(|(_, delta)| delta));
+        self.draining.is_empty()
     }
 
     fn apply(&mut self, _: Nanos, delta: Delta) -> bool {

@@ -68,7 +68,9 @@ fuzz_target!(|input: Input| {
 
     let mut session = NODE.get_or_init(Node::alone).session();
     let mut replies = Vec::new();
-    let split = outcome(&stream, chunks, |command| session.run(command, &mut replies));
+    let split = outcome(&stream, chunks, |command| {
+        session.run(command, &mut replies);
+    });
     assert_eq!(split, whole);
     assert!(
         replies.is_empty() || matches!(replies[0], b'+' | b'-' | b':' | b'$' | b'*' | b'%' | b'_')
