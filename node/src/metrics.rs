@@ -28,7 +28,7 @@ pub enum FrontEndName {
 }
 
 impl FrontEndName {
-    const fn label(self) -> &'static str {
+    pub const fn label(self) -> &'static str {
         match self {
             Self::Resp => "resp",
             Self::Http => "http",
@@ -98,7 +98,11 @@ impl DecisionMetrics {
 /// The connections of one front-end.
 #[derive(Clone, Debug)]
 pub struct ConnectionMetrics {
+    /// The front-end's name.
+    pub frontend: &'static str,
     accepted: Counter,
+    /// Failures to accept, as without a file descriptor.
+    pub accept_errors: Counter,
     pub refused: Counter,
     /// Closed as the node had no room for the replies that the client had not taken.
     pub closed_no_room: Counter,
@@ -150,6 +154,8 @@ impl Metrics {
         registry.register("connections_accepted", "Connections accepted", accepted.clone());
         registry.register("connections_refused", "Connections beyond the bound", refused.clone());
         registry.register("connections", "Connections open", open.clone());
+        let accept_errors = Family::default();
+        registry.register("accept_errors", "Failures to accept", accept_errors.clone());
         let closed = Family::default();
         registry.register("connections_closed", "Connections of bad readers", closed.clone());
         registry.register_collector(Box::new(Scrape { limits, gossip }));
@@ -158,6 +164,8 @@ impl Metrics {
             let labels = FrontEndLabels { frontend };
             let closed = |reason| closed.get_or_create_owned(&ClosedLabels { frontend, reason });
             ConnectionMetrics {
+                frontend,
+                accept_errors: accept_errors.get_or_create_owned(&labels),
                 accepted: accepted.get_or_create_owned(&labels),
                 refused: refused.get_or_create_owned(&labels),
                 closed_no_room: closed("unsent_bytes"),

@@ -1,4 +1,4 @@
-//! Listening: accepting connections up to a bound, and draining them.
+//! Listening: accepting connections within bounds, and draining them.
 
 use std::future::Future;
 use std::io;
@@ -10,17 +10,16 @@ use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::budget::Budget;
 use crate::metrics::ConnectionMetrics;
+use crate::places::Places;
+use crate::throttle::Throttle;
 use crate::unsent::{MAX_UNSENT_BYTES, Unsent};
 
-/// The most connections of one front-end at a time.
-pub const MAX_CONNECTIONS: usize = 10_000;
-/// The most connections that are being refused at a time.
-const MAX_REFUSALS: usize = 100;
 /// How long to wait when the system lacks resources for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -59,6 +58,13 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
     Ok((listener, bound))
 }
 
+/// How many connections a front-end may have, and where they are counted.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    pub metrics: ConnectionMetrics,
+    pub places: Places,
+}
+
 /// The connections of all front-ends.
 #[derive(Clone, Debug)]
 pub struct Connections {
@@ -91,21 +97,30 @@ impl Connections {
 pub async fn accept(
     listener: TcpListener,
     front_end: impl FrontEnd,
-    metrics: ConnectionMetrics,
+    Limits { metrics, places }: Limits,
     Connections { tasks, drain, unsent }: Connections,
     stop: CancellationToken,
 ) {
-    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
-    let refusals = Arc::new(Semaphore::new(MAX_REFUSALS));
+    let refusals = Arc::new(Semaphore::new(places.refusals));
+    let places = Arc::new(Semaphore::new(places.connections));
+    let (mut failed, mut full) = (Throttle::default(), Throttle::default());
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let Ok((stream, _)) = accepted else {
-            tokio::time::sleep(ACCEPT_PAUSE).await;
-            continue;
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                metrics.accept_errors.inc();
+                if let Some(left_out) = failed.admit(Instant::now()) {
+                    let of = metrics.frontend;
+                    tracing::warn!(frontend = of, left_out, "no connection accepted: {error}");
+                }
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
         };
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
@@ -119,6 +134,9 @@ pub async fn accept(
             });
         } else {
             metrics.refused.inc();
+            if let Some(left_out) = full.admit(Instant::now()) {
+                tracing::warn!(frontend = metrics.frontend, left_out, "too many connections");
+            }
             // Beyond this bound the connection is closed without an answer.
             if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
                 let refusal = front_end.refuse(stream);
@@ -203,7 +221,8 @@ mod tests {
             crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone(), "inline");
         let connections = metrics.connections(crate::metrics::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
-        let accepting = accept(listener, Seen(seen), connections, Connections::new(), stop.clone());
+        let limits = Limits { metrics: connections, places: Places::of(None).0 };
+        let accepting = accept(listener, Seen(seen), limits, Connections::new(), stop.clone());
         let accepting = tokio::spawn(accepting);
         let _client = TcpStream::connect(address).await.unwrap();
         assert_eq!(answers.recv().await, Some(true));

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tidegate_cluster::Trust;
 use tidegate_engine::KeyHasher;
 use tokio::net::TcpListener;
@@ -20,8 +19,9 @@ use crate::http::{Gate, HttpFrontEnd};
 use crate::limiters::Limiters;
 use crate::log;
 use crate::metrics::FrontEndName;
-use crate::net::{self, Connections, FrontEnd};
+use crate::net::{self, Connections, FrontEnd, Limits};
 use crate::password::Password;
+use crate::places::{MAX_CONNECTIONS, Places, raise_file_limit};
 use crate::readiness::Readiness;
 use crate::resp::RespFrontEnd;
 use crate::service::Service;
@@ -37,26 +37,17 @@ const LEAVE_SHARE: Duration = Duration::from_secs(1);
 /// # Errors
 /// One line that names the flag, or the file with line and key, when the node cannot start.
 pub fn run(args: &ServeArgs) -> Result<(), String> {
-    let limits = match &args.config {
-        Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
-        None => vec![LimitConfig::built_in()],
-    };
     let _log = log::start(args.log, args.log_format);
-    let password = password(args)?;
-    raise_file_limit();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
-    let served = runtime.block_on(serve(args, &limits, password));
-    // A name that is still being looked up blocks a thread, which nobody waits for.
+    let served = runtime.block_on(serve(args));
+    // A name that is still being looked up, or a file that is a pipe, blocks a thread, which nobody
+    // waits for.
     runtime.shutdown_background();
     served
 }
 
-async fn serve(
-    args: &ServeArgs,
-    limits: &[LimitConfig],
-    password: Option<Password>,
-) -> Result<(), String> {
+async fn serve(args: &ServeArgs) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     let hangups = signals::hangups().map_err(unhandled)?;
@@ -67,14 +58,18 @@ async fn serve(
     let (resp_listener, resp) = bind("--resp", args.resp).await?;
     let (http_listener, http) = bind("--http", args.http).await?;
     let started = tokio::select! {
-        started = start(args, limits) => started,
+        started = start(args) => started?,
         // Nothing is served yet. A file may be a pipe into which nobody writes.
-        _ = stop.next() => return Ok(()),
+        signal = stop.next() => {
+            tracing::info!("{signal}: stopped before anything was served");
+            return Ok(());
+        }
     };
-    let (limiters, gossip) = started?;
+    let Started { limits, password, limiters, gossip } = started;
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
-    let mut serving = Serving::new(Service::new(limiters, gossip));
+    let places = Places::of(raise_file_limit());
+    let mut serving = Serving::new(Service::new(limiters, gossip), places);
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
     let front_end = HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args));
@@ -98,8 +93,8 @@ async fn serve(
     serving.readiness.join();
     let front_end = RespFrontEnd::new(service, resp, password);
     serving.accept(FrontEndName::Resp, resp_listener, front_end);
-    tell(&bound, limits);
-    announce(&bound, limits);
+    tell(&bound, &limits);
+    announce(&bound, &limits);
 
     let signal = stop.next().await;
     serving.readiness.stop();
@@ -116,17 +111,20 @@ struct Serving {
     service: Arc<Service>,
     readiness: Arc<Readiness>,
     connections: Connections,
+    /// Those of Redis clients and of HTTP clients.
+    places: (Places, Places),
     /// The listeners, until `stop_accepting` is cancelled.
     listeners: JoinSet<()>,
     stop_accepting: CancellationToken,
 }
 
 impl Serving {
-    fn new(service: Service) -> Self {
+    fn new(service: Service, places: (Places, Places)) -> Self {
         Self {
             service: Arc::new(service),
             readiness: Arc::new(Readiness::new()),
             connections: Connections::new(),
+            places,
             listeners: JoinSet::new(),
             stop_accepting: CancellationToken::new(),
         }
@@ -134,10 +132,19 @@ impl Serving {
 
     /// Accepts and serves clients.
     fn accept(&mut self, name: FrontEndName, listener: TcpListener, front_end: impl FrontEnd) {
+        let places = match name {
+            FrontEndName::Resp => self.places.0,
+            FrontEndName::Http => self.places.1,
+        };
+        if places.connections < MAX_CONNECTIONS {
+            let (of, connections) = (name.label(), places.connections);
+            tracing::info!(frontend = of, connections, "the limit of open files allows for this");
+        }
+        let metrics = self.service.metrics().connections(name).clone();
         self.listeners.spawn(net::accept(
             listener,
             front_end,
-            self.service.metrics().connections(name).clone(),
+            Limits { metrics, places },
             self.connections.clone(),
             self.stop_accepting.clone(),
         ));
@@ -195,7 +202,7 @@ fn gate(args: &ServeArgs) -> Gate {
 async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
     while hangups.recv().await.is_some() {
         gossip.look_up_seeds();
-        let rotated = match read_trust(&args).await {
+        let rotated = match read(&args, trust::read).await {
             Ok(Some(trust)) => gossip.rotate(trust).await,
             // A node without a cluster.
             Ok(None) => continue,
@@ -206,14 +213,6 @@ async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
             Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
         }
     }
-}
-
-/// Reads what the command line names on a thread of its own, which nobody waits for when the node
-/// stops: a file may be a pipe.
-async fn read_trust(args: &ServeArgs) -> Result<Option<Trust>, String> {
-    let args = args.clone();
-    let read = tokio::task::spawn_blocking(move || trust::read(&args)).await;
-    read.unwrap_or_else(|error| Err(format!("secrets cannot be read: {error}")))
 }
 
 /// Warns that the node found no cluster and founded one.
@@ -228,9 +227,48 @@ fn warn_alone(args: &ServeArgs) {
     );
 }
 
-/// The cluster across which limits are enforced, if there is one, and the limiters.
-async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Gossip), String> {
-    let gossip = match (args.cluster, read_trust(args).await?) {
+/// What a node serves from.
+struct Started {
+    limits: Vec<LimitConfig>,
+    password: Option<Password>,
+    limiters: Limiters,
+    /// The cluster across which limits are enforced, if there is one.
+    gossip: Gossip,
+}
+
+/// What the files of the command line say.
+struct Files {
+    limits: Vec<LimitConfig>,
+    password: Option<Password>,
+    trust: Option<Trust>,
+}
+
+impl Files {
+    /// # Errors
+    /// One line that names the flag and the file.
+    fn read(args: &ServeArgs) -> Result<Self, String> {
+        let limits = match &args.config {
+            Some(path) => config::read(path).map_err(|error| format!("--config {error}"))?,
+            None => vec![LimitConfig::built_in()],
+        };
+        Ok(Self { limits, password: password(args)?, trust: trust::read(args)? })
+    }
+}
+
+/// Reads files on a thread of its own, which nobody waits for when the node stops: one may be a
+/// pipe.
+async fn read<T: Send + 'static>(
+    args: &ServeArgs,
+    files: fn(&ServeArgs) -> Result<T, String>,
+) -> Result<T, String> {
+    let args = args.clone();
+    let read = tokio::task::spawn_blocking(move || files(&args)).await;
+    read.unwrap_or_else(|error| Err(format!("files cannot be read: {error}")))
+}
+
+async fn start(args: &ServeArgs) -> Result<Started, String> {
+    let Files { limits, password, trust } = read(args, Files::read).await?;
+    let gossip = match (args.cluster, trust) {
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
             config.advertise = args.advertise;
@@ -246,7 +284,8 @@ async fn start(args: &ServeArgs, limits: &[LimitConfig]) -> Result<(Limiters, Go
         _ => Gossip::alone(),
     };
     let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
-    Ok((Limiters::build(limits, &gossip, &hasher)?, gossip))
+    let limiters = Limiters::build(&limits, &gossip, &hasher)?;
+    Ok(Started { limits, password, limiters, gossip })
 }
 
 /// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a
@@ -277,11 +316,4 @@ fn announce(bound: &Bound, limits: &[LimitConfig]) {
     let mut out = std::io::stdout().lock();
     // A closed standard output does not stop the node.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Connections need a file descriptor each, and the usual soft limit allows for about a thousand.
-fn raise_file_limit() {
-    let limit = getrlimit(Resource::Nofile);
-    // If that fails, connections beyond the limit wait to be accepted.
-    let _ = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
 }

@@ -25,7 +25,8 @@ pub fn read(args: &ServeArgs) -> Result<Option<Trust>, String> {
     }
     let own = secret(own)?;
     // What is empty holds no secret yet, or no longer.
-    let is_empty = |path: &Path| std::fs::metadata(path).is_ok_and(|file| file.len() == 0);
+    let is_empty =
+        |path: &Path| std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0);
     let others = others.iter().filter(|path| !is_empty(path)).map(|path| secret(path));
     Ok(Some(Trust::secrets(own, others.collect::<Result<Vec<_>, _>>()?)))
 }

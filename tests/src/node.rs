@@ -35,7 +35,22 @@ impl Node {
     /// When it does not.
     #[must_use]
     pub fn start(args: &[&str]) -> Self {
-        let mut process = spawn(args, Stdio::inherit());
+        Self::started(spawn(args, Stdio::inherit()))
+    }
+
+    /// The same for a node that may open so many files.
+    ///
+    /// # Panics
+    /// When it does not listen.
+    #[must_use]
+    pub fn start_with_files(files: u32, args: &[&str]) -> Self {
+        let limit = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &limit]).arg(binary());
+        Self::started(spawn_by(shell, args, Stdio::inherit()))
+    }
+
+    fn started(mut process: Child) -> Self {
         let lines = lines(process.stdout.take().expect("a pipe"));
         let mut greeting = String::new();
         let listening = loop {
@@ -115,8 +130,12 @@ impl Drop for Node {
 
 /// Starts a node, on free ports unless others are given.
 fn spawn(args: &[&str], errors: Stdio) -> Child {
+    spawn_by(Command::new(binary()), args, errors)
+}
+
+fn spawn_by(mut command: Command, args: &[&str], errors: Stdio) -> Child {
     let ports = ["--resp", "--http"].into_iter().filter(|flag| !args.contains(flag));
-    Command::new(binary())
+    command
         .arg("serve")
         .args(ports.flat_map(|flag| [flag, "127.0.0.1:0"]))
         .args(args)

@@ -3,7 +3,7 @@
 use super::command::Command;
 use super::reply::Reply;
 use super::session::Session;
-use crate::net::MAX_CONNECTIONS;
+use crate::places::MAX_CONNECTIONS;
 
 /// Some clients require this field to choose their commands. Redis of this version supports both
 /// protocols and `CLIENT SETINFO`, as this server does.

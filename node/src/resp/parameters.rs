@@ -4,7 +4,7 @@ use super::command::{Command, MAX_ARG_BYTES};
 use super::errors::{unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{DATABASES, Session};
-use crate::net::MAX_CONNECTIONS;
+use crate::places::MAX_CONNECTIONS;
 
 /// The longest pattern, in bytes: longer than any name.
 const MAX_PATTERN_BYTES: usize = 64;

@@ -5,6 +5,7 @@ mod browser;
 mod cli;
 mod cluster;
 mod drain;
+mod files;
 mod http;
 mod readiness;
 mod readme;

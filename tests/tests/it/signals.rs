@@ -49,13 +49,20 @@ fn cluster_of(secret: &Path) -> [String; 4] {
 }
 
 #[test]
-fn a_secret_that_does_not_come_holds_up_no_signal() {
+fn a_file_that_does_not_come_holds_up_no_signal() {
     let pipe = Pipe::new();
-    let args = cluster_of(&pipe.path());
-    let node = Starting::start(&args.each_ref().map(String::as_str));
-    let _writer = pipe.writer();
-    let output = node.stop();
-    assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""));
+    let path = pipe.path().to_str().unwrap().to_owned();
+    let secret = cluster_of(&pipe.path());
+    for args in [
+        &secret.each_ref().map(String::as_str)[..],
+        &["--config", &path],
+        &["--resp-password-file", &path],
+    ] {
+        let node = Starting::start(args);
+        let _writer = pipe.writer();
+        let output = node.stop();
+        assert_eq!((output.code, output.stdout.as_str()), (Some(0), ""), "{args:?}");
+    }
 }
 
 #[test]
