@@ -9,12 +9,13 @@ pub const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 /// A number of bytes that connections share.
 #[derive(Debug)]
 pub struct Budget {
+    bytes: usize,
     left: AtomicUsize,
 }
 
 impl Budget {
     pub const fn new(bytes: usize) -> Self {
-        Self { left: AtomicUsize::new(bytes) }
+        Self { bytes, left: AtomicUsize::new(bytes) }
     }
 }
 
@@ -50,6 +51,12 @@ impl Share {
     /// The bytes that are held.
     pub const fn held(&self) -> usize {
         self.held
+    }
+
+    /// Whether connections hold more than half of the budget.
+    pub fn is_scarce(&self) -> bool {
+        // Relaxed: as above.
+        self.budget.left.load(Ordering::Relaxed) < self.budget.bytes / 2
     }
 
     fn give_back(&mut self, bytes: usize) {

@@ -11,14 +11,15 @@ use rustix::io::Errno;
 use rustix::net::{SendFlags, sockopt};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use crate::budget::{Budget, Share};
 use crate::metrics::ConnectionMetrics;
 
 /// The most bytes that all connections of the node together hold in unsent replies.
 pub const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
-/// How long a socket may take not one byte of the replies that wait for it.
+/// How long a socket may take not one byte of the replies that wait for it; while more than half of
+/// what the node may hold is held, how long it may take for all of them.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
@@ -29,23 +30,38 @@ pub struct Unsent {
     metrics: ConnectionMetrics,
     /// While the socket takes nothing: when that has lasted too long.
     deadline: Option<Pin<Box<Sleep>>>,
+    /// While something is held: since when.
+    held_since: Option<Instant>,
     exceeded: bool,
 }
 
 impl Unsent {
     /// `budget` is that of the node, `metrics` are those of the front-end.
     pub const fn new(budget: Arc<Budget>, metrics: ConnectionMetrics) -> Self {
-        Self { share: Share::new(budget), metrics, deadline: None, exceeded: false }
+        Self {
+            share: Share::new(budget),
+            metrics,
+            deadline: None,
+            held_since: None,
+            exceeded: false,
+        }
     }
 
     /// Counts `bytes` as unsent until all of them are written.
     ///
     /// # Errors
-    /// When the node has no room for them: the connection is to be closed.
+    /// When the node has no room for them, or little, and the client has not taken them in
+    /// [`WRITE_TIMEOUT`]: the connection is to be closed.
     pub fn hold(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
         // What is written in part stays in memory as a whole.
         if bytes <= self.share.held() || self.share.resize(bytes) {
-            return Ok(());
+            let since = *self.held_since.get_or_insert_with(Instant::now);
+            // Whoever takes a byte now and then would keep what others need.
+            if since.elapsed() < WRITE_TIMEOUT || !self.share.is_scarce() {
+                return Ok(());
+            }
+            self.metrics.closed_write_timeout.inc();
+            return Err(self.exceed(stream, io::ErrorKind::TimedOut));
         }
         self.metrics.closed_no_room.inc();
         Err(self.exceed(stream, io::ErrorKind::OutOfMemory))
@@ -81,6 +97,7 @@ impl Unsent {
         self.deadline = None;
         if written == offered {
             self.share.resize(0);
+            self.held_since = None;
         } else {
             self.hold(stream, offered)?;
         }

@@ -82,6 +82,28 @@ async fn a_slow_client_is_served() {
     assert!(!unsent.exceeded());
 }
 
+/// The same client, where what is held for it is most of what there is.
+#[tokio::test(start_paused = true)]
+async fn a_slow_client_gives_way_where_room_is_scarce() {
+    const BYTES: usize = 2 * 1024 * 1024;
+    let (mut client, mut stream) = pair().await;
+    let (_, mut unsent) = unsent(BYTES * 3 / 2);
+    let reader = tokio::spawn(async move {
+        let mut piece = vec![0; BUFFER_BYTES];
+        while client.read(&mut piece).await.is_ok() {
+            sleep(WRITE_TIMEOUT / 3).await;
+            // The time of the systems is not paused: they tell each other of the room.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    });
+    let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+    let error = bounded.write_all(&vec![b'x'; BYTES]).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::TimedOut);
+    assert_eq!(unsent.metrics.closed_write_timeout.get(), 1);
+    drop(stream);
+    reader.await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_unsent_is_held_until_all_of_it_is_written() {
     const BYTES: usize = 1024 * 1024;
