@@ -74,6 +74,26 @@ impl Raw {
         assert_eq!(String::from_utf8_lossy(&bytes), expected);
     }
 
+    /// Reads an answer of HTTP: its status line, and its body.
+    ///
+    /// # Panics
+    /// When it is none.
+    #[must_use]
+    pub fn http_answer(&mut self) -> (String, String) {
+        let status = self.line();
+        let mut length = 0;
+        loop {
+            let line = self.line();
+            if line.is_empty() {
+                break;
+            }
+            if let Some(value) = line.strip_prefix("content-length: ") {
+                length = value.parse().expect("a length");
+            }
+        }
+        (status, String::from_utf8(self.bytes(length)).expect("text"))
+    }
+
     /// Expects so many bytes and gives them back.
     #[must_use]
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {

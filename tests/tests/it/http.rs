@@ -212,7 +212,7 @@ fn a_request_says_once_which_host_it_means() {
     ] {
         let mut raw = Raw::connect(node.http);
         raw.send(format!("GET /healthz {head}\r\n").as_bytes());
-        assert_eq!(status(&mut raw), expected, "{head:?}");
+        assert_eq!(raw.http_answer().0, expected, "{head:?}");
     }
 }
 
@@ -228,35 +228,18 @@ fn connections_are_kept_and_requests_pipelined() {
     }
 }
 
-/// Reads one answer; its status line.
-fn status(raw: &mut Raw) -> String {
-    let status = raw.line();
-    let mut length = 0;
-    loop {
-        let line = raw.line();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length: ") {
-            length = value.parse().unwrap();
-        }
-    }
-    let _ = raw.bytes(length);
-    status
-}
-
 #[test]
 fn what_comes_after_a_request_does_not_hold_its_answer_back() {
     let node = Node::start(&[]);
     let request = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
     let mut raw = Raw::connect(node.http);
     raw.send(&[request.as_slice(), b"\r\n"].concat());
-    assert_eq!(status(&mut raw), "HTTP/1.1 200 OK");
+    assert_eq!(raw.http_answer().0, "HTTP/1.1 200 OK");
     let (begin, end) = request.split_at(10);
     raw.send(&[request.as_slice(), begin].concat());
-    assert_eq!(status(&mut raw), "HTTP/1.1 200 OK");
+    assert_eq!(raw.http_answer().0, "HTTP/1.1 200 OK");
     raw.send(end);
-    assert_eq!(status(&mut raw), "HTTP/1.1 200 OK");
+    assert_eq!(raw.http_answer().0, "HTTP/1.1 200 OK");
 }
 
 #[test]
@@ -270,7 +253,7 @@ fn what_is_not_http_is_refused_and_hung_up_on() {
     ] {
         let mut raw = Raw::connect(node.http);
         raw.send(request.as_bytes());
-        assert_eq!(status(&mut raw), expected);
+        assert_eq!(raw.http_answer().0, expected);
         raw.expect_end();
     }
     assert_eq!(get(&node, "/healthz").status, 200);

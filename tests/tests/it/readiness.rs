@@ -31,7 +31,7 @@ impl Joining {
     fn get(&self, path: &str) -> (String, String) {
         let mut raw = Raw::connect(self.http);
         raw.send(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
-        answer(&mut raw)
+        raw.http_answer()
     }
 
     fn shows(&self, line: &str) -> bool {
@@ -53,22 +53,6 @@ impl Joining {
 fn args<'a>(secret: &'a NamedTempFile, own: &'a str, list: &'a str) -> [&'a str; 8] {
     let file = secret.path().to_str().unwrap();
     ["--cluster", own, "--cluster-secret-file", file, "--join", list, "--found-after", "1h"]
-}
-
-/// Status line and body of an answer.
-fn answer(raw: &mut Raw) -> (String, String) {
-    let status = raw.line().strip_prefix("HTTP/1.1 ").expect("a status line").to_owned();
-    let mut length = 0;
-    loop {
-        let line = raw.line();
-        if line.is_empty() {
-            break;
-        }
-        if let Some(value) = line.strip_prefix("content-length: ") {
-            length = value.parse().unwrap();
-        }
-    }
-    (status, String::from_utf8(raw.bytes(length)).unwrap())
 }
 
 /// The answer of this status, with the one word that a probe is told.
@@ -93,17 +77,17 @@ fn while_a_node_joins_probes_are_answered_and_checks_wait() {
     wait_until("both wait", || open(2));
     drop(gone);
     wait_until("the one that hung up is gone", || open(1));
-    assert_eq!(node.get("/healthz"), told("200 OK", "ok"));
-    assert_eq!(node.get("/readyz"), told("503 Service Unavailable", "joining"));
-    assert_eq!(node.get("/v1/cluster").0, "200 OK");
+    assert_eq!(node.get("/healthz"), told("HTTP/1.1 200 OK", "ok"));
+    assert_eq!(node.get("/readyz"), told("HTTP/1.1 503 Service Unavailable", "joining"));
+    assert_eq!(node.get("/v1/cluster").0, "HTTP/1.1 200 OK");
     assert!(node.shows(&format!("{ALLOWED} 0")) && node.shows("tidegate_cluster_joining 1"));
 
     // Once all have answered and none has a state, one founds and the others join.
     let _other = Node::start(&args(&secret, &addresses[1], &list));
-    let (status, body) = answer(&mut waiting);
-    assert_eq!(status, "200 OK");
+    let (status, body) = waiting.http_answer();
+    assert_eq!(status, "HTTP/1.1 200 OK");
     assert!(body.starts_with(r#"{"allowed":true,"limit":3,"remaining":2,"#), "{body}");
-    assert_eq!(node.get("/readyz"), told("200 OK", "ready"));
+    assert_eq!(node.get("/readyz"), told("HTTP/1.1 200 OK", "ready"));
     assert!(node.shows(&format!("{ALLOWED} 1")));
     assert_eq!(node.process.stop().code, Some(0));
 }
@@ -115,8 +99,8 @@ fn a_node_that_stops_before_it_has_joined_answers_those_that_wait() {
     let node = Joining::start(&secret, &addresses[0], &addresses.join(","));
     let mut waiting = node.check();
     let stopped = std::thread::spawn(|| node.process.stop());
-    let (status, body) = answer(&mut waiting);
-    assert_eq!(status, "503 Service Unavailable");
+    let (status, body) = waiting.http_answer();
+    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
     assert!(body.ends_with(r#","code":"stopping"}"#), "{body}");
     waiting.expect_end();
     let output = stopped.join().unwrap();
