@@ -1,6 +1,7 @@
-//! Running a node: bind, join, announce the addresses, serve, drain, leave.
+//! Running a node: read files, bind, join, announce the addresses, serve, drain, leave.
 
 use std::io::Write;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -51,12 +52,6 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     let hangups = signals::hangups().map_err(unhandled)?;
-    let bind = async |flag, address| {
-        let bound = net::bind(address).await;
-        bound.map_err(|error| format!("{flag} {address}: {error}"))
-    };
-    let (resp_listener, resp) = bind("--resp", args.resp).await?;
-    let (http_listener, http) = bind("--http", args.http).await?;
     let started = tokio::select! {
         started = start(args) => started?,
         // Nothing is served yet. A file may be a pipe into which nobody writes.
@@ -65,7 +60,8 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
             return Ok(());
         }
     };
-    let Started { limits, password, limiters, gossip } = started;
+    let Started { limits, password, resp, http, limiters, gossip } = started;
+    let ((resp_listener, resp), (http_listener, http)) = (resp, http);
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
     let places = Places::of(raise_file_limit());
@@ -231,6 +227,9 @@ fn warn_alone(args: &ServeArgs) {
 struct Started {
     limits: Vec<LimitConfig>,
     password: Option<Password>,
+    /// The listeners, with the addresses that are bound.
+    resp: (TcpListener, SocketAddr),
+    http: (TcpListener, SocketAddr),
     limiters: Limiters,
     /// The cluster across which limits are enforced, if there is one.
     gossip: Gossip,
@@ -267,7 +266,13 @@ async fn read<T: Send + 'static>(
 }
 
 async fn start(args: &ServeArgs) -> Result<Started, String> {
+    // Mistakes in files come first: they are there whatever else runs on this machine.
     let Files { limits, password, trust } = read(args, Files::read).await?;
+    let bind = async |flag, address| {
+        let bound = net::bind(address).await;
+        bound.map_err(|error| format!("{flag} {address}: {error}"))
+    };
+    let (resp, http) = (bind("--resp", args.resp).await?, bind("--http", args.http).await?);
     let gossip = match (args.cluster, trust) {
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
@@ -285,7 +290,7 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
     };
     let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
     let limiters = Limiters::build(&limits, &gossip, &hasher)?;
-    Ok(Started { limits, password, limiters, gossip })
+    Ok(Started { limits, password, resp, http, limiters, gossip })
 }
 
 /// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a

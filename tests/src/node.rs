@@ -169,6 +169,28 @@ impl Starting {
         kill_process(pid, signal).expect("the process exists");
     }
 
+    /// Waits for a line on standard error that contains `what`, and takes all up to it.
+    ///
+    /// # Panics
+    /// When there is none.
+    pub fn wait_for_error(&mut self, what: &str) -> String {
+        use std::io::Read;
+        let errors = self.0.stderr.as_mut().expect("a pipe");
+        loop {
+            // By bytes: nothing that follows is taken.
+            let byte = || {
+                let mut byte = [0];
+                errors.read_exact(&mut byte).expect("another line");
+                byte[0]
+            };
+            let line: Vec<u8> = std::iter::repeat_with(byte).take_while(|b| *b != b'\n').collect();
+            let line = String::from_utf8(line).expect("text");
+            if line.contains(what) {
+                return line;
+            }
+        }
+    }
+
     /// Waits for the node's first line on standard output.
     ///
     /// # Panics
