@@ -53,6 +53,9 @@ impl Unsent {
     /// When the node has no room for them, or little, and the client has not taken them in
     /// [`WRITE_TIMEOUT`]: the connection is to be closed.
     pub fn hold(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
         // What is written in part stays in memory as a whole.
         if bytes <= self.share.held() || self.share.resize(bytes) {
             let since = *self.held_since.get_or_insert_with(Instant::now);

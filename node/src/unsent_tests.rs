@@ -104,6 +104,18 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
     reader.await.unwrap();
 }
 
+/// Time counts from when something is held, however long the connection is open.
+#[tokio::test(start_paused = true)]
+async fn a_connection_that_held_nothing_has_all_the_time() {
+    let (_client, stream) = pair().await;
+    let (_, mut unsent) = unsent(1_000);
+    unsent.hold(&stream, 0).unwrap();
+    sleep(2 * WRITE_TIMEOUT).await;
+    unsent.hold(&stream, 900).unwrap();
+    sleep(WRITE_TIMEOUT).await;
+    assert_eq!(unsent.hold(&stream, 900).unwrap_err().kind(), ErrorKind::TimedOut);
+}
+
 #[tokio::test]
 async fn what_is_unsent_is_held_until_all_of_it_is_written() {
     const BYTES: usize = 1024 * 1024;
