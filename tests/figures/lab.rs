@@ -86,7 +86,7 @@ impl Lab {
     }
 
     /// Starts the first `count` nodes, one right after the other, each with the same list of nodes
-    /// to join, and a client for each; waits until all know each other.
+    /// to join, and a client for each; waits until all know each other and each sends to each.
     ///
     /// # Errors
     /// When one does not start, or they do not meet.
@@ -100,6 +100,7 @@ impl Lab {
         }
         if self.program.secret.is_some() {
             self.wait_until_together()?;
+            self.wait_until_flowing()?;
         }
         Ok(())
     }
@@ -147,6 +148,24 @@ impl Lab {
             if start.elapsed() > PATIENCE {
                 let views: Vec<_> = all.iter().map(|number| self.live_members(*number)).collect();
                 return Err(format!("nodes {all:?} do not meet: {views:?}"));
+            }
+            thread::sleep(LOOK);
+        }
+    }
+
+    /// Waits until every node that runs sends to each of the others: until then it tells those to
+    /// which its link is not open of nothing, and a full bucket is offered to each of them.
+    fn wait_until_flowing(&self) -> Result<(), String> {
+        let start = Instant::now();
+        let all = self.running();
+        loop {
+            let flows = |number: &usize| Ok(self.node(*number)?.flows()?.len() + 1 == all.len());
+            let flowing: Result<Vec<bool>, String> = all.iter().map(flows).collect();
+            if flowing?.iter().all(|flows| *flows) {
+                return Ok(());
+            }
+            if start.elapsed() > PATIENCE {
+                return Err(format!("nodes {all:?} do not all send to each other"));
             }
             thread::sleep(LOOK);
         }

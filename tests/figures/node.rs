@@ -1,6 +1,6 @@
 //! A node as a process at a place: started as an operator would, killed when dropped.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -159,6 +159,18 @@ impl Node {
             Some((addr, member["state"].as_str()?.to_owned()))
         };
         Ok(members.filter_map(member).collect())
+    }
+
+    /// The nodes that this one sends what it admits, by address.
+    ///
+    /// # Errors
+    /// When it does not answer.
+    pub fn flows(&self) -> Result<BTreeSet<SocketAddr>, String> {
+        let view: Value = serde_json::from_str(&self.get("/v1/cluster")?)
+            .map_err(|error| format!("node {}: {error}", self.number))?;
+        let members = view["members"].as_array().into_iter().flatten();
+        let flowing = members.filter(|member| member["peer"]["link"] == "flowing");
+        Ok(flowing.filter_map(|member| member["addr"].as_str()?.parse().ok()).collect())
     }
 
     fn get(&self, path: &'static str) -> Result<String, String> {
