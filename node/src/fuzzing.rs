@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
-use crate::resp::ServerInfo;
+use crate::resp::{RespBounds, ServerInfo};
 use crate::service::Service;
 
 pub use crate::config::{parse as parse_rules, text as rules_text};
@@ -27,7 +27,7 @@ impl Node {
         let address = ([127, 0, 0, 1], 7379).into();
         Self {
             service: Arc::new(Service::new(limiters, Gossip::alone())),
-            server: Arc::new(ServerInfo::new(address, None)),
+            server: Arc::new(ServerInfo::new(address, None, RespBounds::default())),
         }
     }
 

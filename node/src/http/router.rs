@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::answer::{Answer, Code, content, error, json};
 use super::check;
-use super::gate::Gate;
+use super::gate::{Gate, Stopped};
 use super::health::{HEALTH, READY, health, ready};
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
@@ -34,7 +34,15 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     }
     let passed = match node.gate.pass(&request) {
         Ok(passed) => passed,
-        Err(answer) => return *answer,
+        Err(stopped) => {
+            let refused = node.service.metrics().http_refused();
+            match stopped {
+                Stopped::HostNotAllowed => refused.host.inc(),
+                Stopped::OriginNotAllowed => refused.origin.inc(),
+                Stopped::Asked(_) => 0,
+            };
+            return stopped.answer();
+        }
     };
     let mut answer = route(node, request).await;
     passed.add_to(answer.headers_mut());

@@ -32,6 +32,7 @@ mod transaction;
 mod work;
 
 pub use connection::RespFrontEnd;
+pub use server_info::RespBounds;
 #[cfg(fuzzing)]
 pub use {
     command::{Command, MAX_ARG_BYTES, MAX_ARGS},

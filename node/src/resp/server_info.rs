@@ -7,17 +7,40 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
-use crate::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use crate::bounds::{MAX_CONNECTIONS, MAX_UNREAD_BYTES};
+use crate::budget::{Budget, Share};
 use crate::password::Password;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
+
+/// The bounds of the front-end that may be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct RespBounds {
+    /// The most connections at a time.
+    pub max_clients: usize,
+    /// How long a client may send nothing; `None` is any time.
+    pub idle_timeout: Option<Duration>,
+    /// The most bytes that connections hold in incomplete commands.
+    pub max_unread_bytes: usize,
+}
+
+impl Default for RespBounds {
+    fn default() -> Self {
+        Self {
+            max_clients: MAX_CONNECTIONS,
+            idle_timeout: None,
+            max_unread_bytes: MAX_UNREAD_BYTES,
+        }
+    }
+}
 
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
 pub struct ServerInfo {
     address: SocketAddr,
     password: Option<Password>,
+    bounds: RespBounds,
     started: Instant,
     clients: Arc<Clients>,
     commands: AtomicU64,
@@ -31,18 +54,15 @@ pub struct ServerInfo {
 
 impl ServerInfo {
     /// Without a password every client is let in.
-    pub fn new(address: SocketAddr, password: Option<Password>) -> Self {
-        Self { password, ..Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES)) }
-    }
-
-    pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
+    pub fn new(address: SocketAddr, password: Option<Password>, bounds: RespBounds) -> Self {
         Self {
             address,
-            password: None,
+            password,
+            bounds,
             started: Instant::now(),
             clients: Arc::default(),
             commands: AtomicU64::new(0),
-            unread: Arc::new(unread),
+            unread: Arc::new(Budget::new(bounds.max_unread_bytes)),
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
         }
@@ -50,6 +70,10 @@ impl ServerInfo {
 
     pub const fn password(&self) -> Option<&Password> {
         self.password.as_ref()
+    }
+
+    pub const fn bounds(&self) -> &RespBounds {
+        &self.bounds
     }
 
     /// The connections that are open.
