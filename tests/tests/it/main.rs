@@ -4,6 +4,7 @@
 mod bounds;
 mod browser;
 mod cli;
+mod clients;
 mod cluster;
 mod drain;
 mod files;
