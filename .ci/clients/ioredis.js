@@ -23,8 +23,8 @@ async function main(name, options) {
   expect(await several(client.pipeline(), "plain"));
   expect(await several(client.multi(), "atomic"));
   if (!options.enableAutoPipelining) {
-    // Sent one by one, queued by the server. With pipelines of its own, ioredis takes this `exec` for
-    // that of such a pipeline, and sends nothing.
+    // Sent one by one, queued by the server. With pipelines of its own, ioredis takes this `exec`
+    // for that of such a pipeline, and sends nothing.
     await client.multi({ pipeline: false });
     for (let count = 0; count < 4; count++) {
       assert.strictEqual(await client.call(...args("queued")), "QUEUED");

@@ -192,17 +192,15 @@ impl<F: FrontEnd> Door<F> {
     fn place(&mut self, peer: SocketAddr) -> Option<Place> {
         let frontend = self.metrics.frontend;
         // First its own bound: a client that exceeds it takes none of the places of others.
-        let of_address = match &self.addresses {
-            Some(addresses) => Some(addresses.admit(peer).or_else(|| {
-                self.metrics.refused_address.inc();
-                if let Some(left_out) = self.crowded.admit(Instant::now()) {
-                    let address = IpKey::from(peer);
-                    tracing::warn!(frontend, %address, left_out, "too many connections of this address");
-                }
-                None
-            })?),
-            None => None,
-        };
+        let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
+        if matches!(of_address, Some(None)) {
+            self.metrics.refused_address.inc();
+            if let Some(left_out) = self.crowded.admit(Instant::now()) {
+                let address = IpKey::from(peer);
+                tracing::warn!(frontend, %address, left_out, "too many connections of one address");
+            }
+            return None;
+        }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             self.metrics.refused_full.inc();
             if let Some(left_out) = self.full.admit(Instant::now()) {
@@ -210,7 +208,7 @@ impl<F: FrontEnd> Door<F> {
             }
             return None;
         };
-        Some((place, of_address))
+        Some((place, of_address.flatten()))
     }
 
     /// Counts and tells that no connection was accepted.
