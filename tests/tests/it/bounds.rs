@@ -2,8 +2,11 @@
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
-use tidegate_tests::{Node, Raw, get, mistake, wait_until};
+use tidegate_tests::{Node, PATIENCE, Raw, get, mistake, wait_until};
 
 const REFUSAL: &str = "-ERR max number of clients reached\r\n";
 
@@ -115,6 +118,37 @@ fn silent_clients_are_closed_and_others_stay() {
     active.send(b"CONFIG GET timeout\r\n");
     active.expect("*2\r\n$7\r\ntimeout\r\n$1\r\n4\r\n");
     healthy(&mut http);
+}
+
+#[test]
+fn whoever_takes_no_replies_is_cut_off_when_it_was_said() {
+    let node = Node::start(&["--write-timeout", "1s"]);
+    let mut deaf = Raw::connect(node.resp);
+    // More replies than both systems hold.
+    deaf.flood(b"COMMAND\r\n", 64 * 1024, Duration::from_millis(100));
+    let labels = "frontend=\"resp\",reason=\"write_timeout\"";
+    let closed = format!("tidegate_connections_closed_total{{{labels}}}");
+    wait_until("it is cut off", || node.metric(&closed) == 1);
+    Raw::connect(node.resp).expect_alive();
+}
+
+/// Together they hold more than 8 MiB, each less than a closing connection discards.
+#[test]
+fn incomplete_commands_take_no_more_than_they_may() {
+    const CLIENTS: usize = 16;
+    let node = Node::start(&["--max-unread-bytes", "8MiB"]);
+    let argument = [b"$60000\r\n".as_slice(), &b"x".repeat(60_000), b"\r\n"].concat();
+    let half = [b"*64\r\n".as_slice(), &argument.repeat(10)].concat();
+    let (refused, answers) = mpsc::sync_channel(CLIENTS);
+    for _ in 0..CLIENTS {
+        let (mut client, refused) = (Raw::connect(node.resp), refused.clone());
+        client.send(&half);
+        // It has nothing to read unless it is refused.
+        thread::spawn(move || refused.send(client.line()));
+    }
+    let answer = answers.recv_timeout(PATIENCE).expect("an answer");
+    assert_eq!(answer, "-ERR too many commands have not arrived in full");
+    Raw::connect(node.resp).expect_alive();
 }
 
 #[test]
