@@ -17,6 +17,7 @@ mod http;
 mod key_count;
 mod limiters;
 mod log;
+mod meter;
 mod metrics;
 mod nearest;
 mod net;

@@ -10,7 +10,8 @@ use tokio::time::{Instant, sleep};
 use super::{Bounded, MAX_UNSENT_BYTES, Unsent, WRITE_TIMEOUT};
 use crate::budget::Budget;
 use crate::gossip::Gossip;
-use crate::metrics::{ConnectionMetrics, FrontEndName, Metrics};
+use crate::meter::FrontEndName;
+use crate::metrics::{ConnectionMetrics, Metrics};
 
 /// What the systems of both ends hold, in bytes; each may round it up.
 const BUFFER_BYTES: usize = 16 * 1024;
@@ -29,7 +30,7 @@ pub async fn pair() -> (TcpStream, TcpStream) {
 }
 
 fn metrics() -> ConnectionMetrics {
-    let metrics = Metrics::new(Vec::new(), Gossip::alone(), "inline");
+    let metrics = Metrics::new(Vec::new(), Gossip::alone());
     metrics.connections(FrontEndName::Resp).clone()
 }
 

@@ -14,7 +14,8 @@ use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
-use crate::metrics::{ConnectionMetrics, FrontEndName};
+use crate::meter::FrontEndName;
+use crate::metrics::ConnectionMetrics;
 use crate::service::Service;
 use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
 
@@ -24,8 +25,8 @@ fn front_end(unread: usize) -> RespFrontEnd {
         Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let address = "127.0.0.1:1".parse().unwrap();
-    let server = Arc::new(ServerInfo::with_budget(address, Budget::new(unread)));
-    RespFrontEnd { service, server }
+    let server = ServerInfo::with_budget(service, address, Budget::new(unread));
+    RespFrontEnd { server: Arc::new(server) }
 }
 
 /// How long anything may take that has to happen.
@@ -50,7 +51,7 @@ async fn connect_until(
 }
 
 fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
-    front_end.service.metrics().connections(FrontEndName::Resp).clone()
+    front_end.server.service().metrics().connections(FrontEndName::Resp).clone()
 }
 
 /// Asks for more than the systems of both ends hold of replies, and reads none of them, until the

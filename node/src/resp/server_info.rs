@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
 use crate::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use crate::meter::{FrontEndName, Meter};
 use crate::password::Password;
+use crate::service::Service;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -16,6 +18,9 @@ const MEMORY_LIFE: Duration = Duration::from_secs(1);
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
 pub struct ServerInfo {
+    service: Arc<Service>,
+    /// Counts the decisions of all connections.
+    meter: Meter,
     address: SocketAddr,
     password: Option<Password>,
     started: Instant,
@@ -31,12 +36,14 @@ pub struct ServerInfo {
 
 impl ServerInfo {
     /// Without a password every client is let in.
-    pub fn new(address: SocketAddr, password: Option<Password>) -> Self {
-        Self { password, ..Self::with_budget(address, Budget::new(MAX_UNREAD_BYTES)) }
+    pub fn new(service: Arc<Service>, address: SocketAddr, password: Option<Password>) -> Self {
+        Self { password, ..Self::with_budget(service, address, Budget::new(MAX_UNREAD_BYTES)) }
     }
 
-    pub fn with_budget(address: SocketAddr, unread: Budget) -> Self {
+    pub fn with_budget(service: Arc<Service>, address: SocketAddr, unread: Budget) -> Self {
         Self {
+            meter: service.meter(FrontEndName::Resp),
+            service,
             address,
             password: None,
             started: Instant::now(),
@@ -46,6 +53,14 @@ impl ServerInfo {
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
         }
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub const fn password(&self) -> Option<&Password> {
@@ -71,6 +86,7 @@ impl ServerInfo {
         // Relaxed: a statistic.
         self.commands.fetch_add(commands, Ordering::Relaxed);
     }
+
     /// The commands of all connections that have been counted so far.
     pub fn commands(&self) -> u64 {
         // Relaxed: a statistic.

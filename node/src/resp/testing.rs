@@ -32,8 +32,8 @@ fn session_of(password: Option<Password>) -> Session {
         );
         Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
     });
-    let server = Arc::new(ServerInfo::new("127.0.0.1:1".parse().unwrap(), password));
-    Session::new(Arc::clone(&SERVICE), server, None)
+    let address = "127.0.0.1:1".parse().unwrap();
+    Session::new(Arc::new(ServerInfo::new(Arc::clone(&SERVICE), address, password)), None)
 }
 
 /// Runs what a client sends; the replies.
@@ -43,6 +43,7 @@ pub fn answer(session: &mut Session, input: &[u8]) -> Vec<u8> {
         session.run(&command, &mut out);
         used += length;
     }
+    session.decide(&mut out);
     session.flush_counts();
     out
 }
