@@ -70,9 +70,7 @@ impl Plan {
             conditions: conditions(rng),
             flush: millis(args.flush),
             found_after: rng.random_range(FOUND_AFTER.0..=FOUND_AFTER.1),
-            log_age: rng
-                .random_bool(0.2)
-                .then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1)),
+            log_age: rng.random_bool(0.2).then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1)),
             skew: SKEW,
             ppm: if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=MAX_PPM) },
             chaos,
