@@ -70,6 +70,7 @@ fuzz_target!(|input: Input| {
     let mut replies = Vec::new();
     let split = outcome(&stream, chunks, |command| {
         session.run(command, &mut replies);
+        session.decide(&mut replies);
     });
     assert_eq!(split, whole);
     assert!(

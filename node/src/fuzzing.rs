@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
+use crate::meter::{FrontEndName, Meter};
 use crate::resp::{RespBounds, ServerInfo};
 use crate::service::Service;
 
@@ -14,8 +15,8 @@ pub use crate::resp::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError, S
 
 /// The service behind the front-ends of a node without arguments.
 pub struct Node {
-    service: Arc<Service>,
     server: Arc<ServerInfo>,
+    http: Meter,
 }
 
 impl Node {
@@ -25,20 +26,22 @@ impl Node {
         let limiters =
             Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &hasher).expect("memory");
         let address = ([127, 0, 0, 1], 7379).into();
+        let service = Arc::new(Service::new(limiters, Gossip::alone()));
         Self {
-            service: Arc::new(Service::new(limiters, Gossip::alone())),
-            server: Arc::new(ServerInfo::new(address, None, RespBounds::default())),
+            http: service.meter(FrontEndName::Http),
+            server: Arc::new(ServerInfo::new(service, address, None, RespBounds::default())),
         }
     }
 
     /// A client of the Redis protocol that has just connected.
     pub fn session(&self) -> Session {
-        Session::new(Arc::clone(&self.service), Arc::clone(&self.server), None)
+        Session::new(Arc::clone(&self.server), None)
     }
 
     /// The status and header fields of the answer to the body of a check, or what is wrong with it.
     pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
-        let answer = crate::http::decide(&self.service, body).map_err(|problem| problem.text)?;
+        let answer = crate::http::decide(self.server.service(), &self.http, body);
+        let answer = answer.map_err(|problem| problem.text)?;
         let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };

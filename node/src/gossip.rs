@@ -87,14 +87,20 @@ impl Gossip {
         attached.map_err(|error| format!("limits cannot be made: {error}"))
     }
 
-    /// Records an admission of 1 or more units under a quota that came with the check.
+    /// Records admissions, of keys with their costs in units, under a quota that came with the
+    /// checks.
     #[inline]
-    pub fn record_inline(&self, key: KeyHash, quota: &Quota, cost: u64) {
-        if let Some(cluster) = &self.0 {
-            let debt = quota.debt_of(cost);
-            let unit = debt / u32::try_from(cost).unwrap_or(u32::MAX);
-            let by = i64::try_from(debt.as_nanos()).unwrap_or(i64::MAX);
-            cluster.record(LimitId::inline(unit, quota.burst_size()), key, by);
+    pub fn record_inline(&self, quota: &Quota, admitted: impl IntoIterator<Item = (KeyHash, u64)>) {
+        let Some(cluster) = &self.0 else { return };
+        // Checks that are decided together mostly cost the same.
+        let mut last: Option<(u64, LimitId, i64)> = None;
+        for (key, cost) in admitted.into_iter().filter(|(_, cost)| *cost > 0) {
+            let (_, limit, by) = match last {
+                Some(known @ (of, ..)) if of == cost => known,
+                _ => charged(quota, cost),
+            };
+            last = Some((cost, limit, by));
+            cluster.record(limit, key, by);
         }
     }
 
@@ -168,6 +174,14 @@ impl Gossip {
             cluster.leave(within).await;
         }
     }
+}
+
+/// A cost of 1 or more units, the limit of this quota for other nodes, and the debt of the cost.
+fn charged(quota: &Quota, cost: u64) -> (u64, LimitId, i64) {
+    let debt = quota.debt_of(cost);
+    let unit = debt / u32::try_from(cost).unwrap_or(u32::MAX);
+    let by = i64::try_from(debt.as_nanos()).unwrap_or(i64::MAX);
+    (cost, LimitId::inline(unit, quota.burst_size()), by)
 }
 
 impl fmt::Debug for Gossip {

@@ -19,6 +19,7 @@ mod http;
 mod key_count;
 mod limiters;
 mod log;
+mod meter;
 mod metrics;
 mod nearest;
 mod net;

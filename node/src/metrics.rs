@@ -14,86 +14,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::info::Info;
 use prometheus_client::registry::Registry;
-use tidegate_engine::Decision;
 
 use crate::exposition::{self, Format};
 use crate::gossip::{Gossip, Limiter, STATES, Stats, View};
+use crate::meter::{Decisions, FrontEndName, Meter};
 use crate::over_admission::encode_over_admission;
 use crate::peer_metrics::{encode_links, encode_peers, encode_steps};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrontEndName {
-    Resp,
-    Http,
-}
-
-impl FrontEndName {
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Resp => "resp",
-            Self::Http => "http",
-        }
-    }
-}
-
-/// Decisions that one connection has not yet added to the node's metrics.
-#[derive(Debug, Default)]
-pub struct Tally {
-    pub allowed: u64,
-    pub denied: u64,
-    pub peeked: u64,
-}
-
-impl Tally {
-    #[inline]
-    pub fn count(&mut self, decision: &Decision, cost: u64) {
-        let counter = if cost == 0 {
-            &mut self.peeked
-        } else if decision.is_allowed() {
-            &mut self.allowed
-        } else {
-            &mut self.denied
-        };
-        *counter += 1;
-    }
-}
-
-/// The decisions of one limit through one front-end.
-#[derive(Clone, Debug)]
-pub struct DecisionMetrics {
-    allowed: Counter,
-    denied: Counter,
-    peeked: Counter,
-}
-
-impl DecisionMetrics {
-    fn new(family: &Family<DecisionLabels, Counter>, limit: &str, front_end: FrontEndName) -> Self {
-        let counter = |outcome| {
-            let labels =
-                DecisionLabels { limit: limit.to_owned(), frontend: front_end.label(), outcome };
-            family.get_or_create_owned(&labels)
-        };
-        Self { allowed: counter("allowed"), denied: counter("denied"), peeked: counter("peeked") }
-    }
-
-    pub fn count(&self, decision: &Decision, cost: u64) {
-        let mut tally = Tally::default();
-        tally.count(decision, cost);
-        self.add(&tally);
-    }
-
-    fn add(&self, tally: &Tally) {
-        for (counter, count) in [
-            (&self.allowed, tally.allowed),
-            (&self.denied, tally.denied),
-            (&self.peeked, tally.peeked),
-        ] {
-            if count > 0 {
-                counter.inc_by(count);
-            }
-        }
-    }
-}
 
 /// The connections of one front-end.
 #[derive(Clone, Debug)]
@@ -156,8 +82,7 @@ impl Drop for OpenConnection {
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    resp_inline: DecisionMetrics,
+    decisions: Decisions,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
     http_refused: RefusedRequests,
@@ -165,14 +90,14 @@ pub struct Metrics {
 
 impl Metrics {
     /// `limits` are the limits by name, the inline one included.
-    pub fn new(limits: Vec<(String, Arc<Limiter>)>, gossip: Gossip, inline: &str) -> Self {
+    pub fn new(limits: Vec<(String, Arc<Limiter>)>, gossip: Gossip) -> Self {
         let mut registry = Registry::with_prefix("tidegate");
         registry.register(
             "build",
             "The version of this node",
             Info::new([("version", env!("CARGO_PKG_VERSION"))]),
         );
-        let decisions = Family::default();
+        let decisions = Decisions::default();
         registry.register("decisions", "Decisions made", decisions.clone());
         let (accepted, refused, open) = (Family::default(), Family::default(), Family::default());
         registry.register("connections_accepted", "Connections accepted", accepted.clone());
@@ -202,7 +127,6 @@ impl Metrics {
             }
         };
         Self {
-            resp_inline: DecisionMetrics::new(&decisions, inline, FrontEndName::Resp),
             resp: connections(FrontEndName::Resp),
             http: connections(FrontEndName::Http),
             http_refused,
@@ -211,9 +135,13 @@ impl Metrics {
         }
     }
 
-    /// The counters of one limit through one front-end.
-    pub fn decisions(&self, limit: &str, front_end: FrontEndName) -> DecisionMetrics {
-        DecisionMetrics::new(&self.decisions, limit, front_end)
+    /// Counts the decisions of a front-end, by these limits.
+    pub fn meter<'a>(
+        &self,
+        front_end: FrontEndName,
+        limits: impl Iterator<Item = &'a str>,
+    ) -> Meter {
+        Meter::new(&self.decisions, front_end, limits)
     }
 
     pub fn connections(&self, front_end: FrontEndName) -> &ConnectionMetrics {
@@ -225,16 +153,6 @@ impl Metrics {
 
     pub const fn http_refused(&self) -> &RefusedRequests {
         &self.http_refused
-    }
-
-    /// Adds the decisions of a Redis connection under inline limits.
-    pub fn add_resp(&self, tally: &Tally) {
-        self.resp_inline.add(tally);
-    }
-
-    /// Decisions through the Redis protocol: allowed, denied.
-    pub fn resp_decisions(&self) -> (u64, u64) {
-        (self.resp_inline.allowed.get(), self.resp_inline.denied.get())
     }
 
     pub fn resp_connections(&self) -> i64 {
@@ -259,13 +177,6 @@ impl Metrics {
             Format::Classic => exposition::classic(&text),
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct DecisionLabels {
-    limit: String,
-    frontend: &'static str,
-    outcome: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]

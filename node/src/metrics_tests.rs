@@ -34,7 +34,7 @@ fn what_a_full_table_did_is_told_by_limit_and_outcome() {
     ];
     let limits: Vec<_> =
         policies.iter().map(|(name, policy)| ((*name).to_owned(), full(*policy))).collect();
-    let text = Metrics::new(limits.clone(), Gossip::alone(), "inline").render(Format::Classic);
+    let text = Metrics::new(limits.clone(), Gossip::alone()).render(Format::Classic);
     let name = |limit: &str, outcome: &str| {
         format!("tidegate_overflow_total{{limit=\"{limit}\",outcome=\"{outcome}\"}}")
     };

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::net::sockopt;
+use rustix::net::{RecvFlags, sockopt};
 use tidegate_engine::IpKey;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -231,6 +231,29 @@ fn set_options(stream: &TcpStream) -> io::Result<()> {
     Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
 }
 
+/// Reads what a client has sent: how many bytes, or `None` without any.
+///
+/// What does not fill the buffer is all there is, so the next read waits for more to arrive, as it
+/// does after `poll_read`, instead of finding nothing first.
+pub fn read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let room = buffer.len();
+    let mut all = None;
+    let read = stream.try_io(Interest::READABLE, || {
+        let (count, _) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
+        if (1..room).contains(&count) {
+            all = Some(count);
+            // Clears the readiness that led here, and none that came since.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(count)
+    });
+    match read {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(all),
+        Err(error) => Err(error),
+    }
+}
+
 /// How many bytes of a client its socket holds.
 pub fn unread_bytes(stream: &TcpStream) -> u64 {
     // It does not fail on an open socket.
@@ -291,9 +314,8 @@ mod tests {
     async fn vanished_clients_are_detected() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
-        let metrics =
-            crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone(), "inline");
-        let connections = metrics.connections(crate::metrics::FrontEndName::Resp).clone();
+        let metrics = crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone());
+        let connections = metrics.connections(crate::meter::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
         let places = Places::of(None, MAX_CONNECTIONS).0;
         let limits = Limits { metrics: connections, places, addresses: None };

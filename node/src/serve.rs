@@ -21,7 +21,7 @@ use crate::gossip::{Config, Entry, Gossip};
 use crate::http::{Gate, HttpFrontEnd};
 use crate::limiters::Limiters;
 use crate::log;
-use crate::metrics::FrontEndName;
+use crate::meter::FrontEndName;
 use crate::net::{self, Connections, FrontEnd, Limits};
 use crate::password::Password;
 use crate::places::{Places, raise_file_limit};

@@ -11,102 +11,160 @@ use crate::config::INLINE;
 use crate::gossip::{Gossip, Limiter};
 use crate::key_count::KeyCount;
 use crate::limiters::Limiters;
-use crate::metrics::{DecisionMetrics, FrontEndName, Metrics};
+use crate::meter::{FrontEndName, Meter, Tally};
+use crate::metrics::Metrics;
 use crate::nearest::nearest;
 
 /// The longest key, in bytes; the shortest is one byte.
 pub const MAX_KEY_BYTES: usize = 1024;
-/// Maps names to limiters, and passes decisions to metrics.
+
+/// Maps names to limiters, and is the only caller of their checks.
 #[derive(Debug)]
 pub struct Service {
-    named: HashMap<String, NamedLimit>,
-    inline: Arc<Limiter>,
-    inline_http: DecisionMetrics,
+    /// The limiters of configured limits, then the one of quotas that come with their checks.
+    limiters: Vec<(String, Arc<Limiter>)>,
+    /// Indexes of `limiters`.
+    by_name: HashMap<String, usize>,
     gossip: Gossip,
     keys: KeyCount,
     metrics: Metrics,
 }
 
-#[derive(Debug)]
-struct NamedLimit {
-    limiter: Arc<Limiter>,
-    http: DecisionMetrics,
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    pub rule: Rule<'a>,
+    /// 1 to [`MAX_KEY_BYTES`] bytes.
+    pub key: &'a [u8],
+    /// In units; 0 only looks.
+    pub cost: u64,
+}
+
+/// By what it is decided.
+#[derive(Clone, Copy, Debug)]
+pub enum Rule<'a> {
+    /// The limit of this name.
+    Named(&'a str),
+    /// A quota that comes with the check. The keys of all such quotas are one namespace.
+    Inline(&'a Quota),
+}
+
+/// A decision, and the quota by which it was made.
+#[derive(Clone, Copy, Debug)]
+pub struct Verdict {
+    pub decision: Decision,
+    pub quota: Quota,
 }
 
 impl Service {
     pub fn new(limiters: Limiters, gossip: Gossip) -> Self {
-        let mut all = limiters.named.clone();
-        all.push((INLINE.to_owned(), Arc::clone(&limiters.inline)));
-        let keys = KeyCount::new(all.iter().map(|(_, limiter)| Arc::clone(limiter)).collect());
-        let metrics = Metrics::new(all, gossip.clone(), INLINE);
-        let named = limiters.named.into_iter().map(|(name, limiter)| {
-            let http = metrics.decisions(&name, FrontEndName::Http);
-            (name, NamedLimit { limiter, http })
-        });
+        let named = limiters.named.iter().enumerate();
+        let by_name = named.map(|(index, (name, _))| (name.clone(), index)).collect();
+        let mut all = limiters.named;
+        all.push((INLINE.to_owned(), limiters.inline));
         Self {
-            named: named.collect(),
-            inline: limiters.inline,
-            inline_http: metrics.decisions(INLINE, FrontEndName::Http),
+            by_name,
+            keys: KeyCount::new(all.iter().map(|(_, limiter)| Arc::clone(limiter)).collect()),
+            metrics: Metrics::new(all.clone(), gossip.clone()),
+            limiters: all,
             gossip,
-            keys,
-            metrics,
         }
     }
 
-    /// Decides under a quota given with the call. The caller counts the decision.
+    /// Decides a check and counts it.
     ///
     /// # Errors
-    /// When the key or the quota is out of range; nothing is charged.
+    /// When the key or the quota is out of range, or there is no such limit; nothing is charged.
     #[inline]
-    pub fn check_inline(
+    pub fn check(&self, request: &Request<'_>, meter: &Meter) -> Result<Verdict, CheckError> {
+        let Request { rule, cost, .. } = *request;
+        let key = self.key(request.key)?;
+        let (index, verdict) = match rule {
+            Rule::Named(name) => {
+                let index = self.named(name)?;
+                let limiter = &self.limiters[index].1;
+                let decision = limiter.check_n(key, cost);
+                (index, Verdict { decision, quota: limiter.quota() })
+            }
+            Rule::Inline(quota) => {
+                let decision = self.inline().check_with(key, cost, quota);
+                let decision = decision.map_err(CheckError::Quota)?;
+                self.gossip.record_inline(quota, decision.is_allowed().then_some((key, cost)));
+                (self.by_name.len(), Verdict { decision, quota: *quota })
+            }
+        };
+        meter.count(index, &Tally::of(&verdict.decision, cost));
+        Ok(verdict)
+    }
+
+    /// Decides the checks of several keys by one rule, and counts them; `decisions` becomes theirs,
+    /// in the same order. They are those of the same checks one after another.
+    ///
+    /// # Errors
+    /// When the quota is out of range, or there is no such limit; nothing is charged.
+    pub fn check_many(
         &self,
-        quota: &Quota,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<Decision, CheckError> {
-        let key = hashed(&self.inline, key)?;
-        let decision = self.inline.check_with(key, cost, quota).map_err(CheckError::Quota)?;
-        if cost > 0 && decision.is_allowed() {
-            self.gossip.record_inline(key, quota, cost);
+        rule: Rule<'_>,
+        checks: &[(KeyHash, u64)],
+        meter: &Meter,
+        decisions: &mut Vec<Decision>,
+    ) -> Result<Quota, CheckError> {
+        let (index, quota) = match rule {
+            Rule::Named(name) => {
+                let index = self.named(name)?;
+                let limiter = &self.limiters[index].1;
+                limiter.check_many_n(checks, decisions);
+                (index, limiter.quota())
+            }
+            Rule::Inline(quota) => {
+                let limiter = self.inline().with_quota(quota).map_err(CheckError::Quota)?;
+                limiter.check_many_n(checks, decisions);
+                let admitted = checks.iter().zip(decisions.iter());
+                let admitted = admitted.filter(|(_, decision)| decision.is_allowed());
+                self.gossip.record_inline(quota, admitted.map(|(check, _)| *check));
+                (self.by_name.len(), *quota)
+            }
+        };
+        let mut tally = Tally::default();
+        for ((_, cost), decision) in checks.iter().zip(decisions.iter()) {
+            tally.count(decision, *cost);
         }
-        Ok(decision)
+        meter.count(index, &tally);
+        Ok(quota)
     }
 
-    /// Decides under a quota given with the call and counts it for HTTP.
+    /// The hash of a key, by which all limits know it.
     ///
     /// # Errors
-    /// As [`Service::check_inline`].
-    pub fn check_inline_http(
-        &self,
-        quota: &Quota,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<Decision, CheckError> {
-        let decision = self.check_inline(quota, key, cost)?;
-        self.inline_http.count(&decision, cost);
-        Ok(decision)
+    /// When the key is out of range.
+    #[inline]
+    pub fn key(&self, key: &[u8]) -> Result<KeyHash, CheckError> {
+        if key.is_empty() || key.len() > MAX_KEY_BYTES {
+            return Err(CheckError::Key);
+        }
+        Ok(self.inline().hash(key))
     }
 
-    /// Decides under the limit of this name and counts it for HTTP; also gives the limit's quota.
-    ///
-    /// # Errors
-    /// When there is no such limit or the key is out of range; nothing is charged.
-    pub fn check_named_http(
-        &self,
-        name: &str,
-        key: &[u8],
-        cost: u64,
-    ) -> Result<(Decision, Quota), CheckError> {
-        let limit = self.named.get(name).ok_or(CheckError::UnknownLimit)?;
-        let key = hashed(&limit.limiter, key)?;
-        let decision = limit.limiter.check_n(key, cost);
-        limit.http.count(&decision, cost);
-        Ok((decision, limit.limiter.quota()))
+    /// Counts the decisions of a front-end.
+    pub fn meter(&self, front_end: FrontEndName) -> Meter {
+        let names = self.limiters.iter().map(|(name, _)| name.as_str());
+        self.metrics.meter(front_end, names)
+    }
+
+    /// The index of the limit of this name.
+    fn named(&self, name: &str) -> Result<usize, CheckError> {
+        self.by_name.get(name).copied().ok_or(CheckError::UnknownLimit)
+    }
+
+    /// The limiter of quotas that come with their checks.
+    #[inline]
+    fn inline(&self) -> &Limiter {
+        &self.limiters[self.by_name.len()].1
     }
 
     /// The limit whose name is nearest to one that no limit has, if one is near.
     pub fn nearest_limit(&self, name: &str) -> Option<&str> {
-        nearest(name, self.named.keys().map(String::as_str))
+        nearest(name, self.by_name.keys().map(String::as_str))
     }
 
     /// The number of keys in debt, of all limits, as of the last second or so: see [`KeyCount`].
@@ -116,7 +174,7 @@ impl Service {
 
     /// The time since the start of the clock by which limits decide.
     pub fn now(&self) -> Duration {
-        self.inline.clock().now().since(Timestamp::ORIGIN)
+        self.inline().clock().now().since(Timestamp::ORIGIN)
     }
 
     pub fn gossip(&self) -> &Gossip {
@@ -136,14 +194,6 @@ pub enum CheckError {
     /// No limit has this name.
     UnknownLimit,
     Quota(QuotaError),
-}
-
-#[inline]
-fn hashed(limiter: &Limiter, key: &[u8]) -> Result<KeyHash, CheckError> {
-    if key.is_empty() || key.len() > MAX_KEY_BYTES {
-        return Err(CheckError::Key);
-    }
-    Ok(limiter.hash(key))
 }
 
 #[cfg(test)]

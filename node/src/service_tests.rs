@@ -16,8 +16,11 @@ fn service() -> Service {
 #[test]
 fn trap_over_long_key_silently_unlimited() {
     let service = service();
+    let meter = service.meter(FrontEndName::Http);
+    let rule = Rule::Inline(&Quota::per_day(1));
     let inline = |key: &[u8]| {
-        service.check_inline(&Quota::per_day(1), key, 1).map(|decision| decision.is_allowed())
+        let verdict = service.check(&Request { rule, key, cost: 1 }, &meter);
+        verdict.map(|verdict| verdict.decision.is_allowed())
     };
     let mut longest = [b'k'; MAX_KEY_BYTES];
     assert_eq!([inline(&longest), inline(&longest)], [Ok(true), Ok(false)]);
@@ -26,7 +29,8 @@ fn trap_over_long_key_silently_unlimited() {
     for length in [0, MAX_KEY_BYTES + 1, 1 << 16] {
         let key = vec![b'k'; length];
         assert_eq!(inline(&key), Err(CheckError::Key), "{length}");
-        let named = service.check_named_http("default", &key, 1);
+        let request = Request { rule: Rule::Named("default"), key: &key, cost: 1 };
+        let named = service.check(&request, &meter);
         assert_eq!(named.unwrap_err(), CheckError::Key, "{length}");
     }
 }
@@ -35,11 +39,14 @@ fn trap_over_long_key_silently_unlimited() {
 #[test]
 fn trap_metric_cardinality_grows_with_keys() {
     let service = service();
+    let meter = service.meter(FrontEndName::Http);
     let samples_after = |keys: Range<u32>| {
         for key in keys {
             let key = key.to_be_bytes();
-            let _ = service.check_named_http("default", &key, 1).unwrap();
-            let _ = service.check_inline_http(&Quota::per_day(1), &key, 1).unwrap();
+            for rule in [Rule::Named("default"), Rule::Inline(&Quota::per_day(1))] {
+                let request = Request { rule, key: &key, cost: 1 };
+                let _ = service.check(&request, &meter).unwrap();
+            }
         }
         service.metrics().render(Format::Classic).lines().count()
     };

@@ -11,7 +11,8 @@ use super::{Bounded, Unsent};
 use crate::bounds::MAX_UNSENT_BYTES;
 use crate::budget::Budget;
 use crate::gossip::Gossip;
-use crate::metrics::{ConnectionMetrics, FrontEndName, Metrics};
+use crate::meter::FrontEndName;
+use crate::metrics::{ConnectionMetrics, Metrics};
 
 /// How long a socket may take nothing, unless the command line says otherwise.
 pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -32,7 +33,7 @@ pub async fn pair() -> (TcpStream, TcpStream) {
 }
 
 fn metrics() -> ConnectionMetrics {
-    let metrics = Metrics::new(Vec::new(), Gossip::alone(), "inline");
+    let metrics = Metrics::new(Vec::new(), Gossip::alone());
     metrics.connections(FrontEndName::Resp).clone()
 }
 

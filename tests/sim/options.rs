@@ -28,10 +28,6 @@ pub struct Args {
     /// A checker to leave out; may be repeated.
     #[arg(long)]
     pub without: Vec<String>,
-    /// In a fifth of the seeds logs keep half a second to three seconds only, so that nodes that
-    /// join meet gaps; histories that meet there are joined by maximum, which some checkers find.
-    #[arg(long)]
-    pub short_logs: bool,
     /// Print what happens.
     #[arg(long)]
     pub trace: bool,

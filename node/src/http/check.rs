@@ -4,18 +4,19 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::StatusCode;
 use hyper::body::{Body, Incoming};
-use hyper::{Request, StatusCode};
 use serde::de::{Deserializer, Error};
 use serde::{Deserialize, Serialize};
 use tidegate_engine::{Decision, Quota};
 
 use super::answer::{Answer, Code, error, json};
 use super::headers;
+use super::router::Routes;
 use crate::config::INLINE;
+use crate::meter::Meter;
 use crate::quota::{Unenforceable, WrittenQuota};
-use crate::readiness::Readiness;
-use crate::service::{CheckError, MAX_KEY_BYTES, Service};
+use crate::service::{CheckError, MAX_KEY_BYTES, Request, Rule, Service, Verdict};
 use crate::units::millis_up;
 
 /// The largest body, in bytes: far more than the longest key takes, so that a key beyond its bound
@@ -25,9 +26,8 @@ const MAX_BODY_BYTES: usize = 64 * 1024;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub async fn answer(
-    service: &Service,
-    readiness: &Readiness,
-    request: Request<Incoming>,
+    Routes { service, readiness, meter, .. }: &Routes,
+    request: hyper::Request<Incoming>,
 ) -> Answer {
     let body = match body(request.into_body()).await {
         Ok(body) => body,
@@ -38,7 +38,7 @@ pub async fn answer(
         return error(Code::Stopping, "this node stops and has never joined its cluster");
     }
     service.gossip().current().await;
-    match decide(service, &body) {
+    match decide(service, meter, &body) {
         Ok(answer) => answer,
         Err(problem) => error(problem.code, &problem.text),
     }
@@ -78,30 +78,28 @@ async fn body(body: Incoming) -> Result<Bytes, Answer> {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn decide(service: &Service, body: &[u8]) -> Result<Answer, Problem> {
+pub fn decide(service: &Service, meter: &Meter, body: &[u8]) -> Result<Answer, Problem> {
     // The deserialiser would also accept the fields in an array.
     if !body.trim_ascii_start().starts_with(b"{") {
         return Err("expected a JSON object".to_owned().into());
     }
     let request: CheckRequest = serde_json::from_slice(body).map_err(|error| error.to_string())?;
-    let key = request.key.as_bytes();
-    let (name, quota, decision) = match request.rule()? {
-        Rule::Named(name) => {
-            let decided = service.check_named_http(&name, key, request.cost);
-            let (decision, quota) =
-                decided.map_err(|error| refusal(service, error, &name, false))?;
-            (name, quota, decision)
-        }
-        Rule::Inline(quota) => {
-            let decided = service.check_inline_http(&quota, key, request.cost);
-            let has_burst = request.burst.is_some();
-            let decision = decided.map_err(|error| refusal(service, error, INLINE, has_burst))?;
-            (INLINE.to_owned(), quota, decision)
+    let quota;
+    let (rule, name) = match request.rule()? {
+        Asked::Named(name) => (Rule::Named(name), name),
+        Asked::Inline(given) => {
+            quota = given;
+            (Rule::Inline(&quota), INLINE)
         }
     };
+    let asked = Request { rule, key: request.key.as_bytes(), cost: request.cost };
+    let verdict = service.check(&asked, meter);
+    let verdict =
+        verdict.map_err(|error| refusal(service, error, name, request.burst.is_some()))?;
+    let Verdict { decision, quota } = verdict;
     let status = if decision.is_allowed() { StatusCode::OK } else { StatusCode::TOO_MANY_REQUESTS };
     let mut answer = json(status, &CheckReply::from(&decision));
-    headers::add(answer.headers_mut(), &name, &quota, &decision);
+    headers::add(answer.headers_mut(), name, &quota, &decision);
     Ok(answer)
 }
 
@@ -140,17 +138,17 @@ struct CheckRequest {
     burst: Option<u64>,
 }
 
-enum Rule {
-    Named(String),
+enum Asked<'a> {
+    Named(&'a str),
     Inline(Quota),
 }
 
 impl CheckRequest {
-    fn rule(&self) -> Result<Rule, String> {
+    fn rule(&self) -> Result<Asked<'_>, String> {
         match (&self.limit, self.rate, self.burst) {
-            (Some(name), None, None) => Ok(Rule::Named(name.clone())),
+            (Some(name), None, None) => Ok(Asked::Named(name)),
             (None, Some(rate), burst) => {
-                rate.with_burst(burst).map(Rule::Inline).map_err(|error| format!("burst: {error}"))
+                rate.with_burst(burst).map(Asked::Inline).map_err(|error| format!("burst: {error}"))
             }
             (None, None, Some(_)) => Err("rate: missing, required with burst".to_owned()),
             (None, None, None) => Err("give either limit or rate".to_owned()),

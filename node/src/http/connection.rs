@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
 use super::router::{self, Routes};
+use crate::meter::FrontEndName;
 use crate::net::{self, FrontEnd};
 use crate::readiness::Readiness;
 use crate::service::Service;
@@ -31,7 +32,8 @@ pub struct HttpFrontEnd {
 impl HttpFrontEnd {
     /// Checks wait, and probes are told, until the node has joined.
     pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
-        Self { node: Arc::new(Routes { service, readiness, gate }) }
+        let meter = service.meter(FrontEndName::Http);
+        Self { node: Arc::new(Routes { service, readiness, gate, meter }) }
     }
 }
 

@@ -13,6 +13,7 @@ use super::gate::{Gate, Stopped};
 use super::health::{HEALTH, READY, health, ready};
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
+use crate::meter::Meter;
 use crate::readiness::Readiness;
 use crate::service::Service;
 
@@ -22,6 +23,8 @@ pub struct Routes {
     pub service: Arc<Service>,
     pub readiness: Arc<Readiness>,
     pub gate: Gate,
+    /// Counts the decisions of all connections.
+    pub meter: Meter,
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
@@ -53,9 +56,7 @@ async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
-        "/v1/check" if method == Method::POST => {
-            check::answer(&node.service, &node.readiness, request).await
-        }
+        "/v1/check" if method == Method::POST => check::answer(node, request).await,
         "/v1/check" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         HEALTH if reads => health(node.readiness.phase()),

@@ -41,12 +41,20 @@ impl<'a> Command<'a> {
     }
 }
 
+/// The digits of which each number fits an `i64`.
+const SURE_DIGITS: usize = 18;
+
 /// A decimal integer as Redis accepts them: no plus, no spaces, no leading zeros.
+#[inline]
 pub fn integer_of(text: &[u8]) -> Option<i64> {
-    let digits = text.strip_prefix(b"-").unwrap_or(text);
-    match digits {
-        [b'0'] if text.len() == 1 => Some(0),
-        [b'1'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
+    match text {
+        [b'0'] => Some(0),
+        [b'1'..=b'9', ..] if text.len() <= SURE_DIGITS => {
+            text.iter().try_fold(0, |value, digit| {
+                digit.is_ascii_digit().then(|| value * 10 + i64::from(digit - b'0'))
+            })
+        }
+        [b'1'..=b'9', ..] | [b'-', b'1'..=b'9', ..] => std::str::from_utf8(text).ok()?.parse().ok(),
         _ => None,
     }
 }
@@ -57,12 +65,26 @@ mod tests {
 
     #[test]
     fn integers_are_taken_as_redis_takes_them() {
-        for value in [0, 7, -7, i64::MAX, i64::MIN] {
+        let sure = 10_i64.pow(18);
+        for value in [0, 7, -7, 10, sure - 1, sure, 1 - sure, i64::MAX, i64::MIN] {
             assert_eq!(integer_of(value.to_string().as_bytes()), Some(value));
         }
-        for text in
-            ["", "-", "+1", " 1", "1 ", "01", "-0", "-01", "00", "1.0", "9223372036854775808", "x"]
-        {
+        for text in [
+            "",
+            "-",
+            "+1",
+            " 1",
+            "1 ",
+            "01",
+            "-0",
+            "-01",
+            "00",
+            "1.0",
+            "9223372036854775808",
+            "x",
+            "1x",
+            "99999999999999999/",
+        ] {
             assert_eq!(integer_of(text.as_bytes()), None, "{text}");
         }
     }

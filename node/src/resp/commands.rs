@@ -5,22 +5,25 @@ use super::describe::describe;
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{Replies, Session};
-use super::spec::{ANY, Spec};
+use super::spec::{ANY, Spec, folded};
 use super::{auth, client, info, parameters, server, throttle, transaction};
 
 impl Session {
-    /// Runs one command, or queues it in an open transaction, and appends its reply; how many bytes
-    /// of that were taken back, as the client wants none: they were work all the same.
+    /// Runs one command, or queues it in an open transaction, and appends its reply, unless that is
+    /// to a check which waits for others: [`Session::decide`] then appends it. How many bytes were
+    /// taken back, as the client wants none: they were work all the same.
     pub fn run(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> usize {
         if command.len() == 0 {
             return 0;
         }
         self.count_command();
+        let found = self.next(command, out);
         let before = out.len();
-        self.answer(command, out);
+        self.answer_as(found, command, out);
         if self.replies == Replies::On {
             return 0;
         }
+        self.decide(out);
         let made = out.len() - before;
         self.leave_out(before, out);
         made
@@ -38,8 +41,24 @@ impl Session {
 
     /// [`Session::run`] for a command that has been counted.
     pub fn answer(&mut self, command: &Command<'_>, out: &mut Vec<u8>) {
+        let found = self.next(command, out);
+        self.answer_as(found, command, out);
+    }
+
+    /// Finds a command. Unless it joins the checks that wait, these are decided and answered first.
+    fn next(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Option<Found> {
+        let found = find(command.arg(0));
+        // None waits before a password is given, nor in a transaction, which other commands begin.
+        let joins = found.is_some_and(|(_, spec)| spec.is_check && spec.takes(command.len()));
+        if !joins {
+            self.decide(out);
+        }
+        found
+    }
+
+    fn answer_as(&mut self, found: Option<Found>, command: &Command<'_>, out: &mut Vec<u8>) {
         let mut reply = Reply { out, version: self.version };
-        let Some((number, spec)) = find(command.arg(0)) else {
+        let Some((number, spec)) = found else {
             unknown_command(command, &mut reply);
             self.closing = is_http(command.arg(0));
             return self.abort_transaction();
@@ -69,9 +88,13 @@ fn is_http(name: &[u8]) -> bool {
     name.eq_ignore_ascii_case(b"post") || name.eq_ignore_ascii_case(b"host:")
 }
 
-/// The number of the command of this name, in any case, and what is known of it.
-fn find(name: &[u8]) -> Option<(u8, &'static Spec)> {
-    (0..).zip(&TABLE).find(|(_, spec)| spec.name.as_bytes().eq_ignore_ascii_case(name))
+/// The number of a command, and what is known of it.
+type Found = (u8, &'static Spec);
+
+/// The command of this name, in any case.
+fn find(name: &[u8]) -> Option<Found> {
+    let name = folded(name);
+    (0..).zip(&TABLE).find(|(_, spec)| spec.folded == name)
 }
 
 /// The name of the command of this number.
@@ -91,8 +114,8 @@ const TRANSACTION: &str = "@transaction";
 
 /// The most frequent first.
 pub static TABLE: [Spec; 20] = [
-    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).key().are("@keyspace", CHECK),
-    Spec::new("throttle", (5, 6), throttle::throttle).key().are("@keyspace", CHECK),
+    Spec::new("cl.throttle", (5, 6), throttle::cl_throttle).check().are("@keyspace", CHECK),
+    Spec::new("throttle", (5, 6), throttle::throttle).check().are("@keyspace", CHECK),
     Spec::new("multi", (1, 1), transaction::multi).at_once().are(TRANSACTION, NOSCRIPT_FAST),
     Spec::new("exec", (1, 1), transaction::exec).at_once().are(TRANSACTION, NOSCRIPT),
     Spec::new("ping", (1, 2), server::ping).are(CONNECTION, FAST),

@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::checks::Checks;
 use super::clients::Ends;
 use super::parser::Parser;
 use super::server_info::{RespBounds, ServerInfo};
@@ -36,18 +37,20 @@ thread_local! {
     static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
         input: vec![0; READ_BYTES].into_boxed_slice(),
         output: Vec::new(),
+        checks: None,
     });
 }
 
 struct Buffers {
     input: Box<[u8]>,
     output: Vec<u8>,
+    /// For checks that wait to be decided; none does between two batches.
+    checks: Option<Box<Checks>>,
 }
 
 /// Serves the Redis protocol.
 #[derive(Debug)]
 pub struct RespFrontEnd {
-    service: Arc<Service>,
     server: Arc<ServerInfo>,
 }
 
@@ -59,7 +62,7 @@ impl RespFrontEnd {
         password: Option<Password>,
         bounds: RespBounds,
     ) -> Self {
-        Self { service, server: Arc::new(ServerInfo::new(address, password, bounds)) }
+        Self { server: Arc::new(ServerInfo::new(service, address, password, bounds)) }
     }
 }
 
@@ -70,8 +73,7 @@ impl FrontEnd for RespFrontEnd {
         bounds: Unsent,
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
-        let (service, server) = (Arc::clone(&self.service), Arc::clone(&self.server));
-        let session = Session::new(service, server, Ends::of(&stream));
+        let session = Session::new(Arc::clone(&self.server), Ends::of(&stream));
         serve(stream, bounds, session, drain)
     }
 
@@ -209,24 +211,28 @@ impl Connection {
     /// Runs commands of the backlog or of one read, and writes their replies in one piece. False
     /// when the client has closed.
     fn run_batch(&mut self) -> io::Result<bool> {
-        BUFFERS.with_borrow_mut(|Buffers { input, output }| {
+        BUFFERS.with_borrow_mut(|Buffers { input, output, checks }| {
             // It may hold replies to another client, whose socket failed.
             output.clear();
             self.turn.reads += 1;
-            let used = if self.backlog {
-                self.answer_unread(output)
+            let read = if self.backlog {
+                None
             } else {
-                let input = match self.stream.try_read(input) {
-                    Ok(0) => return Ok(false),
-                    Ok(count) => &input[..count],
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                        return Ok(true);
-                    }
-                    Err(error) => return Err(error),
-                };
-                self.turn.input += input.len();
-                self.answer_read(input, output)
+                match net::read(&self.stream, input)? {
+                    None => return Ok(true),
+                    Some(0) => return Ok(false),
+                    Some(count) => Some(&input[..count]),
+                }
             };
+            std::mem::swap(&mut self.session.checks, checks);
+            let used = match read {
+                None => self.answer_unread(output),
+                Some(input) => {
+                    self.turn.input += input.len();
+                    self.answer_read(input, output)
+                }
+            };
+            std::mem::swap(&mut self.session.checks, checks);
             self.account(used > 0, output);
             self.write(output)?;
             Ok(true)
@@ -310,6 +316,7 @@ impl Connection {
                 break;
             }
         }
+        self.session.decide(output);
         self.turn.add(&batch);
         self.session.flush_counts();
         used

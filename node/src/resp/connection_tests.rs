@@ -15,7 +15,8 @@ use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
-use crate::metrics::{ConnectionMetrics, FrontEndName};
+use crate::meter::FrontEndName;
+use crate::metrics::ConnectionMetrics;
 use crate::service::Service;
 use crate::unsent::tests::WRITE_TIMEOUT;
 use crate::unsent::{self, Unsent};
@@ -30,7 +31,7 @@ fn bounded(bounds: RespBounds) -> RespFrontEnd {
         Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let address = "127.0.0.1:1".parse().unwrap();
-    RespFrontEnd { service, server: Arc::new(ServerInfo::new(address, None, bounds)) }
+    RespFrontEnd { server: Arc::new(ServerInfo::new(service, address, None, bounds)) }
 }
 
 /// How long anything may take that has to happen.
@@ -56,7 +57,7 @@ async fn connect_until(
 }
 
 fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
-    front_end.service.metrics().connections(FrontEndName::Resp).clone()
+    front_end.server.service().metrics().connections(FrontEndName::Resp).clone()
 }
 
 /// Asks for more than the systems of both ends hold of replies, and reads none of them, until the

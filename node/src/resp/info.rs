@@ -88,7 +88,7 @@ fn persistence_lines(_: &Session) -> Lines {
 
 fn stats_lines(session: &Session) -> Lines {
     let metrics = session.service().metrics();
-    let (allowed, denied) = metrics.resp_decisions();
+    let (allowed, denied) = session.server.meter().decisions();
     vec![
         ("total_connections_received", metrics.resp_accepted().to_string()),
         ("total_commands_processed", session.server.commands().to_string()),

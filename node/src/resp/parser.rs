@@ -95,6 +95,10 @@ impl Parser {
                     let Some(first) = input.first() else { return Ok(None) };
                     self.args.clear();
                     self.at = 0;
+                    if let Some(length) = self.whole(input) {
+                        return Ok(Some((Command::new(input, &self.args), length)));
+                    }
+                    self.args.clear();
                     if *first != b'*' {
                         self.state = State::Inline;
                         continue;
@@ -147,6 +151,27 @@ impl Parser {
         }
     }
 
+    /// Reads a command that is there as a whole, in one pass: its length in bytes. `None` where it
+    /// is not, or is anything else than clients send: the steps of [`Parser::next`] say what that
+    /// is.
+    #[inline]
+    fn whole(&mut self, input: &[u8]) -> Option<usize> {
+        let (count, mut at) = length(input, 0, b'*')?;
+        if !(1..=MAX_ARGS).contains(&count) {
+            return None;
+        }
+        for _ in 0..count {
+            let (length, begin) = length(input, at, b'$')?;
+            let end = begin + length;
+            if length > MAX_ARG_BYTES || input.get(end..end + 2)? != b"\r\n" {
+                return None;
+            }
+            self.args.push(begin as u32..end as u32);
+            at = end + 2;
+        }
+        Some(at)
+    }
+
     /// Frees the memory of a large inline command: there are many connections, most of them idle.
     fn release(&mut self) {
         if self.args.capacity() > MAX_ARGS {
@@ -196,6 +221,27 @@ impl Parser {
         }
         Ok(Some(end + 1))
     }
+}
+
+/// The number of a header line at `at`, which has this sign and at most six digits, and where the
+/// line ends. `None` where there is no such line.
+#[inline]
+fn length(input: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
+    let line = input.get(at..)?;
+    if *line.first()? != sign {
+        return None;
+    }
+    let mut value = 0;
+    for (digits, byte) in line[1..].iter().take(7).enumerate() {
+        match byte {
+            b'0'..=b'9' => value = value * 10 + usize::from(byte - b'0'),
+            b'\r' if digits > 0 && line.get(digits + 2) == Some(&b'\n') => {
+                return Some((value, at + digits + 3));
+            }
+            _ => return None,
+        }
+    }
+    None
 }
 
 /// A decimal integer of at most 18 digits with an optional minus.

@@ -81,6 +81,10 @@ fn arguments_are_bounded() {
     let many = vec![b"x".to_vec(); MAX_ARGS];
     assert_eq!(one(&encode(&many)), many);
 
+    let longer = encode(&[vec![b'x'; MAX_ARG_BYTES + 1]]);
+    assert_eq!(error(&longer), ProtocolError::ArgumentTooLong);
+    let more = encode(&vec![b"x".to_vec(); MAX_ARGS + 1]);
+    assert_eq!(error(&more), ProtocolError::TooManyArguments);
     assert_eq!(error(b"*65\r\n"), ProtocolError::TooManyArguments);
     assert_eq!(error(b"*1\r\n$65537\r\n"), ProtocolError::ArgumentTooLong);
     assert_eq!(error(b"*999999999999999999999\r\n"), ProtocolError::ArgumentCount);

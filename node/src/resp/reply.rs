@@ -20,6 +20,17 @@ impl Version {
     }
 }
 
+/// The longest reply of nine integers, in bytes: each has a sign and 19 digits, at most.
+const MAX_INTEGERS_BYTES: usize = 4 + 9 * (1 + 20 + 2);
+
+/// Copies bytes into `text` at `at`; where they end.
+#[inline]
+fn put(text: &mut [u8; MAX_INTEGERS_BYTES], at: usize, bytes: &[u8]) -> usize {
+    let end = at + bytes.len();
+    text[at..end].copy_from_slice(bytes);
+    end
+}
+
 /// Appends replies to a buffer.
 #[derive(Debug)]
 pub struct Reply<'a> {
@@ -56,12 +67,28 @@ impl Reply<'_> {
         self.length(b':', value);
     }
 
-    /// An array of integers.
+    /// An array of fewer than ten integers: the answer to a check, so written at once.
+    #[inline]
     pub fn integers<const N: usize>(&mut self, values: [i64; N]) {
-        self.array(N);
+        const { assert!(N < 10) };
+        let mut text = [0; MAX_INTEGERS_BYTES];
+        let mut end = put(&mut text, 0, &[b'*', b'0' + N as u8, b'\r', b'\n']);
         for value in values {
-            self.integer(value);
+            // Most are short, and a copy whose length is known is a few instructions.
+            let digit = |value: i64| b'0' + (value % 10) as u8;
+            end = match value {
+                0..10 => put(&mut text, end, &[b':', digit(value), b'\r', b'\n']),
+                10..100 => {
+                    put(&mut text, end, &[b':', digit(value / 10), digit(value), b'\r', b'\n'])
+                }
+                _ => {
+                    let sign = put(&mut text, end, b":");
+                    let digits = put(&mut text, sign, itoa::Buffer::new().format(value).as_bytes());
+                    put(&mut text, digits, b"\r\n")
+                }
+            };
         }
+        self.out.extend_from_slice(&text[..end]);
     }
 
     /// A string of any bytes.

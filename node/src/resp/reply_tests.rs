@@ -17,6 +17,10 @@ fn both_versions_share_most_types() {
         assert_eq!(replied(version, |reply| reply.ok()), "+OK\r\n");
         assert_eq!(replied(version, |reply| reply.integer(i64::MIN)), ":-9223372036854775808\r\n");
         assert_eq!(replied(version, |reply| reply.integers([0, -1])), "*2\r\n:0\r\n:-1\r\n");
+        let many = replied(version, |reply| reply.integers([i64::MIN; 9]));
+        assert_eq!(many, format!("*9\r\n{}", ":-9223372036854775808\r\n".repeat(9)));
+        let figures = replied(version, |reply| reply.integers([9, 10, i64::MAX, 99, 100]));
+        assert_eq!(figures, "*5\r\n:9\r\n:10\r\n:9223372036854775807\r\n:99\r\n:100\r\n");
         assert_eq!(replied(version, |reply| reply.bulk(b"a\r\n")), "$3\r\na\r\n\r\n");
     }
 }

@@ -9,7 +9,9 @@ use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
 use crate::bounds::{MAX_CONNECTIONS, MAX_UNREAD_BYTES};
 use crate::budget::{Budget, Share};
+use crate::meter::{FrontEndName, Meter};
 use crate::password::Password;
+use crate::service::Service;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -38,6 +40,9 @@ impl Default for RespBounds {
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
 pub struct ServerInfo {
+    service: Arc<Service>,
+    /// Counts the decisions of all connections.
+    meter: Meter,
     address: SocketAddr,
     password: Option<Password>,
     bounds: RespBounds,
@@ -54,8 +59,15 @@ pub struct ServerInfo {
 
 impl ServerInfo {
     /// Without a password every client is let in.
-    pub fn new(address: SocketAddr, password: Option<Password>, bounds: RespBounds) -> Self {
+    pub fn new(
+        service: Arc<Service>,
+        address: SocketAddr,
+        password: Option<Password>,
+        bounds: RespBounds,
+    ) -> Self {
         Self {
+            meter: service.meter(FrontEndName::Resp),
+            service,
             address,
             password,
             bounds,
@@ -66,6 +78,14 @@ impl ServerInfo {
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
         }
+    }
+
+    pub fn service(&self) -> &Service {
+        &self.service
+    }
+
+    pub const fn meter(&self) -> &Meter {
+        &self.meter
     }
 
     pub const fn password(&self) -> Option<&Password> {
@@ -95,6 +115,7 @@ impl ServerInfo {
         // Relaxed: a statistic.
         self.commands.fetch_add(commands, Ordering::Relaxed);
     }
+
     /// The commands of all connections that have been counted so far.
     pub fn commands(&self) -> u64 {
         // Relaxed: a statistic.

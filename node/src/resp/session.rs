@@ -2,15 +2,13 @@
 
 use std::sync::Arc;
 
-use tidegate_engine::{Decision, Quota};
-
+use super::checks::Checks;
 use super::clients::{Activity, Ends, Registered};
 use super::parser::ProtocolError;
 use super::queue::Queue;
 use super::reply::{Reply, Version};
 use super::server_info::ServerInfo;
-use crate::metrics::Tally;
-use crate::service::{CheckError, Service};
+use crate::service::Service;
 
 /// How many databases a client may select. All are one: keys are the same in each.
 pub const DATABASES: u8 = 16;
@@ -44,17 +42,17 @@ pub struct Session {
     /// The open transaction.
     pub queue: Option<Box<Queue>>,
     pub server: Arc<ServerInfo>,
-    service: Arc<Service>,
-    /// The decisions since the last [`Session::flush_counts`].
-    tally: Tally,
+    /// The checks that wait to be decided, if memory for some is at hand.
+    pub checks: Option<Box<Checks>>,
+    /// The commands since the last [`Session::flush_counts`].
     commands: u64,
 }
 
 impl Session {
     /// `ends` are those of its connection, if it has one.
-    pub fn new(service: Arc<Service>, server: Arc<ServerInfo>, ends: Option<Ends>) -> Self {
+    pub fn new(server: Arc<ServerInfo>, ends: Option<Ends>) -> Self {
         Self {
-            client: server.clients().connected(ends, service.now()),
+            client: server.clients().connected(ends, server.service().now()),
             version: Version::default(),
             db: 0,
             replies: Replies::default(),
@@ -63,8 +61,7 @@ impl Session {
             is_let_in: server.password().is_none(),
             queue: None,
             server,
-            service,
-            tally: Tally::default(),
+            checks: None,
             commands: 0,
         }
     }
@@ -76,6 +73,7 @@ impl Session {
 
     /// Answers with an error, and closes.
     pub fn give_up(&mut self, problem: &str, out: &mut Vec<u8>) {
+        self.decide(out);
         let mut reply = Reply { out, version: self.version };
         reply.error(format!("ERR {problem}").as_bytes());
         self.closing = true;
@@ -88,26 +86,17 @@ impl Session {
         }
     }
 
-    /// Decides under a quota given with the call.
-    #[inline]
-    pub fn check(&mut self, quota: &Quota, key: &[u8], cost: u64) -> Result<Decision, CheckError> {
-        let decision = self.service.check_inline(quota, key, cost)?;
-        self.tally.count(&decision, cost);
-        Ok(decision)
-    }
-
     /// Adds the counts since the last call to the node's metrics, which all connections write: once
     /// for a batch of commands rather than for each. Notes the activity as well.
     pub fn flush_counts(&mut self) {
         self.note_activity();
-        self.service.metrics().add_resp(&std::mem::take(&mut self.tally));
         self.server.count_commands(std::mem::take(&mut self.commands));
     }
 
     /// Notes what others see of this connection.
     pub fn note_activity(&self) {
         self.client.note(&Activity {
-            at: self.service.now(),
+            at: self.service().now(),
             command: self.last,
             version: self.version,
             db: self.db,
@@ -121,7 +110,7 @@ impl Session {
     }
 
     pub fn service(&self) -> &Service {
-        &self.service
+        self.server.service()
     }
 }
 

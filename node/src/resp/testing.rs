@@ -37,8 +37,9 @@ fn session_of(password: Option<Password>, bounds: RespBounds) -> Session {
         );
         Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
     });
-    let server = ServerInfo::new("127.0.0.1:1".parse().unwrap(), password, bounds);
-    Session::new(Arc::clone(&SERVICE), Arc::new(server), None)
+    let address = "127.0.0.1:1".parse().unwrap();
+    let server = ServerInfo::new(Arc::clone(&SERVICE), address, password, bounds);
+    Session::new(Arc::new(server), None)
 }
 
 /// Runs what a client sends; the replies.
@@ -48,6 +49,7 @@ pub fn answer(session: &mut Session, input: &[u8]) -> Vec<u8> {
         session.run(&command, &mut out);
         used += length;
     }
+    session.decide(&mut out);
     session.flush_counts();
     out
 }

@@ -10,54 +10,70 @@ use super::session::Session;
 use crate::service::CheckError;
 use crate::units::seconds_up;
 
+/// By whom the check is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// redis-cell's.
+    Cell,
+    /// throttlecrab's.
+    Crab,
+}
+
+impl Dialect {
+    /// The burst beyond what is given as the largest one, in units.
+    const fn beyond_burst(self) -> u64 {
+        match self {
+            Self::Cell => 1,
+            Self::Crab => 0,
+        }
+    }
+
+    /// The answer to a check.
+    #[inline]
+    pub fn figures(self, decision: &Decision) -> [i64; 5] {
+        let (limit, remaining) = (integer(decision.limit()), integer(decision.remaining()));
+        let (is_allowed, reset) = (decision.is_allowed(), seconds(decision.reset_after()));
+        match self {
+            Self::Cell => {
+                let retry = if is_allowed { -1 } else { retry_seconds(decision) };
+                [i64::from(!is_allowed), limit, remaining, retry, reset]
+            }
+            Self::Crab => [i64::from(is_allowed), limit, remaining, reset, retry_seconds(decision)],
+        }
+    }
+}
+
+/// What checks that are decided together have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub dialect: Dialect,
+    pub quota: Quota,
+}
+
 /// `CL.THROTTLE key max_burst count_per_period period_seconds [quantity]`, where the burst is
 /// `max_burst` plus one unit.
 pub fn cl_throttle(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
-    answer(session, command, reply, 1, |decision| {
-        [
-            i64::from(!decision.is_allowed()),
-            integer(decision.limit()),
-            integer(decision.remaining()),
-            if decision.is_allowed() { -1 } else { retry_seconds(decision) },
-            seconds(decision.reset_after()),
-        ]
-    });
+    answer(session, command, reply, Dialect::Cell);
 }
 
 /// `THROTTLE key max_burst count period_seconds [quantity]`, where `max_burst` is the burst itself.
 pub fn throttle(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
-    answer(session, command, reply, 0, |decision| {
-        [
-            i64::from(decision.is_allowed()),
-            integer(decision.limit()),
-            integer(decision.remaining()),
-            seconds(decision.reset_after()),
-            retry_seconds(decision),
-        ]
-    });
+    answer(session, command, reply, Dialect::Crab);
 }
 
-fn answer(
-    session: &mut Session,
-    command: &Command<'_>,
-    reply: &mut Reply<'_>,
-    beyond_burst: u64,
-    figures: impl FnOnce(&Decision) -> [i64; 5],
-) {
-    let decision = asked(command, beyond_burst)
-        .and_then(|asked| session.check(&asked.quota, command.arg(1), asked.cost).map_err(refusal));
-    match decision {
-        Ok(decision) => reply.integers(figures(&decision)),
-        Err(text) => reply.error(text.as_bytes()),
+fn answer(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, dialect: Dialect) {
+    let asked = asked(command, dialect).and_then(|(terms, cost)| {
+        session.ask(&terms, command.arg(1), cost, reply.out).map_err(refusal)
+    });
+    if let Err(text) = asked {
+        session.decide(reply.out);
+        reply.error(text.as_bytes());
     }
 }
 
-struct Asked {
-    quota: Quota,
-    cost: u64,
-}
-
-fn asked(command: &Command<'_>, beyond_burst: u64) -> Result<Asked, &'static str> {
+/// The terms and the cost.
+#[inline]
+fn asked(command: &Command<'_>, dialect: Dialect) -> Result<(Terms, u64), &'static str> {
     let max_burst = at_least(0, command.arg(2), "ERR max_burst must be 0 or more")?;
     let count = at_least(1, command.arg(3), "ERR count per period must be 1 or more")?;
     let period = at_least(1, command.arg(4), "ERR period must be 1 second or more")?;
@@ -65,9 +81,10 @@ fn asked(command: &Command<'_>, beyond_burst: u64) -> Result<Asked, &'static str
         ..=5 => 1,
         _ => at_least(0, command.arg(5), "ERR quantity must be 0 or more")?,
     };
+    let quota = Quota::new(count, Duration::from_secs(period));
     // Each is at most i64::MAX, so the sum fits.
-    let quota = Quota::new(count, Duration::from_secs(period)).burst(max_burst + beyond_burst);
-    Ok(Asked { quota, cost })
+    let quota = quota.burst(max_burst + dialect.beyond_burst());
+    Ok((Terms { dialect, quota }, cost))
 }
 
 fn at_least(least: i64, text: &[u8], otherwise: &'static str) -> Result<u64, &'static str> {
@@ -78,7 +95,8 @@ fn at_least(least: i64, text: &[u8], otherwise: &'static str) -> Result<u64, &'s
     u64::try_from(value).map_err(|_| otherwise)
 }
 
-fn refusal(error: CheckError) -> &'static str {
+/// What is wrong with a check.
+pub fn refusal(error: CheckError) -> &'static str {
     match error {
         CheckError::Key => "ERR the key must be 1 to 1024 bytes",
         CheckError::UnknownLimit => "ERR no such limit",

@@ -33,12 +33,14 @@ pub fn exec(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
         if reply.out.len() < most {
             session.answer(&command, reply.out);
         } else {
+            session.decide(reply.out);
             let problem = format!(
                 "ERR not run: the replies of the transaction exceed {MAX_EXEC_REPLY_BYTES} bytes"
             );
             reply.error(problem.as_bytes());
         }
     }
+    session.decide(reply.out);
 }
 
 pub fn discard(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
