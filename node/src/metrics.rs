@@ -60,6 +60,7 @@ impl Drop for OpenConnection {
 pub struct Metrics {
     registry: Registry,
     decisions: Decisions,
+    guesses: Counter,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
 }
@@ -83,6 +84,8 @@ impl Metrics {
         registry.register("accept_errors", "Failures to accept", accept_errors.clone());
         let closed = Family::default();
         registry.register("connections_closed", "Connections of bad readers", closed.clone());
+        let guesses = Counter::default();
+        registry.register("resp_wrong_passwords", "Wrong passwords given", guesses.clone());
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
             let frontend = front_end.label();
@@ -103,6 +106,7 @@ impl Metrics {
             http: connections(FrontEndName::Http),
             registry,
             decisions,
+            guesses,
         }
     }
 
@@ -120,6 +124,17 @@ impl Metrics {
             FrontEndName::Resp => &self.resp,
             FrontEndName::Http => &self.http,
         }
+    }
+
+    /// Counts a wrong password.
+    pub fn count_guess(&self) {
+        self.guesses.inc();
+    }
+
+    /// The wrong passwords so far.
+    #[cfg(test)]
+    pub fn guesses(&self) -> u64 {
+        self.guesses.get()
     }
 
     pub fn resp_connections(&self) -> i64 {
