@@ -83,6 +83,7 @@ impl Drop for OpenConnection {
 pub struct Metrics {
     registry: Registry,
     decisions: Decisions,
+    guesses: Counter,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
     http_refused: RefusedRequests,
@@ -108,6 +109,8 @@ impl Metrics {
         let closed = Family::default();
         registry.register("connections_closed", "Connections cut off", closed.clone());
         let http_refused = RefusedRequests::register(&mut registry);
+        let guesses = Counter::default();
+        registry.register("resp_wrong_passwords", "Wrong passwords given", guesses.clone());
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
             let frontend = front_end.label();
@@ -132,6 +135,7 @@ impl Metrics {
             http_refused,
             registry,
             decisions,
+            guesses,
         }
     }
 
@@ -153,6 +157,17 @@ impl Metrics {
 
     pub const fn http_refused(&self) -> &RefusedRequests {
         &self.http_refused
+    }
+
+    /// Counts a wrong password.
+    pub fn count_guess(&self) {
+        self.guesses.inc();
+    }
+
+    /// The wrong passwords so far.
+    #[cfg(test)]
+    pub fn guesses(&self) -> u64 {
+        self.guesses.get()
     }
 
     pub fn resp_connections(&self) -> i64 {

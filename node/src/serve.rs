@@ -195,6 +195,10 @@ fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
     let read = Password::read(path).map_err(|error| format!("--resp-password-file {error}"))?;
     let access = trust::check_access(path);
     access.map_err(|error| format!("--resp-password-file {}: {error}", path.display()))?;
+    if read.is_weak() {
+        let path = path.display();
+        tracing::warn!("{path}: this password is soon guessed; 16 random letters are not");
+    }
     Ok(Some(read))
 }
 

@@ -8,7 +8,6 @@ use crate::time::{MS, Nanos, SECOND};
 /// that a seed chooses.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sim")]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
     /// What is simulated.
     #[arg(long, value_enum, default_value_t = Kind::Chaos)]

@@ -302,6 +302,7 @@ impl Connection {
                 self.backlog = true;
                 break;
             }
+            self.parser.is_guarded = !self.session.is_let_in;
             match self.parser.next(&input[used..]) {
                 Ok(None) => break,
                 Ok(Some((command, length))) => {

@@ -92,6 +92,25 @@ fn arguments_are_bounded() {
     assert_eq!(error(&words), ProtocolError::TooManyArguments);
 }
 
+/// As the Redis server has it, so that strangers hold little.
+#[test]
+fn commands_are_short_before_a_password_is_given() {
+    let guarded = |input: &[u8]| {
+        let mut parser = Parser { is_guarded: true, ..Parser::default() };
+        parser.next(input).map(|command| command.map(|(command, _)| command.len()))
+    };
+    let arg = |length| vec![b'x'; length];
+    assert_eq!(guarded(&encode(&vec![arg(16_384); 10])), Ok(Some(10)));
+    assert_eq!(guarded(&encode(&vec![arg(1); 11])), Err(ProtocolError::GuardedArguments));
+    assert_eq!(guarded(&encode(&[arg(16_385)])), Err(ProtocolError::GuardedArgument));
+    assert_eq!(guarded(&[arg(16_384), b"\r\n".to_vec()].concat()), Ok(Some(1)));
+    assert_eq!(
+        guarded(&[arg(16_385), b"\r\n".to_vec()].concat()),
+        Err(ProtocolError::InlineTooLong)
+    );
+    assert_eq!(guarded(&arg(16_386)), Err(ProtocolError::InlineTooLong));
+}
+
 #[test]
 fn lines_are_bounded() {
     let longest = [vec![b'x'; MAX_INLINE_BYTES], b"\r\n".to_vec()].concat();

@@ -12,6 +12,7 @@ use crate::budget::{Budget, Share};
 use crate::meter::{FrontEndName, Meter};
 use crate::password::Password;
 use crate::service::Service;
+use crate::throttle::Throttle;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -55,6 +56,8 @@ pub struct ServerInfo {
     queued: Arc<Budget>,
     /// The memory of the process, in bytes, and when that was read.
     resident: Mutex<Option<(Instant, u64)>>,
+    /// Lines of the log about wrong passwords.
+    guesses: Mutex<Throttle>,
 }
 
 impl ServerInfo {
@@ -77,6 +80,7 @@ impl ServerInfo {
             unread: Arc::new(Budget::new(bounds.max_unread_bytes)),
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
+            guesses: Mutex::default(),
         }
     }
 
@@ -120,6 +124,16 @@ impl ServerInfo {
     pub fn commands(&self) -> u64 {
         // Relaxed: a statistic.
         self.commands.load(Ordering::Relaxed)
+    }
+
+    /// Counts a wrong password, and logs it once a second at most.
+    pub fn count_guess(&self, from: Option<SocketAddr>) {
+        self.service.metrics().count_guess();
+        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = guesses.admit(tokio::time::Instant::now()) {
+            let from = from.map(tracing::field::display);
+            tracing::warn!(from, left_out, "a Redis client gave a wrong password");
+        }
     }
 
     /// The port at which clients reach the front-end.
