@@ -7,8 +7,7 @@ use super::session::Session;
 /// The only user.
 const DEFAULT_USER: &[u8] = b"default";
 
-/// The wrong passwords of a connection, after which it is closed: each guess then costs a connection
-/// now and then.
+/// The wrong passwords of a connection, after which it is closed.
 const MAX_GUESSES: u32 = 10;
 
 /// The error for commands of clients that have not given the password.

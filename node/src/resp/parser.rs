@@ -117,14 +117,7 @@ impl Parser {
                     }
                     let Some(count) = self.header(input)? else { return Ok(None) };
                     let count = number(count).ok_or(ProtocolError::ArgumentCount)?;
-                    // As Redis does, none and fewer are an empty command.
-                    let left = usize::try_from(count).unwrap_or(0);
-                    if self.is_guarded && left > MAX_GUARDED_ARGS {
-                        return Err(ProtocolError::GuardedArguments);
-                    }
-                    if left > MAX_ARGS {
-                        return Err(ProtocolError::TooManyArguments);
-                    }
+                    let left = self.arguments(count)?;
                     self.state = State::Header { left };
                 }
                 State::Inline => {
@@ -143,14 +136,7 @@ impl Parser {
                         Some(_) => return Err(ProtocolError::ExpectedArgument),
                     }
                     let Some(length) = self.header(input)? else { return Ok(None) };
-                    let length = number(length).and_then(|length| usize::try_from(length).ok());
-                    let length = length.ok_or(ProtocolError::ArgumentLength)?;
-                    if self.is_guarded && length > MAX_GUARDED_BYTES {
-                        return Err(ProtocolError::GuardedArgument);
-                    }
-                    if length > MAX_ARG_BYTES {
-                        return Err(ProtocolError::ArgumentTooLong);
-                    }
+                    let length = self.argument_length(length)?;
                     self.state = State::Body { left, length };
                 }
                 State::Body { left, length } => {
@@ -166,6 +152,29 @@ impl Parser {
                     self.state = State::Header { left: left - 1 };
                 }
             }
+        }
+    }
+
+    /// How many arguments follow. As Redis does, none and fewer are an empty command.
+    fn arguments(&self, count: i64) -> Result<usize, ProtocolError> {
+        match usize::try_from(count).unwrap_or(0) {
+            count if self.is_guarded && count > MAX_GUARDED_ARGS => {
+                Err(ProtocolError::GuardedArguments)
+            }
+            count if count > MAX_ARGS => Err(ProtocolError::TooManyArguments),
+            count => Ok(count),
+        }
+    }
+
+    /// How long an argument is, in bytes.
+    fn argument_length(&self, text: &[u8]) -> Result<usize, ProtocolError> {
+        let length = number(text).and_then(|length| usize::try_from(length).ok());
+        match length.ok_or(ProtocolError::ArgumentLength)? {
+            length if self.is_guarded && length > MAX_GUARDED_BYTES => {
+                Err(ProtocolError::GuardedArgument)
+            }
+            length if length > MAX_ARG_BYTES => Err(ProtocolError::ArgumentTooLong),
+            length => Ok(length),
         }
     }
 
