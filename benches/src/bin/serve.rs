@@ -101,7 +101,7 @@ fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     let mut table = Table::begin(io::stdout())?;
     let is_chosen = |row: &Row| options.only.is_empty() || options.only.contains(row);
     for row in Row::ALL.into_iter().filter(is_chosen) {
-        table.row(row, &rounds::measure(row, &servers, &settings)?)?;
+        table.row(row, &rounds::measure(row, &servers, &settings))?;
     }
     table.finish()?;
     Ok(())

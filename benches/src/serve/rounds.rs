@@ -56,17 +56,16 @@ pub struct Entry {
     pub errors: Option<(u64, String)>,
 }
 
-/// Measures a row: of servers that do not have it, it says why.
-///
-/// # Errors
-/// Where a server ends, or says nothing for long.
-pub fn measure(row: Row, servers: &[Server], settings: &Settings) -> io::Result<Vec<Entry>> {
+/// Measures a row. What one server does not have, or fails in, keeps no other from being measured.
+#[must_use]
+pub fn measure(row: Row, servers: &[Server], settings: &Settings) -> Vec<Entry> {
     let mut entries = Vec::new();
     for server in servers {
         let Some(question) = server.question(row, settings.seed) else { continue };
-        let rounds = match ask_once(&question).map_err(|error| of(server, &error))? {
-            Ok(reply) => row.verify(&reply).map(|()| Vec::new()),
-            Err(error) => Err(error),
+        let rounds = match ask_once(&question) {
+            Ok(Ok(reply)) => row.verify(&reply).map(|()| Vec::new()),
+            Ok(Err(error)) => Err(error),
+            Err(error) => Err(error.to_string()),
         };
         entries.push((server, Entry { name: server.name, rounds, errors: None }));
     }
@@ -83,18 +82,18 @@ pub fn measure(row: Row, servers: &[Server], settings: &Settings) -> io::Result<
             } else {
                 at_full_speed(server, &question, row, settings)
             };
-            let (measurement, tally) = measured.map_err(|error| of(server, &error))?;
-            rounds.push(measurement);
-            if let Some(first) = tally.first_error {
-                entry.errors.get_or_insert((0, first)).0 += tally.errors;
+            match measured {
+                Ok((measurement, tally)) => {
+                    rounds.push(measurement);
+                    if let Some(first) = tally.first_error {
+                        entry.errors.get_or_insert((0, first)).0 += tally.errors;
+                    }
+                }
+                Err(error) => entry.rounds = Err(error.to_string()),
             }
         }
     }
-    Ok(entries.into_iter().map(|(_, entry)| entry).collect())
-}
-
-fn of(server: &Server, error: &io::Error) -> io::Error {
-    io::Error::new(error.kind(), format!("{}: {error}", server.name))
+    entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
 /// What was used up to a moment.

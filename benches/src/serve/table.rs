@@ -14,7 +14,7 @@ const SATURATED: f64 = 0.95;
 pub struct Table<W> {
     out: W,
     notes: Vec<String>,
-    /// The greatest share of a measurement in which others had a core of it.
+    /// The greatest share of a measurement in which others had the core of its server or load.
     others: f64,
 }
 
@@ -50,8 +50,7 @@ impl<W: Write> Table<W> {
                 }
                 Ok(_) => {}
                 Err(why) => {
-                    writeln!(self.out, "| {title} | {name} | - | - | - | - | - | - |")?;
-                    self.notes.push(format!("{title}: {name} does not have it: {why}"));
+                    writeln!(self.out, "| {title} | {name} | none: {why} | - | - | - | - | - |")?;
                 }
             }
             if let Some((errors, first)) = &entry.errors {
@@ -86,7 +85,7 @@ impl<W: Write> Table<W> {
         let percent = self.others * 100.0;
         writeln!(
             self.out,
-            "* Other work had the core of a server or of the load for at most {percent:.0} % of a \
+            "* Other threads had the core of a server or of the load for at most {percent:.0} % of a \
              measurement."
         )?;
         self.out.flush()
@@ -167,12 +166,11 @@ mod tests {
             [
                 "| HTTP | ceiling | 240 | 200, 250 | 1.00 | 4167 | 50 % | - |",
                 "| HTTP | tidegate | 60.0 | 20.0, 120 | 0.25 | 16667 | 97 % | - |",
-                "| HTTP | other | - | - | - | - | - | - |",
+                "| HTTP | other | none: HTTP/1.1 404 Not Found | - | - | - | - | - |",
                 "",
                 "* HTTP: tidegate: SATURATED, the load used 97 % of its core",
                 "* HTTP: tidegate: 3 ERRORS, the first \"-ERR\"",
-                "* HTTP: other does not have it: HTTP/1.1 404 Not Found",
-                "* Other work had the core of a server or of the load for at most 25 % of a \
+                "* Other threads had the core of a server or of the load for at most 25 % of a \
                  measurement.",
             ]
         );
