@@ -37,6 +37,8 @@ pub struct Measurement {
     pub rate: f64,
     /// Processor time of the server for each, in nanoseconds.
     pub cpu_nanos: f64,
+    /// Processor time of the load for each, in nanoseconds.
+    pub load_nanos: f64,
     /// The share of its core that the load used.
     pub load_share: f64,
     /// The greater share of time in which others had the core of the server, or of the load.
@@ -118,6 +120,7 @@ impl Moment {
         Ok(Measurement {
             rate: checks as f64 / elapsed.as_secs_f64(),
             cpu_nanos: server.used.as_nanos() as f64 / checks as f64,
+            load_nanos: load.used.as_nanos() as f64 / checks as f64,
             load_share: load.share_of(elapsed),
             others,
             latency: None,

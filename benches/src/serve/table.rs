@@ -6,7 +6,8 @@ use std::io::{self, Write};
 use super::rounds::{Entry, Measurement};
 use super::rows::Row;
 
-/// A load that uses more of its core is not sure to be faster than the server.
+/// A load that uses more of its core is not sure to be faster than the server; nor is one that needs
+/// more of the time which the server needs, whatever kept the two from their cores.
 const SATURATED: f64 = 0.95;
 
 /// Writes a table row by row, then what there is to say about it.
@@ -27,7 +28,7 @@ impl<W: Write> Table<W> {
         writeln!(
             out,
             "| asked | server | thousand a second | least, most | of the ceiling's | server's CPU \
-             ns each | load's core | p50, p99 in µs |"
+             ns each | load's, share of its core | p50, p99 in µs |"
         )?;
         writeln!(out, "|---|---|---|---|---|---|---|---|")?;
         Ok(Self { out, notes: Vec::new(), others: 0.0 })
@@ -61,13 +62,14 @@ impl<W: Write> Table<W> {
     }
 
     fn note_load(&mut self, row: Row, name: &str, rounds: &[Measurement]) {
-        let load = median(rounds.iter().map(|one| one.load_share));
+        let share = median(rounds.iter().map(|one| one.load_share));
+        let of_server = median(rounds.iter().map(|one| one.load_nanos / one.cpu_nanos));
         // The load of a schedule never sleeps.
-        if row != Row::Latency && load > SATURATED {
-            let percent = load * 100.0;
-            let title = row.title();
+        if row != Row::Latency && share.max(of_server) > SATURATED {
+            let (title, share, of_server) = (row.title(), share * 100.0, of_server * 100.0);
             self.notes.push(format!(
-                "{title}: {name}: SATURATED, the load used {percent:.0} % of its core"
+                "{title}: {name}: SATURATED, the load used {share:.0} % of its core and \
+                 {of_server:.0} % of the server's time"
             ));
         }
         self.others = rounds.iter().map(|one| one.others).fold(self.others, f64::max);
@@ -83,11 +85,9 @@ impl<W: Write> Table<W> {
             writeln!(self.out, "* {note}")?;
         }
         let percent = self.others * 100.0;
-        writeln!(
-            self.out,
-            "* Other threads had the core of a server or of the load for at most {percent:.0} % of a \
-             measurement."
-        )?;
+        let of = "the core of a server or of the load";
+        let share = format!("at most {percent:.0} % of a measurement");
+        writeln!(self.out, "* Other threads had {of} for {share}.")?;
         self.out.flush()
     }
 }
@@ -117,7 +117,9 @@ fn cells(rounds: &[Measurement], ceiling: Option<f64>, is_scheduled: bool) -> St
     let load = if is_scheduled {
         "-".to_owned()
     } else {
-        format!("{:.0} %", 100.0 * median(rounds.iter().map(|one| one.load_share)))
+        let nanos = median(rounds.iter().map(|one| one.load_nanos));
+        let share = median(rounds.iter().map(|one| one.load_share)) * 100.0;
+        format!("{nanos:.0}, {share:.0} %")
     };
     let latency = |index: usize| {
         let micros = |times: [Duration; 2]| times[index].as_secs_f64() * 1e6;
@@ -141,7 +143,9 @@ mod tests {
     use super::*;
 
     fn measured(rate: f64, load_share: f64) -> Measurement {
-        Measurement { rate, cpu_nanos: 1e9 / rate, load_share, others: 0.25, latency: None }
+        let cpu_nanos = 1e9 / rate;
+        let load_nanos = cpu_nanos * load_share;
+        Measurement { rate, cpu_nanos, load_nanos, load_share, others: 0.25, latency: None }
     }
 
     fn entry(name: &'static str, rounds: Result<Vec<Measurement>, String>) -> Entry {
@@ -164,11 +168,12 @@ mod tests {
         assert_eq!(
             lines,
             [
-                "| HTTP | ceiling | 240 | 200, 250 | 1.00 | 4167 | 50 % | - |",
-                "| HTTP | tidegate | 60.0 | 20.0, 120 | 0.25 | 16667 | 97 % | - |",
+                "| HTTP | ceiling | 240 | 200, 250 | 1.00 | 4167 | 2083, 50 % | - |",
+                "| HTTP | tidegate | 60.0 | 20.0, 120 | 0.25 | 16667 | 16167, 97 % | - |",
                 "| HTTP | other | none: HTTP/1.1 404 Not Found | - | - | - | - | - |",
                 "",
-                "* HTTP: tidegate: SATURATED, the load used 97 % of its core",
+                "* HTTP: tidegate: SATURATED, the load used 97 % of its core and 97 % of the \
+                 server's time",
                 "* HTTP: tidegate: 3 ERRORS, the first \"-ERR\"",
                 "* Other threads had the core of a server or of the load for at most 25 % of a \
                  measurement.",
