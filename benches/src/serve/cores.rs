@@ -26,7 +26,7 @@ pub fn stay_on(core: usize) -> io::Result<()> {
 pub struct Usage {
     /// Time on a core.
     pub used: Duration,
-    /// Time in which other threads kept the core.
+    /// Time in which other threads kept the core; of several threads, the one that waited longest.
     pub waited: Duration,
 }
 
@@ -48,7 +48,7 @@ impl Usage {
         for task in fs::read_dir(format!("/proc/{id}/task"))? {
             let task = Self::parse(&fs::read_to_string(task?.path().join("schedstat"))?)?;
             sum.used += task.used;
-            sum.waited += task.waited;
+            sum.waited = sum.waited.max(task.waited);
         }
         Ok(sum)
     }

@@ -116,13 +116,14 @@ impl Moment {
         let now = Self::now(server)?;
         let elapsed = now.at - self.at;
         let (server, load) = (now.server.since(self.server), now.load.since(self.load));
-        let others = server.waited.max(load.waited).as_secs_f64() / elapsed.as_secs_f64();
+        // A wait that began earlier counts from then.
+        let others = server.waited.max(load.waited).min(elapsed);
         Ok(Measurement {
             rate: checks as f64 / elapsed.as_secs_f64(),
             cpu_nanos: server.used.as_nanos() as f64 / checks as f64,
             load_nanos: load.used.as_nanos() as f64 / checks as f64,
             load_share: load.share_of(elapsed),
-            others,
+            others: others.as_secs_f64() / elapsed.as_secs_f64(),
             latency: None,
         })
     }
