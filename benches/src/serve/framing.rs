@@ -67,10 +67,10 @@ fn http(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
     Ok((end <= bytes.len()).then_some(end))
 }
 
-/// The value of `Content-Length` in a head whose every line has its end, if there is one.
-pub(super) fn content_length(head: &[u8]) -> Result<Option<usize>, Malformed> {
+/// The value of `Content-Length` in lines that have their ends, if there is one.
+pub(super) fn content_length(lines: &[u8]) -> Result<Option<usize>, Malformed> {
     const NAME: &[u8] = b"content-length:";
-    let mut rest = head;
+    let mut rest = lines;
     while let Some(end) = memchr(b'\n', rest) {
         let (line, others) = rest.split_at(end + 1);
         rest = others;
