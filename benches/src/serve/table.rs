@@ -6,8 +6,8 @@ use std::io::{self, Write};
 use super::rounds::{Entry, Measurement};
 use super::rows::Row;
 
-/// A load that uses more of its core is not sure to be faster than the server; nor is one that needs
-/// more of the time which the server needs, whatever kept the two from their cores.
+/// A load that uses more of its core is not sure to be faster than the server. Nor is one that
+/// needs more of the server's time for a request, which shows also where both wait for their cores.
 const SATURATED: f64 = 0.95;
 
 /// Writes a table row by row, then what there is to say about it.
