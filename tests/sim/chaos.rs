@@ -88,7 +88,8 @@ fn setup(args: &Args, seed: u64, plan: &Plan) -> Setup {
 fn options(plan: &Plan) -> Options {
     let known = Options::default();
     let log_age = plan.log_age.unwrap_or(known.log_age);
-    Options { found_after: plan.found_after, log_age, ..known }
+    let backlog_keys = plan.backlog.unwrap_or(known.backlog_keys);
+    Options { found_after: plan.found_after, log_age, backlog_keys, ..known }
 }
 
 struct Run {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_cluster::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Part};
+use tidegate_cluster::protocol::{Change, Delta, Host, Level, Part};
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
@@ -19,6 +19,12 @@ use crate::time::{Nanos, SECOND};
 pub const UNIT: Nanos = 86_400 * SECOND;
 /// The identifiers of ledgers are this and the number of the life.
 const LEDGER: u64 = 1 << 32;
+
+/// As in a large table of few keys, so many parts of a state are empty before each ledger's key: a
+/// state is many chunks, and there is use and news between them.
+const EMPTY_PARTS: u64 = 256;
+/// How empty parts are counted in a [`Part`], above the ledger's key.
+const EMPTY: u64 = 1 << 32;
 
 pub struct Limits {
     clock: ManualClock,
@@ -207,13 +213,17 @@ impl Limits {
         if is_last { Part(limit + 1, 0) } else { Part(limit, part + 1) }
     }
 
-    fn live_of_ledger(&self, Part(limit, key): Part, into: &mut Vec<Level>) -> Option<Part> {
+    /// One key, after parts in which there is none.
+    fn live_of_ledger(&self, Part(limit, at): Part, into: &mut Vec<Level>) -> Option<Part> {
+        let (empty, key) = (at / EMPTY, at % EMPTY);
+        if empty < EMPTY_PARTS {
+            return Some(Part(limit, at + EMPTY));
+        }
         let now = self.now();
         let mut rest = self.ledgers.range((limit, key)..);
-        for (&(limit, key), tat) in rest.by_ref().take(MAX_PART_KEYS) {
-            if *tat > now {
-                into.push(Level { limit, key, debt: tat - now });
-            }
+        let (&(limit, key), tat) = rest.next()?;
+        if *tat > now {
+            into.push(Level { limit, key, debt: tat - now });
         }
         rest.next().map(|(&(limit, key), _)| Part(limit, key))
     }

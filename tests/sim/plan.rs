@@ -34,6 +34,9 @@ pub enum Fault {
     Leave(usize),
 }
 
+/// Keys of the backlog in some runs with short logs: less than a peer needs that is gone for long.
+const SMALL_BACKLOG: (usize, usize) = (32, 512);
+
 #[derive(Debug)]
 pub struct Plan {
     pub nodes: usize,
@@ -41,6 +44,8 @@ pub struct Plan {
     pub flush: Nanos,
     pub found_after: Nanos,
     pub log_age: Option<Nanos>,
+    /// Keys of the backlog.
+    pub backlog: Option<usize>,
     pub skew: Nanos,
     pub ppm: u64,
     /// From the beginning of the load to the end of all faults.
@@ -71,6 +76,7 @@ impl Plan {
             flush: millis(args.flush),
             found_after: rng.random_range(FOUND_AFTER.0..=FOUND_AFTER.1),
             log_age: rng.random_bool(0.2).then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1)),
+            backlog: None,
             skew: SKEW,
             ppm: if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=MAX_PPM) },
             chaos,
@@ -86,6 +92,8 @@ impl Plan {
             plan.add_fault(rng);
         }
         plan.faults.sort_by_key(|(at, _)| *at);
+        let backlog = rng.random_range(SMALL_BACKLOG.0..=SMALL_BACKLOG.1);
+        plan.backlog = plan.log_age.and(Some(backlog)).filter(|_| rng.random_bool(0.5));
         plan
     }
 

@@ -65,6 +65,10 @@ impl<H: Host> Core<H> {
         if lives.linked.contains(&origin) {
             return false;
         }
+        // An earlier generation of this node.
+        if origin.addr == self.me().addr {
+            return true;
+        }
         match lives.known.get(&origin.addr) {
             Some((generation, active)) if *generation == origin.generation => !active,
             Some((generation, _)) if *generation > origin.generation => true,

@@ -28,6 +28,8 @@ struct Frame {
 
 /// Batches that are not acknowledged, at most: a quarter of what may be in flight.
 const MAX_UNACKED: u32 = 64;
+/// Earlier generations of a node of which it is known how far they were applied, at most.
+const MAX_ENDED: usize = 2;
 
 impl<H: Host> Core<H> {
     pub(super) fn inbound_from(&self, addr: SocketAddr) -> Option<LinkId> {
@@ -146,14 +148,7 @@ impl<H: Host> Core<H> {
         while let Some(older) = self.inbound_from(id.addr) {
             self.close(now, older);
         }
-        // No frame of an earlier generation is in flight any more.
-        let older = |origin: &Origin| origin.addr == id.addr && origin.generation < id.generation;
-        let ended: Vec<Origin> =
-            self.applied.keys().filter(|origin| older(origin)).copied().collect();
-        for origin in ended {
-            self.forget_origin(now, origin);
-        }
-        self.clocks.retain(|origin, _| !older(origin));
+        self.end_earlier(now, id.origin());
         if let Some(inbound) = self.inbound.get_mut(&link) {
             inbound.id = Some(id);
             inbound.version = version;
@@ -201,6 +196,8 @@ impl<H: Host> Core<H> {
     fn on_gap(&mut self, link: LinkId) -> Result<(), Violation> {
         match self.inbound.get_mut(&link) {
             Some(inbound) if inbound.flow == Flow::Frames => inbound.flow = Flow::Gap,
+            // The answer to a position that was told again and crossed the first one.
+            Some(inbound) if inbound.flow == Flow::Gap => return Ok(()),
             _ => return Err(Violation),
         }
         self.stats.gaps += 1;
@@ -376,10 +373,12 @@ impl<H: Host> Core<H> {
         Ok(())
     }
 
-    /// The position of an origin that may send frames.
-    fn expect_frames(&self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
-        let flow = self.inbound.get(&link).map(|inbound| inbound.flow);
-        flow.filter(|flow| *flow == Flow::Frames).ok_or(Violation)?;
+    /// The position of an origin that may send frames. Where they follow a gap, a position that was
+    /// told again has crossed it, from which the log continues: nothing is missing.
+    fn expect_frames(&mut self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
+        let inbound = self.inbound.get_mut(&link);
+        let told = inbound.filter(|inbound| inbound.flow != Flow::NotResumed);
+        told.ok_or(Violation)?.flow = Flow::Frames;
         Ok(self.applied.get(&origin).map_or_else(Position::default, |applied| applied.position))
     }
 
@@ -395,10 +394,33 @@ impl<H: Host> Core<H> {
         true
     }
 
+    /// No frame of an earlier generation of this node is in flight any more. How far the last ones
+    /// were applied still says what a state contains that is given or taken over.
+    fn end_earlier(&mut self, now: Nanos, present: Origin) {
+        let older =
+            |origin: &Origin| origin.addr == present.addr && origin.generation < present.generation;
+        let ended: Vec<Origin> =
+            self.applied.keys().filter(|origin| older(origin)).copied().collect();
+        let forgotten = ended.len().saturating_sub(MAX_ENDED);
+        for (index, origin) in ended.into_iter().enumerate() {
+            if index < forgotten {
+                self.forget_origin(now, origin);
+            } else {
+                self.end_origin(now, origin);
+            }
+        }
+        self.clocks.retain(|origin, _| !older(origin));
+    }
+
     /// Forgets how far an origin was applied.
     fn forget_origin(&mut self, now: Nanos, origin: Origin) {
-        self.apply_late(now, origin);
+        self.end_origin(now, origin);
         self.applied.remove(&origin);
+    }
+
+    /// Forgets what only matters while frames of an origin may come.
+    fn end_origin(&mut self, now: Nanos, origin: Origin) {
+        self.apply_late(now, origin);
         self.recent.remove(&origin);
         self.held.remove(&origin);
     }

@@ -228,7 +228,7 @@ impl<H: Host> Core<H> {
     /// Applies what came while the node was stale in the order in which it was consumed, whoever
     /// did: nodes that each consume less than the limit exceed it together. What the word owed when
     /// the node was stopped has been forgotten; levels make up for it.
-    fn play(&mut self, now: Nanos) {
+    pub(super) fn play(&mut self, now: Nanos) {
         let mut deltas = std::mem::take(&mut self.stale.unplayed);
         self.stale.keys.clear();
         deltas.sort_by_key(|(at, _)| *at);

@@ -185,6 +185,8 @@ impl<H: Host> Core<H> {
             // may flow already. If they cannot, the peer announces the gap again.
             return;
         }
+        // The state may contain what waits to be applied, so it is to be in the words before.
+        self.play(now);
         let own = self.known_behind(&pull.vector);
         self.adopt(now, &pull);
         // What others are served of these words would be neither as of before nor as of after.
@@ -284,9 +286,9 @@ impl<H: Host> Core<H> {
 
     /// Joins the version vectors (max).
     fn adopt(&mut self, now: Nanos, pull: &Pull) {
-        let me = self.me().addr;
+        let me = self.me().origin();
         for (origin, through) in &pull.vector {
-            if origin.addr == me || !self.is_news(pull, *origin, *through) {
+            if *origin == me || !self.is_news(pull, *origin, *through) {
                 continue;
             }
             // Frames in flight would repeat what the state contains.

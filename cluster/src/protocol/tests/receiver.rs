@@ -5,7 +5,7 @@ use super::words::SHORT;
 use super::world::addr;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
-use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId, Subject};
+use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId, Origin, Subject};
 
 const KEY: (u64, u64) = (1, 1);
 
@@ -67,7 +67,27 @@ fn a_new_generation_is_numbered_anew() {
     assert!(harness.answers(restarted).contains(&nothing));
     harness.deliver(restarted, &harness.batch(1, KEY, 7));
     assert_eq!(harness.tat(KEY), 12);
-    assert_eq!(harness.core.stats().origins, 1);
+}
+
+/// Whoever takes over the state knows by that what it contains.
+#[test]
+fn a_state_tells_how_far_the_last_generations_were_applied() {
+    let mut harness = Harness::new();
+    for generation in 5..9 {
+        let link = harness.greet(NodeId::new(addr(1), generation));
+        harness.deliver(link, &harness.batch(1, KEY, 5));
+    }
+    let asker = harness.greet(NodeId::new(addr(2), 5));
+    harness.deliver(asker, &Message::StateRequest { request: 1 });
+    let vector = harness.answers(asker).into_iter().find_map(|message| match message {
+        Message::State { vector, .. } => Some(vector),
+        _ => None,
+    });
+    let of = |(origin, through): &(Origin, u64)| {
+        (origin.addr == addr(1)).then_some((origin.generation, *through))
+    };
+    let told: Vec<_> = vector.unwrap().iter().filter_map(of).collect();
+    assert_eq!(told, [(6, 1), (7, 1), (8, 1)]);
 }
 
 #[test]

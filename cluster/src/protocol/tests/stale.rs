@@ -1,7 +1,7 @@
 //! A node that was stopped or starved.
 
 use super::harness::Harness;
-use super::words::SHORT;
+use super::words::{SHORT, SLOW};
 use super::world::addr;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message, Position};
@@ -136,4 +136,31 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
     assert!(!is_stale(&harness));
     let owed = harness.tat(KEY).saturating_sub(harness.now());
     assert!((700 * MS..=900 * MS).contains(&owed), "{owed}");
+}
+
+/// A state contains what its origin has sent, whether that was applied here or not.
+#[test]
+fn what_waits_is_applied_before_a_state_that_contains_it() {
+    let (mut harness, links) = hearing(1);
+    let outbound = harness.welcome(peer(1));
+    harness.answers(outbound);
+    stop(&mut harness, SECOND);
+    let debt = 60 * SECOND;
+    let groups = vec![Group { limit: SLOW, changes: vec![(KEY.1, debt.cast_signed(), 0)] }];
+    let (at, levels) = (harness.now() - SECOND / 2, Agreement::default());
+    harness.deliver(links[0], &Message::Batch { number: 1, at, groups, levels });
+    assert!(is_stale(&harness));
+    harness.deliver(links[0], &Message::Gap);
+    let asked = harness.answers(outbound).into_iter().find_map(|message| match message {
+        Message::StateRequest { request, .. } => Some(request),
+        _ => None,
+    });
+    let vector = vec![(peer(1).origin(), 1)];
+    harness.deliver(outbound, &Message::State { request: asked.unwrap(), vector });
+    let entries = vec![Level { limit: SLOW, key: KEY.1, debt }];
+    harness.deliver(outbound, &Message::StateChunk { last: true, entries });
+    harness.tick(2 * SECOND);
+    assert!(!is_stale(&harness));
+    let owed = harness.tat((SLOW, KEY.1)) - harness.now();
+    assert!((debt - 3 * SECOND..=debt).contains(&owed), "{owed}");
 }
