@@ -11,6 +11,7 @@ use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
 use super::gate::Gate;
+use super::gathered::Gathered;
 use super::router::{self, Routes};
 use crate::meter::FrontEndName;
 use crate::net::{self, FrontEnd};
@@ -58,7 +59,7 @@ async fn serve(
     node: Arc<Routes>,
     drain: CancellationToken,
 ) {
-    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, node, &drain).await;
+    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, &node, &drain).await;
     if unsent.exceeded() {
         return;
     }
@@ -69,25 +70,24 @@ async fn serve(
 }
 
 /// Answers requests until either side closes.
-async fn talk(stream: Bounded<'_>, node: Arc<Routes>, drain: &CancellationToken) {
-    let service = service_fn(move |request| {
-        let node = Arc::clone(&node);
-        async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
+async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
+    let service = service_fn(move |request| async move {
+        Ok::<_, std::convert::Infallible>(router::answer(node, request).await)
     });
+    let socket = Gathered::new(stream);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(&socket), service);
     let mut connection = std::pin::pin!(connection);
-    // A connection that fails needs no further answer.
-    let _ = tokio::select! {
-        ended = connection.as_mut() => ended,
+    tokio::select! {
+        () = socket.drive(connection.as_mut()) => {}
         () = drain.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            socket.drive(connection.as_mut()).await;
         }
-    };
+    }
 }
 
 async fn refuse(mut stream: TcpStream) {

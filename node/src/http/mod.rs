@@ -1,11 +1,12 @@
-//! The HTTP front-end: `connection` serves HTTP/1, `router` dispatches by path and method what
-//! `gate` lets through, `check` parses and answers a check with the fields of `headers`, `health`
+//! The HTTP front-end: `connection` serves HTTP/1, `gathered` sends the answers, `router` dispatches
+//! by path and method what `gate` lets through, `check` parses and answers a check with the fields of `headers`, `health`
 //! answers probes, `answer` builds answers.
 
 mod answer;
 mod check;
 mod connection;
 mod gate;
+mod gathered;
 mod headers;
 mod health;
 mod router;
