@@ -8,9 +8,9 @@ use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::answer::{Answer, Code, content, error, json};
-use super::check;
 use super::gate::Gate;
 use super::health::{HEALTH, READY, health, ready};
+use super::{batch, check};
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
 use crate::meter::Meter;
@@ -25,6 +25,21 @@ pub struct Routes {
     pub gate: Gate,
     /// Counts the decisions of all connections.
     pub meter: Meter,
+}
+
+impl Routes {
+    /// Waits until checks may be decided.
+    ///
+    /// # Errors
+    /// The answer to a check that never will be.
+    pub async fn ready(&self) -> Result<(), Answer> {
+        if !self.readiness.joined().await {
+            let problem = "this node stops and has never joined its cluster";
+            return Err(error(Code::Stopping, problem));
+        }
+        self.service.gossip().current().await;
+        Ok(())
+    }
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
@@ -49,7 +64,8 @@ async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
     let reads = method == Method::GET || method == Method::HEAD;
     match request.uri().path() {
         "/v1/check" if method == Method::POST => check::answer(node, request).await,
-        "/v1/check" => wrong_method("POST"),
+        "/v1/check-batch" if method == Method::POST => batch::answer(node, request).await,
+        "/v1/check" | "/v1/check-batch" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         HEALTH if reads => health(node.readiness.phase()),
         READY if reads => ready(node.readiness.phase(), node.service.gossip().is_alone()),
