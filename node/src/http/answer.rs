@@ -68,6 +68,7 @@ pub enum Code {
     BodyTooLarge,
     TooManyChecks,
     HostNotAllowed,
+    NoRoom,
     Stopping,
 }
 
@@ -84,7 +85,7 @@ impl Code {
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge | Self::TooManyChecks => StatusCode::PAYLOAD_TOO_LARGE,
             Self::HostNotAllowed => StatusCode::MISDIRECTED_REQUEST,
-            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -102,6 +103,7 @@ impl Code {
             Self::BodyTooLarge => "body_too_large",
             Self::TooManyChecks => "too_many_checks",
             Self::HostNotAllowed => "host_not_allowed",
+            Self::NoRoom => "no_room",
             Self::Stopping => "stopping",
         }
     }
@@ -136,6 +138,7 @@ mod tests {
             Code::BodyTooLarge,
             Code::TooManyChecks,
             Code::HostNotAllowed,
+            Code::NoRoom,
             Code::Stopping,
         ] {
             let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());

@@ -26,8 +26,8 @@ const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Checks for which there is room before any is read: a body may have fewer than it has room for.
 const ROOM_CHECKS: usize = 128;
 
-pub async fn answer(node: &Routes, request: hyper::Request<Incoming>) -> Answer {
-    let body = match body::read(request.into_body(), MAX_BODY_BYTES).await {
+pub async fn answer(node: &Routes, body: Incoming) -> Answer {
+    let body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
@@ -45,8 +45,8 @@ pub async fn answer(node: &Routes, request: hyper::Request<Incoming>) -> Answer 
 ///
 /// # Errors
 /// What is wrong with the body; nothing is charged.
-pub fn decide(service: &Service, meter: &Meter, body: &[u8]) -> Result<Vec<u8>, Problem> {
-    let batch = Batch::read(service, body)?;
+pub fn decide(service: &Service, meter: &Meter, bytes: &[u8]) -> Result<Vec<u8>, Problem> {
+    let batch = Batch::read(service, body::text(bytes)?)?;
     let mut decisions = Vec::new();
     let mut suggests = true;
     let mut out = Vec::with_capacity((batch.hashes.len() + 1) * reply::DECISION_BYTES);
@@ -106,9 +106,9 @@ struct Run<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn read(service: &Service, body: &'a [u8]) -> Result<Self, Problem> {
+    fn read(service: &Service, body: &'a str) -> Result<Self, Problem> {
         let mut batch = Self { hashes: Vec::with_capacity(ROOM_CHECKS), ..Self::default() };
-        let mut json = serde_json::Deserializer::from_slice(body);
+        let mut json = serde_json::Deserializer::from_str(body);
         let read = Object(&mut batch, service).deserialize(&mut json).and_then(|()| json.end());
         match read {
             Ok(()) => Ok(batch),
@@ -121,13 +121,15 @@ impl<'a> Batch<'a> {
     }
 
     fn add(&mut self, service: &Service, mut asked: Asked<'a>) -> Result<(), String> {
-        let hash = service.key(asked.key.as_bytes());
-        let has_keys = hash.is_ok();
+        let hash = service.key(asked.key.as_bytes()).ok();
+        let has_keys = hash.is_some();
         match self.runs.last_mut() {
             Some(run) if run.has_keys == has_keys && run.terms.are_of(&asked) => run.checks += 1,
             _ => self.runs.push(Run { terms: asked.terms()?, checks: 1, has_keys }),
         }
-        self.hashes.extend(hash.ok().map(|hash| (hash, asked.cost)));
+        if let Some(hash) = hash {
+            self.hashes.push((hash, asked.cost));
+        }
         Ok(())
     }
 }

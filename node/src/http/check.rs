@@ -16,8 +16,8 @@ use crate::service::{Request, Service, Verdict};
 /// has an error of its own.
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
-pub async fn answer(node: &Routes, request: hyper::Request<Incoming>) -> Answer {
-    let body = match body::read(request.into_body(), MAX_BODY_BYTES).await {
+pub async fn answer(node: &Routes, body: Incoming) -> Answer {
+    let body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
@@ -35,12 +35,13 @@ pub async fn answer(node: &Routes, request: hyper::Request<Incoming>) -> Answer 
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn decide(service: &Service, meter: &Meter, body: &[u8]) -> Result<Answer, Problem> {
+pub fn decide(service: &Service, meter: &Meter, bytes: &[u8]) -> Result<Answer, Problem> {
+    let body = body::text(bytes)?;
     // The deserialiser would also accept the fields in an array.
-    if !body.trim_ascii_start().starts_with(b"{") {
+    if !body.trim_ascii_start().starts_with('{') {
         return Err("expected a JSON object".to_owned().into());
     }
-    let mut asked: Asked<'_> = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+    let mut asked: Asked<'_> = serde_json::from_str(body).map_err(|error| error.to_string())?;
     let terms = asked.terms()?;
     let check = Request { rule: terms.rule(), key: asked.key.as_bytes(), cost: asked.cost };
     let verdict = service.check(&check, meter);
@@ -50,10 +51,10 @@ pub fn decide(service: &Service, meter: &Meter, body: &[u8]) -> Result<Answer, P
     // One buffer has the body and the fields.
     let mut text = Vec::with_capacity(reply::DECISION_BYTES + headers::FIELDS_BYTES);
     reply::decision(&mut text, &decision);
-    let body = text.len();
+    let length = text.len();
     let fields = Fields::write(&mut text, terms.name(), &quota, &decision);
     let text = Bytes::from(text);
-    let mut answer = content(status, "application/json", text.slice(..body));
+    let mut answer = content(status, "application/json", text.slice(..length));
     fields.add_to(answer.headers_mut(), &text, &decision);
     Ok(answer)
 }

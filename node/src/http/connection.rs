@@ -10,9 +10,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::body::MAX_INCOMPLETE_BYTES;
 use super::gate::Gate;
 use super::gathered::Gathered;
 use super::router::{self, Routes};
+use crate::budget::Budget;
 use crate::meter::FrontEndName;
 use crate::net::{self, FrontEnd};
 use crate::readiness::Readiness;
@@ -34,7 +36,8 @@ impl HttpFrontEnd {
     /// Checks wait, and probes are told, until the node has joined.
     pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
         let meter = service.meter(FrontEndName::Http);
-        Self { node: Arc::new(Routes { service, readiness, gate, meter }) }
+        let bodies = Arc::new(Budget::new(MAX_INCOMPLETE_BYTES));
+        Self { node: Arc::new(Routes { service, readiness, gate, meter, bodies }) }
     }
 }
 

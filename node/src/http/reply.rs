@@ -6,24 +6,44 @@ use crate::units::millis_up;
 
 /// The bytes that a decision takes with figures of usual length.
 pub const DECISION_BYTES: usize = 96;
+/// The most that one takes: four integers of 20 digits, and what is around them.
+const MAX_DECISION_BYTES: usize = 192;
 
 /// Appends a decision.
 pub fn decision(out: &mut Vec<u8>, decision: &Decision) {
     let allowed = decision.is_allowed();
-    out.extend_from_slice(if allowed { b"{\"allowed\":true" } else { b"{\"allowed\":false" });
-    number(out, b",\"limit\":", decision.limit());
-    number(out, b",\"remaining\":", decision.remaining());
+    let mut text = Text { bytes: [0; MAX_DECISION_BYTES], len: 0 };
+    text.push(if allowed { b"{\"allowed\":true" } else { b"{\"allowed\":false" });
+    text.number(b",\"limit\":", decision.limit());
+    text.number(b",\"remaining\":", decision.remaining());
     match decision.retry_after() {
-        Some(wait) => number(out, b",\"retry_after_ms\":", millis_up(wait)),
-        None => out.extend_from_slice(b",\"retry_after_ms\":null"),
+        Some(wait) => text.number(b",\"retry_after_ms\":", millis_up(wait)),
+        None => text.push(b",\"retry_after_ms\":null"),
     }
-    number(out, b",\"reset_after_ms\":", millis_up(decision.reset_after()));
-    out.push(b'}');
+    text.number(b",\"reset_after_ms\":", millis_up(decision.reset_after()));
+    text.push(b"}");
+    out.extend_from_slice(&text.bytes[..text.len]);
 }
 
-fn number(out: &mut Vec<u8>, name: &[u8], value: u64) {
-    out.extend_from_slice(name);
-    out.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+/// A short text: unlike a vector it never grows.
+struct Text {
+    bytes: [u8; MAX_DECISION_BYTES],
+    len: usize,
+}
+
+impl Text {
+    #[inline]
+    fn push(&mut self, part: &[u8]) {
+        let end = self.len + part.len();
+        self.bytes[self.len..end].copy_from_slice(part);
+        self.len = end;
+    }
+
+    #[inline]
+    fn number(&mut self, name: &[u8], value: u64) {
+        self.push(name);
+        self.push(itoa::Buffer::new().format(value).as_bytes());
+    }
 }
 
 #[cfg(test)]

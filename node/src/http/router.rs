@@ -11,6 +11,7 @@ use super::answer::{Answer, Code, content, error, json};
 use super::gate::Gate;
 use super::health::{HEALTH, READY, health, ready};
 use super::{batch, check};
+use crate::budget::Budget;
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
 use crate::meter::Meter;
@@ -25,6 +26,8 @@ pub struct Routes {
     pub gate: Gate,
     /// Counts the decisions of all connections.
     pub meter: Meter,
+    /// The room for bodies of which a part has arrived.
+    pub bodies: Arc<Budget>,
 }
 
 impl Routes {
@@ -42,29 +45,44 @@ impl Routes {
     }
 }
 
+/// What comes of a request.
+enum Route {
+    Answer(Box<Answer>),
+    /// Of what its body says.
+    Check,
+    Batch,
+}
+
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     if !names_host(&request) {
         return error(Code::InvalidHost, "expected one Host header");
     }
     // Probes name the node by any of its addresses, and whether it is ready is no secret.
-    if matches!(request.uri().path(), HEALTH | READY) {
-        return route(node, request).await;
-    }
-    let passed = match node.gate.pass(&request) {
-        Ok(passed) => passed,
-        Err(answer) => return *answer,
+    let passed = if matches!(request.uri().path(), HEALTH | READY) {
+        None
+    } else {
+        match node.gate.pass(&request) {
+            Ok(passed) => Some(passed),
+            Err(answer) => return *answer,
+        }
     };
-    let mut answer = route(node, request).await;
-    passed.add_to(answer.headers_mut());
+    let mut answer = match route(node, &request) {
+        Route::Answer(answer) => *answer,
+        Route::Check => check::answer(node, request.into_body()).await,
+        Route::Batch => batch::answer(node, request.into_body()).await,
+    };
+    if let Some(passed) = passed {
+        passed.add_to(answer.headers_mut());
+    }
     answer
 }
 
-async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
+fn route(node: &Routes, request: &Request<Incoming>) -> Route {
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
-    match request.uri().path() {
-        "/v1/check" if method == Method::POST => check::answer(node, request).await,
-        "/v1/check-batch" if method == Method::POST => batch::answer(node, request).await,
+    let answer = match request.uri().path() {
+        "/v1/check" if method == Method::POST => return Route::Check,
+        "/v1/check-batch" if method == Method::POST => return Route::Batch,
         "/v1/check" | "/v1/check-batch" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         HEALTH if reads => health(node.readiness.phase()),
@@ -72,7 +90,8 @@ async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
         "/metrics" if reads => metrics(node, request.headers()),
         "/v1/cluster" | HEALTH | READY | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(Code::UnknownPath, "no such path"),
-    }
+    };
+    Route::Answer(answer.into())
 }
 
 /// Whether the request has one Host header, as HTTP/1.1 requires; its value does not matter.
