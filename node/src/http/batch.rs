@@ -14,7 +14,7 @@ use tidegate_engine::KeyHash;
 
 use super::answer::{Answer, Code, Problem, content, error, write_error};
 use super::asked::{Asked, Terms, at};
-use super::router::Routes;
+use super::routes::Routes;
 use super::{body, reply};
 use crate::meter::Meter;
 use crate::service::{CheckError, Service};

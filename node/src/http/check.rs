@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use super::answer::{Answer, Problem, content, error};
 use super::asked::Asked;
 use super::headers::Fields;
-use super::router::Routes;
+use super::routes::Routes;
 use super::{body, headers, reply};
 use crate::meter::Meter;
 use crate::service::{Request, Service, Verdict};

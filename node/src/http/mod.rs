@@ -1,7 +1,8 @@
-//! The HTTP front-end: `connection` serves HTTP/1, `gathered` sends the answers, `router` dispatches
-//! by path and method what `gate` lets through. `check` answers a check, with the fields of
-//! `headers`, and `batch` many at once: `body` reads what clients send, `asked` is a check as they
-//! write it, `reply` writes decisions. `health` answers probes, `answer` builds answers.
+//! The HTTP front-end: `connection` serves HTTP/1, `gathered` sends the answers, `router`
+//! dispatches by path and method what `gate` lets through, with what `routes` answer from. `check`
+//! answers a check, with the fields of `headers`, and `batch` many at once: `body` reads what
+//! clients send, `asked` is a check as they write it, `reply` writes decisions. `health` answers
+//! probes, `answer` builds answers.
 
 mod answer;
 mod asked;
@@ -15,6 +16,7 @@ mod headers;
 mod health;
 mod reply;
 mod router;
+mod routes;
 
 #[cfg(fuzzing)]
 pub use batch::decide as decide_batch;

@@ -1,49 +1,16 @@
 //! Dispatch by path and method.
 
-use std::sync::Arc;
-
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::answer::{Answer, Code, content, error, json};
-use super::gate::Gate;
 use super::health::{HEALTH, READY, health, ready};
+use super::routes::Routes;
 use super::{batch, check};
-use crate::budget::Budget;
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
-use crate::meter::Meter;
-use crate::readiness::Readiness;
-use crate::service::Service;
-
-/// What the routes answer from.
-#[derive(Debug)]
-pub struct Routes {
-    pub service: Arc<Service>,
-    pub readiness: Arc<Readiness>,
-    pub gate: Gate,
-    /// Counts the decisions of all connections.
-    pub meter: Meter,
-    /// The room for bodies of which a part has arrived.
-    pub bodies: Arc<Budget>,
-}
-
-impl Routes {
-    /// Waits until checks may be decided.
-    ///
-    /// # Errors
-    /// The answer to a check that never will be.
-    pub async fn ready(&self) -> Result<(), Answer> {
-        if !self.readiness.joined().await {
-            let problem = "this node stops and has never joined its cluster";
-            return Err(error(Code::Stopping, problem));
-        }
-        self.service.gossip().current().await;
-        Ok(())
-    }
-}
 
 /// What comes of a request.
 enum Route {
