@@ -7,7 +7,8 @@
 //! from which the `figure` binary makes what is published ([`figure`], [`markdown`]);
 //! [`highlights`] are the rows that the README shows.
 //!
-//! Peers other than governor need the feature `peers`.
+//! The module `serve` measures servers on loopback; it needs the feature `serve`. Peers other than
+//! governor need the feature `peers`.
 #![forbid(unsafe_code)]
 #![warn(missing_docs)]
 
@@ -36,6 +37,8 @@ pub mod runner;
 #[cfg(test)]
 mod samples;
 pub mod script;
+#[cfg(feature = "serve")]
+pub mod serve;
 pub mod stress;
 pub mod timed;
 pub mod verdict;

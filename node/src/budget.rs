@@ -3,9 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// The most bytes that all connections together hold in incomplete commands.
-pub const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
-
 /// A number of bytes that connections share.
 #[derive(Debug)]
 pub struct Budget {

@@ -8,6 +8,7 @@ use jiff::SignedDuration;
 use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
+use crate::bounds::BoundArgs;
 use crate::origin::{Host, Origin};
 use crate::quota::WrittenQuota;
 
@@ -138,6 +139,8 @@ pub struct ServeArgs {
     /// How to tell it: text for people, or json with one object a line.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
+    #[command(flatten)]
+    pub bounds: BoundArgs,
 }
 
 /// How lines of the log are written.

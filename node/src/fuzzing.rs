@@ -6,7 +6,7 @@ use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
 use crate::meter::{FrontEndName, Meter};
-use crate::resp::ServerInfo;
+use crate::resp::{RespBounds, ServerInfo};
 use crate::service::Service;
 
 pub use crate::config::{parse as parse_rules, text as rules_text};
@@ -29,7 +29,7 @@ impl Node {
         let service = Arc::new(Service::new(limiters, Gossip::alone()));
         Self {
             http: service.meter(FrontEndName::Http),
-            server: Arc::new(ServerInfo::new(service, address, None)),
+            server: Arc::new(ServerInfo::new(service, address, None, RespBounds::default())),
         }
     }
 

@@ -5,7 +5,9 @@
 //! enforce its limits across processes.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod banner;
+mod bounds;
 mod budget;
 mod cli;
 mod config;

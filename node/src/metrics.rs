@@ -29,7 +29,12 @@ pub struct ConnectionMetrics {
     accepted: Counter,
     /// Failures to accept, as without a file descriptor.
     pub accept_errors: Counter,
-    pub refused: Counter,
+    /// Refused as there were too many of all.
+    pub refused_full: Counter,
+    /// Refused as there were too many of their address.
+    pub refused_address: Counter,
+    /// Closed as the client was silent for too long.
+    pub closed_idle: Counter,
     /// Closed as the node had no room for the replies that the client had not taken.
     pub closed_no_room: Counter,
     /// Closed as the client took nothing of its replies for too long.
@@ -43,6 +48,24 @@ impl ConnectionMetrics {
         self.accepted.inc();
         self.open.inc();
         OpenConnection(self.open.clone())
+    }
+}
+
+/// Requests that HTTP did not answer, as of pages or for hosts that are not allowed.
+#[derive(Debug)]
+pub struct RefusedRequests {
+    pub host: Counter,
+    pub origin: Counter,
+}
+
+impl RefusedRequests {
+    fn register(registry: &mut Registry) -> Self {
+        let family = Family::<RequestLabels, Counter>::default();
+        let reason = |reason| family.get_or_create_owned(&RequestLabels { reason });
+        let refused =
+            Self { host: reason("host_not_allowed"), origin: reason("origin_not_allowed") };
+        registry.register("http_refused", "Requests refused", family);
+        refused
     }
 }
 
@@ -60,8 +83,10 @@ impl Drop for OpenConnection {
 pub struct Metrics {
     registry: Registry,
     decisions: Decisions,
+    guesses: Counter,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
+    http_refused: RefusedRequests,
 }
 
 impl Metrics {
@@ -82,17 +107,23 @@ impl Metrics {
         let accept_errors = Family::default();
         registry.register("accept_errors", "Failures to accept", accept_errors.clone());
         let closed = Family::default();
-        registry.register("connections_closed", "Connections of bad readers", closed.clone());
+        registry.register("connections_closed", "Connections cut off", closed.clone());
+        let http_refused = RefusedRequests::register(&mut registry);
+        let guesses = Counter::default();
+        registry.register("resp_wrong_passwords", "Wrong passwords given", guesses.clone());
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
             let frontend = front_end.label();
             let labels = FrontEndLabels { frontend };
-            let closed = |reason| closed.get_or_create_owned(&ClosedLabels { frontend, reason });
+            let refused = |reason| refused.get_or_create_owned(&ReasonLabels { frontend, reason });
+            let closed = |reason| closed.get_or_create_owned(&ReasonLabels { frontend, reason });
             ConnectionMetrics {
                 frontend,
                 accept_errors: accept_errors.get_or_create_owned(&labels),
                 accepted: accepted.get_or_create_owned(&labels),
-                refused: refused.get_or_create_owned(&labels),
+                refused_full: refused("max_connections"),
+                refused_address: refused("max_connections_per_address"),
+                closed_idle: closed("idle_timeout"),
                 closed_no_room: closed("unsent_bytes"),
                 closed_write_timeout: closed("write_timeout"),
                 open: open.get_or_create_owned(&labels),
@@ -101,8 +132,10 @@ impl Metrics {
         Self {
             resp: connections(FrontEndName::Resp),
             http: connections(FrontEndName::Http),
+            http_refused,
             registry,
             decisions,
+            guesses,
         }
     }
 
@@ -122,6 +155,21 @@ impl Metrics {
         }
     }
 
+    pub const fn http_refused(&self) -> &RefusedRequests {
+        &self.http_refused
+    }
+
+    /// Counts a wrong password.
+    pub fn count_guess(&self) {
+        self.guesses.inc();
+    }
+
+    /// The wrong passwords so far.
+    #[cfg(test)]
+    pub fn guesses(&self) -> u64 {
+        self.guesses.get()
+    }
+
     pub fn resp_connections(&self) -> i64 {
         self.resp.open.get()
     }
@@ -131,7 +179,7 @@ impl Metrics {
     }
 
     pub fn resp_refused(&self) -> u64 {
-        self.resp.refused.get()
+        self.resp.refused_full.get() + self.resp.refused_address.get()
     }
 
     /// All metrics as text for Prometheus.
@@ -152,8 +200,13 @@ struct FrontEndLabels {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClosedLabels {
+struct ReasonLabels {
     frontend: &'static str,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct RequestLabels {
     reason: &'static str,
 }
 

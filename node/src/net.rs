@@ -7,18 +7,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::net::{RecvFlags, sockopt};
+use tidegate_engine::IpKey;
 use tokio::io::{AsyncWriteExt, Interest};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::addresses::{AddressPlace, Addresses};
 use crate::budget::Budget;
 use crate::metrics::ConnectionMetrics;
 use crate::places::Places;
 use crate::throttle::Throttle;
-use crate::unsent::{MAX_UNSENT_BYTES, Unsent};
+use crate::unsent::Unsent;
 
 /// How long to wait when the system lacks resources for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -59,10 +61,12 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 }
 
 /// How many connections a front-end may have, and where they are counted.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Limits {
     pub metrics: ConnectionMetrics,
     pub places: Places,
+    /// Those of each address, where they are bounded too.
+    pub addresses: Option<Addresses>,
 }
 
 /// The connections of all front-ends.
@@ -72,12 +76,19 @@ pub struct Connections {
     drain: CancellationToken,
     /// What all of them may hold in unsent replies.
     unsent: Arc<Budget>,
+    write_timeout: Duration,
 }
 
 impl Connections {
-    pub fn new() -> Self {
-        let unsent = Arc::new(Budget::new(MAX_UNSENT_BYTES));
-        Self { tasks: TaskTracker::new(), drain: CancellationToken::new(), unsent }
+    /// All together hold at most `unsent` bytes of replies, of which each socket takes some within
+    /// `write_timeout`.
+    pub fn new(unsent: usize, write_timeout: Duration) -> Self {
+        Self {
+            tasks: TaskTracker::new(),
+            drain: CancellationToken::new(),
+            unsent: Arc::new(Budget::new(unsent)),
+            write_timeout,
+        }
     }
 
     /// How many there are.
@@ -97,54 +108,115 @@ impl Connections {
 pub async fn accept(
     listener: TcpListener,
     front_end: impl FrontEnd,
-    Limits { metrics, places }: Limits,
-    Connections { tasks, drain, unsent }: Connections,
+    limits: Limits,
+    connections: Connections,
     stop: CancellationToken,
 ) {
-    let refusals = Arc::new(Semaphore::new(places.refusals));
-    let places = Arc::new(Semaphore::new(places.connections));
-    let (mut failed, mut full) = (Throttle::default(), Throttle::default());
+    let mut door = Door::new(front_end, limits, connections);
     loop {
         let accepted = tokio::select! {
             biased;
             () = stop.cancelled() => return,
             accepted = listener.accept() => accepted,
         };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
+        match accepted {
+            Ok((stream, peer)) => door.enter(stream, peer),
             Err(error) => {
-                metrics.accept_errors.inc();
-                if let Some(left_out) = failed.admit(Instant::now()) {
-                    let of = metrics.frontend;
-                    tracing::warn!(frontend = of, left_out, "no connection accepted: {error}");
-                }
+                door.note_failure(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
             }
-        };
+        }
+    }
+}
+
+/// Where clients of a front-end are let in or refused.
+struct Door<F> {
+    front_end: F,
+    metrics: ConnectionMetrics,
+    connections: Connections,
+    places: Arc<Semaphore>,
+    /// For those that are being refused.
+    refusals: Arc<Semaphore>,
+    addresses: Option<Addresses>,
+    /// The lines of the log about failures, and about clients beyond either bound.
+    failed: Throttle,
+    full: Throttle,
+    crowded: Throttle,
+}
+
+/// The places that a connection has until it ends: among all, and among those of its address where
+/// these are bounded.
+type Place = (OwnedSemaphorePermit, Option<AddressPlace>);
+
+impl<F: FrontEnd> Door<F> {
+    fn new(front_end: F, limits: Limits, connections: Connections) -> Self {
+        let Limits { metrics, places, addresses } = limits;
+        Self {
+            front_end,
+            metrics,
+            connections,
+            places: Arc::new(Semaphore::new(places.connections)),
+            refusals: Arc::new(Semaphore::new(places.refusals)),
+            addresses,
+            failed: Throttle::default(),
+            full: Throttle::default(),
+            crowded: Throttle::default(),
+        }
+    }
+
+    /// Serves a client, or refuses it.
+    fn enter(&mut self, stream: TcpStream, peer: SocketAddr) {
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
-        if let Ok(place) = Arc::clone(&places).try_acquire_owned() {
-            let unsent = Unsent::new(Arc::clone(&unsent), metrics.clone());
-            let connection = front_end.serve(stream, unsent, drain.child_token());
-            let open = metrics.open();
+        let place = self.place(peer);
+        let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
+        if let Some(place) = place {
+            let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
+            let connection = self.front_end.serve(stream, unsent, drain.child_token());
+            let open = self.metrics.open();
             tasks.spawn(async move {
                 connection.await;
                 drop((open, place));
             });
-        } else {
-            metrics.refused.inc();
-            if let Some(left_out) = full.admit(Instant::now()) {
-                tracing::warn!(frontend = metrics.frontend, left_out, "too many connections");
+        // Beyond this bound the connection is closed without an answer.
+        } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
+            let refusal = self.front_end.refuse(stream);
+            tasks.spawn(async move {
+                refusal.await;
+                drop(place);
+            });
+        }
+    }
+
+    /// A client's place; `None`, which is counted and told, when there is none.
+    fn place(&mut self, peer: SocketAddr) -> Option<Place> {
+        let frontend = self.metrics.frontend;
+        // First its own bound: a client that exceeds it takes none of the places of others.
+        let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
+        if matches!(of_address, Some(None)) {
+            self.metrics.refused_address.inc();
+            if let Some(left_out) = self.crowded.admit(Instant::now()) {
+                let address = IpKey::from(peer);
+                tracing::warn!(frontend, %address, left_out, "too many connections of one address");
             }
-            // Beyond this bound the connection is closed without an answer.
-            if let Ok(place) = Arc::clone(&refusals).try_acquire_owned() {
-                let refusal = front_end.refuse(stream);
-                tasks.spawn(async move {
-                    refusal.await;
-                    drop(place);
-                });
+            return None;
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            self.metrics.refused_full.inc();
+            if let Some(left_out) = self.full.admit(Instant::now()) {
+                tracing::warn!(frontend, left_out, "too many connections");
             }
+            return None;
+        };
+        Some((place, of_address.flatten()))
+    }
+
+    /// Counts and tells that no connection was accepted.
+    fn note_failure(&mut self, error: &io::Error) {
+        self.metrics.accept_errors.inc();
+        if let Some(left_out) = self.failed.admit(Instant::now()) {
+            let frontend = self.metrics.frontend;
+            tracing::warn!(frontend, left_out, "no connection accepted: {error}");
         }
     }
 }
@@ -211,6 +283,8 @@ pub async fn linger(stream: &mut TcpStream) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bounds::{MAX_CONNECTIONS, MAX_UNSENT_BYTES};
+    use crate::unsent::tests::WRITE_TIMEOUT;
     use tokio::sync::mpsc;
 
     /// Reports the options of its connections.
@@ -243,8 +317,10 @@ mod tests {
         let metrics = crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone());
         let connections = metrics.connections(crate::meter::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
-        let limits = Limits { metrics: connections, places: Places::of(None).0 };
-        let accepting = accept(listener, Seen(seen), limits, Connections::new(), stop.clone());
+        let places = Places::of(None, MAX_CONNECTIONS).0;
+        let limits = Limits { metrics: connections, places, addresses: None };
+        let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
+        let accepting = accept(listener, Seen(seen), limits, connections, stop.clone());
         let accepting = tokio::spawn(accepting);
         let _client = TcpStream::connect(address).await.unwrap();
         assert_eq!(answers.recv().await, Some(true));

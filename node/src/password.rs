@@ -1,5 +1,6 @@
 //! The password of Redis clients.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -7,6 +8,11 @@ use std::path::Path;
 
 /// The longest password, in bytes.
 const MAX_PASSWORD_BYTES: usize = 512;
+
+/// A password that is shorter, in bytes, is guessed sooner or later.
+const LONG_BYTES: usize = 16;
+/// As is one of fewer bytes that differ.
+const DIFFERENT_BYTES: usize = 5;
 
 /// A password, which is never shown.
 #[derive(Clone)]
@@ -39,6 +45,12 @@ impl Password {
         (is_one_line && fits).then(|| Self(line.to_vec()))
     }
 
+    /// Whether it takes little to guess.
+    pub fn is_weak(&self) -> bool {
+        let different: BTreeSet<&u8> = self.0.iter().collect();
+        self.0.len() < LONG_BYTES || different.len() < DIFFERENT_BYTES
+    }
+
     /// Whether this is what a client gives. The time that it takes tells the length at most.
     pub fn is(&self, given: &[u8]) -> bool {
         let differences = self.0.iter().zip(given).fold(0, |all, (own, other)| all | (own ^ other));
@@ -55,6 +67,19 @@ impl fmt::Debug for Password {
 #[cfg(test)]
 mod tests {
     use super::{MAX_PASSWORD_BYTES, Password};
+
+    #[test]
+    fn a_weak_password_is_short_or_of_few_letters() {
+        for (text, is_weak) in [
+            ("secret", true),
+            ("0123456789abcde", true),
+            ("0123456789abcdef", false),
+            ("aaaaaaaaaaaaaaaaaaaabbccdd", true),
+            ("aaaaaaaaaaaaaaaaaaaabbccdde", false),
+        ] {
+            assert_eq!(Password::of(text.as_bytes()).unwrap().is_weak(), is_weak, "{text}");
+        }
+    }
 
     #[test]
     fn a_password_is_one_line() {

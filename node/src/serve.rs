@@ -12,7 +12,9 @@ use tokio::signal::unix::Signal;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use crate::addresses::Addresses;
 use crate::banner::{self, Bound};
+use crate::bounds::BoundArgs;
 use crate::cli::ServeArgs;
 use crate::config::{self, LimitConfig};
 use crate::gossip::{Config, Entry, Gossip};
@@ -22,9 +24,9 @@ use crate::log;
 use crate::meter::FrontEndName;
 use crate::net::{self, Connections, FrontEnd, Limits};
 use crate::password::Password;
-use crate::places::{MAX_CONNECTIONS, Places, raise_file_limit};
+use crate::places::{Places, raise_file_limit};
 use crate::readiness::Readiness;
-use crate::resp::RespFrontEnd;
+use crate::resp::{RespBounds, RespFrontEnd};
 use crate::service::Service;
 use crate::signals::{self, StopSignals};
 use crate::trust;
@@ -64,8 +66,7 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
     let ((resp_listener, resp), (http_listener, http)) = (resp, http);
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
     let bound = Bound { resp, http, cluster: gossip.address() };
-    let places = Places::of(raise_file_limit());
-    let mut serving = Serving::new(Service::new(limiters, gossip), places);
+    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds);
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
     let front_end = HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args));
@@ -87,7 +88,12 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
         }
     }
     serving.readiness.join();
-    let front_end = RespFrontEnd::new(service, resp, password);
+    let bounds = RespBounds {
+        max_clients: serving.places.0.connections,
+        idle_timeout: args.bounds.idle_timeout(),
+        max_unread_bytes: args.bounds.max_unread_bytes.0,
+    };
+    let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end);
     tell(&bound, &limits);
     announce(&bound, &limits);
@@ -109,18 +115,21 @@ struct Serving {
     connections: Connections,
     /// Those of Redis clients and of HTTP clients.
     places: (Places, Places),
+    bounds: BoundArgs,
     /// The listeners, until `stop_accepting` is cancelled.
     listeners: JoinSet<()>,
     stop_accepting: CancellationToken,
 }
 
 impl Serving {
-    fn new(service: Service, places: (Places, Places)) -> Self {
+    fn new(service: Service, bounds: &BoundArgs) -> Self {
+        let write_timeout = bounds.write_timeout.unsigned_abs();
         Self {
             service: Arc::new(service),
             readiness: Arc::new(Readiness::new()),
-            connections: Connections::new(),
-            places,
+            connections: Connections::new(bounds.max_unsent_bytes.0, write_timeout),
+            places: Places::of(raise_file_limit(), bounds.max_connections),
+            bounds: bounds.clone(),
             listeners: JoinSet::new(),
             stop_accepting: CancellationToken::new(),
         }
@@ -132,15 +141,16 @@ impl Serving {
             FrontEndName::Resp => self.places.0,
             FrontEndName::Http => self.places.1,
         };
-        if places.connections < MAX_CONNECTIONS {
+        if places.connections < self.bounds.max_connections {
             let (of, connections) = (name.label(), places.connections);
             tracing::info!(frontend = of, connections, "the limit of open files allows for this");
         }
         let metrics = self.service.metrics().connections(name).clone();
+        let addresses = self.bounds.max_connections_per_address.map(Addresses::new);
         self.listeners.spawn(net::accept(
             listener,
             front_end,
-            Limits { metrics, places },
+            Limits { metrics, places, addresses },
             self.connections.clone(),
             self.stop_accepting.clone(),
         ));
@@ -185,6 +195,10 @@ fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
     let read = Password::read(path).map_err(|error| format!("--resp-password-file {error}"))?;
     let access = trust::check_access(path);
     access.map_err(|error| format!("--resp-password-file {}: {error}", path.display()))?;
+    if read.is_weak() {
+        let path = path.display();
+        tracing::warn!("{path}: this password is soon guessed; 16 random letters are not");
+    }
     Ok(Some(read))
 }
 

@@ -16,17 +16,13 @@ use tokio::time::{Instant, Sleep};
 use crate::budget::{Budget, Share};
 use crate::metrics::ConnectionMetrics;
 
-/// The most bytes that all connections of the node together hold in unsent replies.
-pub const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
-/// How long a socket may take not one byte of the replies that wait for it; while more than half of
-/// what the node may hold is held, how long it may take for all of them.
-pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
 /// reset when it is closed, so that the system frees what it holds too.
 #[derive(Debug)]
 pub struct Unsent {
     share: Share,
+    /// How long the socket may take nothing; while room is scarce, how long for all that waits.
+    timeout: Duration,
     metrics: ConnectionMetrics,
     /// While the socket takes nothing: when that has lasted too long.
     deadline: Option<Pin<Box<Sleep>>>,
@@ -36,10 +32,12 @@ pub struct Unsent {
 }
 
 impl Unsent {
-    /// `budget` is that of the node, `metrics` are those of the front-end.
-    pub const fn new(budget: Arc<Budget>, metrics: ConnectionMetrics) -> Self {
+    /// `budget` is that of the node, `timeout` how long a socket may take nothing, `metrics` are
+    /// those of the front-end.
+    pub const fn new(budget: Arc<Budget>, timeout: Duration, metrics: ConnectionMetrics) -> Self {
         Self {
             share: Share::new(budget),
+            timeout,
             metrics,
             deadline: None,
             held_since: None,
@@ -51,7 +49,7 @@ impl Unsent {
     ///
     /// # Errors
     /// When the node has no room for them, or little, and the client has not taken them in
-    /// [`WRITE_TIMEOUT`]: the connection is to be closed.
+    /// time: the connection is to be closed.
     pub fn hold(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
         if bytes == 0 {
             return Ok(());
@@ -60,7 +58,7 @@ impl Unsent {
         if bytes <= self.share.held() || self.share.resize(bytes) {
             let since = *self.held_since.get_or_insert_with(Instant::now);
             // Whoever takes a byte now and then would keep what others need.
-            if since.elapsed() < WRITE_TIMEOUT || !self.share.is_scarce() {
+            if since.elapsed() < self.timeout || !self.share.is_scarce() {
                 return Ok(());
             }
             self.metrics.closed_write_timeout.inc();
@@ -68,6 +66,11 @@ impl Unsent {
         }
         self.metrics.closed_no_room.inc();
         Err(self.exceed(stream, io::ErrorKind::OutOfMemory))
+    }
+
+    /// Counts that the connection is closed as its client was silent for too long.
+    pub fn note_idle(&self) {
+        self.metrics.closed_idle.inc();
     }
 
     /// Whether the connection has exceeded a bound.
@@ -89,7 +92,8 @@ impl Unsent {
             Poll::Pending => match try_write(stream, first) {
                 Err(Errno::AGAIN) => {
                     self.hold(stream, offered)?;
-                    let wait = || Box::pin(tokio::time::sleep(WRITE_TIMEOUT));
+                    let timeout = self.timeout;
+                    let wait = || Box::pin(tokio::time::sleep(timeout));
                     ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
                     self.metrics.closed_write_timeout.inc();
                     return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));

@@ -7,12 +7,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::time::{Instant, sleep};
 
-use super::{Bounded, MAX_UNSENT_BYTES, Unsent, WRITE_TIMEOUT};
+use super::{Bounded, Unsent};
+use crate::bounds::MAX_UNSENT_BYTES;
 use crate::budget::Budget;
 use crate::gossip::Gossip;
 use crate::meter::FrontEndName;
 use crate::metrics::{ConnectionMetrics, Metrics};
 
+/// How long a socket may take nothing, unless the command line says otherwise.
+pub const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// What the systems of both ends hold, in bytes; each may round it up.
 const BUFFER_BYTES: usize = 16 * 1024;
 
@@ -36,7 +39,7 @@ fn metrics() -> ConnectionMetrics {
 
 pub fn unsent(bytes: usize) -> (Arc<Budget>, Unsent) {
     let budget = Arc::new(Budget::new(bytes));
-    (Arc::clone(&budget), Unsent::new(budget, metrics()))
+    (Arc::clone(&budget), Unsent::new(budget, WRITE_TIMEOUT, metrics()))
 }
 
 /// Time is paused: it advances as soon as all tasks wait.
@@ -123,7 +126,7 @@ async fn what_is_unsent_is_held_until_all_of_it_is_written() {
     let (mut client, mut stream) = pair().await;
     let (budget, mut unsent) = unsent(BYTES + 10);
     let (_, other) = pair().await;
-    let mut others = Unsent::new(budget, metrics());
+    let mut others = Unsent::new(budget, WRITE_TIMEOUT, metrics());
     let writing = tokio::spawn(async move {
         let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
         bounded.write_all(&vec![b'x'; BYTES]).await.unwrap();

@@ -8,7 +8,6 @@ use crate::time::{MS, Nanos, SECOND};
 /// that a seed chooses.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "sim")]
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Args {
     /// What is simulated.
     #[arg(long, value_enum, default_value_t = Kind::Chaos)]
@@ -28,10 +27,6 @@ pub struct Args {
     /// A checker to leave out; may be repeated.
     #[arg(long)]
     pub without: Vec<String>,
-    /// In a fifth of the seeds logs keep half a second to three seconds only, so that nodes that
-    /// join meet gaps; histories that meet there are joined by maximum, which some checkers find.
-    #[arg(long)]
-    pub short_logs: bool,
     /// Print what happens.
     #[arg(long)]
     pub trace: bool,

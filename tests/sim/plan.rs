@@ -18,7 +18,8 @@ const MAX_FAULT: Nanos = 7 * SECOND;
 pub const NEW_PLACES: usize = 2;
 /// How long a node that finds nobody waits before it serves, drawn from this.
 const FOUND_AFTER: (Nanos, Nanos) = (SECOND / 5, 5 * SECOND);
-/// How long batches are kept in some runs: shorter than faults.
+/// How long batches are kept in some runs: shorter than faults, so that peers fall behind the log,
+/// and nodes that join meet gaps.
 const SHORT_LOG: (Nanos, Nanos) = (SECOND / 2, 3 * SECOND);
 
 /// A fault, or its end.
@@ -69,10 +70,7 @@ impl Plan {
             conditions: conditions(rng),
             flush: millis(args.flush),
             found_after: rng.random_range(FOUND_AFTER.0..=FOUND_AFTER.1),
-            log_age: rng
-                .random_bool(0.2)
-                .then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1))
-                .filter(|_| args.short_logs),
+            log_age: rng.random_bool(0.2).then(|| rng.random_range(SHORT_LOG.0..=SHORT_LOG.1)),
             skew: SKEW,
             ppm: if rng.random_bool(0.2) { 0 } else { rng.random_range(0..=MAX_PPM) },
             chaos,

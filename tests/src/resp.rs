@@ -1,7 +1,9 @@
 //! Redis clients: a real library, and bare bytes.
 
 use std::io::{ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
 
 use crate::{Node, PATIENCE};
 
@@ -26,7 +28,19 @@ impl Raw {
     /// Connects.
     #[must_use]
     pub fn connect(address: SocketAddr) -> Self {
-        let stream = TcpStream::connect(address).expect("a connection");
+        Self::of(TcpStream::connect(address).expect("a connection"))
+    }
+
+    /// Connects from this address of the machine: all of 127.0.0.0/8 are, on Linux.
+    #[must_use]
+    pub fn connect_from(from: Ipv4Addr, address: SocketAddr) -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        bind(&socket, &SocketAddr::from((from, 0))).expect("an address of this machine");
+        connect(&socket, &address).expect("a connection");
+        Self::of(socket.into())
+    }
+
+    fn of(stream: TcpStream) -> Self {
         stream.set_nodelay(true).expect("an open socket");
         stream.set_read_timeout(Some(PATIENCE)).expect("an open socket");
         Self(stream)

@@ -50,6 +50,19 @@ pub fn get_as(node: &Node, path: &str, accept: &str) -> Reply {
     reply(agent().get(format!("http://{}{path}", node.http)).header("accept", accept).call())
 }
 
+impl Node {
+    /// The value of a metric, of this name with its labels.
+    ///
+    /// # Panics
+    /// When there is none, or it is no whole number.
+    #[must_use]
+    pub fn metric(&self, name: &str) -> u64 {
+        let metrics = get(self, "/metrics").body;
+        let value = metrics.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        value.unwrap_or_else(|| panic!("no {name}")).parse().expect("a whole number")
+    }
+}
+
 /// Sends a POST request.
 ///
 /// # Panics

@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{FrontEnd, Gate, HttpFrontEnd};
+use crate::bounds::MAX_UNSENT_BYTES;
 use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
@@ -15,7 +16,8 @@ use crate::meter::FrontEndName;
 use crate::metrics::ConnectionMetrics;
 use crate::readiness::Readiness;
 use crate::service::Service;
-use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
+use crate::unsent::tests::WRITE_TIMEOUT;
+use crate::unsent::{self, Unsent};
 
 /// Asks for more than the systems of both ends hold of answers, and reads none of them, until the
 /// task that serves it has ended.
@@ -26,7 +28,7 @@ async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {
     let metrics = service.metrics().connections(FrontEndName::Http).clone();
     let front_end = HttpFrontEnd::new(service, Arc::new(Readiness::new()), Gate::default());
     let (mut client, accepted) = unsent::tests::pair().await;
-    let unsent = Unsent::new(Arc::clone(unsent), metrics.clone());
+    let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics.clone());
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());
     let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
     client.write_all(&request.repeat(500)).await.unwrap();

@@ -42,15 +42,39 @@ pub struct Passed {
     depends_on_origin: bool,
 }
 
+/// Why a request goes no further.
+#[derive(Debug)]
+pub enum Stopped {
+    HostNotAllowed,
+    OriginNotAllowed,
+    /// A browser asks before it sends a request: the leave it is given.
+    Asked(Box<Answer>),
+}
+
+impl Stopped {
+    pub fn answer(self) -> Answer {
+        match self {
+            Self::HostNotAllowed => {
+                let problem = "this host is none of this node's, see --allow-host";
+                error(Code::HostNotAllowed, problem)
+            }
+            Self::OriginNotAllowed => {
+                let problem = "pages of this origin may not ask this node, see --allow-origin";
+                error(Code::OriginNotAllowed, problem)
+            }
+            Self::Asked(leave) => *leave,
+        }
+    }
+}
+
 impl Gate {
-    /// Lets a request through, or answers it.
+    /// Lets a request through.
     ///
     /// # Errors
-    /// The answer: a refusal, or leave for a browser that asks before it sends a request.
-    pub fn pass<B>(&self, request: &Request<B>) -> Result<Passed, Box<Answer>> {
+    /// Why it has been answered already.
+    pub fn pass<B>(&self, request: &Request<B>) -> Result<Passed, Stopped> {
         if !self.is_host(request) {
-            let problem = "this host is none of this node's, see --allow-host";
-            return Err(error(Code::HostNotAllowed, problem).into());
+            return Err(Stopped::HostNotAllowed);
         }
         let origin = self.origin(request.headers())?;
         let passed = Passed { origin, depends_on_origin: !self.origins.is_empty() };
@@ -58,7 +82,7 @@ impl Gate {
         let is_preflight = passed.origin.is_some()
             && request.method() == Method::OPTIONS
             && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
-        if is_preflight { Err(leave(&passed, headers).into()) } else { Ok(passed) }
+        if is_preflight { Err(Stopped::Asked(leave(&passed, headers).into())) } else { Ok(passed) }
     }
 
     /// Whether every host that the request names is one of this node's.
@@ -74,15 +98,14 @@ impl Gate {
     }
 
     /// The origin of a request, if it has one.
-    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Box<Answer>> {
+    fn origin(&self, headers: &HeaderMap) -> Result<Option<HeaderValue>, Stopped> {
         let mut origins = headers.get_all(ORIGIN).iter();
         let Some(first) = origins.next() else { return Ok(None) };
         let is_allowed = self.origins.iter().any(|origin| origin.is(first.as_bytes()));
         if is_allowed && origins.next().is_none() {
             return Ok(Some(first.clone()));
         }
-        let problem = "pages of this origin may not ask this node, see --allow-origin";
-        Err(error(Code::OriginNotAllowed, problem).into())
+        Err(Stopped::OriginNotAllowed)
     }
 }
 

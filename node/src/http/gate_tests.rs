@@ -19,7 +19,7 @@ fn request(method: &str, uri: &str, fields: &[(&str, &str)]) -> Request<()> {
 
 /// The status of the refusal, if there is one.
 fn refused(gate: &Gate, uri: &str, fields: &[(&str, &str)]) -> Option<StatusCode> {
-    gate.pass(&request("POST", uri, fields)).err().map(|answer| answer.status())
+    gate.pass(&request("POST", uri, fields)).err().map(|stopped| stopped.answer().status())
 }
 
 #[test]
@@ -67,7 +67,7 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
     let field = |headers: &HeaderMap, name: &str| {
         headers.get(name).map(|value| value.to_str().unwrap().to_owned())
     };
-    let leave = gate.pass(&request("OPTIONS", "/", &[origin, ask, private])).unwrap_err();
+    let leave = gate.pass(&request("OPTIONS", "/", &[origin, ask, private])).unwrap_err().answer();
     assert_eq!(leave.status(), StatusCode::NO_CONTENT);
     for (name, value) in [
         ("access-control-allow-origin", "https://example.org"),
@@ -79,7 +79,7 @@ fn a_browser_is_told_what_an_allowed_page_may_do() {
     ] {
         assert_eq!(field(leave.headers(), name).as_deref(), Some(value), "{name}");
     }
-    let public = gate.pass(&request("OPTIONS", "/", &[origin, ask])).unwrap_err();
+    let public = gate.pass(&request("OPTIONS", "/", &[origin, ask])).unwrap_err().answer();
     assert_eq!(field(public.headers(), "access-control-allow-private-network"), None);
 
     let mut headers = HeaderMap::new();

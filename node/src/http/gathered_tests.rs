@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::io::AsyncWriteExt;
 
 use super::{Bounded, Gathered, MAX_GATHERED_BYTES};
+use crate::bounds::MAX_UNSENT_BYTES;
 use crate::net::unread_bytes;
-use crate::unsent::MAX_UNSENT_BYTES;
 use crate::unsent::tests::{pair, unsent};
 
 /// Answers of these lengths, which a connection writes before it `ends`, or waits: how many bytes

@@ -6,6 +6,7 @@ use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::answer::{Answer, Code, content, error, json};
+use super::gate::Stopped;
 use super::health::{HEALTH, READY, health, ready};
 use super::routes::Routes;
 use super::{batch, check};
@@ -30,7 +31,15 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     } else {
         match node.gate.pass(&request) {
             Ok(passed) => Some(passed),
-            Err(answer) => return *answer,
+            Err(stopped) => {
+                let refused = node.service.metrics().http_refused();
+                match stopped {
+                    Stopped::HostNotAllowed => refused.host.inc(),
+                    Stopped::OriginNotAllowed => refused.origin.inc(),
+                    Stopped::Asked(_) => 0,
+                };
+                return stopped.answer();
+            }
         }
     };
     let mut answer = match route(node, &request) {

@@ -11,6 +11,8 @@ use super::line::parse;
 const MAX_LINE_BYTES: u64 = 64 * 1024;
 /// How much of a line is shown, in characters.
 const MAX_SHOWN_CHARS: usize = 120;
+/// The most requests of a log: about 10 GiB, with what deciding takes.
+const MAX_REQUESTS: usize = 1 << 28;
 /// The byte order mark that some editors put in front of a text.
 const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -28,6 +30,8 @@ pub struct Log {
     pub foreign: u64,
     /// The first of them.
     pub example: Option<Example>,
+    /// Why what follows these lines cannot be decompressed, if anything does.
+    pub damage: Option<io::Error>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,14 +53,26 @@ pub struct Example {
 
 /// Reads a log to its end.
 ///
+/// What is compressed and damaged, as a log that is still being written, ends where it is.
+///
 /// # Errors
-/// When reading fails; no line is an error.
+/// When reading fails, also as it is damaged before the first request, and beyond [`MAX_REQUESTS`];
+/// no line is an error.
 pub fn read(mut input: impl BufRead) -> io::Result<Log> {
     let mut log = Log::default();
     let mut places = HashMap::new();
     let mut latest = i64::MIN;
     let mut line = Vec::new();
-    while read_line(&mut input, &mut line)? {
+    loop {
+        match read_line(&mut input, &mut line) {
+            Ok(true) => {}
+            Ok(false) => break,
+            Err(error) if is_damage(&error) && !log.requests.is_empty() => {
+                log.damage = Some(error);
+                break;
+            }
+            Err(error) => return Err(error),
+        }
         log.lines += 1;
         let text = match log.lines {
             1 => line.strip_prefix(BYTE_ORDER_MARK).unwrap_or(&line),
@@ -70,6 +86,10 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
             log.keys.push(key);
             log.keys.len() - 1
         });
+        if log.requests.len() == MAX_REQUESTS {
+            let problem = format!("more than {MAX_REQUESTS} requests: replay a part of them");
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+        }
         log.requests.push(Request { time, key });
         log.reordered += u64::from(time < latest);
         latest = latest.max(time);
@@ -91,6 +111,13 @@ impl Log {
             self.example = Some(Example { line: self.lines, text });
         }
     }
+}
+
+/// Whether this is an error of what is compressed, not of the file.
+fn is_damage(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
+
+    matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
 }
 
 /// Reads up to and with the next line feed, and keeps the beginning; false at the end.

@@ -1,3 +1,5 @@
+use std::io::{BufReader, ErrorKind, Read};
+
 use proptest::prelude::*;
 
 use super::{Example, MAX_LINE_BYTES, MAX_SHOWN_CHARS, Request, read};
@@ -48,6 +50,26 @@ fn the_first_line_that_is_no_request_is_kept() {
     let cut = read("\u{e9}".repeat(1_000).as_bytes()).unwrap().example.unwrap();
     assert_eq!(cut.text, "\u{e9}".repeat(MAX_SHOWN_CHARS));
     assert_eq!(read(&b"\n\n"[..]).unwrap().example, None);
+}
+
+/// Compressed bytes that are damaged behind what they hold.
+struct Damaged<'a>(&'a [u8], ErrorKind);
+
+impl Read for Damaged<'_> {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        if self.0.is_empty() { Err(self.1.into()) } else { self.0.read(into) }
+    }
+}
+
+#[test]
+fn what_comes_before_the_damage_counts() {
+    let lines = b"junk\n1.1.1.1 - - [17/May/2015:10:05:03 +0000]\n2.2.2.2 - - [17/";
+    let read = |upto: usize, kind| read(BufReader::new(Damaged(&lines[..upto], kind)));
+    let log = read(lines.len(), ErrorKind::UnexpectedEof).unwrap();
+    assert_eq!((log.lines, log.requests.len()), (2, 1));
+    assert!(log.damage.is_some());
+    assert!(read(10, ErrorKind::InvalidData).is_err(), "nothing is understood");
+    assert!(read(lines.len(), ErrorKind::PermissionDenied).is_err(), "the file cannot be read");
 }
 
 #[test]

@@ -33,6 +33,11 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
     if log.requests.is_empty() {
         return Err(format!("{name}: {}", no_requests(&log)));
     }
+    if let Some(damage) = &log.damage {
+        // A closed standard error is no failure.
+        let lines = log.lines;
+        let _ = writeln!(io::stderr(), "tidegate: {name}: ends after line {lines}: {damage}");
+    }
     let told = log.foreign.saturating_add(log.requests.len() as u64);
     if log.foreign.saturating_mul(LINES_A_FOREIGN_ONE) > told {
         // A closed standard error is no failure.
@@ -53,7 +58,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
 fn no_requests(log: &Log) -> String {
     match &log.example {
         Some(example) => format!(
-            "no line is a request in the common or combined format, of {}; line {} is: {}",
+            "no line of {} is a request in the common or combined format, with a zone in its time; \
+             line {} is: {}",
             log.lines, example.line, example.text
         ),
         None => "there is no request in it: it is empty".to_owned(),

@@ -7,6 +7,9 @@ use super::session::Session;
 /// The only user.
 const DEFAULT_USER: &[u8] = b"default";
 
+/// The wrong passwords of a connection, after which it is closed.
+const MAX_GUESSES: u32 = 10;
+
 /// The error for commands of clients that have not given the password.
 pub const REQUIRED: &[u8] = b"NOAUTH Authentication required.";
 
@@ -26,16 +29,19 @@ pub fn auth(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
 /// # Errors
 /// The error to answer with; nothing changes.
 pub fn log_in(session: &mut Session, user: &[u8], given: &[u8]) -> Result<(), &'static [u8]> {
-    if user != DEFAULT_USER {
-        return Err(WRONG);
-    }
     match session.server.password() {
-        None => Err(NOT_CONFIGURED),
-        Some(password) if password.is(given) => {
+        None if user == DEFAULT_USER => Err(NOT_CONFIGURED),
+        None => Err(WRONG),
+        Some(password) if user == DEFAULT_USER && password.is(given) => {
             session.is_let_in = true;
             Ok(())
         }
-        Some(_) => Err(WRONG),
+        Some(_) => {
+            session.guesses += 1;
+            session.closing |= session.guesses >= MAX_GUESSES;
+            session.server.count_guess(session.client.peer());
+            Err(WRONG)
+        }
     }
 }
 

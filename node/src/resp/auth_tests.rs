@@ -1,7 +1,7 @@
 use std::io::Write;
 
 use super::super::testing::{guarded_session, session, talk};
-use super::{NOT_CONFIGURED, REQUIRED, WRONG};
+use super::{MAX_GUESSES, NOT_CONFIGURED, REQUIRED, WRONG};
 use crate::password::Password;
 
 fn error(text: &[u8]) -> String {
@@ -49,4 +49,17 @@ fn with_a_password_nothing_is_run_before_it_is_given() {
     assert!(hello.ends_with(&required), "a client that names itself wrongly is let in: {hello}");
     assert!(talk(&mut other, &["HELLO 3 AUTH default secret"]).starts_with("%7"));
     assert_eq!(talk(&mut guarded_session(password), &["QUIT"]), "+OK");
+}
+
+#[test]
+fn guesses_are_counted_and_few_in_a_connection() {
+    let mut session = guarded_session(password());
+    let before = session.service().metrics().guesses();
+    for _ in 1..MAX_GUESSES {
+        talk(&mut session, &["AUTH guess"]);
+        assert!(!session.closing);
+    }
+    assert_eq!(talk(&mut session, &["AUTH other secret"]), error(WRONG));
+    assert!(session.closing);
+    assert!(session.service().metrics().guesses() >= before + u64::from(MAX_GUESSES));
 }

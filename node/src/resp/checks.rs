@@ -4,75 +4,84 @@
 //! at the same time. The decisions are those of the same checks one after another, and so are the
 //! replies: before anything else is answered, what waits is decided.
 
-use tidegate_engine::{Decision, KeyHash};
+use std::time::Duration;
 
-use super::reply::Reply;
-use super::session::Session;
-use super::throttle::{Terms, refusal};
-use crate::service::{CheckError, Rule};
+use tidegate_engine::{Decision, KeyHash, Quota};
+
+use crate::units::seconds_up;
 
 /// The most checks that are decided together: enough to wait for memory together, and so few that
 /// their replies are a small part of a batch's.
-const MAX_TOGETHER: usize = 128;
+pub const MAX_TOGETHER: usize = 128;
 
 /// Checks that wait to be decided, all on the same terms.
 #[derive(Debug, Default)]
 pub struct Checks {
-    terms: Option<Terms>,
+    pub terms: Option<Terms>,
     /// Keys and costs.
-    waiting: Vec<(KeyHash, u64)>,
-    decisions: Vec<Decision>,
+    pub waiting: Vec<(KeyHash, u64)>,
+    /// Those on the checks that were decided last.
+    pub decisions: Vec<Decision>,
 }
 
-impl Session {
-    /// Asks for a check; it is decided, and answered, by [`Session::decide`] at the latest.
-    ///
-    /// # Errors
-    /// When the key is out of range: there will be no answer.
-    pub fn ask(
-        &mut self,
-        terms: &Terms,
-        key: &[u8],
-        cost: u64,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CheckError> {
-        let key = self.service().key(key)?;
-        let is_next = |checks: &Checks| {
-            checks.waiting.len() < MAX_TOGETHER && checks.terms.as_ref() == Some(terms)
-        };
-        if !self.checks.as_deref().is_some_and(is_next) {
-            self.decide(out);
+impl Checks {
+    /// Whether one more on these terms may wait with the others.
+    pub fn take(&self, terms: &Terms) -> bool {
+        self.waiting.len() < MAX_TOGETHER && self.terms.as_ref() == Some(terms)
+    }
+}
+
+/// By whom the check is spelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// redis-cell's.
+    Cell,
+    /// throttlecrab's.
+    Crab,
+}
+
+impl Dialect {
+    /// The burst beyond what is given as the largest one, in units.
+    pub const fn beyond_burst(self) -> u64 {
+        match self {
+            Self::Cell => 1,
+            Self::Crab => 0,
         }
-        let checks = self.checks.get_or_insert_default();
-        checks.terms = Some(*terms);
-        checks.waiting.push((key, cost));
-        Ok(())
     }
 
-    /// Decides the checks that wait, and appends the replies to them.
-    pub fn decide(&mut self, out: &mut Vec<u8>) {
-        let Some(checks) = &mut self.checks else { return };
-        let Checks { terms, waiting, decisions } = &mut **checks;
-        let Some(Terms { dialect, quota }) = terms else { return };
-        if waiting.is_empty() {
-            return;
-        }
-        let (service, meter) = (self.server.service(), self.server.meter());
-        let mut reply = Reply { out, version: self.version };
-        match service.check_many(Rule::Inline(quota), waiting, meter, decisions) {
-            Ok(_) => {
-                for decision in decisions {
-                    reply.integers(dialect.figures(decision));
-                }
+    /// The answer to a check.
+    #[inline]
+    pub fn figures(self, decision: &Decision) -> [i64; 5] {
+        let (limit, remaining) = (integer(decision.limit()), integer(decision.remaining()));
+        let (is_allowed, reset) = (decision.is_allowed(), seconds(decision.reset_after()));
+        match self {
+            Self::Cell => {
+                let retry = if is_allowed { -1 } else { retry_seconds(decision) };
+                [i64::from(!is_allowed), limit, remaining, retry, reset]
             }
-            Err(error) => {
-                for _ in &*waiting {
-                    reply.error(refusal(error).as_bytes());
-                }
-            }
+            Self::Crab => [i64::from(is_allowed), limit, remaining, reset, retry_seconds(decision)],
         }
-        waiting.clear();
     }
+}
+
+/// What checks that are decided together have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    pub dialect: Dialect,
+    pub quota: Quota,
+}
+
+/// Seconds until the cost fits; -1 when it never does.
+fn retry_seconds(decision: &Decision) -> i64 {
+    decision.retry_after().map_or(-1, seconds)
+}
+
+fn seconds(duration: Duration) -> i64 {
+    integer(seconds_up(duration))
+}
+
+fn integer(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]

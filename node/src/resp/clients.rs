@@ -154,6 +154,11 @@ impl Client {
         self.queued.store(queued, order);
     }
 
+    /// Where it comes from, if it has a socket.
+    pub fn peer(&self) -> Option<SocketAddr> {
+        self.ends.map(|ends| ends.peer)
+    }
+
     pub fn names(&self) -> MutexGuard<'_, Names> {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }

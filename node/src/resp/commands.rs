@@ -48,10 +48,8 @@ impl Session {
     /// Finds a command. Unless it joins the checks that wait, these are decided and answered first.
     fn next(&mut self, command: &Command<'_>, out: &mut Vec<u8>) -> Option<Found> {
         let found = find(command.arg(0));
-        let joins = found.is_some_and(|(_, spec)| {
-            let is_run = self.is_let_in && self.queue.is_none();
-            spec.is_check && spec.takes(command.len()) && is_run
-        });
+        // None waits before a password is given, nor in a transaction, which other commands begin.
+        let joins = found.is_some_and(|(_, spec)| spec.is_check && spec.takes(command.len()));
         if !joins {
             self.decide(out);
         }

@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use super::checks::Checks;
 use super::clients::Ends;
 use super::parser::Parser;
-use super::server_info::ServerInfo;
+use super::server_info::{RespBounds, ServerInfo};
 use super::session::Session;
 use super::work::Work;
 use crate::budget::Share;
@@ -56,8 +56,13 @@ pub struct RespFrontEnd {
 
 impl RespFrontEnd {
     /// `address` is where clients reach the front-end.
-    pub fn new(service: Arc<Service>, address: SocketAddr, password: Option<Password>) -> Self {
-        Self { server: Arc::new(ServerInfo::new(service, address, password)) }
+    pub fn new(
+        service: Arc<Service>,
+        address: SocketAddr,
+        password: Option<Password>,
+        bounds: RespBounds,
+    ) -> Self {
+        Self { server: Arc::new(ServerInfo::new(service, address, password, bounds)) }
     }
 }
 
@@ -84,6 +89,7 @@ async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: Cance
     let mut connection = Connection {
         share: session.server.unread_share(),
         deadline: None,
+        idle_deadline: None,
         stream,
         bounds,
         session,
@@ -94,6 +100,7 @@ async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: Cance
         turn: Work::default(),
         draining_since: None,
     };
+    connection.restart_silence();
     // An error of the socket is a normal end of a connection.
     let _ = connection.run(&drain).await;
 }
@@ -123,13 +130,26 @@ struct Connection {
     share: Share,
     /// When the command at the front of `unread` must be complete.
     deadline: Option<Instant>,
+    /// When the client will have been silent for too long, where that is bounded.
+    idle_deadline: Option<Instant>,
 }
 
-async fn expiry(deadline: Option<Instant>) {
-    match deadline {
-        Some(deadline) => tokio::time::sleep_until(deadline).await,
-        None => std::future::pending().await,
-    }
+/// What a client has taken too long for.
+enum Expiry {
+    Command,
+    Idle,
+}
+
+/// Waits for the earlier of the two deadlines.
+async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
+    let (deadline, expiry) = match (command, idle) {
+        (Some(command), Some(idle)) if idle < command => (idle, Expiry::Idle),
+        (Some(command), _) => (command, Expiry::Command),
+        (None, Some(idle)) => (idle, Expiry::Idle),
+        (None, None) => std::future::pending().await,
+    };
+    tokio::time::sleep_until(deadline).await;
+    expiry
 }
 
 impl Connection {
@@ -154,10 +174,16 @@ impl Connection {
                     biased;
                     ready = self.stream.readable() => ready?,
                     () = drain.cancelled(), if !draining => continue,
-                    () = expiry(self.deadline), if self.deadline.is_some() => {
-                        let problem = "the command took too long to arrive";
-                        self.session.give_up(problem, &mut self.unsent);
-                        continue;
+                    expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
+                        Expiry::Command => {
+                            let problem = "the command took too long to arrive";
+                            self.session.give_up(problem, &mut self.unsent);
+                            continue;
+                        }
+                        Expiry::Idle => {
+                            self.bounds.note_idle();
+                            return Ok(());
+                        }
                     }
                 }
             }
@@ -213,8 +239,15 @@ impl Connection {
         })
     }
 
-    /// Updates the budget and the deadline of the incomplete command.
+    /// Starts anew the time in which the client may be silent.
+    fn restart_silence(&mut self) {
+        let timeout = self.session.server.bounds().idle_timeout;
+        self.idle_deadline = timeout.map(|timeout| Instant::now() + timeout);
+    }
+
+    /// Updates the budget and the deadlines.
     fn account(&mut self, progressed: bool, output: &mut Vec<u8>) {
+        self.restart_silence();
         if self.unread.is_empty() || self.backlog {
             self.deadline = None;
         } else if progressed || self.deadline.is_none() {
@@ -269,6 +302,7 @@ impl Connection {
                 self.backlog = true;
                 break;
             }
+            self.parser.is_guarded = !self.session.is_let_in;
             match self.parser.next(&input[used..]) {
                 Ok(None) => break,
                 Ok(Some((command, length))) => {
@@ -313,6 +347,8 @@ impl Connection {
             let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
             stream.write_all(&self.unsent).await?;
             self.unsent = Vec::new();
+            // It had replies to read.
+            self.restart_silence();
         }
         Ok(())
     }

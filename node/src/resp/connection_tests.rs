@@ -9,7 +9,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::{FrontEnd, RespFrontEnd, ServerInfo};
+use super::{FrontEnd, RespBounds, RespFrontEnd, ServerInfo};
+use crate::bounds::MAX_UNSENT_BYTES;
 use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
@@ -17,16 +18,20 @@ use crate::limiters::Limiters;
 use crate::meter::FrontEndName;
 use crate::metrics::ConnectionMetrics;
 use crate::service::Service;
-use crate::unsent::{self, MAX_UNSENT_BYTES, Unsent};
+use crate::unsent::tests::WRITE_TIMEOUT;
+use crate::unsent::{self, Unsent};
 
 /// A front-end whose connections may hold `unread` bytes of incomplete commands.
 fn front_end(unread: usize) -> RespFrontEnd {
+    bounded(RespBounds { max_unread_bytes: unread, ..RespBounds::default() })
+}
+
+fn bounded(bounds: RespBounds) -> RespFrontEnd {
     let limiters =
         Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let address = "127.0.0.1:1".parse().unwrap();
-    let server = ServerInfo::with_budget(service, address, Budget::new(unread));
-    RespFrontEnd { server: Arc::new(server) }
+    RespFrontEnd { server: Arc::new(ServerInfo::new(service, address, None, bounds)) }
 }
 
 /// How long anything may take that has to happen.
@@ -45,7 +50,8 @@ async fn connect_until(
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
-    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), metrics(front_end));
+    let unsent =
+        Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics(front_end));
     let serving = tokio::spawn(front_end.serve(accepted.unwrap().0, unsent, drain));
     (client.unwrap(), serving)
 }
@@ -58,7 +64,7 @@ fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
 /// task that serves it has ended.
 async fn deaf(front_end: &RespFrontEnd, unsent: &Arc<Budget>) {
     let (mut client, accepted) = unsent::tests::pair().await;
-    let unsent = Unsent::new(Arc::clone(unsent), metrics(front_end));
+    let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics(front_end));
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());
     client.write_all(&b"COMMAND\r\n".repeat(500)).await.unwrap();
     tokio::time::timeout(60 * PATIENCE, serving).await.expect("an end");
@@ -97,6 +103,30 @@ async fn silence_between_commands_may_be_long() {
     tokio::time::sleep(super::COMMAND_TIMEOUT * 100).await;
     client.write_all(b"PING\r\n").await.unwrap();
     expect(&mut client, "+PONG\r\n").await;
+}
+
+/// A transaction, or a command that does not arrive in full, keeps no connection open.
+#[tokio::test(start_paused = true)]
+async fn silence_may_be_bounded() {
+    let timeout = Duration::from_secs(10);
+    let front_end = bounded(RespBounds { idle_timeout: Some(timeout), ..RespBounds::default() });
+    let mut busy = connect(&front_end).await;
+    for last in ["", "MULTI\r\n", "PING\r\n*2\r\n$4\r\n"] {
+        let mut silent = connect(&front_end).await;
+        silent.write_all(last.as_bytes()).await.unwrap();
+        let start = tokio::time::Instant::now();
+        let mut replies = Vec::new();
+        let mut end = std::pin::pin!(silent.read_to_end(&mut replies));
+        loop {
+            busy.write_all(b"PING\r\n").await.unwrap();
+            expect(&mut busy, "+PONG\r\n").await;
+            if tokio::time::timeout(timeout / 2, end.as_mut()).await.is_ok() {
+                break;
+            }
+        }
+        assert!((timeout..timeout + timeout / 2).contains(&start.elapsed()), "{last}");
+    }
+    assert_eq!(metrics(&front_end).closed_idle.get(), 3);
 }
 
 #[tokio::test]

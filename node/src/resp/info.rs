@@ -3,7 +3,6 @@
 use super::command::Command;
 use super::reply::Reply;
 use super::session::Session;
-use crate::places::MAX_CONNECTIONS;
 
 /// Some clients require this field to choose their commands. Redis of this version supports both
 /// protocols and `CLIENT SETINFO`, as this server does.
@@ -70,7 +69,7 @@ fn client_lines(session: &Session) -> Lines {
     let connected = session.service().metrics().resp_connections();
     vec![
         ("connected_clients", connected.to_string()),
-        ("maxclients", MAX_CONNECTIONS.to_string()),
+        ("maxclients", session.server.bounds().max_clients.to_string()),
         // No command waits.
         ("blocked_clients", "0".to_owned()),
     ]

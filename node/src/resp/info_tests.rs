@@ -1,4 +1,7 @@
-use super::super::testing::{session, talk};
+use std::time::Duration;
+
+use super::super::server_info::RespBounds;
+use super::super::testing::{bounded_session, session, talk};
 
 /// What `redis-cli --stat` looks for in the text.
 #[test]
@@ -24,4 +27,20 @@ fn a_monitor_finds_its_fields() {
     let used = memory.split("used_memory:").nth(1).and_then(|rest| rest.split("\r\n").next());
     assert!(used.unwrap().parse::<u64>().unwrap() > 1024 * 1024, "{memory}");
     assert!(!memory.contains("# Server"));
+}
+
+#[test]
+fn bounds_that_were_chosen_are_told() {
+    let bounds = RespBounds {
+        max_clients: 123,
+        idle_timeout: Some(Duration::from_millis(4_001)),
+        ..RespBounds::default()
+    };
+    let mut session = bounded_session(bounds);
+    assert!(talk(&mut session, &["INFO clients"]).contains("\r\nmaxclients:123\r\n"));
+    let told = talk(&mut session, &["CONFIG GET maxclients", "CONFIG GET timeout"]);
+    let expected = "*2\r\n$10\r\nmaxclients\r\n$3\r\n123\r\n*2\r\n$7\r\ntimeout\r\n$1\r\n5";
+    assert_eq!(told, expected);
+    let told = talk(&mut bounded_session(RespBounds::default()), &["CONFIG GET timeout"]);
+    assert_eq!(told, "*2\r\n$7\r\ntimeout\r\n$1\r\n0");
 }

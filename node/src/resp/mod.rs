@@ -1,11 +1,11 @@
 //! The Redis protocol front-end.
 //!
 //! `connection` moves bytes, so much `work` at a time; `parser` and `inline` turn them into a
-//! `command`; `commands` is the table of all, a `spec` each, whose handlers are in `throttle` (with
-//! `checks` that are decided together), `transaction`, `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they
-//! take. They work on the client's `session`, with the `queue` of its transaction, and on the
-//! `server_info` of all, with the `clients` that are connected, and answer with `reply` and
-//! `errors`.
+//! `command`; `commands` is the table of all, a `spec` each, whose handlers are in `throttle`,
+//! `transaction`, `server`, `auth`, `client`, `info` and `parameters`; `describe` says what they
+//! take. They work on the client's `session`, with the `checks` that are to be decided together and
+//! the `queue` of its transaction, and on the `server_info` of all, with the `clients` that are
+//! connected, and answer with `reply` and `errors`.
 
 mod auth;
 mod checks;
@@ -33,6 +33,7 @@ mod transaction;
 mod work;
 
 pub use connection::RespFrontEnd;
+pub use server_info::RespBounds;
 #[cfg(fuzzing)]
 pub use {
     command::{Command, MAX_ARG_BYTES, MAX_ARGS},

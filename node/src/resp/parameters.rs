@@ -4,7 +4,7 @@ use super::command::{Command, MAX_ARG_BYTES};
 use super::errors::{unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{DATABASES, Session};
-use crate::places::MAX_CONNECTIONS;
+use crate::units::seconds_up;
 
 /// The longest pattern, in bytes: longer than any name.
 const MAX_PATTERN_BYTES: usize = 64;
@@ -27,16 +27,17 @@ pub fn config(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_
 }
 
 fn parameters(session: &Session) -> [(&'static str, String); 9] {
+    let bounds = session.server.bounds();
     [
         ("appendonly", "no".to_owned()),
         ("databases", DATABASES.to_string()),
-        ("maxclients", MAX_CONNECTIONS.to_string()),
+        ("maxclients", bounds.max_clients.to_string()),
         ("maxmemory", "0".to_owned()),
         ("maxmemory-policy", "noeviction".to_owned()),
         ("port", session.server.port().to_string()),
         ("proto-max-bulk-len", MAX_ARG_BYTES.to_string()),
         ("save", String::new()),
-        ("timeout", "0".to_owned()),
+        ("timeout", bounds.idle_timeout.map_or(0, seconds_up).to_string()),
     ]
 }
 

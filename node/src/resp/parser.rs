@@ -12,12 +12,18 @@ use super::inline::{self, UnbalancedQuotes};
 pub const MAX_INLINE_BYTES: usize = 64 * 1024;
 /// The longest line that gives a count or a length, in bytes with its line end.
 const MAX_HEADER_BYTES: usize = 32;
+/// The most arguments of a command before a password is given, the name included.
+const MAX_GUARDED_ARGS: usize = 10;
+/// The longest argument before that, and the longest inline command, in bytes.
+const MAX_GUARDED_BYTES: usize = 16 * 1024;
 /// What may stay allocated after an inline command, in bytes.
 const KEPT_BYTES: usize = 1024;
 
 /// Parses commands at the front of a byte stream.
 #[derive(Debug, Default)]
 pub struct Parser {
+    /// Whether the client has yet to give a password: its commands are short.
+    pub is_guarded: bool,
     state: State,
     /// Bytes of the incomplete command that have been scanned.
     at: usize,
@@ -47,6 +53,8 @@ pub enum ProtocolError {
     ExpectedArgument,
     ArgumentLength,
     ArgumentTooLong,
+    GuardedArguments,
+    GuardedArgument,
     ArgumentEnd,
     HeaderTooLong,
     InlineTooLong,
@@ -65,6 +73,8 @@ impl ProtocolError {
             Self::ArgumentTooLong => {
                 "Protocol error: invalid bulk length, at most 65536 bytes are accepted"
             }
+            Self::GuardedArguments => "Protocol error: unauthenticated multibulk length",
+            Self::GuardedArgument => "Protocol error: unauthenticated bulk length",
             Self::ArgumentEnd => "Protocol error: expected CRLF after an argument",
             Self::HeaderTooLong => "Protocol error: too big count string",
             Self::InlineTooLong => "Protocol error: too big inline request",
@@ -95,7 +105,9 @@ impl Parser {
                     let Some(first) = input.first() else { return Ok(None) };
                     self.args.clear();
                     self.at = 0;
-                    if let Some(length) = self.whole(input) {
+                    if !self.is_guarded
+                        && let Some(length) = self.whole(input)
+                    {
                         return Ok(Some((Command::new(input, &self.args), length)));
                     }
                     self.args.clear();
@@ -105,11 +117,7 @@ impl Parser {
                     }
                     let Some(count) = self.header(input)? else { return Ok(None) };
                     let count = number(count).ok_or(ProtocolError::ArgumentCount)?;
-                    // As Redis does, none and fewer are an empty command.
-                    let left = usize::try_from(count).unwrap_or(0);
-                    if left > MAX_ARGS {
-                        return Err(ProtocolError::TooManyArguments);
-                    }
+                    let left = self.arguments(count)?;
                     self.state = State::Header { left };
                 }
                 State::Inline => {
@@ -128,11 +136,7 @@ impl Parser {
                         Some(_) => return Err(ProtocolError::ExpectedArgument),
                     }
                     let Some(length) = self.header(input)? else { return Ok(None) };
-                    let length = number(length).and_then(|length| usize::try_from(length).ok());
-                    let length = length.ok_or(ProtocolError::ArgumentLength)?;
-                    if length > MAX_ARG_BYTES {
-                        return Err(ProtocolError::ArgumentTooLong);
-                    }
+                    let length = self.argument_length(length)?;
                     self.state = State::Body { left, length };
                 }
                 State::Body { left, length } => {
@@ -148,6 +152,29 @@ impl Parser {
                     self.state = State::Header { left: left - 1 };
                 }
             }
+        }
+    }
+
+    /// How many arguments follow. As Redis does, none and fewer are an empty command.
+    fn arguments(&self, count: i64) -> Result<usize, ProtocolError> {
+        match usize::try_from(count).unwrap_or(0) {
+            count if self.is_guarded && count > MAX_GUARDED_ARGS => {
+                Err(ProtocolError::GuardedArguments)
+            }
+            count if count > MAX_ARGS => Err(ProtocolError::TooManyArguments),
+            count => Ok(count),
+        }
+    }
+
+    /// How long an argument is, in bytes.
+    fn argument_length(&self, text: &[u8]) -> Result<usize, ProtocolError> {
+        let length = number(text).and_then(|length| usize::try_from(length).ok());
+        match length.ok_or(ProtocolError::ArgumentLength)? {
+            length if self.is_guarded && length > MAX_GUARDED_BYTES => {
+                Err(ProtocolError::GuardedArgument)
+            }
+            length if length > MAX_ARG_BYTES => Err(ProtocolError::ArgumentTooLong),
+            length => Ok(length),
         }
     }
 
@@ -197,13 +224,17 @@ impl Parser {
         Ok(Some(&line[1..end]))
     }
 
+    const fn max_inline_bytes(&self) -> usize {
+        if self.is_guarded { MAX_GUARDED_BYTES } else { MAX_INLINE_BYTES }
+    }
+
     /// Splits the first line of `input`; its length with its end.
     fn inline(&mut self, input: &[u8]) -> Result<Option<usize>, ProtocolError> {
         let Some(end) = memchr::memchr(b'\n', &input[self.at..]).map(|found| self.at + found)
         else {
             self.at = input.len();
             // One more for a carriage return.
-            return if self.at <= MAX_INLINE_BYTES + 1 {
+            return if self.at <= self.max_inline_bytes() + 1 {
                 Ok(None)
             } else {
                 Err(ProtocolError::InlineTooLong)
@@ -211,7 +242,7 @@ impl Parser {
         };
         let line = &input[..end];
         let line = line.strip_suffix(b"\r").unwrap_or(line);
-        if line.len() > MAX_INLINE_BYTES {
+        if line.len() > self.max_inline_bytes() {
             return Err(ProtocolError::InlineTooLong);
         }
         self.unquoted.clear();

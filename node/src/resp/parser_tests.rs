@@ -81,11 +81,34 @@ fn arguments_are_bounded() {
     let many = vec![b"x".to_vec(); MAX_ARGS];
     assert_eq!(one(&encode(&many)), many);
 
+    let longer = encode(&[vec![b'x'; MAX_ARG_BYTES + 1]]);
+    assert_eq!(error(&longer), ProtocolError::ArgumentTooLong);
+    let more = encode(&vec![b"x".to_vec(); MAX_ARGS + 1]);
+    assert_eq!(error(&more), ProtocolError::TooManyArguments);
     assert_eq!(error(b"*65\r\n"), ProtocolError::TooManyArguments);
     assert_eq!(error(b"*1\r\n$65537\r\n"), ProtocolError::ArgumentTooLong);
     assert_eq!(error(b"*999999999999999999999\r\n"), ProtocolError::ArgumentCount);
     let words = [b"x ".repeat(MAX_ARGS + 1), b"\r\n".to_vec()].concat();
     assert_eq!(error(&words), ProtocolError::TooManyArguments);
+}
+
+/// As the Redis server has it, so that strangers hold little.
+#[test]
+fn commands_are_short_before_a_password_is_given() {
+    let guarded = |input: &[u8]| {
+        let mut parser = Parser { is_guarded: true, ..Parser::default() };
+        parser.next(input).map(|command| command.map(|(command, _)| command.len()))
+    };
+    let arg = |length| vec![b'x'; length];
+    assert_eq!(guarded(&encode(&vec![arg(16_384); 10])), Ok(Some(10)));
+    assert_eq!(guarded(&encode(&vec![arg(1); 11])), Err(ProtocolError::GuardedArguments));
+    assert_eq!(guarded(&encode(&[arg(16_385)])), Err(ProtocolError::GuardedArgument));
+    assert_eq!(guarded(&[arg(16_384), b"\r\n".to_vec()].concat()), Ok(Some(1)));
+    assert_eq!(
+        guarded(&[arg(16_385), b"\r\n".to_vec()].concat()),
+        Err(ProtocolError::InlineTooLong)
+    );
+    assert_eq!(guarded(&arg(16_386)), Err(ProtocolError::InlineTooLong));
 }
 
 #[test]

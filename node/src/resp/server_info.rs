@@ -7,13 +7,36 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use super::queue::MAX_ALL_QUEUED_BYTES;
-use crate::budget::{Budget, MAX_UNREAD_BYTES, Share};
+use crate::bounds::{MAX_CONNECTIONS, MAX_UNREAD_BYTES};
+use crate::budget::{Budget, Share};
 use crate::meter::{FrontEndName, Meter};
 use crate::password::Password;
 use crate::service::Service;
+use crate::throttle::Throttle;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
+
+/// The bounds of the front-end that may be chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct RespBounds {
+    /// The most connections at a time.
+    pub max_clients: usize,
+    /// How long a client may send nothing; `None` is any time.
+    pub idle_timeout: Option<Duration>,
+    /// The most bytes that connections hold in incomplete commands.
+    pub max_unread_bytes: usize,
+}
+
+impl Default for RespBounds {
+    fn default() -> Self {
+        Self {
+            max_clients: MAX_CONNECTIONS,
+            idle_timeout: None,
+            max_unread_bytes: MAX_UNREAD_BYTES,
+        }
+    }
+}
 
 /// What all connections of the front-end share, and `INFO` reports.
 #[derive(Debug)]
@@ -23,6 +46,7 @@ pub struct ServerInfo {
     meter: Meter,
     address: SocketAddr,
     password: Option<Password>,
+    bounds: RespBounds,
     started: Instant,
     clients: Arc<Clients>,
     commands: AtomicU64,
@@ -32,26 +56,31 @@ pub struct ServerInfo {
     queued: Arc<Budget>,
     /// The memory of the process, in bytes, and when that was read.
     resident: Mutex<Option<(Instant, u64)>>,
+    /// Lines of the log about wrong passwords.
+    guesses: Mutex<Throttle>,
 }
 
 impl ServerInfo {
     /// Without a password every client is let in.
-    pub fn new(service: Arc<Service>, address: SocketAddr, password: Option<Password>) -> Self {
-        Self { password, ..Self::with_budget(service, address, Budget::new(MAX_UNREAD_BYTES)) }
-    }
-
-    pub fn with_budget(service: Arc<Service>, address: SocketAddr, unread: Budget) -> Self {
+    pub fn new(
+        service: Arc<Service>,
+        address: SocketAddr,
+        password: Option<Password>,
+        bounds: RespBounds,
+    ) -> Self {
         Self {
             meter: service.meter(FrontEndName::Resp),
             service,
             address,
-            password: None,
+            password,
+            bounds,
             started: Instant::now(),
             clients: Arc::default(),
             commands: AtomicU64::new(0),
-            unread: Arc::new(unread),
+            unread: Arc::new(Budget::new(bounds.max_unread_bytes)),
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
             resident: Mutex::new(None),
+            guesses: Mutex::default(),
         }
     }
 
@@ -65,6 +94,10 @@ impl ServerInfo {
 
     pub const fn password(&self) -> Option<&Password> {
         self.password.as_ref()
+    }
+
+    pub const fn bounds(&self) -> &RespBounds {
+        &self.bounds
     }
 
     /// The connections that are open.
@@ -91,6 +124,16 @@ impl ServerInfo {
     pub fn commands(&self) -> u64 {
         // Relaxed: a statistic.
         self.commands.load(Ordering::Relaxed)
+    }
+
+    /// Counts a wrong password, and logs it once a second at most.
+    pub fn count_guess(&self, from: Option<SocketAddr>) {
+        self.service.metrics().count_guess();
+        let mut guesses = self.guesses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(left_out) = guesses.admit(tokio::time::Instant::now()) {
+            let from = from.map(tracing::field::display);
+            tracing::warn!(from, left_out, "a Redis client gave a wrong password");
+        }
     }
 
     /// The port at which clients reach the front-end.

@@ -39,6 +39,8 @@ pub struct Session {
     pub closing: bool,
     /// Whether it has given the password, if there is one.
     pub is_let_in: bool,
+    /// The wrong passwords it has given.
+    pub guesses: u32,
     /// The open transaction.
     pub queue: Option<Box<Queue>>,
     pub server: Arc<ServerInfo>,
@@ -59,6 +61,7 @@ impl Session {
             last: None,
             closing: false,
             is_let_in: server.password().is_none(),
+            guesses: 0,
             queue: None,
             server,
             checks: None,

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use tidegate_engine::KeyHasher;
 
 use super::parser::Parser;
-use super::server_info::ServerInfo;
+use super::server_info::{RespBounds, ServerInfo};
 use super::session::Session;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
@@ -15,15 +15,20 @@ use crate::service::Service;
 
 /// A client that has just connected, to a server of its own; all servers decide by one service.
 pub fn session() -> Session {
-    session_of(None)
+    session_of(None, RespBounds::default())
 }
 
 /// The same where a password is asked for.
 pub fn guarded_session(password: Password) -> Session {
-    session_of(Some(password))
+    session_of(Some(password), RespBounds::default())
 }
 
-fn session_of(password: Option<Password>) -> Session {
+/// The same where these bounds were chosen.
+pub fn bounded_session(bounds: RespBounds) -> Session {
+    session_of(None, bounds)
+}
+
+fn session_of(password: Option<Password>, bounds: RespBounds) -> Session {
     static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
         let limiters = Limiters::build(
             &[LimitConfig::built_in()],
@@ -33,7 +38,8 @@ fn session_of(password: Option<Password>) -> Session {
         Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
     });
     let address = "127.0.0.1:1".parse().unwrap();
-    Session::new(Arc::new(ServerInfo::new(Arc::clone(&SERVICE), address, password)), None)
+    let server = ServerInfo::new(Arc::clone(&SERVICE), address, password, bounds);
+    Session::new(Arc::new(server), None)
 }
 
 /// Runs what a client sends; the replies.

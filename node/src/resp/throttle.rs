@@ -2,52 +2,60 @@
 
 use std::time::Duration;
 
-use tidegate_engine::{Decision, Quota, QuotaError};
+use tidegate_engine::{Quota, QuotaError};
 
+use super::checks::{Checks, Dialect, Terms};
 use super::command::{Command, integer_of};
 use super::reply::Reply;
 use super::session::Session;
-use crate::service::CheckError;
-use crate::units::seconds_up;
+use crate::service::{CheckError, Rule};
 
-/// By whom the check is spelled.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// redis-cell's.
-    Cell,
-    /// throttlecrab's.
-    Crab,
-}
-
-impl Dialect {
-    /// The burst beyond what is given as the largest one, in units.
-    const fn beyond_burst(self) -> u64 {
-        match self {
-            Self::Cell => 1,
-            Self::Crab => 0,
+impl Session {
+    /// Asks for a check; it is decided, and answered, by [`Session::decide`] at the latest.
+    ///
+    /// # Errors
+    /// When the key is out of range: there will be no answer.
+    pub fn ask(
+        &mut self,
+        terms: &Terms,
+        key: &[u8],
+        cost: u64,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CheckError> {
+        let key = self.service().key(key)?;
+        if !self.checks.as_deref().is_some_and(|checks| checks.take(terms)) {
+            self.decide(out);
         }
+        let checks = self.checks.get_or_insert_default();
+        checks.terms = Some(*terms);
+        checks.waiting.push((key, cost));
+        Ok(())
     }
 
-    /// The answer to a check.
-    #[inline]
-    pub fn figures(self, decision: &Decision) -> [i64; 5] {
-        let (limit, remaining) = (integer(decision.limit()), integer(decision.remaining()));
-        let (is_allowed, reset) = (decision.is_allowed(), seconds(decision.reset_after()));
-        match self {
-            Self::Cell => {
-                let retry = if is_allowed { -1 } else { retry_seconds(decision) };
-                [i64::from(!is_allowed), limit, remaining, retry, reset]
+    /// Decides the checks that wait, and appends the replies to them.
+    pub fn decide(&mut self, out: &mut Vec<u8>) {
+        let Some(checks) = &mut self.checks else { return };
+        let Checks { terms, waiting, decisions } = &mut **checks;
+        let Some(Terms { dialect, quota }) = terms else { return };
+        if waiting.is_empty() {
+            return;
+        }
+        let (service, meter) = (self.server.service(), self.server.meter());
+        let mut reply = Reply { out, version: self.version };
+        match service.check_many(Rule::Inline(quota), waiting, meter, decisions) {
+            Ok(_) => {
+                for decision in decisions {
+                    reply.integers(dialect.figures(decision));
+                }
             }
-            Self::Crab => [i64::from(is_allowed), limit, remaining, reset, retry_seconds(decision)],
+            Err(error) => {
+                for _ in &*waiting {
+                    reply.error(refusal(error).as_bytes());
+                }
+            }
         }
+        waiting.clear();
     }
-}
-
-/// What checks that are decided together have in common.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    pub dialect: Dialect,
-    pub quota: Quota,
 }
 
 /// `CL.THROTTLE key max_burst count_per_period period_seconds [quantity]`, where the burst is
@@ -96,7 +104,7 @@ fn at_least(least: i64, text: &[u8], otherwise: &'static str) -> Result<u64, &'s
 }
 
 /// What is wrong with a check.
-pub fn refusal(error: CheckError) -> &'static str {
+fn refusal(error: CheckError) -> &'static str {
     match error {
         CheckError::Key => "ERR the key must be 1 to 1024 bytes",
         CheckError::UnknownLimit => "ERR no such limit",
@@ -107,17 +115,4 @@ pub fn refusal(error: CheckError) -> &'static str {
         CheckError::Quota(QuotaError::PeriodTooLong) => "ERR the period is too long",
         CheckError::Quota(_) => "ERR the burst takes too long to refill at this rate",
     }
-}
-
-/// Seconds until the cost fits; -1 when it never does.
-fn retry_seconds(decision: &Decision) -> i64 {
-    decision.retry_after().map_or(-1, seconds)
-}
-
-fn seconds(duration: Duration) -> i64 {
-    integer(seconds_up(duration))
-}
-
-fn integer(value: u64) -> i64 {
-    i64::try_from(value).unwrap_or(i64::MAX)
 }

@@ -7,6 +7,8 @@ use crate::world::World;
 const LINKS_A_PLACE: u64 = 2;
 /// Version vectors name the lives of a place that may still be told of.
 const ORIGINS_A_PLACE: u64 = 8;
+/// A peer may stand at each of the batches in flight to it, and at what it has acknowledged.
+const SEGMENTS_A_PEER: u64 = 256 + 1;
 
 #[derive(Default)]
 pub struct Memory(Findings);
@@ -28,7 +30,7 @@ impl Check for Memory {
                 ("links_in", stats.links_in, LINKS_A_PLACE * places),
                 ("origins", stats.origins, ORIGINS_A_PLACE * places),
                 // One change a key in each segment: a peer may stand at the start of each.
-                ("pending_keys", stats.pending_keys, keys * places * places),
+                ("pending_keys", stats.pending_keys, keys * places * SEGMENTS_A_PEER),
             ];
             for (name, value, bound) in bounds {
                 if value > bound {

@@ -52,6 +52,8 @@ fn a_page_can_not_drain_a_limit() {
         let (status, ..) = ask(&node, &format!("GET {path}"), &[&host, "origin: null"], "");
         assert_eq!(status, "403 Forbidden");
     }
+    assert_eq!(node.metric("tidegate_http_refused_total{reason=\"origin_not_allowed\"}"), 7);
+    assert_eq!(node.metric("tidegate_http_refused_total{reason=\"host_not_allowed\"}"), 0);
 }
 
 #[test]
@@ -91,8 +93,10 @@ fn once_hosts_are_listed_others_are_refused() {
     }
     assert_eq!(left(&node), 3);
     for host in ["Limits.test:1", "[::1]:7380"] {
-        let (status, ..) = ask(&node, "GET /metrics", &[&format!("host: {host}")], "");
+        let (status, _, metrics) = ask(&node, "GET /metrics", &[&format!("host: {host}")], "");
         assert_eq!(status, "200 OK");
+        let count = "tidegate_http_refused_total{reason=\"host_not_allowed\"} 4\n";
+        assert!(metrics.contains(count), "{metrics}");
     }
     // Probes name an address.
     let probe = ["host: 10.0.0.7:7380", "origin: https://status.test"];

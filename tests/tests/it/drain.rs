@@ -2,7 +2,7 @@
 
 use std::net::TcpStream;
 
-use rustix::process::Signal;
+use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tidegate_tests::{Node, Raw, wait_until};
 
 #[test]
@@ -17,6 +17,40 @@ fn idle_connections_close_and_the_node_ends_well() {
         http.expect_end();
         assert_eq!(node.wait().code(), Some(0));
     }
+}
+
+/// What 3,000 clients have sent before the signal is answered, each command of it. The node is
+/// stopped meanwhile, so it finds the signal and all commands at the same time.
+#[test]
+fn every_command_that_was_sent_is_answered() {
+    const CLIENTS: usize = 3_000;
+    const COMMANDS: usize = 50;
+    raise_file_limit(2 * CLIENTS as u64);
+    let mut node = Node::start(&[]);
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(node.resp)).collect();
+    clients.iter_mut().for_each(Raw::expect_alive);
+    node.signal(Signal::STOP);
+    for (number, client) in clients.iter_mut().enumerate() {
+        let check = format!("CL.THROTTLE of:{number} {} 1 1000\r\n", COMMANDS - 1);
+        client.send(check.repeat(COMMANDS).as_bytes());
+    }
+    node.signal(Signal::TERM);
+    node.signal(Signal::CONT);
+    for client in &mut clients {
+        for done in 1..=COMMANDS {
+            let (left, reset) = (COMMANDS - done, done * 1_000);
+            client.expect(&format!("*5\r\n:0\r\n:{COMMANDS}\r\n:{left}\r\n:-1\r\n:{reset}\r\n"));
+        }
+        client.expect_end();
+    }
+    assert_eq!(node.wait().code(), Some(0));
+}
+
+/// Lets this process open so many files, if it may.
+fn raise_file_limit(files: u64) {
+    let limit = getrlimit(Resource::Nofile);
+    let current = limit.current.map(|current| current.max(files));
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("so many files");
 }
 
 #[test]

@@ -7,10 +7,12 @@ use tidegate_tests::{Node, Raw, get, wait_until};
 const FILES: u32 = 256;
 
 fn metric(node: &Node, name: &str) -> u64 {
-    let metrics = get(node, "/metrics").body;
-    let name = format!("tidegate_{name}{{frontend=\"resp\"}} ");
-    let value = metrics.lines().find_map(|line| line.strip_prefix(&name)).expect("a metric");
-    value.parse().unwrap()
+    node.metric(&format!("tidegate_{name}{{frontend=\"resp\"}}"))
+}
+
+fn refused(node: &Node) -> u64 {
+    let labels = "frontend=\"resp\",reason=\"max_connections\"";
+    node.metric(&format!("tidegate_connections_refused_total{{{labels}}}"))
 }
 
 /// More clients than there are files fill the Redis port, and are refused in words.
@@ -21,12 +23,10 @@ fn redis_clients_leave_files_to_health_checks() {
     clients[0].expect_alive();
     assert_eq!(get(&node, "/healthz").status, 200);
     wait_until("all are accepted", || {
-        metric(&node, "connections_accepted_total") + metric(&node, "connections_refused_total")
-            >= u64::from(FILES)
+        metric(&node, "connections_accepted_total") + refused(&node) >= u64::from(FILES)
     });
     assert_eq!(metric(&node, "accept_errors_total"), 0);
-    let refused = metric(&node, "connections_refused_total");
-    assert!(refused > 0);
+    assert!(refused(&node) > 0);
     // Whoever comes once others have gone is served.
     clients.truncate(1);
     wait_until("there is room", || metric(&node, "connections") == 1);

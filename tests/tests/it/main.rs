@@ -2,8 +2,10 @@
 //! `<file>::` all tests of a file.
 
 mod batch;
+mod bounds;
 mod browser;
 mod cli;
+mod clients;
 mod cluster;
 mod drain;
 mod files;

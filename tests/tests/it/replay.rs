@@ -96,12 +96,15 @@ fn a_log_that_is_not_understood_is_a_mistake() {
         let line = mistake(&["replay", name, "--rate", "1/s"]);
         assert_eq!(line, format!("tidegate: {name}: {problem}\n"));
     };
-    let no_line = "no line is a request in the common or combined format, of";
+    let no_line = |of: u32| {
+        let format = "the common or combined format, with a zone in its time";
+        format!("no line of {of} is a request in {format}")
+    };
     is(b"", "there is no request in it: it is empty");
     is(b"\n \n", "there is no request in it: it is empty");
-    is(json.as_bytes(), &format!("{no_line} 1; line 1 is: {json}"));
-    is(format!("\n{iis}").as_bytes(), &format!("{no_line} 3; line 2 is: {}", &iis[..55]));
-    is(GZIP, &format!("{no_line} 2; line 1 is: x"));
+    is(json.as_bytes(), &format!("{}; line 1 is: {json}", no_line(1)));
+    is(format!("\n{iis}").as_bytes(), &format!("{}; line 2 is: {}", no_line(3), &iis[..55]));
+    is(GZIP, &format!("{}; line 1 is: x", no_line(2)));
     is(&GZIP[..20], "unexpected end of file");
 }
 
