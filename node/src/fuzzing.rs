@@ -47,4 +47,10 @@ impl Node {
         };
         Ok((answer.status().as_u16(), answer.headers().iter().map(field).collect()))
     }
+
+    /// The answer to the body of a batch of checks, or what is wrong with it.
+    pub fn check_batch(&self, body: &[u8]) -> Result<Vec<u8>, String> {
+        let results = crate::http::decide_batch(self.server.service(), &self.http, body);
+        results.map_err(|problem| problem.text)
+    }
 }

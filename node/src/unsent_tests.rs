@@ -37,7 +37,7 @@ fn metrics() -> ConnectionMetrics {
     metrics.connections(FrontEndName::Resp).clone()
 }
 
-fn unsent(bytes: usize) -> (Arc<Budget>, Unsent) {
+pub fn unsent(bytes: usize) -> (Arc<Budget>, Unsent) {
     let budget = Arc::new(Budget::new(bytes));
     (Arc::clone(&budget), Unsent::new(budget, WRITE_TIMEOUT, metrics()))
 }

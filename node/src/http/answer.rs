@@ -21,14 +21,36 @@ pub fn json(status: StatusCode, body: &impl Serialize) -> Answer {
 /// A JSON answer that says what is wrong: in one short line for people, and by its code for
 /// programs.
 pub fn error(code: Code, problem: &str) -> Answer {
+    let mut body = Vec::new();
+    write_error(&mut body, code, problem);
+    content(code.status(), "application/json", body)
+}
+
+/// Appends what is wrong as JSON.
+pub fn write_error(out: &mut Vec<u8>, code: Code, problem: &str) {
     #[derive(Serialize)]
-    struct Problem {
+    struct Written {
         error: String,
         code: &'static str,
     }
     let printable = problem.chars().map(|c| if c.is_control() { '?' } else { c });
     let error = printable.take(MAX_ERROR_CHARS).collect();
-    json(code.status(), &Problem { error, code: code.name() })
+    // Neither texts nor memory fail to be written.
+    let _ = serde_json::to_writer(out, &Written { error, code: code.name() });
+}
+
+/// What is wrong with a check.
+#[derive(Debug)]
+pub struct Problem {
+    pub code: Code,
+    /// In one line.
+    pub text: String,
+}
+
+impl From<String> for Problem {
+    fn from(text: String) -> Self {
+        Self { code: Code::InvalidRequest, text }
+    }
 }
 
 /// What is wrong with a request. Names and meanings stay as they are.
@@ -44,7 +66,9 @@ pub enum Code {
     MethodNotAllowed,
     BodyTimeout,
     BodyTooLarge,
+    TooManyChecks,
     HostNotAllowed,
+    NoRoom,
     Stopping,
 }
 
@@ -59,9 +83,9 @@ impl Code {
             Self::UnknownLimit | Self::UnknownPath | Self::NoCluster => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
-            Self::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::BodyTooLarge | Self::TooManyChecks => StatusCode::PAYLOAD_TOO_LARGE,
             Self::HostNotAllowed => StatusCode::MISDIRECTED_REQUEST,
-            Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
         }
     }
 
@@ -77,7 +101,9 @@ impl Code {
             Self::MethodNotAllowed => "method_not_allowed",
             Self::BodyTimeout => "body_timeout",
             Self::BodyTooLarge => "body_too_large",
+            Self::TooManyChecks => "too_many_checks",
             Self::HostNotAllowed => "host_not_allowed",
+            Self::NoRoom => "no_room",
             Self::Stopping => "stopping",
         }
     }
@@ -110,7 +136,9 @@ mod tests {
             Code::MethodNotAllowed,
             Code::BodyTimeout,
             Code::BodyTooLarge,
+            Code::TooManyChecks,
             Code::HostNotAllowed,
+            Code::NoRoom,
             Code::Stopping,
         ] {
             let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());

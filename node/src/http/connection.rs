@@ -10,8 +10,12 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::body::MAX_INCOMPLETE_BYTES;
 use super::gate::Gate;
-use super::router::{self, Routes};
+use super::gathered::Gathered;
+use super::router;
+use super::routes::Routes;
+use crate::budget::Budget;
 use crate::meter::FrontEndName;
 use crate::net::{self, FrontEnd};
 use crate::readiness::Readiness;
@@ -33,7 +37,8 @@ impl HttpFrontEnd {
     /// Checks wait, and probes are told, until the node has joined.
     pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
         let meter = service.meter(FrontEndName::Http);
-        Self { node: Arc::new(Routes { service, readiness, gate, meter }) }
+        let bodies = Arc::new(Budget::new(MAX_INCOMPLETE_BYTES));
+        Self { node: Arc::new(Routes { service, readiness, gate, meter, bodies }) }
     }
 }
 
@@ -58,7 +63,7 @@ async fn serve(
     node: Arc<Routes>,
     drain: CancellationToken,
 ) {
-    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, node, &drain).await;
+    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, &node, &drain).await;
     if unsent.exceeded() {
         return;
     }
@@ -69,25 +74,24 @@ async fn serve(
 }
 
 /// Answers requests until either side closes.
-async fn talk(stream: Bounded<'_>, node: Arc<Routes>, drain: &CancellationToken) {
-    let service = service_fn(move |request| {
-        let node = Arc::clone(&node);
-        async move { Ok::<_, std::convert::Infallible>(router::answer(&node, request).await) }
+async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
+    let service = service_fn(move |request| async move {
+        Ok::<_, std::convert::Infallible>(router::answer(node, request).await)
     });
+    let socket = Gathered::new(stream);
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(&socket), service);
     let mut connection = std::pin::pin!(connection);
-    // A connection that fails needs no further answer.
-    let _ = tokio::select! {
-        ended = connection.as_mut() => ended,
+    tokio::select! {
+        () = socket.drive(connection.as_mut()) => {}
         () = drain.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            connection.await
+            socket.drive(connection.as_mut()).await;
         }
-    };
+    }
 }
 
 async fn refuse(mut stream: TcpStream) {

@@ -1,38 +1,101 @@
-//! The header fields of an answer, written by the engine's `headers`.
+//! The rate limit fields of an answer, as the engine's `headers` writes them, without its strings:
+//! into the buffer of the answer.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate_engine::headers::{LimitName, POLICY, RateLimitFields, STATE, seconds_up};
+use tidegate_engine::headers::{POLICY, STATE, seconds_up};
 use tidegate_engine::{Decision, Quota};
 
-/// Adds what a client needs to pace itself: `RateLimit-Policy`, `RateLimit` and, on a denial that
-/// time ends, `Retry-After`.
-pub fn add(headers: &mut HeaderMap, name: &str, quota: &Quota, decision: &Decision) {
-    // Units that are never granted, or never taken, have no time in which they come back.
-    let has_window = !quota.is_blocked() && !quota.is_unlimited();
-    let window = has_window.then(|| quota.debt_of(quota.burst_size()));
-    let mut fields = RateLimitFields::with_capacity(1);
-    fields.push(&LimitName::new(name), window, decision);
-    for (name, value) in [(POLICY, fields.policy()), (STATE, fields.state())] {
-        // Printable ASCII is always a header value.
-        if let Ok(value) = HeaderValue::from_str(value) {
-            headers.insert(HeaderName::from_static(name), value);
+const POLICY_NAME: HeaderName = HeaderName::from_static(POLICY);
+const STATE_NAME: HeaderName = HeaderName::from_static(STATE);
+
+/// The largest integer of a structured field.
+const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
+/// The bytes that both fields take with a name of usual length.
+pub const FIELDS_BYTES: usize = 96;
+
+/// Where in the text of an answer the values of its fields are.
+#[derive(Debug)]
+pub struct Fields {
+    policy: Range<usize>,
+    state: Range<usize>,
+}
+
+impl Fields {
+    /// Appends the values of `RateLimit-Policy` and `RateLimit`.
+    pub fn write(text: &mut Vec<u8>, name: &str, quota: &Quota, decision: &Decision) -> Self {
+        let start = text.len();
+        quote(text, name);
+        let quoted = start..text.len();
+        parameter(text, b";q=", decision.limit());
+        // Units that are never granted, or never taken, have no time in which they come back.
+        if !quota.is_blocked() && !quota.is_unlimited() {
+            parameter(text, b";w=", seconds_up(quota.debt_of(quota.burst_size())));
+        }
+        let policy = start..text.len();
+        text.extend_from_within(quoted);
+        parameter(text, b";r=", decision.remaining());
+        parameter(text, b";t=", seconds_up(decision.reset_after()));
+        Self { state: policy.end..text.len(), policy }
+    }
+
+    /// Adds what a client needs to pace itself: the two fields, which are in `text`, and
+    /// `Retry-After` on a denial that time ends.
+    pub fn add_to(self, headers: &mut HeaderMap, text: &Bytes, decision: &Decision) {
+        for (name, value) in [(POLICY_NAME, self.policy), (STATE_NAME, self.state)] {
+            // Printable ASCII is always a header value.
+            if let Ok(value) = HeaderValue::from_maybe_shared(text.slice(value)) {
+                headers.insert(name, value);
+            }
+        }
+        if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
+            headers.insert(RETRY_AFTER, HeaderValue::from(seconds_up(wait)));
         }
     }
-    if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
-        headers.insert(RETRY_AFTER, HeaderValue::from(seconds_up(wait)));
+}
+
+/// Appends a name as a string of a structured field.
+fn quote(text: &mut Vec<u8>, name: &str) {
+    text.push(b'"');
+    let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+    if name.bytes().all(is_plain) {
+        text.extend_from_slice(name.as_bytes());
+    } else {
+        for character in name.chars() {
+            match u8::try_from(character) {
+                Ok(byte @ (b'"' | b'\\')) => text.extend_from_slice(&[b'\\', byte]),
+                Ok(byte @ b' '..=b'~') => text.push(byte),
+                _ => text.push(b'?'),
+            }
+        }
     }
+    text.push(b'"');
+}
+
+fn parameter(text: &mut Vec<u8>, name: &[u8], value: u64) {
+    text.extend_from_slice(name);
+    let value = value.min(MAX_FIELD_INTEGER);
+    text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{HeaderMap, add};
+    use bytes::Bytes;
+    use tidegate_engine::headers::{LimitName, RateLimitFields};
     use tidegate_engine::{Limiter, ManualClock, Quota};
+
+    use super::{Fields, HeaderMap};
 
     fn headers(name: &str, quota: Quota, cost: u64) -> [Option<String>; 3] {
         let limiter =
             Limiter::builder(quota).capacity(1).clock(ManualClock::new()).build().unwrap();
+        let decision = limiter.check_n("k", cost);
+        let mut text = b"{}".to_vec();
+        let fields = Fields::write(&mut text, name, &quota, &decision);
         let mut headers = HeaderMap::new();
-        add(&mut headers, name, &quota, &limiter.check_n("k", cost));
+        fields.add_to(&mut headers, &Bytes::from(text), &decision);
         ["ratelimit-policy", "ratelimit", "retry-after"]
             .map(|name| headers.get(name).map(|value| value.to_str().unwrap().to_owned()))
     }
@@ -70,5 +133,22 @@ mod tests {
         let [policy, state, _] = headers("a\"b\\", quota, 1);
         assert_eq!(policy.unwrap(), "\"a\\\"b\\\\\";q=999999999999999;w=72057595");
         assert_eq!(state.unwrap(), "\"a\\\"b\\\\\";r=999999999999999;t=1");
+    }
+
+    #[test]
+    fn fields_are_those_of_the_engine() {
+        let names = ["default", "", "a b~", "a\"b\\", "caf\u{e9} \u{1f600}", "\r\n\t\u{7f}\0"];
+        for name in names {
+            for quota in [Quota::per_day(7), Quota::per_second(100).burst(201), Quota::blocked()] {
+                let limiter = Limiter::builder(quota).capacity(1).clock(ManualClock::new());
+                let decision = limiter.build().unwrap().check_n("k", 3);
+                let window = (!quota.is_blocked()).then(|| quota.debt_of(quota.burst_size()));
+                let mut fields = RateLimitFields::default();
+                fields.push(&LimitName::new(name), window, &decision);
+                let [policy, state, _] = headers(name, quota, 3);
+                assert_eq!(policy.as_deref(), Some(fields.policy()), "{name:?}");
+                assert_eq!(state.as_deref(), Some(fields.state()), "{name:?}");
+            }
+        }
     }
 }

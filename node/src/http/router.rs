@@ -1,30 +1,24 @@
 //! Dispatch by path and method.
 
-use std::sync::Arc;
-
 use hyper::body::Incoming;
 use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
 use super::answer::{Answer, Code, content, error, json};
-use super::check;
-use super::gate::{Gate, Stopped};
+use super::gate::Stopped;
 use super::health::{HEALTH, READY, health, ready};
+use super::routes::Routes;
+use super::{batch, check};
 use crate::exposition::Format;
 use crate::gossip::{View, link_name, state_name};
-use crate::meter::Meter;
-use crate::readiness::Readiness;
-use crate::service::Service;
 
-/// What the routes answer from.
-#[derive(Debug)]
-pub struct Routes {
-    pub service: Arc<Service>,
-    pub readiness: Arc<Readiness>,
-    pub gate: Gate,
-    /// Counts the decisions of all connections.
-    pub meter: Meter,
+/// What comes of a request.
+enum Route {
+    Answer(Box<Answer>),
+    /// Of what its body says.
+    Check,
+    Batch,
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
@@ -32,39 +26,48 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
         return error(Code::InvalidHost, "expected one Host header");
     }
     // Probes name the node by any of its addresses, and whether it is ready is no secret.
-    if matches!(request.uri().path(), HEALTH | READY) {
-        return route(node, request).await;
-    }
-    let passed = match node.gate.pass(&request) {
-        Ok(passed) => passed,
-        Err(stopped) => {
-            let refused = node.service.metrics().http_refused();
-            match stopped {
-                Stopped::HostNotAllowed => refused.host.inc(),
-                Stopped::OriginNotAllowed => refused.origin.inc(),
-                Stopped::Asked(_) => 0,
-            };
-            return stopped.answer();
+    let passed = if matches!(request.uri().path(), HEALTH | READY) {
+        None
+    } else {
+        match node.gate.pass(&request) {
+            Ok(passed) => Some(passed),
+            Err(stopped) => {
+                let refused = node.service.metrics().http_refused();
+                match stopped {
+                    Stopped::HostNotAllowed => refused.host.inc(),
+                    Stopped::OriginNotAllowed => refused.origin.inc(),
+                    Stopped::Asked(_) => 0,
+                };
+                return stopped.answer();
+            }
         }
     };
-    let mut answer = route(node, request).await;
-    passed.add_to(answer.headers_mut());
+    let mut answer = match route(node, &request) {
+        Route::Answer(answer) => *answer,
+        Route::Check => check::answer(node, request.into_body()).await,
+        Route::Batch => batch::answer(node, request.into_body()).await,
+    };
+    if let Some(passed) = passed {
+        passed.add_to(answer.headers_mut());
+    }
     answer
 }
 
-async fn route(node: &Routes, request: Request<Incoming>) -> Answer {
+fn route(node: &Routes, request: &Request<Incoming>) -> Route {
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
-    match request.uri().path() {
-        "/v1/check" if method == Method::POST => check::answer(node, request).await,
-        "/v1/check" => wrong_method("POST"),
+    let answer = match request.uri().path() {
+        "/v1/check" if method == Method::POST => return Route::Check,
+        "/v1/check-batch" if method == Method::POST => return Route::Batch,
+        "/v1/check" | "/v1/check-batch" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         HEALTH if reads => health(node.readiness.phase()),
         READY if reads => ready(node.readiness.phase(), node.service.gossip().is_alone()),
         "/metrics" if reads => metrics(node, request.headers()),
         "/v1/cluster" | HEALTH | READY | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(Code::UnknownPath, "no such path"),
-    }
+    };
+    Route::Answer(answer.into())
 }
 
 /// Whether the request has one Host header, as HTTP/1.1 requires; its value does not matter.

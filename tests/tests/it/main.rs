@@ -1,6 +1,7 @@
 //! Whole-system tests: one binary, so that it is linked once. `<file>::<test>` names a test, and
 //! `<file>::` all tests of a file.
 
+mod batch;
 mod bounds;
 mod browser;
 mod cli;

@@ -1,0 +1,150 @@
+//! The bodies of requests, within bounds of size, time and memory.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::Body;
+
+use super::answer::{Answer, Code, Problem, error};
+use crate::budget::{Budget, Share};
+
+/// How long a client may take to send a body.
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most bytes of bodies of which a part has arrived, of all connections together.
+pub const MAX_INCOMPLETE_BYTES: usize = 256 * 1024 * 1024;
+
+/// Why there is no body.
+enum Missing {
+    TooLarge,
+    NoRoom,
+    Incomplete,
+}
+
+/// Reads a body of at most `max` bytes; while only a part of it is there, that counts in `room`.
+///
+/// # Errors
+/// The answer to a client that sends something else.
+pub async fn read<B>(body: B, max: usize, room: &Arc<Budget>) -> Result<Bytes, Answer>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    let mut reading = pin!(collect(body, max, room));
+    // A body that came with its head needs no timer.
+    let read = std::future::poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
+    let read = match read {
+        Poll::Ready(read) => Ok(read),
+        Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await,
+    };
+    let (code, problem) = match read {
+        Ok(Ok(body)) => return Ok(body),
+        Ok(Err(Missing::TooLarge)) => {
+            let problem = format!("the body is larger than {max} bytes");
+            return Err(error(Code::BodyTooLarge, &problem));
+        }
+        Ok(Err(Missing::NoRoom)) => (Code::NoRoom, "too many bodies have arrived in part"),
+        Ok(Err(Missing::Incomplete)) => (Code::BodyIncomplete, "the body did not arrive in full"),
+        Err(_) => (Code::BodyTimeout, "the body took too long to arrive"),
+    };
+    Err(error(code, problem))
+}
+
+async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Bytes, Missing>
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if body.size_hint().lower() > max as u64 {
+        return Err(Missing::TooLarge);
+    }
+    let mut whole = Vec::new();
+    let mut share = None;
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame.map_err(|_| Missing::Incomplete)?.into_data() else { continue };
+        let length = whole.len() + data.len();
+        if length > max {
+            return Err(Missing::TooLarge);
+        }
+        if whole.is_empty() && body.is_end_stream() {
+            return Ok(data);
+        }
+        let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
+        if !share.resize(length) {
+            return Err(Missing::NoRoom);
+        }
+        whole.extend_from_slice(&data);
+    }
+    Ok(whole.into())
+}
+
+/// The text of a body, validated once, so that the texts in it need not be.
+///
+/// # Errors
+/// When it is none.
+pub fn text(body: &[u8]) -> Result<&str, Problem> {
+    std::str::from_utf8(body).map_err(|error| {
+        let problem = format!("expected UTF-8, but byte {} is none", error.valid_up_to());
+        problem.into()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use http_body_util::Full;
+    use hyper::StatusCode;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    /// What comes of a body of these parts, of at most 10 bytes, where there is this room.
+    async fn read_of(parts: &[&'static str], room: usize) -> Result<Bytes, StatusCode> {
+        let parts: Vec<_> = parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect();
+        let room = Arc::new(Budget::new(room));
+        let body = Parts(parts.into_iter());
+        let read = read(body, 10, &room).await.map_err(|answer| answer.status());
+        assert!(!Share::new(room).is_scarce(), "something is still held");
+        read
+    }
+
+    /// A body whose length is not told.
+    struct Parts(std::vec::IntoIter<Bytes>);
+
+    impl Body for Parts {
+        type Data = Bytes;
+        type Error = Infallible;
+
+        fn poll_frame(
+            mut self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+            Poll::Ready(self.0.next().map(|part| Ok(Frame::data(part))))
+        }
+    }
+
+    #[tokio::test]
+    async fn parts_are_put_together_within_bounds() {
+        assert_eq!(read_of(&["12345", "67890"], 100).await.unwrap(), "1234567890");
+        assert_eq!(read_of(&[], 100).await.unwrap(), "");
+        let too_large = StatusCode::PAYLOAD_TOO_LARGE;
+        assert_eq!(read_of(&["12345", "678901"], 100).await, Err(too_large));
+        assert_eq!(read_of(&["12345", "67890"], 9).await, Err(StatusCode::SERVICE_UNAVAILABLE));
+    }
+
+    #[tokio::test]
+    async fn a_body_that_came_with_its_head_needs_no_room() {
+        let room = Arc::new(Budget::new(0));
+        let body = Full::new(Bytes::from_static(b"0123456789"));
+        assert_eq!(read(body, 10, &room).await.unwrap(), "0123456789");
+    }
+
+    #[test]
+    fn what_is_no_text_is_refused() {
+        let Problem { code, text: problem } = text(b"{\xff}").unwrap_err();
+        assert_eq!(code, Code::InvalidRequest);
+        assert_eq!(problem, "expected UTF-8, but byte 1 is none");
+    }
+}
