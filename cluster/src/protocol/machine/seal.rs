@@ -175,9 +175,9 @@ impl<H: Host> Core<H> {
         self.stats.deltas_dropped += self.backlog.take_dropped();
     }
 
-    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing, or
-    /// else of all that are behind the log: it takes over this node's state. False where there is
-    /// none.
+    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing,
+    /// or else of all that are behind the log: it takes over this node's state. False where there
+    /// is none.
     fn give_up_one(&mut self, now: Nanos) -> bool {
         let base = self.log.base();
         let is_absent =
