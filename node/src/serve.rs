@@ -208,20 +208,35 @@ fn gate(args: &ServeArgs) -> Gate {
 }
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
-/// fails; looks up seeds again.
+/// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
 async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
-    while hangups.recv().await.is_some() {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
         gossip.look_up_seeds();
-        let rotated = match read(&args, trust::read).await {
-            Ok(Some(trust)) => gossip.rotate(trust).await,
-            // A node without a cluster.
-            Ok(None) => continue,
-            Err(line) => Err(line),
+        hangup = tokio::select! {
+            trust = read(&args, trust::read) => {
+                rotate(&gossip, trust).await;
+                hangups.recv().await
+            }
+            hangup = hangups.recv() => {
+                tracing::warn!("SIGHUP again: no longer waiting for a file");
+                hangup
+            }
         };
-        match rotated {
-            Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
-            Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
-        }
+    }
+}
+
+/// Puts what was read in force.
+async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
+    let rotated = match trust {
+        Ok(Some(trust)) => gossip.rotate(trust).await,
+        // A node without a cluster.
+        Ok(None) => return,
+        Err(line) => Err(line),
+    };
+    match rotated {
+        Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
+        Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
     }
 }
 

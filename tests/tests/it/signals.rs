@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
-use tidegate_tests::{Node, Raw, Starting, wait_until};
+use tidegate_tests::{Node, Raw, Starting, get, wait_until};
 
 /// A pipe with a name, in a directory of its own.
 struct Pipe(TempDir);
@@ -117,4 +117,36 @@ fn a_second_signal_ends_the_drain() {
         assert_eq!(node.wait().code(), Some(0));
         stuck.expect_end();
     }
+}
+
+#[test]
+fn a_file_that_does_not_come_holds_up_no_later_rotation() {
+    let directory = TempDir::new().unwrap();
+    let secret = directory.path().join("secret");
+    let put = |text: &str| {
+        std::fs::write(directory.path().join("next"), text).unwrap();
+        std::fs::rename(directory.path().join("next"), &secret).unwrap();
+    };
+    put("the secret until now, long enough");
+    let args = cluster_of(&secret);
+    let first = Node::start(&args.each_ref().map(String::as_str));
+    let pipe = Pipe::new();
+    std::fs::rename(pipe.path(), &secret).unwrap();
+    first.signal(Signal::HUP);
+    let mut writer = None;
+    wait_until("the node reads the pipe", || {
+        writer = open(&secret).ok();
+        writer.is_some()
+    });
+    put("the secret from here on, long enough");
+    first.signal(Signal::HUP);
+    let join = first.cluster.unwrap().to_string();
+    // It joins by the new secret only.
+    let other = [&args.each_ref().map(String::as_str)[..], &["--join", &join]].concat();
+    let other = Node::start(&other);
+    wait_until("both are in one cluster", || {
+        let members = get(&other, "/v1/cluster").body;
+        members.matches(r#""state":"alive""#).count() == 2
+    });
+    drop(writer);
 }
