@@ -14,8 +14,8 @@ use crate::budget::{Budget, Share};
 
 /// How long a client may take to send a body.
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of bodies of which a part has arrived, of all connections together.
-pub const MAX_INCOMPLETE_BYTES: usize = 256 * 1024 * 1024;
+/// The most bytes of bodies that came in parts, or whose checks wait, of all connections together.
+pub const MAX_HELD_BYTES: usize = 256 * 1024 * 1024;
 
 /// Why there is no body.
 enum Missing {
@@ -24,11 +24,27 @@ enum Missing {
     Incomplete,
 }
 
-/// Reads a body of at most `max` bytes; while only a part of it is there, that counts in `room`.
+/// A whole body.
+#[derive(Debug)]
+pub struct Whole {
+    pub bytes: Bytes,
+    /// The room that it takes, if it is counted.
+    share: Option<Share>,
+}
+
+impl Whole {
+    /// Counts the body in `room` until it is dropped: its check waits. False without room for it.
+    pub fn count_in(&mut self, room: &Arc<Budget>) -> bool {
+        let share = self.share.get_or_insert_with(|| Share::new(Arc::clone(room)));
+        share.held() >= self.bytes.len() || share.resize(self.bytes.len())
+    }
+}
+
+/// Reads a body of at most `max` bytes. What comes in parts counts in `room` until it is dropped.
 ///
 /// # Errors
 /// The answer to a client that sends something else.
-pub async fn read<B>(body: B, max: usize, room: &Arc<Budget>) -> Result<Bytes, Answer>
+pub async fn read<B>(body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Answer>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -45,14 +61,14 @@ where
             let problem = format!("the body is larger than {max} bytes");
             return Err(error(Code::BodyTooLarge, &problem));
         }
-        Ok(Err(Missing::NoRoom)) => (Code::NoRoom, "too many bodies have arrived in part"),
+        Ok(Err(Missing::NoRoom)) => (Code::NoRoom, "too many bodies are arriving"),
         Ok(Err(Missing::Incomplete)) => (Code::BodyIncomplete, "the body did not arrive in full"),
         Err(_) => (Code::BodyTimeout, "the body took too long to arrive"),
     };
     Err(error(code, problem))
 }
 
-async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Bytes, Missing>
+async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Missing>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -68,15 +84,15 @@ where
             return Err(Missing::TooLarge);
         }
         if whole.is_empty() && body.is_end_stream() {
-            return Ok(data);
-        }
-        let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
-        if !share.resize(length) {
-            return Err(Missing::NoRoom);
+            return Ok(Whole { bytes: data, share });
         }
         whole.extend_from_slice(&data);
+        let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
+        if !share.resize(whole.capacity()) {
+            return Err(Missing::NoRoom);
+        }
     }
-    Ok(whole.into())
+    Ok(Whole { bytes: whole.into(), share })
 }
 
 /// The text of a body, validated once, so that the texts in it need not be.
@@ -106,6 +122,7 @@ mod tests {
         let room = Arc::new(Budget::new(room));
         let body = Parts(parts.into_iter());
         let read = read(body, 10, &room).await.map_err(|answer| answer.status());
+        let read = read.map(|whole| whole.bytes);
         assert!(!Share::new(room).is_scarce(), "something is still held");
         read
     }
@@ -138,7 +155,18 @@ mod tests {
     async fn a_body_that_came_with_its_head_needs_no_room() {
         let room = Arc::new(Budget::new(0));
         let body = Full::new(Bytes::from_static(b"0123456789"));
-        assert_eq!(read(body, 10, &room).await.unwrap(), "0123456789");
+        assert_eq!(read(body, 10, &room).await.unwrap().bytes, "0123456789");
+    }
+
+    #[tokio::test]
+    async fn a_body_whose_check_waits_takes_room() {
+        let room = Arc::new(Budget::new(15));
+        let body = || Full::new(Bytes::from_static(b"0123456789"));
+        let mut first = read(body(), 10, &room).await.unwrap();
+        let mut other = read(body(), 10, &room).await.unwrap();
+        assert!(first.count_in(&room) && !other.count_in(&room));
+        drop(first);
+        assert!(other.count_in(&room));
     }
 
     #[test]

@@ -17,15 +17,15 @@ use crate::service::{Request, Service, Verdict};
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 pub async fn answer(node: &Routes, body: Incoming) -> Answer {
-    let body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
+    let mut body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
     // The body is read first: what has arrived whole, hyper watches for a client that hangs up.
-    if let Err(answer) = node.ready().await {
+    if let Err(answer) = node.ready(&mut body).await {
         return answer;
     }
-    match decide(&node.service, &node.meter, &body) {
+    match decide(&node.service, &node.meter, &body.bytes) {
         Ok(answer) => answer,
         Err(problem) => error(problem.code, &problem.text),
     }

@@ -10,7 +10,7 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::body::MAX_INCOMPLETE_BYTES;
+use super::body::MAX_HELD_BYTES;
 use super::gate::Gate;
 use super::gathered::Gathered;
 use super::router;
@@ -37,7 +37,7 @@ impl HttpFrontEnd {
     /// Checks wait, and probes are told, until the node has joined.
     pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
         let meter = service.meter(FrontEndName::Http);
-        let bodies = Arc::new(Budget::new(MAX_INCOMPLETE_BYTES));
+        let bodies = Arc::new(Budget::new(MAX_HELD_BYTES));
         Self { node: Arc::new(Routes { service, readiness, gate, meter, bodies }) }
     }
 }

@@ -30,11 +30,13 @@ struct Answers<'a> {
     gathered: Vec<u8>,
     /// How many of the gathered bytes the socket has taken.
     sent: usize,
+    /// Whether hyper has more to write, and waits for the socket to take it.
+    is_blocked: bool,
 }
 
 impl<'a> Gathered<'a> {
     pub const fn new(socket: Bounded<'a>) -> Self {
-        Self(Mutex::new(Answers { socket, gathered: Vec::new(), sent: 0 }))
+        Self(Mutex::new(Answers { socket, gathered: Vec::new(), sent: 0, is_blocked: false }))
     }
 
     /// Drives a connection that is served from this socket to its end.
@@ -45,10 +47,15 @@ impl<'a> Gathered<'a> {
             if connection.as_mut().poll(context).is_ready() {
                 return Poll::Ready(());
             }
-            match self.lock().poll_send(context, 0) {
-                Poll::Ready(Err(_)) => Poll::Ready(()),
-                _ => Poll::Pending,
+            let mut answers = self.lock();
+            match answers.poll_send(context, 0) {
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                // The socket has just taken something: hyper tries again, so that what it holds is
+                // bounded in time.
+                Poll::Ready(Ok(())) if answers.is_blocked => context.waker().wake_by_ref(),
+                _ => {}
             }
+            Poll::Pending
         })
         .await;
         // What was answered before an error.
@@ -121,7 +128,10 @@ impl AsyncWrite for &Gathered<'_> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        self.lock().poll_gather(context, bytes)
+        let mut answers = self.lock();
+        let written = answers.poll_gather(context, bytes);
+        answers.is_blocked = written.is_pending();
+        written
     }
 
     /// Sends nothing: see [`Gathered::drive`].

@@ -1,8 +1,11 @@
 //! What requests are answered from.
 
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use super::answer::{Answer, Code, error};
+use super::body::Whole;
 use super::gate::Gate;
 use crate::budget::Budget;
 use crate::meter::Meter;
@@ -16,16 +19,28 @@ pub struct Routes {
     pub gate: Gate,
     /// Counts the decisions of all connections.
     pub meter: Meter,
-    /// The room for bodies of which a part has arrived.
+    /// The room for bodies that came in parts, or whose checks wait.
     pub bodies: Arc<Budget>,
 }
 
 impl Routes {
-    /// Waits until checks may be decided.
+    /// Waits until checks may be decided; a body that waits takes room.
     ///
     /// # Errors
     /// The answer to a check that never will be.
-    pub async fn ready(&self) -> Result<(), Answer> {
+    pub async fn ready(&self, body: &mut Whole) -> Result<(), Answer> {
+        let mut waiting = pin!(self.wait());
+        let ready = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context)));
+        if let Poll::Ready(ready) = ready.await {
+            return ready;
+        }
+        if !body.count_in(&self.bodies) {
+            return Err(error(Code::NoRoom, "too many checks wait"));
+        }
+        waiting.await
+    }
+
+    async fn wait(&self) -> Result<(), Answer> {
         if !self.readiness.joined().await {
             let problem = "this node stops and has never joined its cluster";
             return Err(error(Code::Stopping, problem));
