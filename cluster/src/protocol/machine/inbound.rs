@@ -377,8 +377,11 @@ impl<H: Host> Core<H> {
     /// told again has crossed it, from which the log continues: nothing is missing.
     fn expect_frames(&mut self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
         let inbound = self.inbound.get_mut(&link);
-        let told = inbound.filter(|inbound| inbound.flow != Flow::NotResumed);
-        told.ok_or(Violation)?.flow = Flow::Frames;
+        let told = inbound.filter(|inbound| inbound.flow != Flow::NotResumed).ok_or(Violation)?;
+        if std::mem::replace(&mut told.flow, Flow::Frames) == Flow::Gap {
+            // By the time a further gap comes, the state that is asked for would be behind.
+            self.cancel_pull(origin);
+        }
         Ok(self.applied.get(&origin).map_or_else(Position::default, |applied| applied.position))
     }
 
@@ -388,8 +391,16 @@ impl<H: Host> Core<H> {
         if self.applied.len() < MAX_ORIGINS || self.applied.contains_key(&origin) {
             return true;
         }
-        let idle = self.applied.keys().find(|origin| !self.flows_from(**origin)).copied();
-        let Some(idle) = idle else { return false };
+        let idle = || self.applied.keys().filter(|origin| !self.flows_from(**origin));
+        // Those of which nothing more comes go first.
+        let has_ended = |origin: &&Origin| {
+            let later = Origin { generation: origin.generation.saturating_add(1), ..**origin };
+            let next = self.applied.range(later..).next();
+            next.is_some_and(|(next, _)| next.addr == origin.addr)
+        };
+        let Some(idle) = idle().find(has_ended).or_else(|| idle().next()).copied() else {
+            return false;
+        };
         self.forget_origin(now, idle);
         true
     }

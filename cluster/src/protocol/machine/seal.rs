@@ -153,13 +153,12 @@ impl<H: Host> Core<H> {
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a
-    /// step, and the others in steps that follow. Where the backlog is full, peers that are behind
-    /// make room, those that are gone first: a dead peer beside many new keys costs the others
-    /// nothing.
+    /// step, and the others in steps that follow. Where the backlog is full, peers that are gone
+    /// make room: a dead peer beside many new keys costs the others nothing.
     pub(super) fn trim_log(&mut self, now: Nanos) {
         let horizon = now.saturating_sub(self.options.log_age);
         while let Some(batch) = self.log.trim(horizon) {
-            while !self.backlog.has_room_for(&batch) && self.give_up_one(now) {}
+            while !self.backlog.has_room_for(&batch) && self.give_up_absent(now) {}
             let cursors = || self.peers.values().filter_map(Peer::cursor);
             if cursors().any(|cursor| cursor.acked() < batch.number) {
                 let split = cursors().any(|cursor| cursor.may_stand_at(batch.number - 1));
@@ -175,18 +174,21 @@ impl<H: Host> Core<H> {
         self.stats.deltas_dropped += self.backlog.take_dropped();
     }
 
-    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing,
-    /// or else of all that are behind the log: it takes over this node's state. False where there
-    /// is none.
-    fn give_up_one(&mut self, now: Nanos) -> bool {
+    /// Keeps nothing more for the peer that is furthest behind of those that acknowledge nothing:
+    /// it takes over this node's state when it returns. False where there is none.
+    ///
+    /// A peer that is only slow goes on instead, without what there is no room for, which is
+    /// counted: while so many keys come that the log is shorter than a state takes, it would be
+    /// given one state after the other, and never a frame.
+    fn give_up_absent(&mut self, now: Nanos) -> bool {
         let base = self.log.base();
-        let is_absent =
-            |peer: &Peer| !peer.is_flowing() || peer.acked_at.saturating_add(ABSENT_AFTER) <= now;
-        let behind = self.peers.values_mut().filter_map(|peer| {
-            let at = peer.cursor().map(Cursor::acked).filter(|acked| *acked < base)?;
-            Some(((!is_absent(peer), at), peer))
-        });
-        let Some((_, peer)) = behind.min_by_key(|(order, _)| *order) else { return false };
+        let absent = |peer: &Peer| {
+            let at = peer.cursor().map(Cursor::acked).filter(|acked| *acked < base);
+            at.filter(|_| !peer.is_flowing() || peer.acked_at.saturating_add(ABSENT_AFTER) <= now)
+        };
+        let furthest =
+            self.peers.iter_mut().filter_map(|(_, peer)| absent(peer).map(|at| (at, peer)));
+        let Some((_, peer)) = furthest.min_by_key(|(at, _)| *at) else { return false };
         peer.cursor = None;
         self.stats.peers_given_up += 1;
         if let Dial::Open { link, flowing: true, .. } = peer.dial {

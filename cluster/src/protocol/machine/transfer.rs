@@ -125,6 +125,14 @@ impl<H: Host> Core<H> {
         self.pull.take_if(incomplete);
     }
 
+    /// Frames come from an origin: its state is not needed any more.
+    pub(super) fn cancel_pull(&mut self, origin: Origin) {
+        let unneeded = |pull: &mut Pull| pull.from == origin && !pull.is_applying();
+        if let Some(link) = self.pull.take_if(unneeded).and_then(|pull| pull.link) {
+            self.send(link, Channel::State, &Message::StateStop);
+        }
+    }
+
     pub(super) fn on_state(
         &mut self,
         now: Nanos,

@@ -172,11 +172,14 @@ fn a_gap_that_is_told_again_or_withdrawn_is_no_violation() {
     assert_eq!((asked.len(), harness.core.stats().gaps), (1, 1));
     harness.deliver(inbound, &harness.batch(1, KEY, 5));
     assert_eq!(harness.tat(KEY), 5);
-    // Nobody needs it any more.
+    // Nobody needs it any more, also where another gap comes before it does.
+    assert!(harness.answers(link).contains(&Message::StateStop));
+    harness.deliver(inbound, &harness.batch(2, KEY, 7));
+    harness.deliver(inbound, &Message::Gap);
     harness.deliver(link, &state(asked[0], &[(peer(1, 5).origin(), 1)]));
     harness.deliver(link, &chunk(5));
-    harness.deliver(inbound, &harness.batch(2, KEY, 7));
-    assert_eq!((harness.tat(KEY), harness.core.stats().violations), (12, 0));
+    harness.deliver(inbound, &harness.batch(3, KEY, 9));
+    assert_eq!((harness.tat(KEY), harness.core.stats().violations), (21, 0));
 }
 
 #[test]

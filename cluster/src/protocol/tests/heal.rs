@@ -186,22 +186,3 @@ fn an_absent_peer_is_given_a_gap_once_too_much_is_kept_for_it() {
     assert_eq!(gaps, [&(true, 0)], "{sent:?}");
     assert_eq!((sent[9], harness.core.stats().deltas_dropped), ((false, 0), 0));
 }
-
-/// It has not been silent for long, yet what it lacks is not dropped without a word.
-#[test]
-fn a_slow_peer_is_given_a_gap_too_where_nobody_is_absent() {
-    let options = Options { log_age: MS, backlog_keys: 4, ..Options::default() };
-    let mut harness = Harness::with(options);
-    let peer = NodeId::new(addr(1), 5);
-    harness.greet(peer);
-    let link = harness.welcome(peer);
-    harness.deliver(link, &Message::Resume { position: None, fresh: false });
-    for key in 0..10 {
-        harness.admit((LIMIT, key), 3_600 * SECOND);
-        harness.core.flush(harness.now());
-        harness.tick(20 * MS);
-    }
-    let stats = harness.core.stats();
-    assert!(harness.answers(link).contains(&Message::Gap), "{stats:?}");
-    assert_eq!((stats.peers_given_up, stats.deltas_dropped), (1, 0));
-}
