@@ -1,7 +1,7 @@
 //! Replies that clients have not taken: how many bytes all connections hold of them, and for how
 //! long a socket may take none.
 
-use std::io::{self, IoSlice};
+use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -78,20 +78,19 @@ impl Unsent {
         self.exceeded
     }
 
-    /// What comes of a write of `offered` bytes, `first` in front, of which the socket has taken
-    /// those `written`.
+    /// What comes of a write of these bytes, of which the socket has taken those `written`.
     fn poll_written(
         &mut self,
         stream: &TcpStream,
         context: &mut Context<'_>,
-        (first, offered): (&[u8], usize),
+        bytes: &[u8],
         written: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         let written = match written {
             Poll::Ready(written) => written?,
-            Poll::Pending => match try_write(stream, first) {
+            Poll::Pending => match try_write(stream, bytes) {
                 Err(Errno::AGAIN) => {
-                    self.hold(stream, offered)?;
+                    self.hold(stream, bytes.len())?;
                     let timeout = self.timeout;
                     let wait = || Box::pin(tokio::time::sleep(timeout));
                     ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
@@ -102,11 +101,11 @@ impl Unsent {
             },
         };
         self.deadline = None;
-        if written == offered {
+        if written == bytes.len() {
             self.share.resize(0);
             self.held_since = None;
         } else {
-            self.hold(stream, offered)?;
+            self.hold(stream, bytes.len())?;
         }
         Poll::Ready(Ok(written))
     }
@@ -150,23 +149,7 @@ impl AsyncWrite for Bounded<'_> {
     ) -> Poll<io::Result<usize>> {
         let Self { stream, unsent } = self.get_mut();
         let written = Pin::new(&mut **stream).poll_write(context, bytes);
-        unsent.poll_written(stream, context, (bytes, bytes.len()), written)
-    }
-
-    fn poll_write_vectored(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        pieces: &[IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        let Self { stream, unsent } = self.get_mut();
-        let offered = pieces.iter().map(|piece| piece.len()).sum();
-        let written = Pin::new(&mut **stream).poll_write_vectored(context, pieces);
-        let first = pieces.iter().find(|piece| !piece.is_empty());
-        unsent.poll_written(stream, context, (first.map_or(&[], |first| first), offered), written)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        unsent.poll_written(stream, context, bytes, written)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

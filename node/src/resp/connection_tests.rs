@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
+use rustix::net::sockopt;
 use tidegate_engine::KeyHasher;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -52,7 +53,10 @@ async fn connect_until(
     let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
     let unsent =
         Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics(front_end));
-    let serving = tokio::spawn(front_end.serve(accepted.unwrap().0, unsent, drain));
+    let accepted = accepted.unwrap().0;
+    // More than one read takes.
+    sockopt::set_socket_recv_buffer_size(&accepted, 4 * 1024 * 1024).unwrap();
+    let serving = tokio::spawn(front_end.serve(accepted, unsent, drain));
     (client.unwrap(), serving)
 }
 
@@ -221,9 +225,14 @@ fn a_client_that_never_pauses_leaves_others_their_turn() {
     let front_end = front_end(1024 * 1024);
     let (client, other) =
         runtime.block_on(async { (connect(&front_end).await, connect(&front_end).await) });
-    let (seen, hogged) = std::sync::mpsc::sync_channel(1);
-    let hog = hog(client, move || seen.send(()).unwrap());
-    hogged.recv_timeout(PATIENCE).unwrap();
+    let mut hog = client.into_std().unwrap();
+    hog.set_nonblocking(false).unwrap();
+    // Without replies the node never waits for this client, and each read finds a whole buffer.
+    hog.write_all(b"CLIENT REPLY OFF\r\n").unwrap();
+    let mut sending = hog.try_clone().unwrap();
+    let pings = b"PING\r\n".repeat(100_000);
+    (0..5).for_each(|_| sending.write_all(&pings).unwrap());
+    thread::spawn(move || while sending.write_all(&pings).is_ok() {});
     let mut other = other.into_std().unwrap();
     other.set_nonblocking(false).unwrap();
     other.set_read_timeout(Some(PATIENCE)).unwrap();
