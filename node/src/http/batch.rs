@@ -27,14 +27,10 @@ const MAX_BODY_BYTES: usize = 256 * 1024;
 const ROOM_CHECKS: usize = 128;
 
 pub async fn answer(node: &Routes, body: Incoming) -> Answer {
-    let mut body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
+    let body = match node.receive(body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
-    // The body is read first: what has arrived whole, hyper watches for a client that hangs up.
-    if let Err(answer) = node.ready(&mut body).await {
-        return answer;
-    }
     match decide(&node.service, &node.meter, &body.bytes) {
         Ok(results) => content(StatusCode::OK, "application/json", results),
         Err(problem) => error(problem.code, &problem.text),

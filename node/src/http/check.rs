@@ -17,14 +17,10 @@ use crate::service::{Request, Service, Verdict};
 const MAX_BODY_BYTES: usize = 64 * 1024;
 
 pub async fn answer(node: &Routes, body: Incoming) -> Answer {
-    let mut body = match body::read(body, MAX_BODY_BYTES, &node.bodies).await {
+    let body = match node.receive(body, MAX_BODY_BYTES).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };
-    // The body is read first: what has arrived whole, hyper watches for a client that hangs up.
-    if let Err(answer) = node.ready(&mut body).await {
-        return answer;
-    }
     match decide(&node.service, &node.meter, &body.bytes) {
         Ok(answer) => answer,
         Err(problem) => error(problem.code, &problem.text),

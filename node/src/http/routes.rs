@@ -4,8 +4,10 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
+use hyper::body::Incoming;
+
 use super::answer::{Answer, Code, error};
-use super::body::Whole;
+use super::body::{self, Whole};
 use super::gate::Gate;
 use crate::budget::Budget;
 use crate::meter::Meter;
@@ -24,11 +26,22 @@ pub struct Routes {
 }
 
 impl Routes {
+    /// Reads a body of at most `max` bytes, and waits until its checks may be decided. It is read
+    /// first: what has arrived whole, hyper watches for a client that hangs up.
+    ///
+    /// # Errors
+    /// The answer to a client that sends something else, or to checks that never will be decided.
+    pub async fn receive(&self, body: Incoming, max: usize) -> Result<Whole, Answer> {
+        let mut body = body::read(body, max, &self.bodies).await?;
+        self.ready(&mut body).await?;
+        Ok(body)
+    }
+
     /// Waits until checks may be decided; a body that waits takes room.
     ///
     /// # Errors
     /// The answer to a check that never will be.
-    pub async fn ready(&self, body: &mut Whole) -> Result<(), Answer> {
+    async fn ready(&self, body: &mut Whole) -> Result<(), Answer> {
         let mut waiting = pin!(self.wait());
         let ready = std::future::poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context)));
         if let Poll::Ready(ready) = ready.await {
