@@ -46,7 +46,12 @@ impl Usage {
     pub fn of_process(id: u32) -> io::Result<Self> {
         let mut sum = Self::default();
         for task in fs::read_dir(format!("/proc/{id}/task"))? {
-            let task = Self::parse(&fs::read_to_string(task?.path().join("schedstat"))?)?;
+            let line = match fs::read_to_string(task?.path().join("schedstat")) {
+                Ok(line) => line,
+                Err(error) if has_ended(&error) => continue,
+                Err(error) => return Err(error),
+            };
+            let task = Self::parse(&line)?;
             sum.used += task.used;
             sum.waited = sum.waited.max(task.waited);
         }
@@ -80,6 +85,13 @@ impl Usage {
     }
 }
 
+/// Whether a thread ended after the list of its process's threads was read: its file is gone, or
+/// was opened before and says so when it is read.
+fn has_ended(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound
+        || error.raw_os_error() == Some(rustix::io::Errno::SRCH.raw_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -91,7 +103,28 @@ mod tests {
         assert_eq!(usage.waited, Duration::from_nanos(275_888));
         assert!(Usage::parse("").is_err());
         assert!(Usage::parse("1 x 2").is_err());
-        Usage::of_process(std::process::id()).expect("this process is there");
+    }
+
+    #[test]
+    fn threads_that_end_meanwhile_are_left_out() {
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    for thread in [(); 16].map(|()| std::thread::spawn(|| ())) {
+                        thread.join().expect("nothing panics");
+                    }
+                }
+            });
+            let read = (0..500).try_for_each(|_| Usage::of_process(std::process::id()).map(|_| ()));
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+            read.expect("this process is there");
+        });
+    }
+
+    #[test]
+    fn a_process_that_is_gone_is_an_error() {
+        Usage::of_process(u32::MAX).expect_err("no process has this number");
     }
 
     #[test]
