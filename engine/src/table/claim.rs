@@ -55,7 +55,7 @@ use crate::base::sync::{AtomicU64, Ordering, fence};
 use super::Table;
 use super::bits::{Generation, HomeBits, Tag, Word};
 use super::line::{CacheLine, SLOTS, Slot};
-use super::lines::{BLOCK, Place};
+use super::lines::{BLOCK, Placement};
 use crate::base::word::{State, Update};
 use crate::table::overflow::{Event, OverflowPolicy};
 use room::{Room, Vacancy};
@@ -159,7 +159,7 @@ impl<S: State> Table<S> {
         }
     }
 
-    pub(super) fn scan(&self, key: KeyHash, place: Place, now: u64) -> Scan<'_> {
+    pub(super) fn scan(&self, key: KeyHash, place: Placement, now: u64) -> Scan<'_> {
         let (mut absent, mut room) = (Absent::default(), Room::default());
         let mut least_rank = u64::MAX;
         for candidate in 0..self.lines.candidates() {
@@ -294,7 +294,7 @@ impl<S: State> Table<S> {
     fn settle(
         &self,
         key: KeyHash,
-        place: Place,
+        place: Placement,
         claim: Met<'_>,
         now: u64,
         reread: &impl Fn() -> u64,
@@ -336,7 +336,7 @@ impl<S: State> Table<S> {
 
     /// Whether the claim may go on: the key is settled in no other slot and has no earlier intent.
     /// Withdraws later ones.
-    fn resolve(&self, key: KeyHash, place: Place, claim: Met<'_>) -> bool {
+    fn resolve(&self, key: KeyHash, place: Placement, claim: Met<'_>) -> bool {
         fence(Ordering::SeqCst); // C4
         let mut earlier = true;
         for candidate in 0..self.lines.candidates() {

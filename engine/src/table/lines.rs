@@ -55,7 +55,7 @@ const fn likeliest() -> [usize; CANDIDATES] {
 /// The lines of one key: the block of its home line, then blocks `stride` further each time,
 /// wrapping around.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct Placement {
     home: usize,
     /// The first line of each block; arbitrary for blocks beyond the key's candidates.
     blocks: [usize; BLOCKS],
@@ -110,7 +110,7 @@ impl Lines {
     }
 
     #[inline]
-    pub(super) fn place(&self, key: KeyHash) -> Place {
+    pub(super) fn place(&self, key: KeyHash) -> Placement {
         let home = self.home_index(key);
         let (blocks, stride) = (self.blocks(), stride(key.tag(), self.blocks()));
         // Where there are as many blocks as a key has, strides are less than a third of them, so
@@ -119,13 +119,13 @@ impl Lines {
             let block = home / BLOCK + number * stride;
             BLOCK * if block >= blocks { block - blocks } else { block }
         };
-        Place { home, blocks: core::array::from_fn(block) }
+        Placement { home, blocks: core::array::from_fn(block) }
     }
 
     /// The `candidate`-th line of a key; the first is its home, and the first `BLOCK` are its home
     /// block.
     #[inline]
-    pub(super) fn line(&self, place: Place, candidate: usize) -> &CacheLine {
+    pub(super) fn line(&self, place: Placement, candidate: usize) -> &CacheLine {
         &self.all()[place.blocks[candidate / BLOCK] + (place.home ^ candidate) % BLOCK]
     }
 
@@ -134,7 +134,7 @@ impl Lines {
     #[inline]
     pub(super) fn likeliest(
         &self,
-        place: Place,
+        place: Placement,
         range: Range<usize>,
     ) -> impl Iterator<Item = (usize, &CacheLine)> {
         let candidates = self.candidates();
@@ -146,7 +146,7 @@ impl Lines {
 
     /// Prefetches all lines of a key.
     #[inline]
-    pub(super) fn prefetch(&self, place: Place) {
+    pub(super) fn prefetch(&self, place: Placement) {
         for first in place.blocks {
             // Tables of tests may have fewer lines.
             if let Some(block) = self.all().get(first..first + BLOCK) {

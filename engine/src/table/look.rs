@@ -9,7 +9,7 @@ use crate::base::key::KeyHash;
 
 use super::bits::Word;
 use super::line::{CacheLine, SLOTS, Slot};
-use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Lines, Place};
+use super::lines::{CANDIDATES, LIKELIEST, LIKELY, Lines, Placement};
 use super::{Home, Missed, Table, lines};
 use crate::base::word::{State, Update};
 
@@ -88,7 +88,7 @@ impl<S: State> Table<S> {
     pub(super) fn look_beyond(
         &self,
         looked_at: usize,
-        place: Place,
+        place: Placement,
         key: KeyHash,
         now: u64,
     ) -> Option<&Slot> {
@@ -117,7 +117,7 @@ impl Lines {
     #[inline]
     pub(super) fn look<const FROM: usize, const TO: usize>(
         &self,
-        place: Place,
+        place: Placement,
         key: KeyHash,
     ) -> Option<&Slot> {
         let named = self

@@ -10,7 +10,7 @@ use tower_service::Service;
 use super::answer::{Answer, DefaultAnswer};
 use super::denial::Denial;
 use super::future::ResponseFuture;
-use super::verdict::Verdict;
+use super::verdict::RequestVerdict;
 use super::{Head, RequestLimit};
 
 /// Puts one or more [`RequestLimit`]s in front of services. Clones share it.
@@ -89,7 +89,8 @@ impl<A> RateLimitLayer<A> {
         A: Answer<D>,
     {
         let head = Head::of(&request);
-        let Verdict { denial, fields } = Verdict::of(&self.limits, &head, self.legacy);
+        let RequestVerdict { denial, fields } =
+            RequestVerdict::of(&self.limits, &head, self.legacy);
         let Some(denial) = denial else { return ResponseFuture::inner(inner(request), fields) };
         let mut response = self.answer.answer(&denial.to(&head));
         if let Some(fields) = fields {

@@ -10,14 +10,14 @@ use super::limit::RequestAsk;
 use super::{Head, RequestLimit};
 
 /// The verdict on a request.
-pub(super) struct Verdict<'a> {
+pub(super) struct RequestVerdict<'a> {
     /// `None` for one that is let through.
     pub(super) denial: Option<LimitRefusal<'a>>,
     /// `None` where no limit was asked that the response describes.
     pub(super) fields: Option<Fields>,
 }
 
-impl<'a> Verdict<'a> {
+impl<'a> RequestVerdict<'a> {
     const UNLIMITED: Self = Self { denial: None, fields: None };
 
     /// Finds all keys and quotas first, so that a request that is refused is charged nothing.

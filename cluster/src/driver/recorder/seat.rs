@@ -18,7 +18,7 @@ struct Seats {
     /// wait for each other.
     first: OnceCell<First>,
     /// Of each other one, and of those without a table.
-    others: RefCell<Vec<Seat>>,
+    others: RefCell<Vec<Binding>>,
 }
 
 /// Two words, so that a look at it compares twice.
@@ -30,14 +30,14 @@ struct First {
 }
 
 #[derive(Debug)]
-struct Seat {
+struct Binding {
     recorder: u64,
     /// `None` when the recorder had no table left.
     table: Option<Owned>,
     retry: u32,
 }
 
-impl Seat {
+impl Binding {
     /// Whether the recorder still holds the table.
     fn is_in_use(&self) -> bool {
         self.table.as_ref().is_some_and(|Owned(table)| Arc::strong_count(table) > 1)
@@ -103,7 +103,7 @@ impl Seats {
             Some(table) if self.first.get().is_none() => {
                 let _ = self.first.set(First { recorder, table });
             }
-            table => others.push(Seat { recorder, table, retry: RETRY_AFTER }),
+            table => others.push(Binding { recorder, table, retry: RETRY_AFTER }),
         }
         table
     }

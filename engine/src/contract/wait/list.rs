@@ -67,7 +67,7 @@ pub(super) struct WaitList {
     /// Where the charge of the last place ends.
     end: u64,
     /// By number, which is the order of the charges.
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, WaitPlace>,
     /// The places that do not move: their holders know when they start, and have left.
     kept: BTreeSet<u64>,
     /// The callers whose start does not move any more: it has come, or the quota has changed.
@@ -94,7 +94,7 @@ struct Moves {
 }
 
 #[derive(Debug)]
-struct Place {
+struct WaitPlace {
     /// What else was charged since the place before; below 0 where the key was refunded.
     gap: i64,
     units: u64,
@@ -127,7 +127,7 @@ impl Reading {
     }
 }
 
-impl Place {
+impl WaitPlace {
     /// Where the charge ends, given where the one of the place before does.
     fn end(&self, front: u64) -> u64 {
         front.saturating_add_signed(self.extent())
@@ -206,7 +206,7 @@ impl WaitList {
         self.refunded = 0;
         self.mixed |= self.places.last_key_value().is_some_and(|(_, it)| it.tolerance != tolerance);
         self.places
-            .insert(number, Place { gap, units, lead, tolerance, start, moves, waker: None });
+            .insert(number, WaitPlace { gap, units, lead, tolerance, start, moves, waker: None });
         number
     }
 
@@ -225,7 +225,7 @@ impl WaitList {
             }
             place.fix(&self.moves, end, now, wakers);
             let end = Some(end.saturating_add(self.moved));
-            let Place { units, lead, start, .. } = place;
+            let WaitPlace { units, lead, start, .. } = place;
             self.fixed.insert(number, Fixed { start: start.at, units, lead, end });
         }
         self.wake_next(now, wakers);
@@ -443,7 +443,7 @@ impl WaitList {
     }
 
     /// Removes a place whose charge, as far as it has one, stays where it is.
-    fn remove(&mut self, number: u64) -> Option<Place> {
+    fn remove(&mut self, number: u64) -> Option<WaitPlace> {
         let place = self.places.remove(&number)?;
         match self.places.range_mut(number..).next() {
             Some((_, next)) => next.gap = next.gap.saturating_add(place.extent()),
@@ -474,7 +474,7 @@ impl WaitList {
                 continue;
             }
             place.fix(&self.moves, end, now, wakers);
-            let Place { units, lead, start, .. } = place;
+            let WaitPlace { units, lead, start, .. } = place;
             self.fixed.insert(number, Fixed { start: start.at, units, lead, end: None });
         }
         for fixed in self.fixed.values_mut() {

@@ -66,12 +66,12 @@ pub struct Turn<'l, L: Line> {
     /// When the place was taken.
     start: Timestamp,
     decision: Decision,
-    place: Place,
+    stage: Stage,
 }
 
 /// What a turn has to give back.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum Stage {
     /// Nothing: it charged nothing, or has started.
     Nothing,
     /// A charge that started at once.
@@ -99,12 +99,12 @@ impl<'l, L: Line> Turn<'l, L> {
     /// With the number of its place in the key's list, where it waits and counts as a waiter.
     pub(crate) fn new(line: &'l L, granted: Granted, number: Option<u64>) -> Self {
         let Granted { key, decision, charge, start, .. } = granted;
-        let place = match (number, charge) {
-            (Some(number), _) => Place::Waiting(number),
-            (None, Some(charge)) => Place::Started(charge),
-            (None, None) => Place::Nothing,
+        let stage = match (number, charge) {
+            (Some(number), _) => Stage::Waiting(number),
+            (None, Some(charge)) => Stage::Started(charge),
+            (None, None) => Stage::Nothing,
         };
-        Self { line: LineRef::Borrowed(line), key, start: start.at, decision, place }
+        Self { line: LineRef::Borrowed(line), key, start: start.at, decision, stage }
     }
 
     /// The same place, keeping its line alive.
@@ -112,9 +112,9 @@ impl<'l, L: Line> Turn<'l, L> {
     where
         L: 'static,
     {
-        let place = mem::replace(&mut self.place, Place::Nothing);
+        let stage = mem::replace(&mut self.stage, Stage::Nothing);
         let Self { key, start, decision, .. } = self;
-        Turn { line: LineRef::Shared(Arc::clone(line)), key, start, decision, place }
+        Turn { line: LineRef::Shared(Arc::clone(line)), key, start, decision, stage }
     }
 
     /// When the holder may start, on the scale of the line's clock: never later than it was, and
@@ -122,7 +122,7 @@ impl<'l, L: Line> Turn<'l, L> {
     /// after such a move; takes the lock of the key's list.
     #[must_use]
     pub fn start(&self) -> Timestamp {
-        let Place::Waiting(number) = self.place else { return self.start };
+        let Stage::Waiting(number) = self.stage else { return self.start };
         let line = self.line.line();
         let start = line.wait_lists().start(self.key, number, line.line_clock().now());
         start.unwrap_or(self.start)
@@ -169,7 +169,7 @@ impl<'l, L: Line> Turn<'l, L> {
     #[cfg(feature = "std")]
     #[allow(clippy::must_use_candidate, reason = "a turn is always allowed")]
     pub fn block(mut self) -> Decision {
-        if let Place::Waiting(_) = self.place {
+        if let Stage::Waiting(_) = self.stage {
             let waker = unpark_this_thread();
             while let Some((_, rest)) = self.look(&waker) {
                 std::thread::park_timeout(rest);
@@ -199,8 +199,8 @@ impl<'l, L: Line> Turn<'l, L> {
     /// Removes the place of one that waits; returns its start.
     fn fix(&mut self) -> Option<Timestamp> {
         let (line, key) = (self.line.line(), self.key);
-        let number = self.place.leave(line);
-        self.place = Place::Nothing;
+        let number = self.stage.leave(line);
+        self.stage = Stage::Nothing;
         let number = number?;
         let panics = Abandoned { line, key, number };
         let start = line.wait_lists().keep(key, number, || line.line_clock().now());
@@ -218,14 +218,14 @@ impl<'l, L: Line> Turn<'l, L> {
     /// The start, and the time until then, at most a day; `None` once it has come: then nothing is
     /// left to give back. Before that, `waker` is woken when the start has moved.
     fn look(&mut self, waker: &Waker) -> Option<(Timestamp, Duration)> {
-        let Place::Waiting(number) = self.place else { return None };
+        let Stage::Waiting(number) = self.stage else { return None };
         let line = self.line.line();
         let now = line.line_clock().now();
         match line.wait_lists().poll(self.key, number, now, waker) {
             Found::StartsAt(start) => Some((start, start.since(now).min(LONGEST_SLEEP))),
             Found::Started => {
                 line.line_waiters().leave();
-                self.place = Place::Nothing;
+                self.stage = Stage::Nothing;
                 None
             }
         }
@@ -234,11 +234,11 @@ impl<'l, L: Line> Turn<'l, L> {
     fn give_up(&mut self) -> bool {
         let (line, key) = (self.line.line(), self.key);
         let (now, take_off) = (|| line.line_clock().now(), |removal| line.take_off(key, removal));
-        if let Place::Started(charge) = self.place {
-            self.place = Place::Nothing;
+        if let Stage::Started(charge) = self.stage {
+            self.stage = Stage::Nothing;
             return line.wait_lists().take_back(key, charge, now, take_off);
         }
-        let Some(number) = self.place.leave(line) else { return false };
+        let Some(number) = self.stage.leave(line) else { return false };
         let panics = Abandoned { line, key, number };
         let taken = line.wait_lists().give_up(key, number, now, take_off);
         mem::forget(panics);
@@ -246,7 +246,7 @@ impl<'l, L: Line> Turn<'l, L> {
     }
 }
 
-impl Place {
+impl Stage {
     /// Takes the number of one that waits, which no longer counts as a waiter.
     fn leave(&mut self, line: &impl Line) -> Option<u64> {
         let Self::Waiting(number) = *self else { return None };
@@ -280,7 +280,7 @@ impl<L: Line> Debug for Turn<'_, L> {
         f.debug_struct("Turn")
             .field("start", &self.start)
             .field("decision", &self.decision)
-            .field("place", &self.place)
+            .field("stage", &self.stage)
             .finish()
     }
 }

@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::base::decision::Decision;
 use crate::time::{Clock as _, Timestamp};
 
-use super::{Line, Place, Turn};
+use super::{Line, Stage, Turn};
 
 /// A request for a place in a line whose start can be put off.
 #[derive(Clone, Copy, Debug)]
@@ -66,11 +66,11 @@ where
     fn watch(&self, waker: &Waker) -> Rest {
         let line = self.line.line();
         let now = line.line_clock().now();
-        let (start, drains) = match self.place {
-            Place::Nothing => return Rest::NONE,
+        let (start, drains) = match self.stage {
+            Stage::Nothing => return Rest::NONE,
             // Without a place in the list it is unknown how far it has moved up.
-            Place::Started(_) => (self.start, self.start),
-            Place::Waiting(number) => {
+            Stage::Started(_) => (self.start, self.start),
+            Stage::Waiting(number) => {
                 let found = line.wait_lists().watch(self.key, number, now, waker);
                 found.unwrap_or((self.start, self.start))
             }
