@@ -24,17 +24,15 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Binds the address and starts the node's tasks on the current tokio runtime, which needs its
-    /// I/O and time drivers. Joining continues in the background: [`Cluster::joined`].
+    /// Binds the address and starts the node on a thread of its own, so a runtime that is busy or
+    /// blocked delays nothing of it; any executor will do to wait for this. Joining continues in
+    /// the background: [`Cluster::joined`].
     ///
     /// # Errors
-    /// When the address cannot be bound or is unspecified, or no certificate can be made.
-    ///
-    /// # Panics
-    /// Outside a tokio runtime.
-    #[expect(clippy::unused_async, reason = "must be called on a runtime, and may come to wait")]
+    /// When the address cannot be bound or is unspecified, no certificate can be made, or no thread
+    /// can be started.
     pub async fn start(config: Config) -> Result<Self, StartError> {
-        let (shared, commands) = driver::start(config)?;
+        let (shared, commands) = driver::start(config).await?;
         Ok(Self { shared, commands })
     }
 

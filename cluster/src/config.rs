@@ -115,6 +115,8 @@ pub enum StartError {
         /// The address.
         addr: SocketAddr,
     },
+    /// The node's thread, or the runtime on it, cannot be started.
+    Thread(io::Error),
     /// There is no certificate that this node could show: that of the operator does not fit, or the
     /// system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
@@ -127,6 +129,7 @@ impl fmt::Display for StartError {
             Self::Unspecified { .. } => {
                 f.write_str("peers dial this address, so give one that they can reach")
             }
+            Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::Certificate(error) => write!(f, "certificate: {error}"),
         }
     }
@@ -137,6 +140,7 @@ impl std::error::Error for StartError {
         match self {
             Self::Bind { source, .. } => source.source(),
             Self::Unspecified { .. } => None,
+            Self::Thread(error) => error.source(),
             Self::Certificate(error) => error.source(),
         }
     }

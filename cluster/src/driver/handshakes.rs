@@ -26,7 +26,7 @@ pub(super) struct Handshakes(Arc<AtomicUsize>);
 #[derive(Debug)]
 pub(super) enum Admission {
     /// Its handshake begins.
-    Place(Place),
+    Place(HandshakePlace),
     /// It has to show first that it receives packets at its address.
     Retry,
     /// There is no place.
@@ -35,7 +35,7 @@ pub(super) enum Admission {
 
 /// A handshake under way; gives its place back when dropped.
 #[derive(Debug)]
-pub(super) struct Place(Arc<AtomicUsize>);
+pub(super) struct HandshakePlace(Arc<AtomicUsize>);
 
 impl Handshakes {
     /// Decides about a connection from `from`, whose address may be `validated`; `knows` says
@@ -59,11 +59,11 @@ impl Handshakes {
             return Admission::Refuse;
         }
         self.0.fetch_add(1, Ordering::Relaxed);
-        Admission::Place(Place(Arc::clone(&self.0)))
+        Admission::Place(HandshakePlace(Arc::clone(&self.0)))
     }
 }
 
-impl Drop for Place {
+impl Drop for HandshakePlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -75,7 +75,7 @@ mod tests {
 
     const HOST: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-    fn take(all: &Handshakes, count: usize, validated: bool, known: bool) -> Vec<Place> {
+    fn take(all: &Handshakes, count: usize, validated: bool, known: bool) -> Vec<HandshakePlace> {
         let place = |_| match all.admit(HOST, validated, |_| known) {
             Admission::Place(place) => Some(place),
             Admission::Retry | Admission::Refuse => None,

@@ -1,7 +1,7 @@
 //! Sockets, clocks and tasks: performs the actions of the protocol.
 //!
 //! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
-//! between QUIC and bounded channels.
+//! between QUIC and bounded channels. All of them run on a thread of the node's own ([`thread`]).
 
 mod certificate;
 mod currency;
@@ -14,6 +14,7 @@ mod recorder;
 mod say;
 mod seeds;
 mod shared;
+mod thread;
 mod tls;
 
 #[cfg(test)]
@@ -29,7 +30,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::sync::{mpsc, oneshot};
-use tokio::time::{Instant, sleep_until, timeout_at};
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::config::{Config, StartError};
 use crate::name::ClusterName;
@@ -37,7 +39,7 @@ use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos
 use crate::steps::Steps;
 use crate::trust::Trust;
 use certificate::Identity;
-use handshakes::{Admission, Handshakes, Place};
+use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Link};
@@ -65,8 +67,16 @@ pub(crate) enum Command {
     Rotate { trust: Trust, done: oneshot::Sender<Result<(), StartError>> },
 }
 
-/// Binds, and spawns the node's tasks.
-pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command>), StartError> {
+/// What a handle holds of a node.
+type Handle = (Arc<Shared>, mpsc::Sender<Command>);
+
+/// Binds, and starts the node on a thread of its own.
+pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
+    thread::start(config).await
+}
+
+/// Binds, and spawns the node's tasks but for its driver, which is returned.
+fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartError> {
     let bound = |source| StartError::Bind { addr: config.bind, source };
     let dialled = config.advertise.unwrap_or(config.bind);
     if dialled.ip().is_unspecified() {
@@ -127,8 +137,8 @@ pub(crate) fn start(config: Config) -> Result<(Arc<Shared>, mpsc::Sender<Command
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
     driver.publish();
-    tokio::spawn(driver.run(inbox, commanded, seeker.start(&shared)));
-    Ok((shared, commands))
+    let running = driver.run(inbox, commanded, seeker.start(&shared));
+    Ok(((shared, commands), running))
 }
 
 /// What the node at `addr` shows and accepts, if it would accept itself.
@@ -191,7 +201,7 @@ impl Accepting {
         }
     }
 
-    async fn complete(self: Arc<Self>, incoming: Incoming, place: Place) {
+    async fn complete(self: Arc<Self>, incoming: Incoming, place: HandshakePlace) {
         let source = incoming.remote_address();
         match link::accept(incoming, &self.cluster).await {
             // Without a driver the connection is dropped.
@@ -247,6 +257,16 @@ impl Leave {
     }
 }
 
+/// Waits for a time. One that has come gives the tasks of links a turn, and no more: a timer would
+/// only fire when the runtime has nothing else to do.
+async fn until(at: Instant) {
+    if at > Instant::now() {
+        sleep_until(at).await;
+    } else {
+        yield_now().await;
+    }
+}
+
 impl Driver {
     async fn run(
         mut self,
@@ -287,10 +307,11 @@ impl Driver {
                     }
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
+                        let _ = timeout(LEAVING_TIMEOUT, self.endpoint.wait_idle()).await;
                         return;
                     }
                 },
-                () = sleep_until(self.wake_at()) => self.on_time(),
+                () = until(self.wake_at()) => self.on_time(),
             }
             self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
         }
