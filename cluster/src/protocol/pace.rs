@@ -9,6 +9,9 @@
 //! What others tell counts against the refill first: where all consume more than half of the limit,
 //! nothing is covered and all of it is told.
 //!
+//! Waiting pays where a key is used again meanwhile, or the refill covers it. In a spray of keys
+//! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
+//!
 //! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
 //! most as long as half of the burst tolerance, so it is never late.
 
@@ -20,7 +23,13 @@ use super::time::Nanos;
 
 /// Keys that wait, at most: about 2 MiB, and what one step tells where all of them are to be told.
 /// Further ones are told at once, as a spray of keys saves no frames by waiting.
-pub(super) const MAX_WAITING: usize = 1 << 13;
+const MAX_WAITING: usize = 1 << 13;
+/// Keys that begin to wait between two looks at whether it pays.
+const LOOK_EVERY: u64 = 1 << 12;
+/// It pays from one saved delta for so many keys that began to wait.
+const PAYS: u64 = 8;
+/// While it does not pay, one key in so many may wait, to see when it does.
+const SAMPLED: u64 = 16;
 /// All nodes together keep to themselves one in so many of what is left.
 const KEPT: i128 = 16;
 /// One in so many of what refills need not be told.
@@ -31,6 +40,11 @@ pub(super) struct Pace {
     keys: BTreeMap<KeyId, Waiting>,
     due: BTreeSet<(Nanos, KeyId)>,
     covered: u64,
+    /// Keys that began to wait since the last look, and deltas that need not be told as they did.
+    begun: u64,
+    saved: u64,
+    /// Few of the keys that waited before that look have saved one.
+    is_vain: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -74,6 +88,11 @@ impl Pace {
         self.keys.contains_key(&id)
     }
 
+    /// Whether a key that does not wait may begin to: there is room, and it is likely to pay.
+    pub(super) fn may_begin(&self, (_, key): KeyId) -> bool {
+        self.keys.len() < MAX_WAITING && (!self.is_vain || key % SAMPLED == 0)
+    }
+
     /// When the first key is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(due, _)| *due)
@@ -91,15 +110,27 @@ impl Pace {
         if let Some(waiting) = self.keys.get_mut(&id) {
             if waiting.cover(now, nodes) {
                 self.covered += 1;
+                self.saved += 1;
                 self.due.remove(&(waiting.due, id));
                 *waiting = Waiting::new(now, (since, due), delta.change);
                 self.due.insert((due, id));
             } else {
                 waiting.change = waiting.change.then(delta.change);
+                self.saved += 1;
             }
         } else {
             self.keys.insert(id, Waiting::new(now, (since, due), delta.change));
             self.due.insert((due, id));
+            self.begin();
+        }
+    }
+
+    /// Another key waits. Looks now and then whether that pays.
+    fn begin(&mut self) {
+        self.begun += 1;
+        if self.begun == LOOK_EVERY {
+            self.is_vain = self.saved < self.begun / PAYS;
+            (self.begun, self.saved) = (0, 0);
         }
     }
 
@@ -122,6 +153,7 @@ impl Pace {
         self.due.remove(&(waiting.due, id));
         if waiting.cover(now, nodes) {
             self.covered += 1;
+            self.saved += 1;
         } else {
             let delta = Delta { limit: id.0, key: id.1, change: waiting.change };
             into.add(waiting.since, delta);

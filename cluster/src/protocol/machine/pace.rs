@@ -3,7 +3,7 @@
 use super::Core;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::Host;
-use crate::protocol::pace::{MAX_WAITING, Taken, is_much};
+use crate::protocol::pace::{Taken, is_much};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Agreement;
 
@@ -30,22 +30,10 @@ impl<H: Host> Core<H> {
     ) -> Taken {
         let nodes = self.nodes_alive();
         let mut taken = Taken::default();
-        for delta in deltas {
-            let id = delta.id();
-            let waits = self.pace.waits(id);
-            let may_wait = tell == Tell::Due && (waits || self.pace.len() < MAX_WAITING);
-            let terms = if may_wait { self.waiting_terms(id) } else { None };
-            let Some((left, most)) = terms else {
-                self.tell(now, since, *delta, &mut taken);
-                continue;
-            };
-            if !waits && is_much(delta.change.debt, left, nodes) {
-                taken.add(since, *delta);
-                continue;
-            }
-            self.pace.add(now, (since, now.saturating_add(most)), *delta, nodes);
-            if self.pace.is_urgent(id, left, nodes) {
-                self.pace.take(now, id, nodes, &mut taken);
+        for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
+            let terms = if tell == Tell::Due { self.waiting_terms(run[0].limit) } else { None };
+            for delta in run {
+                self.pace_delta((since, now), delta, terms, nodes, &mut taken);
             }
         }
         let due = match tell {
@@ -58,15 +46,38 @@ impl<H: Host> Core<H> {
         taken
     }
 
-    /// Tells a delta, with what waits of its key.
-    fn tell(&mut self, now: Nanos, since: Nanos, delta: Delta, taken: &mut Taken) {
+    fn pace_delta(
+        &mut self,
+        (since, now): (Nanos, Nanos),
+        delta: &Delta,
+        terms: Option<(Nanos, Nanos)>,
+        nodes: usize,
+        taken: &mut Taken,
+    ) {
         let id = delta.id();
-        if self.pace.waits(id) {
-            let nodes = self.nodes_alive();
-            self.pace.add(now, (since, now), delta, nodes);
+        let waits = self.pace.waits(id);
+        // What is left of a scarce key is split, and no more than the burst is left of any.
+        let may_begin =
+            |tolerance| self.pace.may_begin(id) && !is_much(delta.change.debt, tolerance, nodes);
+        let terms = terms
+            .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.rooms.is_split(id));
+        let Some((tolerance, wait)) = terms else {
+            if waits {
+                self.pace.add(now, (since, now), *delta, nodes);
+                self.pace.take(now, id, nodes, taken);
+            } else {
+                taken.add(since, *delta);
+            }
+            return;
+        };
+        let left = tolerance.saturating_sub(self.debt(id));
+        if !waits && is_much(delta.change.debt, left, nodes) {
+            taken.add(since, *delta);
+            return;
+        }
+        self.pace.add(now, (since, now.saturating_add(wait)), *delta, nodes);
+        if self.pace.is_urgent(id, left, nodes) {
             self.pace.take(now, id, nodes, taken);
-        } else {
-            taken.add(since, delta);
         }
     }
 
@@ -79,13 +90,11 @@ impl<H: Host> Core<H> {
         self.seal_all(now, taken, Agreement::default());
     }
 
-    /// What is left of a key, and how long it may wait. `None` where it may not: what is left of a
-    /// scarce key is split.
-    fn waiting_terms(&mut self, id: KeyId) -> Option<(Nanos, Nanos)> {
-        self.host.unit(id.0)?;
-        let tolerance = self.host.tolerance(id.0).filter(|_| !self.rooms.is_split(id))?;
+    /// The burst tolerance of a limit, and how long its keys may wait; `None` where they may not.
+    fn waiting_terms(&self, limit: u64) -> Option<(Nanos, Nanos)> {
+        self.host.unit(limit)?;
+        let tolerance = self.host.tolerance(limit)?;
         let wait = self.options.tell_within.min(tolerance / WAIT);
-        (wait > self.options.flush_interval).then_some(())?;
-        Some((tolerance.saturating_sub(self.debt(id)), wait))
+        (wait > self.options.flush_interval).then_some((tolerance, wait))
     }
 }

@@ -59,3 +59,27 @@ fn what_was_given_back_is_told() {
     assert_eq!(pace.due(60 * MS, 9), [KEY]);
     assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, -5);
 }
+
+#[test]
+fn few_keys_begin_to_wait_while_that_saves_nothing() {
+    let mut pace = Pace::default();
+    let mut now = 0;
+    let mut spray = |pace: &mut Pace, times: u64| {
+        for key in 0..LOOK_EVERY {
+            now += MS;
+            let id = (1, key);
+            for _ in 0..times {
+                let delta =
+                    Delta { limit: 1, key, change: Change::new(signed(9 * MS), signed(now)) };
+                pace.add(now, (now, now + MS), delta, 5);
+            }
+            pace.take(now, id, 5, &mut Taken::default());
+        }
+    };
+    assert!(pace.may_begin((1, 1)));
+    spray(&mut pace, 1);
+    assert!(!pace.may_begin((1, 1)));
+    assert!(pace.may_begin((1, SAMPLED)), "a sample goes on to wait");
+    spray(&mut pace, 2);
+    assert!(pace.may_begin((1, 1)), "it pays again");
+}
