@@ -8,6 +8,9 @@
 //! first, and otherwise misses orders in which the loads precede all writes of the parent.
 
 #[allow(dead_code, reason = "the recorder uses the rest")]
+#[path = "../src/driver/recorder/singles.rs"]
+mod singles;
+#[allow(dead_code, reason = "the recorder uses the rest")]
 #[path = "../src/driver/recorder/table.rs"]
 mod table;
 
@@ -34,6 +37,7 @@ use loom::sync::Arc;
 use loom::thread::{self, JoinHandle};
 
 use protocol::Change;
+use singles::Singles;
 use table::{Outcome, Reader, Record, Table};
 
 /// `full` for the bounds that models state; otherwise one preemption less.
@@ -108,7 +112,7 @@ fn record(table: &Table, key: u64, debt: i64, at: i64) -> bool {
 #[test]
 fn each_record_is_taken_once() {
     explore(4, || {
-        let table = Arc::new(Table::new(1));
+        let table = Arc::new(Table::new(1, None));
         let consumer = Consumer::new(&table).drains(2);
         for (key, debt) in [(1, 1), (1, 2), (2, 4)] {
             assert!(record(&table, key, debt, 0));
@@ -119,11 +123,42 @@ fn each_record_is_taken_once() {
     });
 }
 
+/// Records of keys that are used once come round in their ring while drains run: each is taken
+/// once, as it was made.
+#[test]
+fn a_ring_of_singles_comes_round() {
+    explore(4, || {
+        let singles = Arc::new(Singles::new(Some(1)));
+        let consumer = Arc::clone(&singles);
+        let consumer = thread::spawn(move || {
+            let (mut taken, mut found) = (singles::Taken::default(), Vec::new());
+            for _ in 0..2 {
+                consumer.begin_drain(&mut taken);
+                let mut take = |limit, key, change| found.push((limit, key, change));
+                while consumer.drain(&mut taken, 1, &mut take) > 0 {}
+            }
+            (taken, found)
+        });
+        let mut made = Vec::new();
+        for key in 1..=4 {
+            let change = Change::new(key as i64, 10 * key as i64);
+            if singles.push(1, (key + 100, key), change) {
+                made.push((key + 100, key, change));
+            }
+        }
+        let (mut taken, mut found) = consumer.join().unwrap();
+        singles.begin_drain(&mut taken);
+        singles
+            .drain(&mut taken, usize::MAX, |limit, key, change| found.push((limit, key, change)));
+        assert_eq!(found, made);
+    });
+}
+
 /// Charges and refunds that cancel, so that a sum comes back to what was taken.
 #[test]
 fn a_sum_that_comes_back_is_no_loss() {
     explore(3, || {
-        let table = Arc::new(Table::new(1));
+        let table = Arc::new(Table::new(1, None));
         let consumer = Consumer::new(&table).drains(2);
         for debt in [3, -3, 3, 5] {
             assert!(record(&table, 1, debt, 0));
@@ -139,7 +174,7 @@ fn a_sum_that_comes_back_is_no_loss() {
 #[test]
 fn a_slot_changes_hands() {
     explore(4, || {
-        let table = Arc::new(Table::new(0));
+        let table = Arc::new(Table::new(0, None));
         let mut consumer = Consumer::new(&table);
         assert!(record(&table, 1, 1, 0));
         consumer.drain();
@@ -160,7 +195,7 @@ fn a_slot_changes_hands() {
 #[test]
 fn a_journal_comes_round() {
     explore(3, || {
-        let table = Arc::new(Table::new(1));
+        let table = Arc::new(Table::new(1, None));
         let mut consumer = Consumer::new(&table);
         let mut sums = [0; 4];
         let mut put = |key: u64, debt| {
@@ -191,7 +226,7 @@ fn a_delta_is_dated_as_its_records() {
     const RECORDS: [(i64, i64); 3] = [(10, 0), (4, 100), (3, 102)];
     const NOW: i64 = 102;
     explore(4, || {
-        let table = Arc::new(Table::new(1));
+        let table = Arc::new(Table::new(1, None));
         let consumer = Consumer::new(&table).drains(2);
         for (debt, at) in RECORDS {
             assert!(record(&table, 1, debt, at));
@@ -222,7 +257,7 @@ fn a_delta_is_dated_as_its_records() {
 #[test]
 fn a_table_changes_its_thread() {
     explore(4, || {
-        let table = Arc::new(Table::new(1));
+        let table = Arc::new(Table::new(1, None));
         let mut consumer = Consumer::new(&table);
         let next = {
             let table = Arc::clone(&table);

@@ -17,6 +17,7 @@
 
 mod seat;
 mod shards;
+mod singles;
 mod table;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -34,9 +35,11 @@ use crate::protocol::{Delta, nanos};
 
 /// Threads that have a table at a time, at most.
 const MAX_THREADS: usize = 256;
-/// The number of a table's slots as a power of two. A table takes 5.3 MB at most, and less
+/// The number of a table's slots as a power of two. A table takes 5.8 MB at most, and less
 /// memory while few of them were used.
 const TABLE_BITS: u32 = 16;
+/// The number of keys that are used once between two drains and need no slot, likewise.
+const SINGLES_BITS: u32 = 14;
 
 /// Sums debt by key until the next flush takes it.
 #[derive(Debug)]
@@ -47,6 +50,7 @@ pub(crate) struct Recorder {
     started: Instant,
     /// Of the size of a table.
     bits: u32,
+    singles: Option<u32>,
     tables: Box<[OnceLock<Arc<Table>>]>,
     /// Tables that were made, or attempts to.
     made: AtomicU64,
@@ -83,17 +87,18 @@ impl Consumer {
 
 impl Recorder {
     pub(super) fn new(started: Instant) -> Self {
-        Self::with_tables(started, TABLE_BITS)
+        Self::with_tables(started, TABLE_BITS, Some(SINGLES_BITS))
     }
 
-    /// With tables of 2^`bits` slots.
-    fn with_tables(started: Instant, bits: u32) -> Self {
+    /// With tables of 2^`bits` slots, and room for 2^`singles` keys that are used once.
+    fn with_tables(started: Instant, bits: u32, singles: Option<u32>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             // Relaxed: a unique number that orders nothing.
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             started,
             bits,
+            singles,
             tables: (0..MAX_THREADS).map(|_| OnceLock::new()).collect(),
             made: AtomicU64::new(0),
             shards: Shards::new(),
@@ -189,7 +194,7 @@ impl Recorder {
         let index = self.made.fetch_add(1, Ordering::Relaxed);
         let place = self.tables.get(index as usize)?;
         // Each index is given out once, so nobody waits for another one's `set`.
-        let table = Arc::new(Table::new(self.bits));
+        let table = Arc::new(Table::new(self.bits, self.singles));
         place.set(Arc::clone(&table)).ok().map(|()| table)
     }
 

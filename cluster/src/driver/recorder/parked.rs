@@ -36,7 +36,7 @@ struct World {
 impl World {
     /// Two slots, and records of two keys, of which one was taken.
     fn new() -> Self {
-        let table = Table::new(1);
+        let table = Table::new(1, None);
         let mut world = Self { reader: Reader::new(&table), table, taken: Vec::new() };
         assert_eq!(world.record(of(1, 10, 100)), Outcome::Due);
         world.drain();

@@ -25,6 +25,10 @@
 //! deltas of a key in debt may be dated up to the end of the first, and by the caller's clamp at
 //! most at the present. That changes nothing where the first was applied.
 //!
+//! # Keys that are used once
+//! The first record of a key in an epoch goes to the ring of [`Singles`], as far as that has room.
+//! Only a key that is used again has a slot. [`Change::then`] composes both in the order of dates.
+//!
 //! # Epochs
 //! The consumer advances `epoch` when it begins to drain. The owner reads it once a record, and
 //! tells the first time that it does so in `seen`. The first time that it touches a slot in an
@@ -66,6 +70,7 @@
 
 use crossbeam_utils::CachePadded;
 
+use super::singles::{self, Singles};
 use crate::protocol::Change;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 
@@ -109,6 +114,7 @@ pub(crate) struct Table {
     turn: CachePadded<Turn>,
     /// Written by the owner.
     own: CachePadded<Own>,
+    singles: Singles,
     slots: Box<[Slot]>,
     /// Entries of epoch and slot, twice as many as slots.
     journal: Box<[AtomicU64]>,
@@ -156,6 +162,7 @@ struct Slot {
 /// What the consumer knows of a table.
 #[derive(Debug)]
 pub(crate) struct Reader {
+    singles: singles::Taken,
     /// The sum of each slot that was read last.
     last: Box<[u64]>,
     done: u64,
@@ -170,12 +177,13 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(table: &Table) -> Self {
         let last = vec![0; table.slots.len()].into();
-        Self { last, done: 0, count: 0, seen: 0, head: 0, next: 0 }
+        let singles = singles::Taken::default();
+        Self { singles, last, done: 0, count: 0, seen: 0, head: 0, next: 0 }
     }
 }
 
 /// For a record.
-struct Place<'a> {
+struct Probe<'a> {
     index: usize,
     slot: &'a Slot,
     /// Nobody's, or this key's with nothing to take.
@@ -185,8 +193,9 @@ struct Place<'a> {
 }
 
 impl Table {
-    /// A table of 2^`bits` slots, owned by the caller.
-    pub(crate) fn new(bits: u32) -> Self {
+    /// A table of 2^`bits` slots, with room for 2^`singles` keys that are used once, owned by the
+    /// caller.
+    pub(crate) fn new(bits: u32, singles: Option<u32>) -> Self {
         let turn =
             Turn { epoch: AtomicU64::new(1), released: AtomicU64::new(1), done: AtomicU64::new(0) };
         let own = Own {
@@ -199,6 +208,7 @@ impl Table {
             owned: CachePadded::new(AtomicU64::new(1)),
             turn: CachePadded::new(turn),
             own: CachePadded::new(own),
+            singles: Singles::new(singles),
             slots: zeroed(1 << bits),
             journal: zeroed(2 << bits),
             bits,
@@ -231,6 +241,10 @@ impl Table {
         let Record { limit, key, debt, at } = record;
         // R1
         let epoch = self.turn.epoch.load(Ordering::Acquire);
+        // First, so that no slot is fetched in vain.
+        if !self.singles.is_recent(limit, key, epoch) {
+            return None;
+        }
         let slot = &self.slots[self.home(limit, key)];
         // The mark says that a record of this epoch came before.
         let is_entered = slot.key.load(Ordering::Relaxed) == key
@@ -252,7 +266,7 @@ impl Table {
         if is_first {
             self.begin(epoch, clock());
         }
-        let has_room = self.add(record, epoch);
+        let has_room = self.add_single(record, epoch) || self.add(record, epoch);
         // Also without room: the consumer looks at what is done.
         self.end(has_room, is_first, epoch)
     }
@@ -273,11 +287,20 @@ impl Table {
         }
     }
 
-    /// Whether there is room for the record.
+    /// Whether the record is the first of its key, and there is room for it as such.
+    #[inline]
+    fn add_single(&self, Record { limit, key, debt, at }: Record, epoch: u64) -> bool {
+        let is_first = !self.singles.is_recent(limit, key, epoch);
+        let fits = is_first && debt.unsigned_abs() <= MAX_DEBT as u64;
+        let date = at.unwrap_or_else(|| self.date());
+        fits && self.singles.push(epoch, (limit, key), Change::new(debt, date))
+    }
+
+    /// Whether there is room for the record in a slot.
     #[inline]
     fn add(&self, record: Record, epoch: u64) -> bool {
         let Record { limit, key, debt, at } = record;
-        let Some(Place { index, slot, is_free, is_entered }) = self.find(limit, key, epoch) else {
+        let Some(Probe { index, slot, is_free, is_entered }) = self.find(limit, key, epoch) else {
             return false;
         };
         let has_journal_room = is_entered || self.has_journal_room();
@@ -303,7 +326,10 @@ impl Table {
     /// store, as the reading of a time-stamp counter waits for loads.
     #[inline]
     pub(crate) fn prefetch(&self, limit: u64, key: u64) {
-        self.slots[self.home(limit, key)].hint.store(0, Ordering::Relaxed);
+        let epoch = self.turn.epoch.load(Ordering::Relaxed);
+        if self.singles.is_recent(limit, key, epoch) {
+            self.slots[self.home(limit, key)].hint.store(0, Ordering::Relaxed);
+        }
     }
 
     /// The first record in an epoch.
@@ -316,7 +342,7 @@ impl Table {
 
     /// The key's slot, or a free one that comes before it.
     #[inline]
-    fn find(&self, limit: u64, key: u64, epoch: u64) -> Option<Place<'_>> {
+    fn find(&self, limit: u64, key: u64, epoch: u64) -> Option<Probe<'_>> {
         let home = self.home(limit, key);
         for step in 0..PROBES.min(self.slots.len()) {
             let index = (home + step) & (self.slots.len() - 1);
@@ -325,12 +351,12 @@ impl Table {
             let is_same = slot.key.load(Ordering::Relaxed) == key
                 && slot.limit.load(Ordering::Relaxed) == limit;
             if is_same && mark == epoch {
-                return Some(Place { index, slot, is_free: false, is_entered: true });
+                return Some(Probe { index, slot, is_free: false, is_entered: true });
             }
             // R10
             let is_free = mark < self.turn.released.load(Ordering::Acquire);
             if is_free || is_same {
-                return Some(Place { index, slot, is_free, is_entered: false });
+                return Some(Probe { index, slot, is_free, is_entered: false });
             }
         }
         None
@@ -382,6 +408,7 @@ impl Table {
             return;
         }
         reader.count = count;
+        self.singles.begin_drain(&mut reader.singles);
         // R4
         reader.seen = self.own.seen.load(Ordering::Acquire);
         // R8
@@ -389,17 +416,18 @@ impl Table {
         reader.next = reader.done;
     }
 
-    /// Reads `most` slots, at most, and takes what is new in them; returns how many it has read.
-    /// The drain is over when that is fewer.
+    /// Reads `most` records and slots, at most, and takes what is new in them; returns how many it
+    /// has read. The drain is over when that is fewer.
     pub(crate) fn drain(
         &self,
         reader: &mut Reader,
         most: usize,
         mut take: impl FnMut(u64, u64, Change),
     ) -> usize {
-        let left = (reader.head - reader.next) as usize;
+        let singles = self.singles.drain(&mut reader.singles, most, &mut take);
+        let (left, most) = ((reader.head - reader.next) as usize, most - singles);
         if left == 0 || most == 0 {
-            return 0;
+            return singles;
         }
         let count = left.min(most);
         for _ in 0..count {
@@ -417,7 +445,7 @@ impl Table {
             self.turn.done.store(reader.done, Ordering::Release);
             self.turn.released.store(reader.seen, Ordering::Release);
         }
-        count
+        singles + count
     }
 
     fn read(&self, index: usize, last: &mut u64, take: &mut impl FnMut(u64, u64, Change)) {
@@ -462,11 +490,11 @@ fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
 
 /// Zeros, of which only those that are used take memory.
 #[cfg(not(test))]
-fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Box<[T]> {
+pub(crate) fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Box<[T]> {
     bytemuck::zeroed_slice_box(len)
 }
 
 #[cfg(test)]
-fn zeroed<T: Default>(len: usize) -> Box<[T]> {
+pub(crate) fn zeroed<T: Default>(len: usize) -> Box<[T]> {
     (0..len).map(|_| T::default()).collect()
 }

@@ -8,7 +8,12 @@ const LIMIT: u64 = 0;
 
 /// With tables of 1,024 slots.
 fn recorder() -> Recorder {
-    Recorder::with_tables(Instant::now(), 10)
+    Recorder::with_tables(Instant::now(), 10, None)
+}
+
+/// The same, with room for 256 keys that are used once.
+fn with_singles() -> Recorder {
+    Recorder::with_tables(Instant::now(), 10, Some(8))
 }
 
 pub(super) fn of(key: u64, debt: i64, at: i64) -> Record {
@@ -42,8 +47,10 @@ async fn is_woken(recorder: &Recorder) -> bool {
 fn nothing_is_lost_between_recording_and_taking() {
     const THREADS: i64 = 2;
     const EACH: i64 = 50_000;
-    for keys in [1, 100, 5_000] {
-        let recorder = recorder();
+    let recorders = [recorder as fn() -> Recorder, with_singles];
+    for (keys, recorder) in
+        [1, 100, 5_000].into_iter().flat_map(|n| recorders.map(|new| (n, new())))
+    {
         let running = AtomicUsize::new(THREADS as usize);
         let mut all = 0;
         std::thread::scope(|scope| {
@@ -71,7 +78,12 @@ fn nothing_is_lost_between_recording_and_taking() {
 
 #[test]
 fn keys_come_once_in_order_with_the_dates_of_what_was_consumed() {
-    let recorder = recorder();
+    for recorder in [recorder(), with_singles()] {
+        keys_come_once(&recorder);
+    }
+}
+
+fn keys_come_once(recorder: &Recorder) {
     std::thread::sleep(Duration::from_micros(1));
     // First, so that the other thread does not leave its table to this one.
     recorder.add(of(4, -5, 3));
@@ -87,13 +99,41 @@ fn keys_come_once_in_order_with_the_dates_of_what_was_consumed() {
     recorder.add(of(5, 10, 125));
     recorder.add(of(6, 8, 1));
     recorder.add(of(6, -8, 2));
-    let found: Vec<_> = take(&recorder)
+    let found: Vec<_> = take(recorder)
         .into_iter()
         .map(|one| (one.limit, one.key, one.change.debt, one.change.date))
         .collect();
     let expected = [(0, 4, -5, 3), (0, 5, 20, 120), (0, 7, 40, 120), (1, 2, 1, 1)];
     assert_eq!(found, expected);
-    assert_eq!(take(&recorder), []);
+    assert_eq!(take(recorder), []);
+}
+
+/// A key's first record in an epoch takes no slot, and what follows is dated with it: a key that
+/// drains in between, and one that does not.
+#[test]
+fn a_key_that_is_used_again_gets_a_slot() {
+    let table = Table::new(0, Some(1));
+    let mut reader = Reader::new(&table);
+    let mut drain = || {
+        let mut taken = Vec::new();
+        table.advance();
+        table.begin_drain(&mut reader);
+        table.drain(&mut reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
+        taken
+    };
+    let record = |record| table.record(record, || 0);
+    assert_eq!(record(of(1, 10, 100)), Outcome::Due);
+    assert_eq!(record(of(2, 10, 100)), Outcome::Added);
+    assert_eq!(record(of(2, 5, 130)), Outcome::Added);
+    assert_eq!(record(of(2, 5, 131)), Outcome::Added);
+    let (ring, slot) =
+        ([(1, Change::new(10, 100)), (2, Change::new(10, 100))], Change::new(10, 130));
+    assert_eq!(drain(), [ring[0], ring[1], (2, slot)]);
+    // The ring has room for two, the table for one more.
+    for (key, outcome) in [(3, Outcome::Due), (4, Outcome::Added), (5, Outcome::NoRoom)] {
+        assert_eq!(record(of(key, 1, 200)), outcome, "{key}: the slot is key 2's");
+    }
+    assert_eq!(drain(), [(3, Change::new(1, 200)), (4, Change::new(1, 200))]);
 }
 
 /// A drain follows a first record, and one more follows that drain, for records that it may have
@@ -216,7 +256,7 @@ fn what_does_not_fit_is_counted() {
 /// A slot with debt of its first key gives the second one its own date.
 #[test]
 fn a_slot_forgets_the_key_before() {
-    let table = Table::new(0);
+    let table = Table::new(0, None);
     let mut reader = Reader::new(&table);
     let mut drain = || {
         let mut taken = Vec::new();
@@ -241,7 +281,7 @@ fn a_slot_forgets_the_key_before() {
 /// While nobody drains.
 #[test]
 fn a_full_journal_has_no_room() {
-    let table = Table::new(0);
+    let table = Table::new(0, None);
     for _ in 0..2 {
         assert_eq!(table.record(of(1, 1, 0), || 0), Outcome::Due);
         table.advance();
