@@ -1,13 +1,13 @@
 //! Bounds on what clients may take of the node, as the command line sets them.
 
-use std::fmt;
 use std::num::NonZeroUsize;
 use std::ops::RangeInclusive;
-use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
 use jiff::SignedDuration;
+
+use crate::byte_size::{ByteSize, at_least, within};
 
 /// The most connections of one front-end at a time, unless another number is given.
 pub const MAX_CONNECTIONS: usize = 10_000;
@@ -19,11 +19,26 @@ pub const MAX_UNREAD_BYTES: usize = 256 * 1024 * 1024;
 /// The most bytes that all connections of the node together hold in unsent replies, unless another
 /// number is given.
 pub const MAX_UNSENT_BYTES: usize = 64 * 1024 * 1024;
-/// The smallest of both numbers that may be given, in bytes: the largest command fits.
-const LEAST_BYTES: u64 = 8 * 1024 * 1024;
+/// The most bytes that all connections together hold in bodies that came in parts, or whose checks
+/// wait, unless another number is given.
+pub const MAX_HELD_BODY_BYTES: usize = 256 * 1024 * 1024;
+/// The smallest of these three that may be given: the largest command fits.
+const LEAST_ROOM: ByteSize = ByteSize(8 * 1024 * 1024);
+/// How long a Redis command may take from its first byte to its last, unless another time is given.
+pub const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// The shortest and the longest time that a client may take, or be silent for.
 const TIMEOUTS: RangeInclusive<SignedDuration> =
     SignedDuration::from_secs(1)..=SignedDuration::from_hours(24);
+/// The heads that may be allowed: each connection may hold one, which no room is kept for.
+const HEAD_BYTES: RangeInclusive<ByteSize> = ByteSize(1024)..=ByteSize(64 * 1024);
+/// The numbers of fields that may be allowed: proxies add some to those of clients.
+const HEAD_FIELDS: RangeInclusive<u64> = 16..=1_000;
+/// The bodies that may be allowed.
+const BODY_BYTES: RangeInclusive<ByteSize> = ByteSize(1024)..=ByteSize(16 * 1024 * 1024);
+/// The commands of a transaction that may be allowed: they are run in one piece.
+const TRANSACTION_COMMANDS: RangeInclusive<u64> = 1..=100_000;
+/// What they may take: a few fit into the room of all transactions.
+const TRANSACTION_BYTES: RangeInclusive<ByteSize> = ByteSize(1024)..=ByteSize(16 * 1024 * 1024);
 
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Bounds")]
@@ -42,22 +57,154 @@ pub struct BoundArgs {
     pub idle_timeout: SignedDuration,
     /// How long a client may take nothing of the replies that wait for it before its connection is
     /// reset: 1s to 24h.
-    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = write_timeout)]
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     pub write_timeout: SignedDuration,
     /// How much all Redis connections together may hold in commands that have not arrived in full,
     /// such as 64MiB; at least 8MiB.
     #[arg(long, value_name = "BYTES", default_value_t = ByteSize(MAX_UNREAD_BYTES))]
+    #[arg(value_parser = at_least(LEAST_ROOM))]
     pub max_unread_bytes: ByteSize,
     /// How much all connections together may hold in replies that clients have not taken; at least
     /// 8MiB.
     #[arg(long, value_name = "BYTES", default_value_t = ByteSize(MAX_UNSENT_BYTES))]
+    #[arg(value_parser = at_least(LEAST_ROOM))]
     pub max_unsent_bytes: ByteSize,
+    /// How long a Redis command may take to arrive in full: 1s to 24h.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
+    pub command_timeout: SignedDuration,
+    /// How many commands a transaction of a Redis client may have, at most 100000.
+    #[arg(long, value_name = "N", value_parser = transaction_commands)]
+    #[arg(default_value_t = TransactionBounds::default().commands)]
+    pub max_transaction_commands: usize,
+    /// How much the commands of a transaction may take: 1KiB to 16MiB.
+    #[arg(long, value_name = "BYTES", value_parser = within(TRANSACTION_BYTES))]
+    #[arg(default_value_t = ByteSize(TransactionBounds::default().bytes))]
+    pub max_transaction_bytes: ByteSize,
+    /// How large the head of an HTTP request may be: 1KiB to 64KiB.
+    #[arg(long, value_name = "BYTES", value_parser = within(HEAD_BYTES))]
+    #[arg(default_value_t = ByteSize(HttpBounds::default().head_bytes))]
+    pub max_head_bytes: ByteSize,
+    /// How many fields it may have: 16 to 1000.
+    #[arg(long, value_name = "N", value_parser = head_fields)]
+    #[arg(default_value_t = HttpBounds::default().head_fields)]
+    pub max_head_fields: usize,
+    /// How long an HTTP client may take for a head, silence before it included: 1s to 24h. Proxies
+    /// that keep connections open should close them earlier.
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = timeout)]
+    pub head_timeout: SignedDuration,
+    /// How large the body of a check may be: 1KiB to 16MiB.
+    #[arg(long, value_name = "BYTES", value_parser = within(BODY_BYTES))]
+    #[arg(default_value_t = ByteSize(HttpBounds::default().body_bytes))]
+    pub max_body_bytes: ByteSize,
+    /// How large the body of a batch of checks may be: 1KiB to 16MiB.
+    #[arg(long, value_name = "BYTES", value_parser = within(BODY_BYTES))]
+    #[arg(default_value_t = ByteSize(HttpBounds::default().batch_bytes))]
+    pub max_batch_bytes: ByteSize,
+    /// How long a body may take to arrive in full: 1s to 24h.
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = timeout)]
+    pub body_timeout: SignedDuration,
+    /// How much all HTTP connections together may hold in bodies that came in parts, or whose
+    /// checks wait; at least 8MiB.
+    #[arg(long, value_name = "BYTES", default_value_t = ByteSize(MAX_HELD_BODY_BYTES))]
+    #[arg(value_parser = at_least(LEAST_ROOM))]
+    pub max_held_body_bytes: ByteSize,
+}
+
+/// What an HTTP client may send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HttpBounds {
+    /// The largest head of a request, in bytes.
+    pub head_bytes: usize,
+    /// The most fields of a head.
+    pub head_fields: usize,
+    /// How long a client may take to send a head, or to begin the next one.
+    pub head_timeout: Duration,
+    /// The largest body of a check, in bytes: by default far more than the longest key takes, so
+    /// that a key beyond its bound has an error of its own.
+    pub body_bytes: usize,
+    /// The largest body of a batch of checks, in bytes.
+    pub batch_bytes: usize,
+    /// How long a client may take to send a body.
+    pub body_timeout: Duration,
+    /// The most bytes of bodies that came in parts, or whose checks wait, of all connections
+    /// together.
+    pub held_body_bytes: usize,
+}
+
+impl Default for HttpBounds {
+    fn default() -> Self {
+        Self {
+            head_bytes: 16 * 1024,
+            head_fields: 100,
+            head_timeout: Duration::from_mins(1),
+            body_bytes: 64 * 1024,
+            batch_bytes: 256 * 1024,
+            body_timeout: Duration::from_secs(10),
+            held_body_bytes: MAX_HELD_BODY_BYTES,
+        }
+    }
+}
+
+/// What a Redis client may queue in one transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionBounds {
+    /// The most commands. They are run in one piece, which bounds how long.
+    pub commands: usize,
+    /// The most that they take, in bytes: their arguments, and what says where each begins and
+    /// ends.
+    pub bytes: usize,
+}
+
+impl Default for TransactionBounds {
+    fn default() -> Self {
+        Self { commands: 10_000, bytes: 1024 * 1024 }
+    }
 }
 
 impl BoundArgs {
     /// How long a Redis client may be silent, if not for any time.
     pub fn idle_timeout(&self) -> Option<Duration> {
         Some(self.idle_timeout.unsigned_abs()).filter(|timeout| !timeout.is_zero())
+    }
+
+    pub const fn transaction(&self) -> TransactionBounds {
+        TransactionBounds {
+            commands: self.max_transaction_commands,
+            bytes: self.max_transaction_bytes.0,
+        }
+    }
+
+    pub const fn http(&self) -> HttpBounds {
+        HttpBounds {
+            head_bytes: self.max_head_bytes.0,
+            head_fields: self.max_head_fields,
+            head_timeout: self.head_timeout.unsigned_abs(),
+            body_bytes: self.max_body_bytes.0,
+            batch_bytes: self.max_batch_bytes.0,
+            body_timeout: self.body_timeout.unsigned_abs(),
+            held_body_bytes: self.max_held_body_bytes.0,
+        }
+    }
+
+    /// # Errors
+    /// One line that names two flags which contradict each other.
+    pub fn check(&self) -> Result<(), String> {
+        let room = self.max_held_body_bytes;
+        for (flag, bytes) in
+            [("--max-body-bytes", self.max_body_bytes), ("--max-batch-bytes", self.max_batch_bytes)]
+        {
+            if bytes > room {
+                return Err(format!("{flag} {bytes}: more than --max-held-body-bytes {room}"));
+            }
+        }
+        match self.max_connections_per_address {
+            Some(most) if most.get() > self.max_connections => {
+                let all = self.max_connections;
+                let flag = "--max-connections-per-address";
+                Err(format!("{flag} {most}: more than --max-connections {all}"))
+            }
+            _ => Ok(()),
+        }
     }
 }
 
@@ -68,11 +215,22 @@ fn per_address(text: &str) -> Result<PerAddress, String> {
     text.parse().map(NonZeroUsize::new).map_err(|_| "expected a number, 0 for no bound".to_owned())
 }
 
-/// A number of connections, at least one.
 fn connections(text: &str) -> Result<usize, String> {
-    let number = text.parse().ok().filter(|number| (1..=MOST_CONNECTIONS).contains(number));
+    number(text, &(1..=MOST_CONNECTIONS))
+}
+
+fn transaction_commands(text: &str) -> Result<usize, String> {
+    number(text, &TRANSACTION_COMMANDS)
+}
+
+fn head_fields(text: &str) -> Result<usize, String> {
+    number(text, &HEAD_FIELDS)
+}
+
+fn number(text: &str, range: &RangeInclusive<u64>) -> Result<usize, String> {
+    let number = text.parse().ok().filter(|number| range.contains(number));
     let number = number.and_then(|number| usize::try_from(number).ok());
-    number.ok_or_else(|| format!("expected a number from 1 to {MOST_CONNECTIONS}"))
+    number.ok_or_else(|| format!("expected a number from {} to {}", range.start(), range.end()))
 }
 
 fn idle_timeout(text: &str) -> Result<SignedDuration, String> {
@@ -81,100 +239,11 @@ fn idle_timeout(text: &str) -> Result<SignedDuration, String> {
     time.ok_or_else(|| "expected a time from 1s to 24h, such as 5m, or 0s".to_owned())
 }
 
-fn write_timeout(text: &str) -> Result<SignedDuration, String> {
+fn timeout(text: &str) -> Result<SignedDuration, String> {
     let time = text.parse().ok().filter(|time| TIMEOUTS.contains(time));
     time.ok_or_else(|| "expected a time from 1s to 24h, such as 30s".to_owned())
 }
 
-/// A number of bytes that is written as a whole number of them, or of KiB, MiB or GiB.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ByteSize(pub usize);
-
-/// The units, the largest first.
-const UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("", 1)];
-
-impl FromStr for ByteSize {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let read = |(unit, bytes): (&str, u64)| {
-            let count: u64 = text.strip_suffix(unit)?.parse().ok()?;
-            count.checked_mul(bytes)
-        };
-        let bytes = UNITS.into_iter().find_map(read).filter(|bytes| *bytes >= LEAST_BYTES);
-        let bytes = bytes.and_then(|bytes| usize::try_from(bytes).ok());
-        bytes.map(Self).ok_or_else(|| "expected at least 8MiB, such as 64MiB or 1GiB".to_owned())
-    }
-}
-
-impl fmt::Display for ByteSize {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_whole = |(_, bytes): &(&str, u64)| (self.0 as u64).is_multiple_of(*bytes);
-        let (unit, bytes) = UNITS.into_iter().find(is_whole).unwrap_or(("", 1));
-        write!(f, "{}{unit}", self.0 as u64 / bytes)
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use clap::Args;
-
-    use super::{BoundArgs, ByteSize, MAX_UNREAD_BYTES, MAX_UNSENT_BYTES};
-    use crate::cli::parse;
-    use crate::unsent::tests::WRITE_TIMEOUT;
-
-    fn bounds(args: &[&str]) -> BoundArgs {
-        parse([&["tidegate"], args].concat()).unwrap().serve.bounds
-    }
-
-    #[test]
-    fn bytes_have_units() {
-        for (text, bytes) in [
-            ("8388608", 8 << 20),
-            ("8MiB", 8 << 20),
-            ("8193KiB", 8193 << 10),
-            ("3GiB", 3 << 30),
-            ("8388609", (8 << 20) + 1),
-        ] {
-            let read: ByteSize = text.parse().unwrap();
-            assert_eq!(read.0, bytes, "{text}");
-            assert_eq!(read.to_string().parse(), Ok(read));
-        }
-        assert_eq!(ByteSize(8 << 20).to_string(), "8MiB");
-        for text in ["", "MiB", "7MiB", "8388607", "64 MiB", "64MB", "-64MiB", "17179869184GiB"] {
-            assert!(text.parse::<ByteSize>().is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn no_bound_of_addresses_and_silence_unless_given() {
-        let unless_given = bounds(&[]);
-        assert_eq!(unless_given.max_connections_per_address, None);
-        assert_eq!(unless_given.idle_timeout(), None);
-        assert_eq!(unless_given.write_timeout.unsigned_abs(), WRITE_TIMEOUT);
-        assert_eq!(unless_given.max_unread_bytes.0, MAX_UNREAD_BYTES);
-        assert_eq!(unless_given.max_unsent_bytes.0, MAX_UNSENT_BYTES);
-        let given = bounds(&["--idle-timeout", "90s", "--max-unsent-bytes", "1GiB"]);
-        assert_eq!(given.idle_timeout().unwrap().as_secs(), 90);
-        assert_eq!(given.max_unsent_bytes.0, 1 << 30);
-    }
-
-    #[test]
-    fn bounds_are_documented_with_their_figures() {
-        let documented = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/node.md");
-        let documented = std::fs::read_to_string(documented).unwrap();
-        let mut command = BoundArgs::augment_args(clap::Command::new("serve"));
-        command.build();
-        for flag in command.get_arguments().filter(|flag| flag.get_id() != "help") {
-            let name = flag.get_long().unwrap();
-            let unless_given = flag.get_default_values()[0].to_str().unwrap();
-            // The number of connections has a comma there.
-            let figure = if unless_given == "10000" { "10,000" } else { unless_given };
-            let row = format!("| `--{name} ");
-            let row = documented.lines().find_map(|line| Some(line.split_once(&row)?.1));
-            let told =
-                row.and_then(|row| row.split_once("` | ")).unwrap_or_else(|| panic!("{name}"));
-            assert!(told.1.starts_with(figure), "{name}: {}", told.1);
-        }
-    }
-}
+#[path = "bounds_tests.rs"]
+mod tests;

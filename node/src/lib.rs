@@ -9,6 +9,7 @@ mod addresses;
 mod banner;
 mod bounds;
 mod budget;
+mod byte_size;
 mod cli;
 mod config;
 mod exposition;

@@ -40,6 +40,7 @@ const LEAVE_SHARE: Duration = Duration::from_secs(1);
 /// # Errors
 /// One line that names the flag, or the file with line and key, when the node cannot start.
 pub fn run(args: &ServeArgs) -> Result<(), String> {
+    args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
@@ -69,7 +70,8 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
     let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds);
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
-    let front_end = HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args));
+    let front_end =
+        HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), args.bounds.http());
     serving.accept(FrontEndName::Http, http_listener, front_end);
     if service.gossip().view().is_some_and(|view| !view.joined) {
         tracing::info!(%http, "joining: probes are answered, checks wait");
@@ -92,6 +94,8 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
         max_clients: serving.places.0.connections,
         idle_timeout: args.bounds.idle_timeout(),
         max_unread_bytes: args.bounds.max_unread_bytes.0,
+        command_timeout: args.bounds.command_timeout.unsigned_abs(),
+        transaction: args.bounds.transaction(),
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end);

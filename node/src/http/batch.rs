@@ -21,13 +21,11 @@ use crate::service::{CheckError, Service};
 
 /// The most checks of a batch.
 pub const MAX_CHECKS: usize = 1_000;
-/// The largest body, in bytes.
-const MAX_BODY_BYTES: usize = 256 * 1024;
 /// Checks for which there is room before any is read: a body may have fewer than it has room for.
 const ROOM_CHECKS: usize = 128;
 
 pub async fn answer(node: &Routes, body: Incoming) -> Answer {
-    let body = match node.receive(body, MAX_BODY_BYTES).await {
+    let body = match node.receive(body, node.bounds.batch_bytes).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };

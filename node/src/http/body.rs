@@ -12,11 +12,6 @@ use hyper::body::Body;
 use super::answer::{Answer, Code, Problem, error};
 use crate::budget::{Budget, Share};
 
-/// How long a client may take to send a body.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
-/// The most bytes of bodies that came in parts, or whose checks wait, of all connections together.
-pub const MAX_HELD_BYTES: usize = 256 * 1024 * 1024;
-
 /// Why there is no body.
 enum Missing {
     TooLarge,
@@ -40,11 +35,17 @@ impl Whole {
     }
 }
 
-/// Reads a body of at most `max` bytes. What comes in parts counts in `room` until it is dropped.
+/// Reads a body of at most `max` bytes, which arrives within `time`. What comes in parts counts in
+/// `room` until it is dropped.
 ///
 /// # Errors
 /// The answer to a client that sends something else.
-pub async fn read<B>(body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Answer>
+pub async fn read<B>(
+    body: B,
+    max: usize,
+    time: Duration,
+    room: &Arc<Budget>,
+) -> Result<Whole, Answer>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -53,7 +54,7 @@ where
     let read = std::future::poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
     let read = match read {
         Poll::Ready(read) => Ok(read),
-        Poll::Pending => tokio::time::timeout(BODY_TIMEOUT, reading).await,
+        Poll::Pending => tokio::time::timeout(time, reading).await,
     };
     let (code, problem) = match read {
         Ok(Ok(body)) => return Ok(body),
@@ -86,6 +87,7 @@ where
         if whole.is_empty() && body.is_end_stream() {
             return Ok(Whole { bytes: data, share });
         }
+        reserve(&mut whole, length, max);
         whole.extend_from_slice(&data);
         let share = share.get_or_insert_with(|| Share::new(Arc::clone(room)));
         if !share.resize(whole.capacity()) {
@@ -93,6 +95,14 @@ where
         }
     }
     Ok(Whole { bytes: whole.into(), share })
+}
+
+/// Makes room for `length` bytes, at most `max`: twice what there was, and no more than fits.
+fn reserve(whole: &mut Vec<u8>, length: usize, max: usize) {
+    if length > whole.capacity() {
+        let room = (2 * whole.capacity()).min(max).max(length);
+        whole.reserve_exact(room - whole.len());
+    }
 }
 
 /// The text of a body, validated once, so that the texts in it need not be.
@@ -116,12 +126,15 @@ mod tests {
 
     use super::*;
 
+    /// How long a body may take.
+    const TIME: Duration = Duration::from_secs(10);
+
     /// What comes of a body of these parts, of at most 10 bytes, where there is this room.
     async fn read_of(parts: &[&'static str], room: usize) -> Result<Bytes, StatusCode> {
         let parts: Vec<_> = parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect();
         let room = Arc::new(Budget::new(room));
         let body = Parts(parts.into_iter());
-        let read = read(body, 10, &room).await.map_err(|answer| answer.status());
+        let read = read(body, 10, TIME, &room).await.map_err(|answer| answer.status());
         let read = read.map(|whole| whole.bytes);
         assert!(!Share::new(room).is_scarce(), "something is still held");
         read
@@ -149,21 +162,23 @@ mod tests {
         let too_large = StatusCode::PAYLOAD_TOO_LARGE;
         assert_eq!(read_of(&["12345", "678901"], 100).await, Err(too_large));
         assert_eq!(read_of(&["12345", "67890"], 9).await, Err(StatusCode::SERVICE_UNAVAILABLE));
+        // No more room is taken than the largest body needs.
+        assert_eq!(read_of(&["123456", "7890"], 10).await.unwrap(), "1234567890");
     }
 
     #[tokio::test]
     async fn a_body_that_came_with_its_head_needs_no_room() {
         let room = Arc::new(Budget::new(0));
         let body = Full::new(Bytes::from_static(b"0123456789"));
-        assert_eq!(read(body, 10, &room).await.unwrap().bytes, "0123456789");
+        assert_eq!(read(body, 10, TIME, &room).await.unwrap().bytes, "0123456789");
     }
 
     #[tokio::test]
     async fn a_body_whose_check_waits_takes_room() {
         let room = Arc::new(Budget::new(15));
         let body = || Full::new(Bytes::from_static(b"0123456789"));
-        let mut first = read(body(), 10, &room).await.unwrap();
-        let mut other = read(body(), 10, &room).await.unwrap();
+        let mut first = read(body(), 10, TIME, &room).await.unwrap();
+        let mut other = read(body(), 10, TIME, &room).await.unwrap();
         assert!(first.count_in(&room) && !other.count_in(&room));
         drop(first);
         assert!(other.count_in(&room));

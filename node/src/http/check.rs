@@ -12,12 +12,8 @@ use super::{body, headers, reply};
 use crate::meter::Meter;
 use crate::service::{Request, Service, Verdict};
 
-/// The largest body, in bytes: far more than the longest key takes, so that a key beyond its bound
-/// has an error of its own.
-const MAX_BODY_BYTES: usize = 64 * 1024;
-
 pub async fn answer(node: &Routes, body: Incoming) -> Answer {
-    let body = match node.receive(body, MAX_BODY_BYTES).await {
+    let body = match node.receive(body, node.bounds.body_bytes).await {
         Ok(body) => body,
         Err(answer) => return answer,
     };

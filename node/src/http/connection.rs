@@ -1,7 +1,6 @@
 //! One client's connection.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
@@ -10,11 +9,11 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
-use super::body::MAX_HELD_BYTES;
 use super::gate::Gate;
 use super::gathered::Gathered;
 use super::router;
 use super::routes::Routes;
+use crate::bounds::HttpBounds;
 use crate::budget::Budget;
 use crate::meter::FrontEndName;
 use crate::net::{self, FrontEnd};
@@ -22,10 +21,11 @@ use crate::readiness::Readiness;
 use crate::service::Service;
 use crate::unsent::{Bounded, Unsent};
 
-/// How long a client may take to send the head of a request, or to begin the next one.
-const HEAD_TIMEOUT: Duration = Duration::from_mins(1);
-/// The largest head of a request, in bytes; also the most that is read ahead.
-const MAX_HEAD_BYTES: usize = 16 * 1024;
+/// The least that hyper reads ahead, in bytes.
+const LEAST_AHEAD_BYTES: usize = 8 * 1024;
+/// The fields of a head for which hyper has room on its stack; another number costs an allocation
+/// for each request.
+const USUAL_HEAD_FIELDS: usize = 100;
 
 /// Serves HTTP/1.
 #[derive(Debug)]
@@ -35,10 +35,15 @@ pub struct HttpFrontEnd {
 
 impl HttpFrontEnd {
     /// Checks wait, and probes are told, until the node has joined.
-    pub fn new(service: Arc<Service>, readiness: Arc<Readiness>, gate: Gate) -> Self {
+    pub fn new(
+        service: Arc<Service>,
+        readiness: Arc<Readiness>,
+        gate: Gate,
+        bounds: HttpBounds,
+    ) -> Self {
         let meter = service.meter(FrontEndName::Http);
-        let bodies = Arc::new(Budget::new(MAX_HELD_BYTES));
-        Self { node: Arc::new(Routes { service, readiness, gate, meter, bodies }) }
+        let bodies = Arc::new(Budget::new(bounds.held_body_bytes));
+        Self { node: Arc::new(Routes { service, readiness, gate, bounds, meter, bodies }) }
     }
 }
 
@@ -79,11 +84,7 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         Ok::<_, std::convert::Infallible>(router::answer(node, request).await)
     });
     let socket = Gathered::new(stream);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(HEAD_TIMEOUT)
-        .max_buf_size(MAX_HEAD_BYTES)
-        .serve_connection(TokioIo::new(&socket), service);
+    let connection = builder(&node.bounds).serve_connection(TokioIo::new(&socket), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         () = socket.drive(connection.as_mut()) => {}
@@ -92,6 +93,19 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
             socket.drive(connection.as_mut()).await;
         }
     }
+}
+
+fn builder(bounds: &HttpBounds) -> http1::Builder {
+    let mut builder = http1::Builder::new();
+    builder
+        .timer(TokioTimer::new())
+        .header_read_timeout(bounds.head_timeout)
+        .max_header_size(bounds.head_bytes)
+        .max_buf_size(bounds.head_bytes.max(LEAST_AHEAD_BYTES));
+    if bounds.head_fields != USUAL_HEAD_FIELDS {
+        builder.max_headers(bounds.head_fields);
+    }
+    builder
 }
 
 async fn refuse(mut stream: TcpStream) {

@@ -7,7 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio_util::sync::CancellationToken;
 
 use super::{FrontEnd, Gate, HttpFrontEnd};
-use crate::bounds::MAX_UNSENT_BYTES;
+use crate::bounds::{HttpBounds, MAX_UNSENT_BYTES};
 use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
@@ -26,7 +26,8 @@ async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {
         Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
     let service = Arc::new(Service::new(limiters.unwrap(), Gossip::alone()));
     let metrics = service.metrics().connections(FrontEndName::Http).clone();
-    let front_end = HttpFrontEnd::new(service, Arc::new(Readiness::new()), Gate::default());
+    let readiness = Arc::new(Readiness::new());
+    let front_end = HttpFrontEnd::new(service, readiness, Gate::default(), HttpBounds::default());
     let (mut client, accepted) = unsent::tests::pair().await;
     let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics.clone());
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());

@@ -9,6 +9,7 @@ use hyper::body::Incoming;
 use super::answer::{Answer, Code, error};
 use super::body::{self, Whole};
 use super::gate::Gate;
+use crate::bounds::HttpBounds;
 use crate::budget::Budget;
 use crate::meter::Meter;
 use crate::readiness::Readiness;
@@ -19,6 +20,7 @@ pub struct Routes {
     pub service: Arc<Service>,
     pub readiness: Arc<Readiness>,
     pub gate: Gate,
+    pub bounds: HttpBounds,
     /// Counts the decisions of all connections.
     pub meter: Meter,
     /// The room for bodies that came in parts, or whose checks wait.
@@ -32,7 +34,7 @@ impl Routes {
     /// # Errors
     /// The answer to a client that sends something else, or to checks that never will be decided.
     pub async fn receive(&self, body: Incoming, max: usize) -> Result<Whole, Answer> {
-        let mut body = body::read(body, max, &self.bodies).await?;
+        let mut body = body::read(body, max, self.bounds.body_timeout, &self.bodies).await?;
         self.ready(&mut body).await?;
         Ok(body)
     }

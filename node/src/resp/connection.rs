@@ -27,8 +27,6 @@ use crate::unsent::{Bounded, Unsent};
 const READ_BYTES: usize = 64 * 1024;
 /// How long a client that goes on sending is answered once the node drains.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a command may take from its first byte to its last.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(30);
 /// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 
@@ -251,7 +249,7 @@ impl Connection {
         if self.unread.is_empty() || self.backlog {
             self.deadline = None;
         } else if progressed || self.deadline.is_none() {
-            self.deadline = Some(Instant::now() + COMMAND_TIMEOUT);
+            self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
         }
         if !self.share.resize(self.unread.len()) {
             self.unread = Vec::new();

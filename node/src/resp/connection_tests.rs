@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::{FrontEnd, RespBounds, RespFrontEnd, ServerInfo};
-use crate::bounds::MAX_UNSENT_BYTES;
+use crate::bounds::{COMMAND_TIMEOUT, MAX_UNSENT_BYTES};
 use crate::budget::{Budget, Share};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
@@ -104,7 +104,7 @@ async fn silence_between_commands_may_be_long() {
     let mut client = connect(&front_end).await;
     client.write_all(b"PING\r\n").await.unwrap();
     expect(&mut client, "+PONG\r\n").await;
-    tokio::time::sleep(super::COMMAND_TIMEOUT * 100).await;
+    tokio::time::sleep(COMMAND_TIMEOUT * 100).await;
     client.write_all(b"PING\r\n").await.unwrap();
     expect(&mut client, "+PONG\r\n").await;
 }

@@ -3,13 +3,8 @@
 use std::ops::Range;
 
 use super::command::Command;
+use crate::bounds::TransactionBounds;
 use crate::budget::Share;
-
-/// The most commands of one transaction. They are run in one piece, which bounds how long.
-pub const MAX_QUEUED_COMMANDS: usize = 10_000;
-/// The most that the commands of one transaction take, in bytes: their arguments, and what says
-/// where each begins and ends.
-pub const MAX_QUEUED_BYTES: usize = 1024 * 1024;
 
 /// The most that the commands of all transactions take, in bytes, beside [`FREE_BYTES`] of each: a
 /// budget of its own, so that whoever fills it leaves room to those without transactions.
@@ -31,6 +26,7 @@ pub struct Queue {
     ends: Vec<u32>,
     /// The memory of all this beyond [`FREE_BYTES`], out of the budget of all transactions.
     share: Share,
+    bounds: TransactionBounds,
     /// Whether a command was refused, so that none will be run.
     is_aborted: bool,
 }
@@ -46,8 +42,20 @@ pub enum Full {
 
 impl Queue {
     /// An empty one, whose memory counts in `share`.
-    pub const fn new(share: Share) -> Self {
-        Self { bytes: Vec::new(), args: Vec::new(), ends: Vec::new(), share, is_aborted: false }
+    pub const fn new(share: Share, bounds: TransactionBounds) -> Self {
+        Self {
+            bytes: Vec::new(),
+            args: Vec::new(),
+            ends: Vec::new(),
+            share,
+            bounds,
+            is_aborted: false,
+        }
+    }
+
+    /// What it may have.
+    pub const fn bounds(&self) -> TransactionBounds {
+        self.bounds
     }
 
     /// The number of commands.
@@ -77,12 +85,12 @@ impl Queue {
         }
         let more: usize = command.args_from(0).map(|arg| arg.len() + ARG_BYTES).sum();
         let held = self.bytes.len() + self.args.len() * ARG_BYTES;
-        if self.len() >= MAX_QUEUED_COMMANDS || held + more > MAX_QUEUED_BYTES {
+        if self.len() >= self.bounds.commands || held + more > self.bounds.bytes {
             self.abort();
             return Err(Full::Transaction);
         }
         for arg in command.args_from(0) {
-            // Both ends are at most MAX_QUEUED_BYTES: far below 2^32.
+            // Both ends are within the bound of bytes: far below 2^32.
             let start = self.bytes.len() as u32;
             self.bytes.extend_from_slice(arg);
             self.args.push(start..self.bytes.len() as u32);

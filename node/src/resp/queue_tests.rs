@@ -2,7 +2,11 @@ use std::sync::Arc;
 
 use super::super::parser::Parser;
 use super::{Full, Queue};
+use crate::bounds::TransactionBounds;
 use crate::budget::{Budget, Share};
+
+/// No transaction of these tests reaches them, unless it says so.
+const BOUNDS: TransactionBounds = TransactionBounds { commands: 100, bytes: 100_000 };
 
 /// Pushes `ECHO` with an argument of so many bytes.
 fn push(queue: &mut Queue, bytes: usize) -> Result<(), Full> {
@@ -14,7 +18,7 @@ fn push(queue: &mut Queue, bytes: usize) -> Result<(), Full> {
 
 #[test]
 fn commands_come_back_as_they_were() {
-    let mut queue = Queue::new(Share::new(Arc::new(Budget::new(1024 * 1024))));
+    let mut queue = Queue::new(Share::new(Arc::new(Budget::new(1024 * 1024))), BOUNDS);
     for bytes in [0, 3, 1_000] {
         push(&mut queue, bytes).unwrap();
     }
@@ -30,7 +34,7 @@ fn commands_come_back_as_they_were() {
 #[test]
 fn all_transactions_share_a_budget() {
     let budget = Arc::new(Budget::new(61_000));
-    let queue = || Queue::new(Share::new(Arc::clone(&budget)));
+    let queue = || Queue::new(Share::new(Arc::clone(&budget)), BOUNDS);
     let (mut first, mut second, mut third) = (queue(), queue(), queue());
     push(&mut first, 60_000).unwrap();
     assert_eq!(push(&mut second, 60_000), Err(Full::Node));
@@ -42,4 +46,21 @@ fn all_transactions_share_a_budget() {
     push(&mut third, 60_000).unwrap();
     third.abort();
     push(&mut queue(), 60_000).unwrap();
+}
+
+#[test]
+fn a_transaction_has_as_much_as_it_may() {
+    let queue = |commands, bytes| {
+        let share = Share::new(Arc::new(Budget::new(1024 * 1024)));
+        Queue::new(share, TransactionBounds { commands, bytes })
+    };
+    let mut few = queue(2, 100_000);
+    assert_eq!([push(&mut few, 1), push(&mut few, 1)], [Ok(()), Ok(())]);
+    assert_eq!(push(&mut few, 1), Err(Full::Transaction));
+    assert!(few.is_aborted());
+    // The name and the argument, and where each of them begins and ends.
+    let one = 4 + 10 + 2 * 8;
+    let mut small = queue(100, 2 * one);
+    assert_eq!([push(&mut small, 10), push(&mut small, 10)], [Ok(()), Ok(())]);
+    assert_eq!(push(&mut small, 0), Err(Full::Transaction));
 }

@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::clients::Clients;
-use super::queue::MAX_ALL_QUEUED_BYTES;
-use crate::bounds::{MAX_CONNECTIONS, MAX_UNREAD_BYTES};
+use super::queue::{MAX_ALL_QUEUED_BYTES, Queue};
+use crate::bounds::{COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds};
 use crate::budget::{Budget, Share};
 use crate::meter::{FrontEndName, Meter};
 use crate::password::Password;
@@ -26,6 +26,10 @@ pub struct RespBounds {
     pub idle_timeout: Option<Duration>,
     /// The most bytes that connections hold in incomplete commands.
     pub max_unread_bytes: usize,
+    /// How long a command may take from its first byte to its last.
+    pub command_timeout: Duration,
+    /// What a client may queue in one transaction.
+    pub transaction: TransactionBounds,
 }
 
 impl Default for RespBounds {
@@ -34,6 +38,8 @@ impl Default for RespBounds {
             max_clients: MAX_CONNECTIONS,
             idle_timeout: None,
             max_unread_bytes: MAX_UNREAD_BYTES,
+            command_timeout: COMMAND_TIMEOUT,
+            transaction: TransactionBounds::default(),
         }
     }
 }
@@ -110,9 +116,9 @@ impl ServerInfo {
         Share::new(Arc::clone(&self.unread))
     }
 
-    /// A share of that of transactions for one of them.
-    pub fn queued_share(&self) -> Share {
-        Share::new(Arc::clone(&self.queued))
+    /// An empty transaction, which counts in that of transactions.
+    pub fn queue(&self) -> Queue {
+        Queue::new(Share::new(Arc::clone(&self.queued)), self.bounds.transaction)
     }
 
     pub fn count_commands(&self, commands: u64) {

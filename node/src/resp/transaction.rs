@@ -4,10 +4,11 @@
 //! may, on other threads, and a denial undoes nothing: it is an answer.
 
 use super::command::Command;
-use super::queue::{Full, MAX_QUEUED_BYTES, MAX_QUEUED_COMMANDS, Queue};
+use super::queue::{Full, Queue};
 use super::reply::Reply;
 use super::session::Session;
 use super::spec::Spec;
+use crate::bounds::TransactionBounds;
 
 /// The replies to the commands of one transaction, in bytes, beyond which no further one is run.
 const MAX_EXEC_REPLY_BYTES: usize = 1024 * 1024;
@@ -16,7 +17,7 @@ pub fn multi(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     if session.queue.is_some() {
         return reply.error(b"ERR MULTI calls can not be nested");
     }
-    session.queue = Some(Box::new(Queue::new(session.server.queued_share())));
+    session.queue = Some(Box::new(session.server.queue()));
     reply.ok();
 }
 
@@ -68,9 +69,10 @@ pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut 
     match queue.push(command) {
         Ok(()) => reply.simple("QUEUED"),
         Err(Full::Transaction) => {
+            let TransactionBounds { commands, bytes } = queue.bounds();
             let problem = format!(
-                "ERR '{}' is not queued: a transaction takes at most {MAX_QUEUED_COMMANDS} \
-                 commands and {MAX_QUEUED_BYTES} bytes",
+                "ERR '{}' is not queued: a transaction takes at most {commands} commands and \
+                 {bytes} bytes",
                 spec.name
             );
             reply.error(problem.as_bytes());

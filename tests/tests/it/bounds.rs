@@ -160,8 +160,27 @@ fn figures_that_bound_nothing_are_mistakes() {
         ("--write-timeout", "0s"),
         ("--max-unread-bytes", "1KiB"),
         ("--max-unsent-bytes", "64"),
+        ("--command-timeout", "0s"),
+        ("--max-transaction-commands", "0"),
+        ("--max-transaction-commands", "100001"),
+        ("--max-transaction-bytes", "0"),
+        ("--max-head-bytes", "1GiB"),
+        ("--max-head-fields", "0"),
+        ("--max-head-fields", "1001"),
+        ("--head-timeout", "25h"),
+        ("--max-body-bytes", "0"),
+        ("--max-batch-bytes", "17MiB"),
+        ("--body-timeout", "999ms"),
+        ("--max-held-body-bytes", "1MiB"),
     ] {
         let line = mistake(&[flag, value]);
-        assert!(line.contains(flag), "{line}");
+        assert!(line.contains(flag) && line.contains("expected"), "{line}");
     }
+}
+
+#[test]
+fn figures_that_contradict_each_other_are_a_mistake() {
+    let line = mistake(&["--max-held-body-bytes", "8MiB", "--max-batch-bytes", "16MiB"]);
+    let problem = "--max-batch-bytes 16MiB: more than --max-held-body-bytes 8MiB";
+    assert_eq!(line, format!("tidegate: {problem}\n"));
 }

@@ -17,6 +17,7 @@ mod resp;
 mod rotation;
 mod seeds;
 mod signals;
+mod slow;
 mod tower_axum;
 mod tower_tonic;
 mod transactions;
