@@ -51,19 +51,29 @@ impl ConnectionMetrics {
     }
 }
 
-/// Requests that HTTP did not answer, as of pages or for hosts that are not allowed.
+/// Requests that HTTP refused, as of pages or for hosts that are not allowed, or beyond a bound.
 #[derive(Debug)]
 pub struct RefusedRequests {
     pub host: Counter,
     pub origin: Counter,
+    /// As the node had no room for their bodies.
+    pub no_room: Counter,
+    pub body_too_large: Counter,
+    /// As their bodies took too long to arrive.
+    pub body_timeout: Counter,
 }
 
 impl RefusedRequests {
     fn register(registry: &mut Registry) -> Self {
         let family = Family::<RequestLabels, Counter>::default();
         let reason = |reason| family.get_or_create_owned(&RequestLabels { reason });
-        let refused =
-            Self { host: reason("host_not_allowed"), origin: reason("origin_not_allowed") };
+        let refused = Self {
+            host: reason("host_not_allowed"),
+            origin: reason("origin_not_allowed"),
+            no_room: reason("no_room"),
+            body_too_large: reason("body_too_large"),
+            body_timeout: reason("body_timeout"),
+        };
         registry.register("http_refused", "Requests refused", family);
         refused
     }

@@ -13,10 +13,29 @@ use super::answer::{Answer, Code, Problem, error};
 use crate::budget::{Budget, Share};
 
 /// Why there is no body.
-enum Missing {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Missing {
     TooLarge,
     NoRoom,
     Incomplete,
+    /// It did not arrive in time.
+    Late,
+}
+
+impl Missing {
+    /// The answer to a client that may send at most `max` bytes.
+    pub fn answer(self, max: usize) -> Answer {
+        let (code, problem) = match self {
+            Self::TooLarge => {
+                let problem = format!("the body is larger than {max} bytes");
+                return error(Code::BodyTooLarge, &problem);
+            }
+            Self::NoRoom => (Code::NoRoom, "too many bodies are arriving"),
+            Self::Incomplete => (Code::BodyIncomplete, "the body did not arrive in full"),
+            Self::Late => (Code::BodyTimeout, "the body took too long to arrive"),
+        };
+        error(code, problem)
+    }
 }
 
 /// A whole body.
@@ -39,13 +58,13 @@ impl Whole {
 /// `room` until it is dropped.
 ///
 /// # Errors
-/// The answer to a client that sends something else.
+/// Why there is none.
 pub async fn read<B>(
     body: B,
     max: usize,
     time: Duration,
     room: &Arc<Budget>,
-) -> Result<Whole, Answer>
+) -> Result<Whole, Missing>
 where
     B: Body<Data = Bytes> + Unpin,
 {
@@ -56,17 +75,7 @@ where
         Poll::Ready(read) => Ok(read),
         Poll::Pending => tokio::time::timeout(time, reading).await,
     };
-    let (code, problem) = match read {
-        Ok(Ok(body)) => return Ok(body),
-        Ok(Err(Missing::TooLarge)) => {
-            let problem = format!("the body is larger than {max} bytes");
-            return Err(error(Code::BodyTooLarge, &problem));
-        }
-        Ok(Err(Missing::NoRoom)) => (Code::NoRoom, "too many bodies are arriving"),
-        Ok(Err(Missing::Incomplete)) => (Code::BodyIncomplete, "the body did not arrive in full"),
-        Err(_) => (Code::BodyTimeout, "the body took too long to arrive"),
-    };
-    Err(error(code, problem))
+    read.unwrap_or(Err(Missing::Late))
 }
 
 async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Missing>
@@ -121,7 +130,6 @@ mod tests {
     use std::convert::Infallible;
 
     use http_body_util::Full;
-    use hyper::StatusCode;
     use hyper::body::Frame;
 
     use super::*;
@@ -130,12 +138,11 @@ mod tests {
     const TIME: Duration = Duration::from_secs(10);
 
     /// What comes of a body of these parts, of at most 10 bytes, where there is this room.
-    async fn read_of(parts: &[&'static str], room: usize) -> Result<Bytes, StatusCode> {
+    async fn read_of(parts: &[&'static str], room: usize) -> Result<Bytes, Missing> {
         let parts: Vec<_> = parts.iter().map(|part| Bytes::from_static(part.as_bytes())).collect();
         let room = Arc::new(Budget::new(room));
         let body = Parts(parts.into_iter());
-        let read = read(body, 10, TIME, &room).await.map_err(|answer| answer.status());
-        let read = read.map(|whole| whole.bytes);
+        let read = read(body, 10, TIME, &room).await.map(|whole| whole.bytes);
         assert!(!Share::new(room).is_scarce(), "something is still held");
         read
     }
@@ -159,9 +166,8 @@ mod tests {
     async fn parts_are_put_together_within_bounds() {
         assert_eq!(read_of(&["12345", "67890"], 100).await.unwrap(), "1234567890");
         assert_eq!(read_of(&[], 100).await.unwrap(), "");
-        let too_large = StatusCode::PAYLOAD_TOO_LARGE;
-        assert_eq!(read_of(&["12345", "678901"], 100).await, Err(too_large));
-        assert_eq!(read_of(&["12345", "67890"], 9).await, Err(StatusCode::SERVICE_UNAVAILABLE));
+        assert_eq!(read_of(&["12345", "678901"], 100).await, Err(Missing::TooLarge));
+        assert_eq!(read_of(&["12345", "67890"], 9).await, Err(Missing::NoRoom));
         // No more room is taken than the largest body needs.
         assert_eq!(read_of(&["123456", "7890"], 10).await.unwrap(), "1234567890");
     }

@@ -7,7 +7,7 @@ use std::task::Poll;
 use hyper::body::Incoming;
 
 use super::answer::{Answer, Code, error};
-use super::body::{self, Whole};
+use super::body::{self, Missing, Whole};
 use super::gate::Gate;
 use crate::bounds::HttpBounds;
 use crate::budget::Budget;
@@ -34,9 +34,22 @@ impl Routes {
     /// # Errors
     /// The answer to a client that sends something else, or to checks that never will be decided.
     pub async fn receive(&self, body: Incoming, max: usize) -> Result<Whole, Answer> {
-        let mut body = body::read(body, max, self.bounds.body_timeout, &self.bodies).await?;
+        let read = body::read(body, max, self.bounds.body_timeout, &self.bodies).await;
+        let mut body = read.map_err(|missing| self.refuse(missing, max))?;
         self.ready(&mut body).await?;
         Ok(body)
+    }
+
+    /// The answer to a request without a body, which is counted.
+    fn refuse(&self, missing: Missing, max: usize) -> Answer {
+        let refused = self.service.metrics().http_refused();
+        match missing {
+            Missing::TooLarge => refused.body_too_large.inc(),
+            Missing::NoRoom => refused.no_room.inc(),
+            Missing::Late => refused.body_timeout.inc(),
+            Missing::Incomplete => 0,
+        };
+        missing.answer(max)
     }
 
     /// Waits until checks may be decided; a body that waits takes room.
@@ -50,6 +63,7 @@ impl Routes {
             return ready;
         }
         if !body.count_in(&self.bodies) {
+            self.service.metrics().http_refused().no_room.inc();
             return Err(error(Code::NoRoom, "too many checks wait"));
         }
         waiting.await

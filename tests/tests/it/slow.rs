@@ -2,6 +2,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -67,6 +68,7 @@ fn a_body_that_never_ends_is_not_waited_for() {
         assert!(said.starts_with("HTTP/1.1 408 "), "{length}: {said}");
         assert!(said.contains(r#""code":"body_timeout""#), "{length}: {said}");
     }
+    assert_eq!(node.metric("tidegate_http_refused_total{reason=\"body_timeout\"}"), 2);
 }
 
 #[test]
@@ -99,6 +101,41 @@ fn bodies_are_as_large_as_was_said() {
         (0..=most / 64).for_each(|_| chunked.send(format!("40\r\n{:64}\r\n", "").as_bytes()));
         assert_eq!(chunked.http_answer().0, "HTTP/1.1 413 Payload Too Large", "{path}");
     }
+    assert_eq!(node.metric("tidegate_http_refused_total{reason=\"body_too_large\"}"), 4);
+}
+
+/// Each begins with more than half of the largest body: two of them are as much as is held.
+#[test]
+fn bodies_take_no_more_than_they_may() {
+    const BODY: usize = 4 * 1024 * 1024;
+    const FIRST: usize = BODY / 2 + 64 * 1024;
+    let node = Node::start(&["--max-held-body-bytes", "8MiB", "--max-batch-bytes", "4MiB"]);
+    let no_room = || node.metric("tidegate_http_refused_total{reason=\"no_room\"}");
+    assert_eq!(no_room(), 0);
+    let head = "POST /v1/check-batch HTTP/1.1\r\nhost: x\r\nconnection: close\r\n";
+    let head = format!("{head}content-length: {BODY}\r\n\r\n");
+    let (said, answers) = mpsc::sync_channel(3);
+    let clients = [(); 3].map(|()| {
+        let mut client = connect(node.http);
+        client.write_all(head.as_bytes()).unwrap();
+        client.write_all(&vec![b' '; FIRST]).unwrap();
+        // It has nothing to read unless it is refused, or has sent all.
+        let (reading, said) = (client.try_clone().unwrap(), said.clone());
+        thread::spawn(move || said.send(rest(&reading)));
+        client
+    });
+    let next = || answers.recv_timeout(PATIENCE).expect("an answer");
+    let refused = next();
+    assert!(refused.starts_with("HTTP/1.1 503 "), "{refused}");
+    assert!(refused.contains(r#""code":"no_room""#), "{refused}");
+    // One of them is refused and reads no more. Spaces are no checks.
+    for mut client in clients {
+        let _ = client.write_all(&vec![b' '; BODY - FIRST]);
+    }
+    for answer in [next(), next()] {
+        assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");
+    }
+    assert_eq!(no_room(), 1);
 }
 
 #[test]
