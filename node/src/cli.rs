@@ -59,7 +59,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:7379", value_parser = address)]
     pub resp: SocketAddr,
     /// A file with the password that Redis clients must give (AUTH), in one line of at most 512
-    /// bytes. It is read at the start.
+    /// bytes. On SIGHUP it is read again: clients that have given the one before stay.
     #[arg(long, value_name = "FILE")]
     pub resp_password_file: Option<PathBuf>,
     /// Where to serve HTTP; port 0 picks a free one.

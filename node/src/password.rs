@@ -5,6 +5,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// The longest password, in bytes.
 const MAX_PASSWORD_BYTES: usize = 512;
@@ -55,6 +56,28 @@ impl Password {
     pub fn is(&self, given: &[u8]) -> bool {
         let differences = self.0.iter().zip(given).fold(0, |all, (own, other)| all | (own ^ other));
         self.0.len() == given.len() && differences == 0
+    }
+}
+
+/// The password in force, which may be replaced while clients are served. All clones are the same
+/// one.
+#[derive(Clone, Debug)]
+pub struct InForce(Arc<RwLock<Password>>);
+
+impl InForce {
+    pub fn new(password: Password) -> Self {
+        Self(Arc::new(RwLock::new(password)))
+    }
+
+    /// From now on clients give this one. Those that are let in stay so.
+    pub fn replace(&self, password: Password) {
+        // No panic leaves a password half written.
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = password;
+    }
+
+    /// [`Password::is`] for the one in force.
+    pub fn is(&self, given: &[u8]) -> bool {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).is(given)
     }
 }
 

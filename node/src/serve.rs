@@ -23,7 +23,7 @@ use crate::limiters::Limiters;
 use crate::log;
 use crate::meter::FrontEndName;
 use crate::net::{self, Connections, FrontEnd, Limits};
-use crate::password::Password;
+use crate::password::{InForce, Password};
 use crate::places::{Places, raise_file_limit};
 use crate::readiness::Readiness;
 use crate::resp::{RespBounds, RespFrontEnd};
@@ -54,7 +54,9 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
 async fn serve(args: &ServeArgs) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
+    // Each of what is read again has its own, so that no file is waited for with another.
     let hangups = signals::hangups().map_err(unhandled)?;
+    let password_hangups = signals::hangups().map_err(unhandled)?;
     let started = tokio::select! {
         started = start(args) => started?,
         // Nothing is served yet. A file may be a pipe into which nobody writes.
@@ -66,6 +68,10 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
     let Started { limits, password, resp, http, limiters, gossip } = started;
     let ((resp_listener, resp), (http_listener, http)) = (resp, http);
     tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
+    let password = password.map(InForce::new);
+    if let Some(password) = &password {
+        tokio::spawn(renew_on(password_hangups, args.clone(), password.clone()));
+    }
     let bound = Bound { resp, http, cluster: gossip.address() };
     let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds);
     let service = Arc::clone(&serving.service);
@@ -217,16 +223,44 @@ async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
     let mut hangup = hangups.recv().await;
     while hangup.is_some() {
         gossip.look_up_seeds();
-        hangup = tokio::select! {
-            trust = read(&args, trust::read) => {
-                rotate(&gossip, trust).await;
-                hangups.recv().await
+        let (trust, next) = read_until(&mut hangups, &args, trust::read).await;
+        if let Some(trust) = trust {
+            rotate(&gossip, trust).await;
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads the password of Redis clients again with each SIGHUP, in the same manner.
+async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        let (read, next) = read_until(&mut hangups, &args, password).await;
+        match read {
+            Some(Ok(Some(password))) => {
+                in_force.replace(password);
+                tracing::info!("SIGHUP: clients that come now give the password that was read");
             }
-            hangup = hangups.recv() => {
-                tracing::warn!("SIGHUP again: no longer waiting for a file");
-                hangup
-            }
-        };
+            Some(Err(line)) => tracing::error!("SIGHUP: the password stays: {line}"),
+            // The command line names a file.
+            Some(Ok(None)) | None => {}
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads files, or gives that up with the next SIGHUP, which then is the second.
+async fn read_until<T: Send + 'static>(
+    hangups: &mut Signal,
+    args: &ServeArgs,
+    files: fn(&ServeArgs) -> Result<T, String>,
+) -> (Option<Result<T, String>>, Option<()>) {
+    tokio::select! {
+        read = read(args, files) => (Some(read), None),
+        hangup = hangups.recv() => {
+            tracing::warn!("SIGHUP again: no longer waiting for a file");
+            (None, hangup)
+        }
     }
 }
 

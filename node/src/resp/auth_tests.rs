@@ -2,15 +2,20 @@ use std::io::Write;
 
 use super::super::testing::{guarded_session, session, talk};
 use super::{MAX_GUESSES, NOT_CONFIGURED, REQUIRED, WRONG};
-use crate::password::Password;
+use crate::password::{InForce, Password};
 
 fn error(text: &[u8]) -> String {
     format!("-{}", String::from_utf8_lossy(text))
 }
 
-fn password() -> Password {
-    let path = std::env::temp_dir().join(format!("tidegate-password-{}", std::process::id()));
-    std::fs::File::create(&path).unwrap().write_all(b"secret\n").unwrap();
+fn password() -> InForce {
+    InForce::new(password_of("secret"))
+}
+
+fn password_of(text: &str) -> Password {
+    let name = format!("tidegate-password-{text}-{}", std::process::id());
+    let path = std::env::temp_dir().join(name);
+    std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
     let password = Password::read(&path).unwrap();
     std::fs::remove_file(&path).unwrap();
     password
@@ -49,6 +54,21 @@ fn with_a_password_nothing_is_run_before_it_is_given() {
     assert!(hello.ends_with(&required), "a client that names itself wrongly is let in: {hello}");
     assert!(talk(&mut other, &["HELLO 3 AUTH default secret"]).starts_with("%7"));
     assert_eq!(talk(&mut guarded_session(password), &["QUIT"]), "+OK");
+}
+
+#[test]
+fn a_password_is_replaced_for_those_who_come() {
+    let password = password();
+    let (mut inside, mut outside) =
+        (guarded_session(password.clone()), guarded_session(password.clone()));
+    assert_eq!(talk(&mut inside, &["AUTH secret"]), "+OK");
+    password.replace(password_of("renewed"));
+    assert_eq!(talk(&mut inside, &["PING"]), "+PONG");
+    assert_eq!(talk(&mut outside, &["AUTH secret"]), error(WRONG));
+    assert_eq!(talk(&mut outside, &["AUTH renewed", "PING"]), "+OK\r\n+PONG");
+    // Whoever begins anew is asked anew.
+    let replies = talk(&mut inside, &["RESET", "AUTH secret", "AUTH renewed"]);
+    assert_eq!(replies, format!("+RESET\r\n{}\r\n+OK", error(WRONG)));
 }
 
 #[test]

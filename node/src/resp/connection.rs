@@ -19,7 +19,7 @@ use super::session::Session;
 use super::work::Work;
 use crate::budget::Share;
 use crate::net::{self, FrontEnd, linger};
-use crate::password::Password;
+use crate::password::InForce;
 use crate::service::Service;
 use crate::unsent::{Bounded, Unsent};
 
@@ -57,7 +57,7 @@ impl RespFrontEnd {
     pub fn new(
         service: Arc<Service>,
         address: SocketAddr,
-        password: Option<Password>,
+        password: Option<InForce>,
         bounds: RespBounds,
     ) -> Self {
         Self { server: Arc::new(ServerInfo::new(service, address, password, bounds)) }

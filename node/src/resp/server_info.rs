@@ -10,7 +10,7 @@ use super::queue::{MAX_ALL_QUEUED_BYTES, Queue};
 use crate::bounds::{COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds};
 use crate::budget::{Budget, Share};
 use crate::meter::{FrontEndName, Meter};
-use crate::password::Password;
+use crate::password::InForce;
 use crate::service::Service;
 use crate::throttle::Throttle;
 
@@ -51,7 +51,7 @@ pub struct ServerInfo {
     /// Counts the decisions of all connections.
     meter: Meter,
     address: SocketAddr,
-    password: Option<Password>,
+    password: Option<InForce>,
     bounds: RespBounds,
     started: Instant,
     clients: Arc<Clients>,
@@ -71,7 +71,7 @@ impl ServerInfo {
     pub fn new(
         service: Arc<Service>,
         address: SocketAddr,
-        password: Option<Password>,
+        password: Option<InForce>,
         bounds: RespBounds,
     ) -> Self {
         Self {
@@ -98,7 +98,7 @@ impl ServerInfo {
         &self.meter
     }
 
-    pub const fn password(&self) -> Option<&Password> {
+    pub const fn password(&self) -> Option<&InForce> {
         self.password.as_ref()
     }
 

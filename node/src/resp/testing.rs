@@ -10,7 +10,7 @@ use super::session::Session;
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
-use crate::password::Password;
+use crate::password::InForce;
 use crate::service::Service;
 
 /// A client that has just connected, to a server of its own; all servers decide by one service.
@@ -19,7 +19,7 @@ pub fn session() -> Session {
 }
 
 /// The same where a password is asked for.
-pub fn guarded_session(password: Password) -> Session {
+pub fn guarded_session(password: InForce) -> Session {
     session_of(Some(password), RespBounds::default())
 }
 
@@ -28,7 +28,7 @@ pub fn bounded_session(bounds: RespBounds) -> Session {
     session_of(None, bounds)
 }
 
-fn session_of(password: Option<Password>, bounds: RespBounds) -> Session {
+fn session_of(password: Option<InForce>, bounds: RespBounds) -> Session {
     static SERVICE: LazyLock<Arc<Service>> = LazyLock::new(|| {
         let limiters = Limiters::build(
             &[LimitConfig::built_in()],

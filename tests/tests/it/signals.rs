@@ -150,3 +150,74 @@ fn a_file_that_does_not_come_holds_up_no_later_rotation() {
     });
     drop(writer);
 }
+
+/// A file that is replaced as a whole.
+struct Replaced(TempDir);
+
+impl Replaced {
+    fn new(text: &str) -> Self {
+        let file = Self(TempDir::new().unwrap());
+        file.put(text);
+        file
+    }
+
+    fn path(&self) -> String {
+        self.0.path().join("password").to_str().unwrap().to_owned()
+    }
+
+    fn put(&self, text: &str) {
+        std::fs::write(self.0.path().join("next"), text).unwrap();
+        std::fs::rename(self.0.path().join("next"), self.path()).unwrap();
+    }
+}
+
+/// Whether a client that comes now is let in.
+fn is_let_in(node: &Node, password: &str) -> bool {
+    let mut client = Raw::connect(node.resp);
+    client.command(&[b"AUTH", password.as_bytes()]);
+    client.line() == "+OK"
+}
+
+#[test]
+fn a_password_is_read_again_for_those_who_come() {
+    let file = Replaced::new("the password until now\n");
+    let node = Node::start(&["--resp-password-file", &file.path()]);
+    let mut inside = Raw::connect(node.resp);
+    inside.command(&[b"AUTH", b"the password until now"]);
+    inside.expect("+OK\r\n");
+    file.put("the next password\n");
+    node.signal(Signal::HUP);
+    wait_until("the next password is in force", || is_let_in(&node, "the next password"));
+    assert!(!is_let_in(&node, "the password until now"));
+    inside.expect_alive();
+    // What is none changes nothing, and holds up none that follows.
+    file.put("");
+    node.signal(Signal::HUP);
+    for _ in 0..20 {
+        assert!(is_let_in(&node, "the next password"));
+    }
+    file.put("the last password\n");
+    node.signal(Signal::HUP);
+    wait_until("the last password is in force", || {
+        is_let_in(&node, "the last password") || {
+            assert!(!is_let_in(&node, ""), "anybody is let in");
+            false
+        }
+    });
+    inside.expect_alive();
+}
+
+#[test]
+fn a_password_that_is_none_is_told_and_the_one_before_stays() {
+    let file = Replaced::new("the password until now\n");
+    let mut node = Starting::start(&["--resp-password-file", &file.path()]);
+    node.wait_for_output();
+    for bad in ["", "two\nlines\n"] {
+        file.put(bad);
+        node.signal(Signal::HUP);
+        let line = node.wait_for_error("SIGHUP: the password stays");
+        let problem = format!("--resp-password-file {}: expected a password", file.path());
+        assert!(line.contains(&problem), "{line}");
+    }
+    assert_eq!(node.stop().code, Some(0));
+}
