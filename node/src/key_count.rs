@@ -3,6 +3,7 @@
 //! A count reads every slot, which takes milliseconds a limit. So a thread counts, at most once a
 //! second and for at most a twentieth of its time, and only where somebody asks.
 
+use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,9 +22,8 @@ pub struct KeyCount {
     shared: Arc<Shared>,
 }
 
-#[derive(Debug)]
 struct Shared {
-    limiters: Vec<Arc<Limiter>>,
+    count: Box<dyn Fn() -> u64 + Send + Sync>,
     state: Mutex<State>,
     counted: Condvar,
 }
@@ -36,10 +36,22 @@ struct State {
     expiry: Option<Instant>,
 }
 
+impl fmt::Debug for Shared {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Shared").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 impl KeyCount {
     pub fn new(limiters: Vec<Arc<Limiter>>) -> Self {
+        Self::by(move || count(&limiters))
+    }
+
+    /// One that is counted so.
+    fn by(count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         let state = State { keys: 0, is_counting: false, expiry: None };
-        let shared = Shared { limiters, state: Mutex::new(state), counted: Condvar::new() };
+        let state = Mutex::new(state);
+        let shared = Shared { count: Box::new(count), state, counted: Condvar::new() };
         Self { shared: Arc::new(shared) }
     }
 
@@ -61,17 +73,38 @@ impl KeyCount {
     }
 }
 
+/// The keys in debt of these limits.
+fn count(limiters: &[Arc<Limiter>]) -> u64 {
+    let parts = limiters.iter().flat_map(|limiter| {
+        (0..limiter.live_parts()).map(move |part| limiter.live_part(part).count() as u64)
+    });
+    parts.sum()
+}
+
+/// A count under way. It ends also where it panics: the last one then stands, and another is made
+/// once that is too old.
+struct Counting<'a> {
+    shared: &'a Shared,
+    begin: Instant,
+    /// Once they are counted.
+    keys: Option<u64>,
+}
+
+impl Drop for Counting<'_> {
+    fn drop(&mut self) {
+        let end = Instant::now();
+        let life = LIFE.max((end - self.begin).saturating_mul(LIVES_OF_WORK));
+        let mut state = self.shared.state();
+        let keys = self.keys.unwrap_or(state.keys);
+        *state = State { keys, is_counting: false, expiry: end.checked_add(life) };
+        self.shared.counted.notify_all();
+    }
+}
+
 impl Shared {
     fn count(&self) {
-        let begin = Instant::now();
-        let parts = self.limiters.iter().flat_map(|limiter| {
-            (0..limiter.live_parts()).map(move |part| limiter.live_part(part).count() as u64)
-        });
-        let keys = parts.sum();
-        let end = Instant::now();
-        let life = LIFE.max((end - begin).saturating_mul(LIVES_OF_WORK));
-        *self.state() = State { keys, is_counting: false, expiry: end.checked_add(life) };
-        self.counted.notify_all();
+        let mut counting = Counting { shared: self, begin: Instant::now(), keys: None };
+        counting.keys = Some((self.count)());
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

@@ -1,3 +1,5 @@
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use super::KeyCount;
@@ -35,4 +37,25 @@ fn keys_of_all_limits_are_counted_and_the_count_is_kept_for_a_while() {
     }
     count.shared.state().expiry = Some(Instant::now());
     assert_eq!(finished(&count), 1_002);
+}
+
+#[test]
+fn a_count_that_panics_leaves_the_last_one_and_is_made_again() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let count = KeyCount::by({
+        let panics = Arc::clone(&panics);
+        move || if panics.load(Ordering::Relaxed) { panic!("as a test wants") } else { 7 }
+    });
+    assert_eq!(finished(&count), 7);
+    panics.store(true, Ordering::Relaxed);
+    let expire = || count.shared.state().expiry = Some(Instant::now());
+    expire();
+    let counted = count.shared.state().expiry;
+    assert_eq!(finished(&count), 7);
+    // It is not made again and again.
+    assert!(count.shared.state().expiry > counted);
+    panics.store(false, Ordering::Relaxed);
+    count.shared.state().keys = 0;
+    expire();
+    assert_eq!(finished(&count), 7);
 }
