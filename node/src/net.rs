@@ -135,8 +135,10 @@ struct Door<F> {
     metrics: ConnectionMetrics,
     connections: Connections,
     places: Arc<Semaphore>,
-    /// For those that are being refused.
-    refusals: Arc<Semaphore>,
+    /// For those that are being refused, by reason: whoever exceeds the bound of its address leaves
+    /// words to those who come when all places are taken.
+    full_refusals: Arc<Semaphore>,
+    crowded_refusals: Arc<Semaphore>,
     addresses: Option<Addresses>,
     /// The lines of the log about failures, and about clients beyond either bound.
     failed: Throttle,
@@ -148,15 +150,26 @@ struct Door<F> {
 /// these are bounded.
 type Place = (OwnedSemaphorePermit, Option<AddressPlace>);
 
+/// Why a client has no place.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    /// All are taken.
+    Full,
+    /// All of its address are.
+    Crowded,
+}
+
 impl<F: FrontEnd> Door<F> {
     fn new(front_end: F, limits: Limits, connections: Connections) -> Self {
         let Limits { metrics, places, addresses } = limits;
+        let crowded_refusals = if addresses.is_some() { places.refusals / 2 } else { 0 };
         Self {
             front_end,
             metrics,
             connections,
             places: Arc::new(Semaphore::new(places.connections)),
-            refusals: Arc::new(Semaphore::new(places.refusals)),
+            full_refusals: Arc::new(Semaphore::new(places.refusals - crowded_refusals)),
+            crowded_refusals: Arc::new(Semaphore::new(crowded_refusals)),
             addresses,
             failed: Throttle::default(),
             full: Throttle::default(),
@@ -168,28 +181,37 @@ impl<F: FrontEnd> Door<F> {
     fn enter(&mut self, stream: TcpStream, peer: SocketAddr) {
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
-        let place = self.place(peer);
+        let place = match self.place(peer) {
+            Ok(place) => place,
+            Err(refused) => return self.refuse(stream, refused),
+        };
         let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
-        if let Some(place) = place {
-            let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
-            let connection = self.front_end.serve(stream, unsent, drain.child_token());
-            let open = self.metrics.open();
-            tasks.spawn(async move {
-                connection.await;
-                drop((open, place));
-            });
-        // Beyond this bound the connection is closed without an answer.
-        } else if let Ok(place) = Arc::clone(&self.refusals).try_acquire_owned() {
+        let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
+        let connection = self.front_end.serve(stream, unsent, drain.child_token());
+        let open = self.metrics.open();
+        tasks.spawn(async move {
+            connection.await;
+            drop((open, place));
+        });
+    }
+
+    /// Refuses a client in words, or without where too many are being refused for that reason.
+    fn refuse(&self, stream: TcpStream, refused: Refused) {
+        let places = match refused {
+            Refused::Full => &self.full_refusals,
+            Refused::Crowded => &self.crowded_refusals,
+        };
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
             let refusal = self.front_end.refuse(stream);
-            tasks.spawn(async move {
+            self.connections.tasks.spawn(async move {
                 refusal.await;
                 drop(place);
             });
         }
     }
 
-    /// A client's place; `None`, which is counted and told, when there is none.
-    fn place(&mut self, peer: SocketAddr) -> Option<Place> {
+    /// A client's place; where there is none, that is counted and told.
+    fn place(&mut self, peer: SocketAddr) -> Result<Place, Refused> {
         let frontend = self.metrics.frontend;
         // First its own bound: a client that exceeds it takes none of the places of others.
         let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
@@ -199,16 +221,16 @@ impl<F: FrontEnd> Door<F> {
                 let address = IpKey::from(peer);
                 tracing::warn!(frontend, %address, left_out, "too many connections of one address");
             }
-            return None;
+            return Err(Refused::Crowded);
         }
         let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
             self.metrics.refused_full.inc();
             if let Some(left_out) = self.full.admit(Instant::now()) {
                 tracing::warn!(frontend, left_out, "too many connections");
             }
-            return None;
+            return Err(Refused::Full);
         };
-        Some((place, of_address.flatten()))
+        Ok((place, of_address.flatten()))
     }
 
     /// Counts and tells that no connection was accepted.
@@ -282,6 +304,9 @@ pub async fn linger(stream: &mut TcpStream) {
 
 #[cfg(test)]
 mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use super::*;
     use crate::bounds::{MAX_CONNECTIONS, MAX_UNSENT_BYTES};
     use crate::unsent::tests::WRITE_TIMEOUT;
@@ -308,6 +333,61 @@ mod tests {
         fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
             std::future::ready(())
         }
+    }
+
+    /// Serves and refuses without end; counts whom it refuses in words.
+    struct Endless(Arc<AtomicUsize>);
+
+    impl FrontEnd for Endless {
+        fn serve(
+            &self,
+            _: TcpStream,
+            _: Unsent,
+            _: CancellationToken,
+        ) -> impl Future<Output = ()> + Send + 'static {
+            std::future::pending()
+        }
+
+        fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::future::pending()
+        }
+    }
+
+    #[tokio::test]
+    async fn clients_of_one_address_leave_words_to_others() {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let metrics = crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone());
+        let metrics = metrics.connections(crate::meter::FrontEndName::Resp).clone();
+        let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
+        let places = Places { connections: 2, refusals: 4 };
+        let door = |bounded: bool| {
+            let addresses = bounded.then(|| Addresses::new(NonZeroUsize::MIN));
+            let limits = Limits { metrics: metrics.clone(), places, addresses };
+            Door::new(Endless(Arc::clone(&refused)), limits, connections.clone())
+        };
+        let enter = async |door: &mut Door<Endless>, last: u8| {
+            door.enter(crate::unsent::tests::pair().await.1, ([192, 0, 2, last], 1).into());
+            refused.load(Ordering::Relaxed)
+        };
+        let mut bounded = door(true);
+        let mut told = 0;
+        for _ in 0..10 {
+            told = enter(&mut bounded, 1).await;
+        }
+        assert_eq!(told, 2);
+        // The last place, and none.
+        assert_eq!(enter(&mut bounded, 2).await, 2);
+        for last in 3..10 {
+            told = enter(&mut bounded, last).await;
+        }
+        assert_eq!(told, 4);
+        // Where addresses are not bounded, no place is kept for those beyond.
+        let mut open = door(false);
+        for _ in 0..10 {
+            told = enter(&mut open, 1).await;
+        }
+        assert_eq!(told, 4 + 4);
     }
 
     #[tokio::test]

@@ -113,7 +113,8 @@ async fn refuse(mut stream: TcpStream) {
         content-length: 62\r\nconnection: close\r\n\r\n\
         {\"error\":\"too many connections\",\"code\":\"too_many_connections\"}";
     let _ = stream.write_all(reply).await;
-    let _ = stream.shutdown().await;
+    // The request may be on its way.
+    net::linger(&mut stream).await;
 }
 
 #[cfg(test)]

@@ -61,9 +61,12 @@ fn http_has_the_same_bound_of_its_own() {
     let mut http = Raw::connect(node.http);
     http.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(http.http_answer().0, "HTTP/1.1 200 OK");
-    let (status, body) = Raw::connect(node.http).http_answer();
+    let mut refused_too = Raw::connect(node.http);
+    refused_too.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    let (status, body) = refused_too.http_answer();
     assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
     assert_eq!(body, r#"{"error":"too many connections","code":"too_many_connections"}"#);
+    refused_too.expect_end();
     drop(http);
     wait_until("there is room", || get(&node, "/healthz").status == 200);
     assert!(refused(&node, "http", "max_connections_per_address") > 0);
