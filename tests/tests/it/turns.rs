@@ -1,7 +1,7 @@
 //! Clients that send without pause, or much at once.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -9,15 +9,14 @@ use std::thread;
 use rustix::process::Signal;
 use tidegate_tests::{Node, Raw, get, wait_until};
 
-/// A client that sends PING without pause, and reads what comes, until the node hangs up.
+/// A client that sends the same without pause, and reads what comes, until the node hangs up.
 struct Hog(Arc<AtomicUsize>);
 
 impl Hog {
-    fn start(node: &Node) -> Self {
-        let mut sending = TcpStream::connect(node.resp).unwrap();
+    fn start(address: SocketAddr, sent: Vec<u8>) -> Self {
+        let mut sending = TcpStream::connect(address).unwrap();
         let mut reading = sending.try_clone().unwrap();
-        let pings = b"PING\r\n".repeat(10_000);
-        thread::spawn(move || while sending.write_all(&pings).is_ok() {});
+        thread::spawn(move || while sending.write_all(&sent).is_ok() {});
         let read = Arc::new(AtomicUsize::new(0));
         let counter = Arc::clone(&read);
         thread::spawn(move || {
@@ -36,12 +35,39 @@ impl Hog {
     }
 }
 
-#[test]
-fn clients_that_never_pause_leave_others_their_turn() {
+fn pings() -> Vec<u8> {
+    b"PING\r\n".repeat(10_000)
+}
+
+/// Checks of many keys, which are decided together, among some that are not.
+fn checks() -> Vec<u8> {
+    let check = |key| match key % 100 {
+        0 => format!("THROTTLE hog{key} 20 100 60\r\n"),
+        _ => format!("CL.THROTTLE hog{key} 19 100 60\r\n"),
+    };
+    (0..5_000).map(check).collect::<String>().into_bytes()
+}
+
+/// Requests of HTTP, none of which waits for an answer.
+fn requests() -> Vec<u8> {
+    let check = |key| {
+        let body = format!(r#"{{"key":"hog{key}","limit":"default"}}"#);
+        let head = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length";
+        format!("{head}: {}\r\n\r\n{body}", body.len())
+    };
+    (0..1_000).map(check).collect::<String>().into_bytes()
+}
+
+/// Starts more of each than the node has threads.
+fn hogs_leave_others_their_turn(of_redis: &[fn() -> Vec<u8>], of_http: &[fn() -> Vec<u8>]) {
     let mut node = Node::start(&[]);
-    // More than the node has threads.
-    let hogs = 2 * thread::available_parallelism().unwrap().get() + 1;
-    let hogs: Vec<_> = (0..hogs).map(|_| Hog::start(&node)).collect();
+    let of_redis = of_redis.iter().map(|sent| (node.resp, sent()));
+    let of_http = of_http.iter().map(|sent| (node.http, sent()));
+    let each = 2 * thread::available_parallelism().unwrap().get() + 1;
+    let hogs: Vec<_> = of_redis
+        .chain(of_http)
+        .flat_map(|(address, sent)| (0..each).map(move |_| Hog::start(address, sent.clone())))
+        .collect();
     for _ in 0..5 {
         hogs.iter().for_each(Hog::wait);
         assert_eq!(get(&node, "/healthz").status, 200);
@@ -50,6 +76,26 @@ fn clients_that_never_pause_leave_others_their_turn() {
     hogs.iter().for_each(Hog::wait);
     node.signal(Signal::TERM);
     assert_eq!(node.wait().code(), Some(0));
+}
+
+#[test]
+fn clients_that_never_pause_leave_others_their_turn() {
+    hogs_leave_others_their_turn(&[pings], &[]);
+}
+
+#[test]
+fn checks_without_pause_leave_others_their_turn() {
+    hogs_leave_others_their_turn(&[checks], &[]);
+}
+
+#[test]
+fn requests_without_pause_leave_others_their_turn() {
+    hogs_leave_others_their_turn(&[], &[requests]);
+}
+
+#[test]
+fn all_of_them_leave_others_their_turn() {
+    hogs_leave_others_their_turn(&[pings, checks], &[requests]);
 }
 
 /// Commands that echo numbers, and their replies.
