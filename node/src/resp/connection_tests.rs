@@ -98,6 +98,29 @@ async fn a_command_that_never_ends_is_not_waited_for() {
     expect_end(&mut client, "-ERR the command took too long to arrive\r\n").await;
 }
 
+/// Neither is one of which a byte comes now and then.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_drips_is_not_waited_for() {
+    let front_end = front_end(1024 * 1024);
+    let (mut reading, mut sending) = connect(&front_end).await.into_split();
+    sending.write_all(b"*2\r\n$4\r\nECHO\r\n$1000\r\n").await.unwrap();
+    let drip = async {
+        loop {
+            tokio::time::sleep(COMMAND_TIMEOUT / 4).await;
+            // The node may have hung up.
+            let _ = sending.write_all(b"x").await;
+        }
+    };
+    let mut replies = vec![0; 4];
+    tokio::select! {
+        biased;
+        read = reading.read_exact(&mut replies) => assert_eq!(read.unwrap(), 4),
+        () = tokio::time::sleep(2 * COMMAND_TIMEOUT) => panic!("it is waited for"),
+        () = drip => {}
+    }
+    assert_eq!(replies, b"-ERR");
+}
+
 #[tokio::test(start_paused = true)]
 async fn silence_between_commands_may_be_long() {
     let front_end = front_end(1024 * 1024);
@@ -109,28 +132,45 @@ async fn silence_between_commands_may_be_long() {
     expect(&mut client, "+PONG\r\n").await;
 }
 
+/// Waits for what comes over sockets. Paused time advances only while all tasks wait, so it stands
+/// still meanwhile, however busy the machine is.
+async fn in_no_time<T>(event: impl Future<Output = T>) -> T {
+    let end = std::time::Instant::now() + PATIENCE;
+    let turns = async {
+        while std::time::Instant::now() < end {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! { biased; out = event => out, () = turns => panic!("waited in vain") }
+}
+
 /// A transaction, or a command that does not arrive in full, keeps no connection open.
 #[tokio::test(start_paused = true)]
 async fn silence_may_be_bounded() {
-    let timeout = Duration::from_secs(10);
+    let (timeout, moment) = (Duration::from_secs(10), Duration::from_millis(10));
     let front_end = bounded(RespBounds { idle_timeout: Some(timeout), ..RespBounds::default() });
-    let mut busy = connect(&front_end).await;
-    for last in ["", "MULTI\r\n", "PING\r\n*2\r\n$4\r\n"] {
-        let mut silent = connect(&front_end).await;
+    let closed = || metrics(&front_end).closed_idle.get();
+    let mut busy = in_no_time(connect(&front_end)).await;
+    let ping = async |busy: &mut TcpStream| {
+        busy.write_all(b"PING\r\n").await.unwrap();
+        expect(busy, "+PONG\r\n").await;
+    };
+    for (count, (last, replies)) in
+        (0..).zip([("", ""), ("MULTI\r\n", "+OK\r\n"), ("PING\r\n*2\r\n$4\r\n", "+PONG\r\n")])
+    {
+        let mut silent = in_no_time(connect(&front_end)).await;
         silent.write_all(last.as_bytes()).await.unwrap();
-        let start = tokio::time::Instant::now();
-        let mut replies = Vec::new();
-        let mut end = std::pin::pin!(silent.read_to_end(&mut replies));
-        loop {
-            busy.write_all(b"PING\r\n").await.unwrap();
-            expect(&mut busy, "+PONG\r\n").await;
-            if tokio::time::timeout(timeout / 2, end.as_mut()).await.is_ok() {
-                break;
-            }
-        }
-        assert!((timeout..timeout + timeout / 2).contains(&start.elapsed()), "{last}");
+        in_no_time(expect(&mut silent, replies)).await;
+        // All tasks have run once that is answered.
+        in_no_time(ping(&mut busy)).await;
+        tokio::time::advance(timeout - moment).await;
+        in_no_time(ping(&mut busy)).await;
+        assert_eq!(closed(), count, "{last}");
+        tokio::time::advance(2 * moment).await;
+        in_no_time(expect_end(&mut silent, "")).await;
+        assert_eq!(closed(), count + 1, "{last}");
+        in_no_time(ping(&mut busy)).await;
     }
-    assert_eq!(metrics(&front_end).closed_idle.get(), 3);
 }
 
 #[tokio::test]
