@@ -152,7 +152,8 @@ async fn a_look_that_is_asked_for_waits_for_nothing() {
     file.write("10.0.0.2:1");
     shared.look_up.notify_one();
     assert_eq!(told.recv().await, Some(found(&["10.0.0.2:1"], true)));
-    assert_eq!(begin.elapsed().as_secs(), 0);
+    // In paused time, which a look may take some of: before the next one that nobody asks for.
+    assert!(begin.elapsed() < REFRESH);
 }
 
 #[tokio::test(start_paused = true)]
