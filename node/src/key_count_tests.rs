@@ -1,19 +1,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use super::KeyCount;
+use super::{KeyCount, State};
 use crate::config::LimitConfig;
 use crate::gossip::Gossip;
 use crate::limiters::Limiters;
 use tidegate_engine::KeyHasher;
 
-/// Waits for a count that is under way, however long it takes.
+/// How long a count may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Waits for a count that is under way.
 fn finished(count: &KeyCount) -> u64 {
     let _ = count.get();
     let state = count.shared.state();
-    let counted = count.shared.counted.wait_while(state, |state| state.is_counting);
-    counted.unwrap().keys
+    let is_counting = |state: &mut State| state.is_counting;
+    let (state, waited) =
+        count.shared.counted.wait_timeout_while(state, PATIENCE, is_counting).unwrap();
+    assert!(!waited.timed_out(), "a count does not end");
+    state.keys
 }
 
 #[test]
