@@ -98,6 +98,27 @@ fn all_of_them_leave_others_their_turn() {
     hogs_leave_others_their_turn(&[pings, checks], &[requests]);
 }
 
+/// They have nothing to read, so that nothing but their turn ends what the node does for them.
+#[test]
+fn checks_without_replies_leave_others_their_turn() {
+    let mut node = Node::start(&[]);
+    let sent = [b"CLIENT REPLY OFF\r\n".to_vec(), checks().repeat(4)].concat();
+    let hogs = 2 * thread::available_parallelism().unwrap().get() + 1;
+    let _hogs: Vec<_> = (0..hogs).map(|_| Hog::start(node.resp, sent.clone())).collect();
+    let mut before = 0;
+    for _ in 0..5 {
+        wait_until("hogs are served", || {
+            let labels = "limit=\"inline\",frontend=\"resp\",outcome=\"denied\"";
+            let denied = node.metric(&format!("tidegate_decisions_total{{{labels}}}"));
+            std::mem::replace(&mut before, denied) < denied
+        });
+        assert_eq!(get(&node, "/healthz").status, 200);
+        Raw::connect(node.resp).expect_alive();
+    }
+    node.signal(Signal::TERM);
+    assert_eq!(node.wait().code(), Some(0));
+}
+
 /// Commands that echo numbers, and their replies.
 fn echoes(count: usize) -> (String, String) {
     let numbers = (0..count).map(|number| number % 90 + 10);
