@@ -9,6 +9,9 @@ use std::thread;
 use rustix::process::Signal;
 use tidegate_tests::{Node, Raw, get, wait_until};
 
+/// A drain that waits for clients which never pause would take an hour.
+const ENDLESS_DRAIN: [&str; 2] = ["--drain-timeout", "1h"];
+
 /// A client that sends the same without pause, and reads what comes, until the node hangs up.
 struct Hog(Arc<AtomicUsize>);
 
@@ -60,7 +63,7 @@ fn requests() -> Vec<u8> {
 
 /// Starts more of each than the node has threads.
 fn hogs_leave_others_their_turn(of_redis: &[fn() -> Vec<u8>], of_http: &[fn() -> Vec<u8>]) {
-    let mut node = Node::start(&[]);
+    let mut node = Node::start(&ENDLESS_DRAIN);
     let of_redis = of_redis.iter().map(|sent| (node.resp, sent()));
     let of_http = of_http.iter().map(|sent| (node.http, sent()));
     let each = 2 * thread::available_parallelism().unwrap().get() + 1;
@@ -101,7 +104,7 @@ fn all_of_them_leave_others_their_turn() {
 /// They have nothing to read, so that nothing but their turn ends what the node does for them.
 #[test]
 fn checks_without_replies_leave_others_their_turn() {
-    let mut node = Node::start(&[]);
+    let mut node = Node::start(&ENDLESS_DRAIN);
     let sent = [b"CLIENT REPLY OFF\r\n".to_vec(), checks().repeat(4)].concat();
     let hogs = 2 * thread::available_parallelism().unwrap().get() + 1;
     let _hogs: Vec<_> = (0..hogs).map(|_| Hog::start(node.resp, sent.clone())).collect();
