@@ -3,11 +3,18 @@
 use super::delta::signed;
 use super::time::{Nanos, SECOND};
 
-/// How long the smallest delay is looked for before an older one is forgotten. Clocks that drift
-/// apart by 200 ppm differ by less than a millisecond in two of these.
+/// How long the smallest delay is looked for before an older one is forgotten.
 const PERIOD: Nanos = 2 * SECOND;
 /// Readings in a period, at least; what arrives at once after a stall is not taken for the delay.
 const MIN_READINGS: u32 = 8;
+/// With as many in half a period the one before is not looked at: the longer ago, the more clocks
+/// have drifted.
+const MANY_READINGS: u32 = 64;
+/// By how much clocks may drift apart, in nanoseconds a second; more is a clock that was set, or a
+/// path that has changed. Those of machines drift by less than 500 ppm.
+const MAX_DRIFT: i64 = 2_000_000;
+/// What one period says of the drift counts as one part in so many.
+const DRIFT_PART: i64 = 4;
 
 /// Converts times of another node's clock into times of this node's.
 ///
@@ -17,16 +24,29 @@ const MIN_READINGS: u32 = 8;
 /// tells the other its own, so that neither takes the other for older than that takes it. It is at
 /// most the transport's estimate, which contains a part of the jitter. Minima are of the last one
 /// to two periods; longer when little arrives.
+///
+/// Clocks drift apart, so a delay that was the smallest some time ago is another one now. The drift
+/// is by how much the minima of two periods differ, a second between them; all delays are taken as
+/// of the last reading. Two nodes with clocks 1,000 ppm apart would take each other for 2 ms older
+/// or younger than they are, and keep their words of a key as far apart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RemoteClock {
     present: Minimum,
     before: Minimum,
     since: Nanos,
     readings: u32,
+    /// The last reading.
+    read_at: Nanos,
+    /// By how much (received - sent) grows, in nanoseconds a second; `None` before the second
+    /// period has ended.
+    drift: Option<i64>,
+    has_before: bool,
     /// The latest time of the other clock that was heard.
     heard: Nanos,
-    /// The other node's smallest (received - sent) of this node's messages.
-    told: Option<i64>,
+    /// The other node's smallest (received - sent) of this node's messages, and when it told that.
+    told: Option<(i64, Nanos)>,
+    /// How old what the other node hears of any node usually is.
+    told_lag: Nanos,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -35,34 +55,89 @@ pub(super) struct RemoteClock {
 #[derive(Clone, Copy, Debug)]
 struct Minimum {
     delay: i64,
+    /// When it was read.
+    at: Nanos,
     transit: Nanos,
 }
 
 impl Minimum {
-    fn join(self, other: Self) -> Self {
-        Self { delay: self.delay.min(other.delay), transit: self.transit.min(other.transit) }
+    /// With a later one.
+    fn join(self, later: Self, drift: i64) -> Self {
+        let least = if self.delay_at(later.at, drift) < later.delay { self } else { later };
+        Self { transit: self.transit.min(later.transit), ..least }
     }
+
+    /// What it would be at another time.
+    fn delay_at(self, now: Nanos, drift: i64) -> i64 {
+        self.delay.saturating_add(drifted(drift, self.at, now))
+    }
+}
+
+/// By how much a delay has grown in a time.
+fn drifted(drift: i64, since: Nanos, now: Nanos) -> i64 {
+    drift.saturating_mul(signed(now.saturating_sub(since))) / signed(SECOND)
 }
 
 impl RemoteClock {
     /// From a first reading: a message that was sent at `sent` has arrived.
     pub(super) fn new(now: Nanos, sent: Nanos, transit: Nanos) -> Self {
-        let first = Minimum { delay: signed(now).saturating_sub(signed(sent)), transit };
-        let (since, lag_at) = (now, now);
-        let (present, before, told) = (first, first, None);
-        Self { present, before, since, readings: 1, heard: sent, told, lag: transit, lag_at }
+        let first = Minimum { delay: signed(now).saturating_sub(signed(sent)), at: now, transit };
+        Self {
+            present: first,
+            before: first,
+            since: now,
+            readings: 1,
+            read_at: now,
+            drift: None,
+            has_before: false,
+            heard: sent,
+            told: None,
+            told_lag: 0,
+            lag: transit,
+            lag_at: now,
+        }
     }
 
     /// A message that was sent at `sent` has arrived; `transit` estimates its time in transit.
     pub(super) fn read(&mut self, now: Nanos, sent: Nanos, transit: Nanos) {
-        let reading = Minimum { delay: signed(now).saturating_sub(signed(sent)), transit };
+        let delay = signed(now).saturating_sub(signed(sent));
+        let reading = Minimum { delay, at: now, transit };
+        self.read_at = now;
         if now.saturating_sub(self.since) >= PERIOD && self.readings >= MIN_READINGS {
+            self.note_drift();
             self.before = self.present;
             (self.present, self.since, self.readings) = (reading, now, 0);
         }
-        self.present = self.present.join(reading);
+        self.present = self.present.join(reading, self.drift());
         self.readings += 1;
         self.heard = self.heard.max(sent);
+    }
+
+    /// A period ends: its minimum and that of the one before say how clocks drift.
+    fn note_drift(&mut self) {
+        let passed = signed(self.present.at.saturating_sub(self.before.at));
+        if std::mem::replace(&mut self.has_before, true) && passed > 0 {
+            let grown = self.present.delay.saturating_sub(self.before.delay);
+            let seen = grown.saturating_mul(signed(SECOND)) / passed;
+            if seen.saturating_abs() <= MAX_DRIFT {
+                let drift = |known: i64| known + (seen - known) / DRIFT_PART;
+                self.drift = Some(self.drift.map_or(seen, drift));
+            }
+        }
+    }
+
+    fn drift(&self) -> i64 {
+        self.drift.unwrap_or(0)
+    }
+
+    /// The smallest of both periods, or of the present one where that says enough.
+    fn best(&self) -> Minimum {
+        let passed = self.read_at.saturating_sub(self.since);
+        if passed >= PERIOD / 2 && self.readings >= MANY_READINGS {
+            self.present
+        } else {
+            self.before.join(self.present, self.drift())
+        }
     }
 
     /// The age of the latest that was heard of the other node, by its clock.
@@ -71,14 +146,16 @@ impl RemoteClock {
         Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
     }
 
-    /// The other node has told its smallest (received - sent).
-    pub(super) fn hear(&mut self, told: Option<i64>) {
-        self.told = told;
+    /// The other node has told its smallest (received - sent), and how old what it hears of any
+    /// node usually is.
+    pub(super) fn hear(&mut self, told: Option<i64>, lag: Nanos) {
+        self.told = told.map(|told| (told, self.read_at));
+        self.told_lag = lag;
     }
 
     /// The smallest (received - sent) of the other node's messages.
     pub(super) fn delay(&self) -> i64 {
-        self.present.join(self.before).delay
+        self.best().delay_at(self.read_at, self.drift())
     }
 
     /// Something of this age has arrived. What arrives at once after a stall is not taken for
@@ -98,12 +175,20 @@ impl RemoteClock {
         self.lag
     }
 
+    /// How old what the other node hears of any node usually is, as it tells.
+    pub(super) fn told_lag(&self) -> Nanos {
+        self.told_lag
+    }
+
     /// A time of the other node on this node's clock; negative when it was before this node's zero.
     pub(super) fn to_local(self, at: Nanos) -> i64 {
-        let best = self.present.join(self.before);
-        let most = signed(best.transit);
-        let both = |told: i64| (best.delay.saturating_add(told) / 2).clamp(0, most);
-        signed(at).saturating_add(best.delay).saturating_sub(self.told.map_or(most, both))
+        let (most, delay) = (signed(self.best().transit), self.delay());
+        // What grows here shrinks there.
+        let both = |(told, told_at)| {
+            let told = i64::saturating_sub(told, drifted(self.drift(), told_at, self.read_at));
+            (delay.saturating_add(told) / 2).clamp(0, most)
+        };
+        signed(at).saturating_add(delay).saturating_sub(self.told.map_or(most, both))
     }
 }
 
@@ -130,13 +215,13 @@ mod tests {
         let mut here = RemoteClock::new(1_005 * MS, 0, 15 * MS);
         let mut there = RemoteClock::new(9 * MS, 1_004 * MS, 15 * MS);
         assert_eq!(here.to_local(0), signed(990 * MS));
-        here.hear(Some(there.delay()));
-        there.hear(Some(here.delay()));
+        here.hear(Some(there.delay()), 0);
+        there.hear(Some(here.delay()), 0);
         assert_eq!(here.to_local(0), signed(1_000 * MS));
         assert_eq!(there.to_local(1_000 * MS), 0);
-        here.hear(Some(i64::MAX));
+        here.hear(Some(i64::MAX), 0);
         assert_eq!(here.to_local(0), signed(990 * MS), "no more than the transport says");
-        here.hear(Some(i64::MIN));
+        here.hear(Some(i64::MIN), 0);
         assert_eq!(here.to_local(0), signed(1_005 * MS), "and no less than nothing");
     }
 
@@ -150,6 +235,33 @@ mod tests {
             clock.read(13_000 * MS, 10 * n * MS, 5 * MS);
         }
         assert_eq!(clock.to_local(2_000 * MS), signed(2_995 * MS));
+    }
+
+    /// The other clock is slow by 1,000 ppm; every message takes 5 to 9 ms.
+    #[test]
+    fn clocks_that_drift_apart_agree_on_their_difference() {
+        for (ppm, quiet) in [(1_000, false), (-1_000, false), (1_000, true)] {
+            let theirs = |now: Nanos| now.saturating_add_signed(-signed(now) / 1_000_000 * ppm);
+            let mut here = RemoteClock::new(5 * MS, 0, 7 * MS);
+            let mut there = RemoteClock::new(theirs(5 * MS), 0, 7 * MS);
+            for n in 1..2_000 {
+                let (now, jitter) = (10 * n * MS, n * 7 % 5 * MS);
+                // They say nothing but that from time to time.
+                if n % 200 == 0 {
+                    here.hear(Some(there.delay()), 0);
+                    there.hear(Some(here.delay()), 0);
+                }
+                if !quiet || n % 20 == 0 {
+                    here.read(now + 5 * MS + jitter, theirs(now), 7 * MS);
+                    there.read(theirs(now + 5 * MS + jitter), now, 7 * MS);
+                }
+            }
+            let now = 20_000 * MS;
+            let off = here.to_local(theirs(now)) - signed(now);
+            assert!(off.unsigned_abs() < MS / 4, "{ppm} {quiet}: {off}");
+            let off = there.to_local(now) - signed(theirs(now));
+            assert!(off.unsigned_abs() < MS / 4, "{ppm} {quiet}: {off}");
+        }
     }
 
     #[test]

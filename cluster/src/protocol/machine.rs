@@ -36,6 +36,7 @@ use super::discard::Discard;
 use super::entry::Entry;
 use super::estimate::Estimates;
 use super::event::{Event, Events};
+use super::gaps::Gaps;
 use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
@@ -81,6 +82,7 @@ pub struct Core<H> {
     /// The last levels of each node that have not been compared.
     held: BTreeMap<Origin, Held>,
     watches: Watches,
+    gaps: Gaps,
     /// When the level of which key is told.
     turns: Turns,
     rooms: Rooms,
@@ -157,6 +159,7 @@ impl<H: Host> Core<H> {
             recent: BTreeMap::new(),
             held: BTreeMap::new(),
             watches: Watches::default(),
+            gaps: Gaps::default(),
             turns: Turns::default(),
             rooms: Rooms::default(),
             pace: Pace::default(),

@@ -40,6 +40,7 @@ mod discard;
 mod entry;
 mod estimate;
 mod event;
+mod gaps;
 mod hash_key;
 mod host;
 mod id;

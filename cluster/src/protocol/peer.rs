@@ -34,7 +34,7 @@ pub(super) struct Peer {
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
     pub(super) announce_at: Nanos,
-    /// When it was sent a batch last.
+    /// When it was told the clock last, other than by a batch.
     pub(super) told_at: Nanos,
     /// When it acknowledged something last, or sent its position.
     pub(super) acked_at: Nanos,

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::action::LinkId;
+use super::change::Change;
 use super::delta::KeyId;
 use super::host::{Level, Part};
 use super::id::Origin;
@@ -41,7 +42,7 @@ pub(super) enum Progress {
     /// Entries arrive.
     Arriving,
     /// All entries have arrived, and are applied; with what this node's words contain beyond them.
-    Applying { own: BTreeMap<KeyId, i64> },
+    Applying { own: BTreeMap<KeyId, Change> },
 }
 
 /// A key's debt, and the time as of which it is.

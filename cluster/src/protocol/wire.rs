@@ -78,8 +78,9 @@ pub(super) enum Message {
     /// Dialer: its log does not reach back to that position; the acceptor needs its state first.
     Gap,
     /// Dialer: its clock at sending. Precedes what is dated by it, and is repeated while nothing
-    /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats.
-    Beat { now: Nanos, delay: Option<i64> },
+    /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, and
+    /// how old what it hears of any node usually is, at most.
+    Beat { now: Nanos, delay: Option<i64>, lag: Nanos },
     /// Dialer: the next batch, the same bytes for every peer.
     Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
     /// Dialer: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in

@@ -190,6 +190,7 @@ impl<H: Host> Core<H> {
     /// Moves this node's word of a key.
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
+        self.gaps.shifted((limit, key), by);
         self.rooms.shifted((limit, key), by);
         self.host.shift(limit, key, by);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);

@@ -8,16 +8,21 @@ use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
-/// How often this node tells its clock while it sends nothing else.
+/// How often this node tells its clock, and what it has of the other's: a batch tells the first
+/// alone.
 const BEAT_EVERY: Nanos = 2 * SECOND;
 
 impl<H: Host> Core<H> {
     /// Tells this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
-        let peer = self.peers.values().find(|peer| peer.open_link() == Some(link));
-        let origin = peer.and_then(|peer| peer.id).map(|id| id.origin());
+        let peer = self.peers.values_mut().find(|peer| peer.open_link() == Some(link));
+        let origin = peer.and_then(|peer| {
+            peer.told_at = now;
+            peer.id.map(|id| id.origin())
+        });
         let delay = origin.and_then(|origin| self.clocks.get(&origin)).map(RemoteClock::delay);
-        self.send(link, Channel::Main, &Message::Beat { now, delay });
+        let lag = self.own_way();
+        self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {

@@ -16,6 +16,7 @@ use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
 use crate::protocol::bounds::MAX_HASH_KEYS;
 use crate::protocol::event::Event;
+use crate::protocol::gaps::Gaps;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::NodeId;
@@ -111,6 +112,7 @@ impl<H: Host> Core<H> {
         self.recent.clear();
         self.held.clear();
         self.watches = Watches::default();
+        self.gaps = Gaps::default();
         self.rooms = Rooms::default();
         self.pace = Pace::default();
         self.estimates.start_over();

@@ -72,8 +72,8 @@ impl<H: Host> Core<H> {
                 self.on_hello(now, link, oldest..=version, id, key)
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
-            (Message::Beat { now: sent, delay }, Some(id)) => {
-                self.on_beat(now, id.origin(), (sent, delay), transit);
+            (Message::Beat { now: sent, delay, lag }, Some(id)) => {
+                self.on_beat(now, id.origin(), (sent, delay, lag), transit);
                 self.note_heard(link);
                 Ok(())
             }
@@ -220,7 +220,7 @@ impl<H: Host> Core<H> {
         &mut self,
         now: Nanos,
         origin: Origin,
-        (sent, delay): (Nanos, Option<i64>),
+        (sent, delay, lag): (Nanos, Option<i64>, Nanos),
         transit: Nanos,
     ) {
         if self.clocks.len() >= MAX_ORIGINS && !self.clocks.contains_key(&origin) {
@@ -232,7 +232,7 @@ impl<H: Host> Core<H> {
         let clock = clock
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
-        clock.hear(delay);
+        clock.hear(delay, lag);
         self.end_late(now, origin);
     }
 

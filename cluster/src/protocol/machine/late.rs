@@ -1,12 +1,14 @@
 //! What other nodes consumed, applied to this node's words.
 //!
-//! A change is applied whole while it is not older than the limit's burst tolerance, or than twice
-//! what is usual for its origin and [`Options::grace`](super::Options::grace). What comes later,
-//! after a cut or a stall, has drained at its origin meanwhile, though not from this node's word.
-//! So it is held back until the origin has caught up, and applied as what was left of it when this
-//! node's word was last empty: in debt since then, that word has lacked it. Whatever was consumed
-//! in a cut, as long as the limit was not exceeded, denies nothing; where it was exceeded, and
-//! frames are late as a rule, nothing is given away. A refund that late lapses.
+//! A change is applied in the order of dates ([`Gaps`](crate::protocol::gaps::Gaps)) while it is
+//! not older than the limit's burst tolerance, or than twice what is usual for its origin and
+//! [`Options::grace`](super::Options::grace); up to an age of a second also where all gaps since
+//! then are known. What comes later, after a cut or a stall, has drained at its origin meanwhile,
+//! though not from this node's word. So it is held back until the origin has caught up, and applied
+//! as what was left of it when this node's word was last empty: in debt since then, that word has
+//! lacked it. Whatever was consumed in a cut, as long as the limit was not exceeded, denies
+//! nothing; where it was exceeded, and frames are late as a rule, nothing is given away. A refund
+//! that late lapses.
 
 use super::Core;
 use crate::protocol::change::Change;
@@ -42,8 +44,12 @@ impl<H: Host> Core<H> {
             return None;
         }
         let grace = tolerance.max(self.grace(origin));
-        if delta.change.date >= signed(now).saturating_sub(signed(grace)) {
-            self.put(now, delta);
+        let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
+        let is_exact = || delta.change.debt >= 0 && self.gaps.reach(delta.id(), delta.change.date);
+        if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
+            let debt = self.debt(delta.id());
+            let change = self.gaps.landed(now, &delta, debt);
+            self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
         }
@@ -101,6 +107,7 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(self.empty_at(now, (limit, key))));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
+                self.gaps.added(now, (limit, key), debt);
                 self.put(now, delta);
                 self.stats.deltas_applied += 1;
             }
@@ -113,7 +120,9 @@ impl<H: Host> Core<H> {
         if self.host.debt(limit, key) == 0 {
             return now;
         }
-        let since = self.watches.in_debt_since((limit, key)).unwrap_or(now);
+        let watched = self.watches.in_debt_since((limit, key));
+        let gap = self.gaps.last_end((limit, key)).and_then(|end| Nanos::try_from(end).ok());
+        let since = watched.max(gap).unwrap_or(now);
         since.max(now.saturating_sub(MAX_LACK))
     }
 

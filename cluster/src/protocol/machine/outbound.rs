@@ -428,9 +428,6 @@ impl<H: Host> Core<H> {
             let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
             let cursor = self.peers.get(&addr).and_then(Peer::cursor);
             let mut beaten = newest && cursor.is_some_and(|cursor| cursor.has_been_sent(last - 1));
-            if let Some(peer) = self.peers.get_mut(&addr) {
-                peer.told_at = now;
-            }
             while let Some(frame) = self.next_frame(now, addr) {
                 if !std::mem::replace(&mut beaten, true) {
                     self.beat(now, link);

@@ -111,13 +111,23 @@ impl<H: Host> Core<H> {
         1 + self.peers.keys().filter(|addr| self.membership.is_active(**addr)).count()
     }
 
-    /// How long until others know what is consumed here, as it is the other way: a flush interval,
-    /// and what the slowest takes.
+    /// How long until others know what is consumed here: a flush interval, and what the slowest way
+    /// between any two nodes takes. All nodes take it for the same, but for what has changed since
+    /// the last beat: where one split rooms and another did not, the other would take all.
     fn lag(&self) -> Nanos {
+        let told = self.active_clocks().map(RemoteClock::told_lag).max().unwrap_or(0);
+        self.options.flush_interval.saturating_add(self.own_way().max(told))
+    }
+
+    /// How old what this node hears usually is, of the node for which it takes longest.
+    pub(super) fn own_way(&self) -> Nanos {
+        self.active_clocks().map(RemoteClock::lag).max().unwrap_or(0)
+    }
+
+    fn active_clocks(&self) -> impl Iterator<Item = &RemoteClock> {
         let active = |addr| self.membership.is_active(addr);
-        let active = self.clocks.iter().filter(|(origin, _)| active(origin.addr));
-        let way = active.map(|(_, clock)| RemoteClock::lag(clock)).max().unwrap_or(0);
-        self.options.flush_interval.saturating_add(way)
+        let active = self.clocks.iter().filter(move |(origin, _)| active(origin.addr));
+        active.map(|(_, clock)| clock)
     }
 
     /// When the next flush is due, or rooms are to be split anew.

@@ -249,6 +249,7 @@ impl<H: Host> Core<H> {
             };
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
+            self.gaps.forget((limit, key));
             self.put(now, delta);
             self.turns.changed(now, (limit, key));
         }

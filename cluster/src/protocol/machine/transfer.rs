@@ -39,6 +39,7 @@ use std::net::SocketAddr;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
+use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::entry::Entry;
 use crate::protocol::event::Event;
@@ -207,22 +208,23 @@ impl<H: Host> Core<H> {
 
     /// What this node's words contain behind a version vector, as far as is known: its own use, and
     /// recent batches of others.
-    fn known_behind(&self, vector: &[(Origin, u64)]) -> BTreeMap<KeyId, i64> {
+    fn known_behind(&self, vector: &[(Origin, u64)]) -> BTreeMap<KeyId, Change> {
         let entry = |of: Origin| vector.iter().find(|(origin, _)| *origin == of);
         let through = |of| entry(of).map_or(0, |(_, through)| *through);
-        let mut sums = BTreeMap::new();
         let own = self.log.kept_since(through(self.me().origin()));
-        own.flat_map(|batch| &batch.deltas).for_each(|delta| add(&mut sums, delta));
+        let mut deltas: Vec<Delta> = own.flat_map(|batch| &batch.deltas).copied().collect();
         for (origin, applied) in &self.applied {
             let (from, to) = (through(*origin), applied.position.through);
             let Some(recent) = self.recent.get(origin).filter(|recent| recent.reaches(from, to))
             else {
                 continue;
             };
-            let deltas = recent.behind(from).flat_map(|seen| &seen.deltas);
-            deltas.for_each(|delta| add(&mut sums, delta));
+            deltas.extend(recent.behind(from).flat_map(|seen| &seen.deltas));
         }
-        sums
+        deltas.sort_by_key(|delta| delta.change.date);
+        let mut changes = BTreeMap::new();
+        deltas.iter().for_each(|delta| add(&mut changes, delta));
+        changes
     }
 
     /// Applies the next entries.
@@ -233,14 +235,15 @@ impl<H: Host> Core<H> {
         let all = own.len() > MAX_CHANGED_KEYS;
         let rest = if all { 0 } else { pull.entries.len().saturating_sub(SLICE) };
         for (entry, as_of) in pull.entries.drain(rest..) {
-            let own = own.get(&(entry.limit, entry.key)).copied().unwrap_or(0);
+            let id = (entry.limit, entry.key);
+            let own = own.get(&id).map_or(0, |change| self.left_behind(id, *change));
             let debt = entry.debt.saturating_add_signed(own);
             let debt = debt.saturating_sub(now.saturating_sub(as_of));
             let most = self.host.most_debt(entry.limit);
             self.stats.debts_refused += u64::from(debt > most);
             let debt = debt.min(most);
-            let id = (entry.limit, entry.key);
             let held = self.rooms.held(id);
+            self.gaps.forget(id);
             self.rooms.raised(now, id, debt);
             if debt > 0 && !self.host.raise(Level { debt: debt.saturating_add(held), ..entry }) {
                 self.stats.deltas_unknown += 1;
@@ -251,6 +254,15 @@ impl<H: Host> Core<H> {
             self.end_pull(now, pull);
         } else {
             self.pull = Some(pull);
+        }
+    }
+
+    /// What is left of changes behind a version vector in this node's word of a key: those of
+    /// before it was empty last, as far as that is known, have drained.
+    fn left_behind(&mut self, id: KeyId, change: Change) -> i64 {
+        match self.gaps.last_end(id) {
+            Some(end) if change.debt > 0 => change.left(end),
+            _ => change.debt,
         }
     }
 
@@ -269,7 +281,7 @@ impl<H: Host> Core<H> {
         }
         self.enter(now, Entry::Joined);
         if let Progress::Applying { own } = pull.progress {
-            self.discard.sums(own);
+            self.discard.changes(own);
         }
     }
 
@@ -321,7 +333,7 @@ impl<H: Host> Core<H> {
     }
 }
 
-fn add(sums: &mut BTreeMap<KeyId, i64>, delta: &Delta) {
-    let sum = sums.entry(delta.word()).or_default();
-    *sum = sum.saturating_add(delta.change.debt);
+fn add(changes: &mut BTreeMap<KeyId, Change>, delta: &Delta) {
+    let all = changes.entry(delta.word());
+    all.and_modify(|all| *all = all.then(delta.change)).or_insert(delta.change);
 }

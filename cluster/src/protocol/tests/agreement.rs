@@ -169,28 +169,52 @@ fn what_is_missed_is_caught_up_with_before_levels_are_told() {
     assert_eq!(levels(&mut harness), 1);
 }
 
-/// A frame that waits for one that was lost comes later than the burst tolerance.
-#[test]
-fn a_word_in_debt_lacks_what_comes_late_whole() {
-    const HOT: (u64, u64) = (QUICK, 1);
-    for (pause, expected) in [(0, 30), (200, 0)] {
-        let (mut harness, inbound, _) = linked();
-        for _ in 0..10 {
-            harness.admit(HOT, 60 * MS);
-            harness.core.flush(harness.now());
-            harness.pass(50 * MS);
-        }
-        // The word is empty for a while, and in debt again.
-        harness.pass(pause * MS);
+const HOT: (u64, u64) = (QUICK, 1);
+
+/// A hot key at a node that has used it for half a second, paused, and gone on; and since when.
+fn used(pause: Nanos) -> (Harness, LinkId, Nanos) {
+    let (mut harness, inbound, _) = linked();
+    let began = harness.now();
+    for _ in 0..10 {
         harness.admit(HOT, 60 * MS);
         harness.core.flush(harness.now());
+        harness.pass(50 * MS);
+    }
+    harness.pass(pause);
+    harness.admit(HOT, 60 * MS);
+    harness.core.flush(harness.now());
+    (harness, inbound, began)
+}
+
+/// The first batch of a peer, which consumed this at a time.
+fn consumed(at: Nanos, debt: Nanos) -> Message {
+    let groups = vec![Group { limit: QUICK, changes: vec![(1, debt.cast_signed(), 0)] }];
+    Message::Batch { number: 1, at, groups, levels: Agreement::default() }
+}
+
+/// What comes later than the burst tolerance, from before the key was used here.
+#[test]
+fn a_word_in_debt_lacks_what_comes_late_whole() {
+    // Of 295 ms that were left when the key was used first, what was left at the first look.
+    for (pause, expected) in [(0, 150..296), (200, 0..1)] {
+        let (mut harness, inbound, began) = used(pause * MS);
         let before = harness.tat(HOT);
-        let groups = vec![Group { limit: QUICK, changes: vec![(1, 30_000_000, 0)] }];
-        let levels = Agreement::default();
-        let at = harness.now() - 300 * MS;
-        harness.deliver(inbound, &Message::Batch { number: 1, at, groups, levels });
+        harness.deliver(inbound, &consumed(began - 5 * MS, 300 * MS));
         assert_eq!(harness.tat(HOT), before, "the origin may send more of it");
         harness.deliver(inbound, &harness.batch(2, KEY, 0));
+        let added = (harness.tat(HOT) - before) / MS;
+        assert!(expected.contains(&added), "{added} after a pause of {pause} ms");
+    }
+}
+
+/// The same from when it was: whether it would have drained is known.
+#[test]
+fn what_comes_late_is_applied_in_the_order_of_dates() {
+    for (pause, expected) in [(0, 30), (80, 30), (115, 15), (200, 0)] {
+        let (mut harness, inbound, _) = used(pause * MS);
+        let before = harness.tat(HOT);
+        harness.deliver(inbound, &consumed(harness.now() - 300 * MS, 30 * MS));
         assert_eq!((harness.tat(HOT) - before) / MS, expected, "after a pause of {pause} ms");
+        assert_eq!(harness.core.stats().deltas_late, 0);
     }
 }

@@ -142,7 +142,9 @@ fn a_founder_that_is_restarted_with_its_list_gives_nothing_away() {
     world.run(world.now() + SECOND);
     assert_eq!(world.node(0).core.entry(), Some(Entry::Joined));
     let (known, expected) = (debt(&world, 0, 1), debt(&world, 1, 1));
-    assert!(known > DEBT / 2 && known.abs_diff(expected) < MS, "{known} {expected}");
+    // What a part of a state waits for what was sent before is not in its age.
+    let is_same = known.abs_diff(expected) < 20 * MS;
+    assert!(known > DEBT / 2 && is_same, "{known} {expected}");
 }
 
 #[test]

@@ -138,7 +138,7 @@ fn what_is_late_is_not_held_back_for_ever() {
     harness.deliver(link, &batch);
     assert_eq!(harness.tat((SHORT, 1)), 0, "the origin may send more of it");
     harness.tick(1_000_000_000);
-    harness.deliver(link, &Message::Beat { now: harness.now(), delay: None });
+    harness.deliver(link, &Message::Beat { now: harness.now(), delay: None, lag: 0 });
     assert_eq!(harness.tat((SHORT, 1)), 102_000_000_000);
 }
 

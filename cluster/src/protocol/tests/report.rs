@@ -72,7 +72,7 @@ fn a_peer_is_as_stale_as_its_last_word_by_its_clock() {
     harness.pass(3 * SECOND);
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(3)));
     // It was sent two seconds ago.
-    harness.deliver(link, &Message::Beat { now: SECOND, delay: None });
+    harness.deliver(link, &Message::Beat { now: SECOND, delay: None, lag: 0 });
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(2)));
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(only(&harness).frames_received, 1);
@@ -94,4 +94,23 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     let stats = harness.core.stats();
     assert!(!stats.is_alone && stats.alone_for.as_secs() == 2, "{stats:?}");
     harness.deliver(link, &Message::Leaving);
+}
+
+/// Batches tell this node's clock, and nothing of what it has of the other's.
+#[test]
+fn a_node_that_tells_batches_tells_beats_as_well() {
+    let mut harness = Harness::new();
+    harness.greet(peer());
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    let mut beats = 0;
+    for number in 1..=200 {
+        harness.tick(SECOND / 20);
+        harness.admit(KEY, SECOND);
+        harness.core.flush(harness.now());
+        let told = harness.answers(link);
+        beats += told.iter().filter(|message| matches!(message, Message::Beat { .. })).count();
+        harness.deliver(link, &Message::Ack { number });
+    }
+    assert!(beats >= 4, "{beats} in 10 s");
 }

@@ -1,6 +1,8 @@
 //! The state of one node, given and taken over in parts, while both go on admitting.
 
 use super::harness::Harness;
+use super::network::MS;
+use super::words::QUICK;
 use super::world::addr;
 use crate::inline;
 use crate::protocol::host::Level;
@@ -94,6 +96,26 @@ fn a_state_that_is_applied_keeps_what_was_admitted_under_a_quota() {
     harness.admit(id, 7 * SECOND);
     harness.tick(0);
     assert_eq!(harness.tat(id), 67 * SECOND);
+}
+
+/// What this node consumed since the peer heard of it last is more than a bucket.
+#[test]
+fn what_has_drained_here_is_not_added_to_a_state() {
+    const KEY: (u64, u64) = (QUICK, 1);
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    for _ in 0..20 {
+        harness.pass(SECOND / 10);
+        harness.admit(KEY, 10 * MS);
+        harness.core.flush(harness.now());
+    }
+    harness.deliver(inbound, &Message::Gap);
+    let request = requests(&harness.answers(link))[0];
+    let entries = vec![Level { limit: KEY.0, key: KEY.1, debt: 5 * MS }];
+    harness.deliver(link, &Message::State { request, vector: vec![(peer(1).origin(), 1)] });
+    harness.deliver(link, &Message::StateChunk { last: true, entries });
+    assert_eq!(harness.tat(KEY) - harness.now(), 15 * MS);
 }
 
 #[test]

@@ -1,0 +1,167 @@
+//! When words were empty lately.
+//!
+//! A change of another node comes after its date. Had it been there then, it would have drained
+//! where the word was empty since, and added the rest: `TAT = max(TAT, date) + debt` adds all of it
+//! to a word that is in use again. So of keys that change the core keeps the TAT without
+//! provisional debt, and the *gaps* in which it lay behind the present. A change fills the gaps
+//! behind its date, the earliest first, and what finds no gap is added. In whatever order changes
+//! come, the TAT is then what it would be in the order of their dates.
+//!
+//! Of a key that is not followed nothing is known, and a change is added whole, as before the first
+//! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here,
+//! so a change may add up to a flush interval too much.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use super::change::Change;
+use super::delta::{Delta, KeyId, signed};
+use super::time::{Nanos, SECOND};
+use crate::inline;
+
+/// Keys that are followed, at most: with their gaps at most 4 MiB.
+const MAX_KEYS: usize = 2_048;
+/// Gaps of a key, at most: the oldest are forgotten first.
+const MAX_GAPS: usize = 128;
+/// How long after it has drained a key is followed, at least.
+const KEEP: Nanos = 2 * SECOND;
+/// How often keys that have drained make room, at most.
+const SWEEP_EVERY: Nanos = SECOND / 10;
+
+#[derive(Debug, Default)]
+pub(super) struct Gaps {
+    keys: BTreeMap<KeyId, Track>,
+    sweep_at: Nanos,
+}
+
+#[derive(Debug)]
+struct Track {
+    tat: i64,
+    /// From when to when the word was empty, in order.
+    gaps: VecDeque<(i64, i64)>,
+    /// All of them since then.
+    since: i64,
+}
+
+impl Gaps {
+    /// This node has consumed this, after which the key owes `debt`.
+    pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta, debt: impl FnOnce() -> Nanos) {
+        match self.keys.get_mut(&delta.word()) {
+            Some(track) => _ = track.insert(delta.change),
+            // Its gaps in this time are as good as before.
+            None => self.follow(now, delta.word(), delta.change.date, |now| {
+                now.saturating_add(signed(debt()))
+            }),
+        }
+    }
+
+    /// Another node has consumed this. What it adds to the word, which owes `debt`.
+    pub(super) fn landed(&mut self, now: Nanos, delta: &Delta, debt: Nanos) -> Change {
+        let change = delta.change;
+        if let Some(track) = self.keys.get_mut(&delta.word()) {
+            return track.insert(change);
+        }
+        self.follow(now, delta.word(), signed(now), |now| match debt {
+            0 => change.tat(),
+            debt => change.apply(now.saturating_add(signed(debt))),
+        });
+        change
+    }
+
+    /// The word of a key was moved.
+    pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
+        if let Some(track) = self.keys.get_mut(&word(id)) {
+            track.tat = track.tat.saturating_add(by);
+        }
+    }
+
+    /// This was added to the word of a key at present.
+    pub(super) fn added(&mut self, now: Nanos, id: KeyId, debt: i64) {
+        if let Some(track) = self.keys.get_mut(&word(id)) {
+            track.tat = track.tat.max(signed(now)).saturating_add(debt);
+        }
+    }
+
+    /// Whether all gaps of a key since then are known.
+    pub(super) fn reach(&self, id: KeyId, since: i64) -> bool {
+        self.keys.get(&word(id)).is_some_and(|track| track.since <= since)
+    }
+
+    /// The word of a key has changed by what is not known to be of any date: it starts anew.
+    pub(super) fn forget(&mut self, id: KeyId) {
+        self.keys.remove(&word(id));
+    }
+
+    /// Until when the word of a key was empty last, as far as is known.
+    pub(super) fn last_end(&self, id: KeyId) -> Option<i64> {
+        self.keys.get(&word(id)).and_then(|track| track.gaps.back()).map(|(_, end)| *end)
+    }
+
+    fn follow(&mut self, now: Nanos, id: KeyId, since: i64, tat: impl FnOnce(i64) -> i64) {
+        if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
+            self.sweep_at = now.saturating_add(SWEEP_EVERY);
+            let least = signed(now.saturating_sub(KEEP));
+            self.keys.retain(|_, track| track.tat >= least);
+        }
+        if self.keys.len() < MAX_KEYS {
+            let tat = tat(signed(now));
+            self.keys.insert(id, Track { tat, gaps: VecDeque::new(), since });
+        }
+    }
+}
+
+impl Track {
+    /// What a change adds.
+    fn insert(&mut self, change: Change) -> Change {
+        let Change { debt, date } = change;
+        if date > self.tat {
+            self.gaps.push_back((self.tat, date));
+            if self.gaps.len() > MAX_GAPS
+                && let Some((_, end)) = self.gaps.pop_front()
+            {
+                self.since = self.since.max(end);
+            }
+        } else if debt > 0 {
+            let left = self.fill(debt, date);
+            self.tat = self.tat.saturating_add(left);
+            return Change { debt: left, date };
+        }
+        self.tat = change.apply(self.tat);
+        change
+    }
+
+    /// Fills gaps behind a date. What of the debt finds none.
+    fn fill(&mut self, debt: i64, date: i64) -> i64 {
+        let mut left = debt;
+        let mut at = self.gaps.partition_point(|(_, end)| *end <= date);
+        while left > 0
+            && let Some((start, end)) = self.gaps.get(at).copied()
+        {
+            let from = start.max(date);
+            let taken = left.min(end - from);
+            left -= taken;
+            let rest = [(start, from), (from + taken, end)];
+            let mut rest = rest.into_iter().filter(|(start, end)| start < end);
+            match (rest.next(), rest.next()) {
+                (Some(first), Some(second)) => {
+                    self.gaps[at] = first;
+                    self.gaps.insert(at + 1, second);
+                    at += 2;
+                }
+                (Some(only), None) => {
+                    self.gaps[at] = only;
+                    at += 1;
+                }
+                _ => _ = self.gaps.remove(at),
+            }
+        }
+        left
+    }
+}
+
+/// The word of a key.
+fn word((limit, key): KeyId) -> KeyId {
+    (inline::words_of(limit), key)
+}
+
+#[cfg(test)]
+mod tests;
