@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::network::MAX_BACKOFF;
 use crate::time::{Nanos, SECOND};
 
 /// After the last fault: links that were silent close within the idle timeout, a dial that failed
@@ -18,6 +19,10 @@ pub struct Calm {
     stops: BTreeMap<usize, Stop>,
     /// When the last fault ended.
     pub healed: Nanos,
+    /// When a node started last, or started over.
+    started: Option<Nanos>,
+    /// When all that waited in a cut has arrived that others may hear first of a node.
+    pub known_by: Nanos,
 }
 
 /// Faults that follow each other.
@@ -71,6 +76,14 @@ impl Calm {
         self.ongoing = self.ongoing.saturating_sub(1);
         self.others.end(now);
         self.healed = now;
+        if self.started.is_some_and(|at| now < at + RECOVERY) {
+            self.known_by = now + MAX_BACKOFF;
+        }
+    }
+
+    /// A node has started, or started over.
+    pub fn start(&mut self, now: Nanos) {
+        self.started = Some(now);
     }
 
     /// A fault without duration.

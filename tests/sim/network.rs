@@ -30,7 +30,7 @@ const ATTEMPTS: [Nanos; 3] = [0, SECOND, 3 * SECOND];
 /// A closed end answers with a reset: at the latest the peer's next keep-alive.
 const KEEP_ALIVE: Nanos = SECOND;
 /// The longest a retransmission after a cut waits for its turn.
-const MAX_BACKOFF: Nanos = 2 * SECOND;
+pub const MAX_BACKOFF: Nanos = 2 * SECOND;
 
 /// What happens inside the network.
 #[derive(Debug)]

@@ -173,6 +173,7 @@ impl World {
         self.nodes[place] = Some(node);
         self.net.started(place, life);
         self.calm.moment(self.now);
+        self.calm.start(self.now);
         if self.enter_every > 0 {
             self.events.plan(self.now + self.enter_every, Event::Enter { place });
         }
@@ -382,6 +383,7 @@ impl World {
             let (life, last) = (std::mem::replace(&mut node.ledger, self.lives), self.lives);
             self.ended.push(Ended { life, is_complete: false, last });
             let ledger = self.lives;
+            self.calm.start(self.now);
             self.trace(|| format!("node {place} goes on as life {ledger}, under another key"));
         }
     }

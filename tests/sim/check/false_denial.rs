@@ -1,6 +1,18 @@
 //! A key whose demand alone, from all clients together, has never come near its limit is not
 //! denied: not while the cluster is calm, not while it is cut, and not later than one tau after a
 //! fault has ended.
+//!
+//! Near is what a node may take for use up to nine tenths of tau, from which on the room is split
+//! among the nodes, and a node may deny what is another's part. A word exceeds the demand by what a
+//! date may be wrong by, and by less than a flush interval: of what a node has consumed since its
+//! last flush it does not know the date, and where that leaves a gap into which an older change of
+//! another node would have drained, that change is added whole. That cannot add up, as a word that
+//! is ahead has no gaps until it has drained by as much.
+//!
+//! Where a node started less than [`RECOVERY`](crate::calm::RECOVERY) before a fault ended, what
+//! waited in a cut may be the first that another hears of it: without an earlier reading of its
+//! clock that is taken for fresh. Then the fault lasts until all of that has arrived, whose
+//! retransmission may wait for two seconds.
 
 use super::{Check, Findings};
 use crate::calm::Calm;
@@ -16,8 +28,9 @@ const LEFT: u64 = 10;
 pub struct FalseDenial {
     findings: Findings,
     taus: Vec<Nanos>,
-    /// By how much a date may be wrong: one way is not half of both.
-    dates: Nanos,
+    /// By how much a word may exceed the demand: a date is wrong where one way is not half of both,
+    /// and what was consumed since the last flush has none.
+    ahead: Nanos,
 }
 
 impl Check for FalseDenial {
@@ -27,8 +40,9 @@ impl Check for FalseDenial {
 
     fn saw(&mut self, seen: &Seen, calm: &Calm) {
         let Some(tau) = self.taus.get(seen.rule).copied() else { return };
-        let near = (tau - tau / LEFT).saturating_sub(self.dates);
-        if seen.is_allowed || seen.demand > near || seen.at <= calm.healed + tau {
+        let near = (tau - tau / LEFT).saturating_sub(self.ahead);
+        if seen.is_allowed || seen.demand > near || seen.at <= calm.healed.max(calm.known_by) + tau
+        {
             return;
         }
         self.findings.add_at(seen.at, || {
@@ -48,7 +62,8 @@ impl Check for FalseDenial {
 
     fn sample(&mut self, world: &mut World) {
         let conditions = world.net.conditions();
-        self.dates = self.dates.max(2 * (conditions.spread + conditions.jitter) + MS);
+        let dates = 2 * (conditions.spread + conditions.jitter) + MS;
+        self.ahead = self.ahead.max(dates + world.setup().flush);
         self.taus = world.truth.rules().iter().map(Rule::tau).collect();
     }
 

@@ -26,7 +26,7 @@ use super::{Check, Findings};
 use crate::calm::Calm;
 use crate::report::Report;
 use crate::rules::Rule;
-use crate::time::{MS, Nanos};
+use crate::time::{MS, Nanos, SECOND};
 use crate::truth::Seen;
 use crate::world::World;
 
@@ -49,6 +49,9 @@ pub struct OverAdmission {
     /// The most beyond the bucket while the cluster was calm at last, as a part of tau.
     calmest: f64,
     is_calm: bool,
+    /// From when on that is the first limit's alone, after words have become even.
+    settled_at: Nanos,
+    settled: f64,
     /// The most beyond the bucket and the slack then, as a part of what was unheard.
     part: f64,
 }
@@ -99,6 +102,9 @@ impl Check for OverAdmission {
         let others = sums.own.iter().enumerate().filter(|(of, _)| *of != seen.place);
         let unheard: Nanos = others.map(|(of, own)| own.since(since(of))).sum();
         let tau = self.taus[seen.rule];
+        if self.is_calm && seen.at >= self.settled_at && seen.rule == 0 {
+            self.settled = self.settled.max(seen.excess as f64 / tau as f64);
+        }
         if self.is_calm {
             self.calmest = self.calmest.max(seen.excess as f64 / tau as f64);
             let beyond = seen.excess.saturating_sub(tau / SLACK) as f64;
@@ -131,11 +137,13 @@ impl Check for OverAdmission {
     fn calm_begins(&mut self, world: &mut World) {
         self.lag = 0;
         self.is_calm = true;
+        self.settled_at = world.now() + 2 * SECOND;
         self.sample(world);
     }
 
     fn figures(&self, report: &mut Report) {
         report.share("worst_percent_of_burst_in_calm", 100.0 * self.calmest);
+        report.share("worst_percent_settled", 100.0 * self.settled);
         report.share("worst_part_of_unheard_in_calm", self.part);
     }
 

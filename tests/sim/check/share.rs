@@ -23,6 +23,8 @@ pub struct Share {
     key: u64,
     admitted: Vec<Nanos>,
     shares: Vec<f64>,
+    /// What all admitted, as a part of the limit.
+    total: f64,
 }
 
 impl Share {
@@ -51,7 +53,7 @@ impl Check for Share {
     }
 
     fn calm_ends(&mut self, world: &mut World) {
-        self.from = None;
+        let from = self.from.take();
         let live = world.live();
         let total: Nanos = self.admitted.iter().sum();
         let even = total as f64 / live.len().max(1) as f64;
@@ -61,10 +63,13 @@ impl Check for Share {
             self.findings.add(|| format!("the live nodes {live:?} have {shares:.2?}"));
         }
         self.shares = shares;
+        let time = world.now() - from.unwrap_or(0);
+        self.total = total as f64 / time.max(1) as f64;
     }
 
     fn figures(&self, report: &mut Report) {
         report.share("share_least", self.shares.iter().copied().fold(f64::INFINITY, f64::min));
+        report.share("total_in_calm", self.total);
         report.share("share_most", self.shares.iter().copied().fold(0.0, f64::max));
     }
 
