@@ -1,11 +1,12 @@
 //! How a node is started, and why it does not start.
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 use std::time::Duration;
 use std::{fmt, io};
 
 use crate::name::ClusterName;
-use crate::protocol::Options;
+use crate::protocol::{MIN_BYTE_CAP, Options};
 use crate::seed::Seed;
 use crate::trust::Trust;
 
@@ -68,6 +69,18 @@ pub struct Config {
     /// `remaining` may not know of it: decisions do not depend on it, as use near a limit does not
     /// wait. Shorter costs packets; at most [`Config::flush_interval`] everything is told at once.
     pub tell_within: Duration,
+    /// Bytes a second that this node sends at most of what it tells and of its state, to all other
+    /// nodes together, without what QUIC and UDP add; at least
+    /// [`MIN_BYTE_CAP`](crate::protocol::MIN_BYTE_CAP) (65,536). `None` by default: a cap trades
+    /// accuracy for bytes, as in the time for which others do not know of use they may admit as
+    /// much again, and without one a node sends no more than its limits need.
+    ///
+    /// What exceeds it waits, and is told later as one change a key: nothing is lost. Keys near
+    /// their limit go first, then those far from it, then states, which have a quarter of the cap
+    /// to themselves. Acknowledgements, clocks and membership neither wait nor count, and nothing
+    /// waits when the node leaves. [`Stats::capped_for`](crate::Stats::capped_for) and
+    /// [`Stats::capped_keys`](crate::Stats::capped_keys) say what waits.
+    pub byte_cap: Option<u64>,
     /// After which time the node founds a cluster ([`Entry::Alone`](crate::Entry::Alone)) if no
     /// node answers that has joined one; 5 s by default. So long wait the clients of a node
     /// that starts while it can reach nobody. Sensibly longer than it takes to start the other
@@ -90,8 +103,21 @@ impl Config {
             newest_version: Options::default().newest_version,
             flush_interval: Duration::from_millis(10),
             tell_within: Duration::from_secs(1),
+            byte_cap: None,
             found_after: Duration::from_secs(5),
         }
+    }
+}
+
+impl Config {
+    /// The cap of bytes, if there is one.
+    ///
+    /// # Errors
+    /// When it is less than [`MIN_BYTE_CAP`].
+    pub(crate) fn checked_byte_cap(&self) -> Result<Option<NonZeroU64>, StartError> {
+        let Some(cap) = self.byte_cap else { return Ok(None) };
+        let checked = NonZeroU64::new(cap).filter(|cap| cap.get() >= MIN_BYTE_CAP);
+        checked.map(Some).ok_or(StartError::ByteCap { cap })
     }
 }
 
@@ -117,6 +143,11 @@ pub enum StartError {
     },
     /// The node's thread, or the runtime on it, cannot be started.
     Thread(io::Error),
+    /// [`Config::byte_cap`] is less than [`MIN_BYTE_CAP`](crate::protocol::MIN_BYTE_CAP).
+    ByteCap {
+        /// The cap, in bytes a second.
+        cap: u64,
+    },
     /// There is no certificate that this node could show: that of the operator does not fit, or the
     /// system's randomness failed.
     Certificate(Box<dyn std::error::Error + Send + Sync>),
@@ -130,6 +161,9 @@ impl fmt::Display for StartError {
                 f.write_str("peers dial this address, so give one that they can reach")
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
+            Self::ByteCap { cap } => {
+                write!(f, "a cap of {cap} bytes a second: it is at least {MIN_BYTE_CAP}")
+            }
             Self::Certificate(error) => write!(f, "certificate: {error}"),
         }
     }
@@ -139,7 +173,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } => source.source(),
-            Self::Unspecified { .. } => None,
+            Self::Unspecified { .. } | Self::ByteCap { .. } => None,
             Self::Thread(error) => error.source(),
             Self::Certificate(error) => error.source(),
         }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use jiff::SignedDuration;
+use tidegate_cluster::protocol::MIN_BYTE_CAP;
 use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
@@ -104,6 +105,11 @@ pub struct ServeArgs {
     /// and no longer than half of the limit's burst tolerance. Shorter means more packets.
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = tell_within)]
     pub tell_within: SignedDuration,
+    /// Bytes a second that this node sends to all others together, at most, of what it tells and of
+    /// its state: at least 65536. What exceeds it waits and is told later, keys near their limit
+    /// first. Without it there is no cap.
+    #[arg(long, value_name = "BYTES", requires = "cluster", value_parser = byte_cap)]
+    pub cluster_byte_cap: Option<u64>,
     /// The name of the cluster: 1 to 63 lower-case letters, digits and hyphens. Nodes that give
     /// another stay apart.
     #[arg(long, value_name = "NAME", requires = "cluster", default_value_t)]
@@ -228,6 +234,12 @@ fn interval(text: &str) -> Result<SignedDuration, String> {
 fn tell_within(text: &str) -> Result<SignedDuration, String> {
     let within = duration(text).ok().filter(|within| *within <= MAX_TELL_WITHIN);
     within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
+}
+
+/// A cap of bytes a second.
+fn byte_cap(text: &str) -> Result<u64, String> {
+    let cap = text.parse().ok().filter(|cap| *cap >= MIN_BYTE_CAP);
+    cap.ok_or_else(|| format!("expected a number of bytes a second, at least {MIN_BYTE_CAP}"))
 }
 
 /// The longest time that a drain may take, and the longest for which clients are served before it.

@@ -47,6 +47,11 @@ fn a_mistake_names_its_flag() {
         (&["--flush-interval", "0s"], "from 1ms to 1s"),
         (&["--flush-interval", "2s"], "from 1ms to 1s"),
         (&["--tell-within", "61s"], "at most 1m"),
+        (&["--cluster-byte-cap", "65536"], "--cluster"),
+        (
+            &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-byte-cap", "9"],
+            "at least 65536",
+        ),
         (&["--found-after", "x"], "--found-after"),
         (&["--drain-timeout", "2h"], "at most 1h"),
         (&["--lame-duck", "61m"], "at most 1h"),

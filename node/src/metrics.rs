@@ -301,6 +301,7 @@ fn encode_gossip(
         ("cluster_links_in", "Open links that other nodes dialled.", stats.links_in),
         ("cluster_peers_undialled", "Members that are up but not dialled.", stats.peers_undialled),
         ("cluster_waiting_keys", "Keys far from their limit, not told yet.", stats.waiting_keys),
+        ("cluster_capped_keys", "Keys to be told that wait for the byte cap.", stats.capped_keys),
         ("cluster_pending_keys", "Keys kept for peers that are behind.", stats.pending_keys),
     ] {
         gauge(value).encode(encoder.encode_descriptor(name, help, None, MetricType::Gauge)?)?;
@@ -332,6 +333,7 @@ fn encode_gossip_counters(
         ("cluster_frames_resent", "Frames sent after a reconnect too.", stats.frames_resent),
         ("cluster_acks_sent", "Acknowledgements sent.", stats.acks_sent),
         ("cluster_deltas_covered", "Not told: the refill covers them.", stats.deltas_covered),
+        ("cluster_deltas_capped", "Deltas that waited for the byte cap.", stats.deltas_capped),
         ("cluster_frames_received", "Frames applied.", stats.frames_received),
         ("cluster_frames_repeated", "Frames received again.", stats.frames_repeated),
         ("cluster_parts_received", "Parts of backlogs applied.", stats.parts_received),

@@ -85,6 +85,10 @@ pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<()
     let (name, help) = ("cluster_stale_seconds", "Time in which clients waited for that.");
     let stale = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     ConstCounter::new(stats.stale_for.as_secs_f64()).encode(stale)?;
+    let (name, help) =
+        ("cluster_capped_seconds", "Time in which something waited for the byte cap.");
+    let capped = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+    ConstCounter::new(stats.capped_for.as_secs_f64()).encode(capped)?;
     for (name, help, value) in [
         (
             "cluster_stale",

@@ -349,6 +349,7 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
             config.found_after = args.found_after.unsigned_abs();
             config.flush_interval = args.flush_interval.unsigned_abs();
             config.tell_within = args.tell_within.unsigned_abs();
+            config.byte_cap = args.cluster_byte_cap;
             config.name = args.cluster_name.clone();
             Gossip::start(config).await?
         }

@@ -9,6 +9,7 @@ use crate::calm::{Calm, RECOVERY};
 use crate::check::Checks;
 use crate::load::{Flow, Keys, Wander};
 use crate::network::Conditions;
+use crate::node::Node;
 use crate::options::Args;
 use crate::plan::{Fault, NEW_PLACES, Plan};
 use crate::report::Report;
@@ -27,6 +28,8 @@ const EVENING: Nanos = 6 * SECOND;
 const TWICE: f64 = 2.0;
 /// Until the last frame has arrived.
 const DRAIN: Nanos = 2 * SECOND;
+/// As long as nodes may take to tell all that they have admitted, where bytes are capped.
+const TELLING: Nanos = 600 * SECOND;
 
 /// Tells the plan's randomness from the world's.
 const PLAN: u64 = 0x70_6c61_6e00;
@@ -79,7 +82,7 @@ fn setup(args: &Args, seed: u64, plan: &Plan) -> Setup {
         flush: plan.flush,
         skew: plan.skew,
         ppm: plan.ppm,
-        options: options(plan),
+        options: Options { byte_cap: args.byte_cap, ..options(plan) },
         is_traced: args.trace,
         cpu: None,
     }
@@ -220,9 +223,23 @@ impl Run {
         }
     }
 
+    /// Where bytes are capped, waits until all that nodes have admitted is told.
+    fn tell_all(&mut self, checks: &mut Checks) {
+        let until = self.world.now() + TELLING;
+        let is_told = |world: &World| {
+            let live = world.live().into_iter();
+            live.filter_map(|place| world.node(place)).all(Node::is_acknowledged)
+        };
+        let is_capped = self.world.setup().options.byte_cap.is_some();
+        while is_capped && self.world.now() < until && !is_told(&self.world) {
+            self.pass_to(self.world.now() + SAMPLE, checks);
+        }
+    }
+
     fn peace(&mut self, checks: &mut Checks) {
         let healed = self.world.calm.healed;
         self.pass_to(self.world.now().max(healed + RECOVERY), checks);
+        self.tell_all(checks);
         self.world.rebase();
         checks.each(|check| check.calm_begins(&mut self.world));
         let live = self.world.live();
@@ -251,6 +268,7 @@ impl Run {
             self.world.ask(*flow, false);
         }
         self.pass_to(self.world.now() + DRAIN, checks);
+        self.tell_all(checks);
         checks.each(|check| check.finish(&mut self.world));
     }
 }

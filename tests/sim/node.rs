@@ -168,6 +168,11 @@ impl Node {
         (nanos(said.total), nanos(said.worst))
     }
 
+    /// Whether every peer that is alive has acknowledged all that this node has admitted.
+    pub fn is_acknowledged(&self) -> bool {
+        self.core.is_acknowledged()
+    }
+
     pub fn has_joined(&self) -> bool {
         self.core.has_joined()
     }

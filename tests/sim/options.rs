@@ -1,5 +1,7 @@
 //! The command line.
 
+use std::num::NonZeroU64;
+
 use clap::{Parser, ValueEnum};
 
 use crate::time::{MS, Nanos, SECOND};
@@ -36,6 +38,9 @@ pub struct Args {
     /// Milliseconds between flushes.
     #[arg(long, default_value_t = 10.0)]
     pub flush: f64,
+    /// A cap of the bytes a second that each node spends on telling; without it there is none.
+    #[arg(long)]
+    pub byte_cap: Option<NonZeroU64>,
     /// The delay of a packet, in milliseconds; chaos draws it.
     #[arg(long, default_value_t = 1.0)]
     pub delay: f64,

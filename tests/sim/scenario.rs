@@ -57,7 +57,7 @@ fn setup(args: &Args, seed: u64, rules: Vec<Rule>) -> Setup {
         flush: millis(args.flush),
         skew: (args.skew * SECOND as f64) as Nanos,
         ppm: args.drift,
-        options: Options::default(),
+        options: Options { byte_cap: args.byte_cap, ..Options::default() },
         is_traced: args.trace,
         cpu: if args.scenario == Kind::Spray { Some(args.cpu) } else { None },
     }

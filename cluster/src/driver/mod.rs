@@ -82,6 +82,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
     if dialled.ip().is_unspecified() {
         return Err(StartError::Unspecified { addr: dialled });
     }
+    let byte_cap = config.checked_byte_cap()?;
     let (seed, hash_key) = (random()?, random()?);
     let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
     let port = match config.advertise.map(|addr| addr.port()) {
@@ -110,6 +111,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         found_after: nanos(config.found_after),
         flush_interval: nanos(config.flush_interval),
         tell_within: nanos(config.tell_within),
+        byte_cap,
         ..Options::default()
     };
     let host = Limiters::new(Arc::clone(&shared));

@@ -15,6 +15,11 @@ pub(super) const NEWEST_VERSION: u16 = if cfg!(test) { VERSION + 1 } else { VERS
 pub const MAX_PACKET_BYTES: usize = 1_150;
 /// The largest message on a stream, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
+/// The least cap of the bytes a second that a node spends on telling: with its quarter of that, a
+/// part of a state takes no longer than the node that joins waits for it.
+pub const MIN_BYTE_CAP: u64 = 64 * 1024;
+/// What a delta takes on the wire, at most.
+pub(super) const DELTA_BYTES: u64 = 28;
 /// Deltas in a batch and entries in a chunk of state, at most: 28 bytes each on the wire.
 pub(super) const MAX_BATCH_DELTAS: usize = 2_048;
 /// Other nodes that a node dials and sends deltas to, at most.

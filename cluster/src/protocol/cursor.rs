@@ -4,6 +4,8 @@ use super::delta::KeyId;
 
 /// Batches that are sent and not acknowledged, at most.
 const MAX_IN_FLIGHT: u64 = 256;
+/// Batches that a peer lacks which is not behind, at most: those of a few flushes.
+const CLOSE: u64 = 8;
 /// Parts of the backlog that are sent and not acknowledged, at most.
 const MAX_PARTS: u32 = 8;
 
@@ -116,6 +118,11 @@ impl Cursor {
     /// Nothing is left to send.
     pub(super) fn has_been_sent(&self, last: u64) -> bool {
         self.sent == last && self.catch_up.is_none()
+    }
+
+    /// Whether only the last few batches are left to send.
+    pub(super) fn is_close_to(&self, last: u64) -> bool {
+        last - self.sent <= CLOSE && self.catch_up.is_none()
     }
 
     /// Whether the batch has been sent before, on this link or an earlier one.

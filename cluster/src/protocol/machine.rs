@@ -8,6 +8,7 @@ mod begin;
 mod cut;
 mod estimate;
 mod founding;
+mod frames;
 mod hearsay;
 mod inbound;
 mod late;
@@ -21,6 +22,7 @@ mod seeds;
 mod serve;
 mod stale;
 mod transfer;
+mod void;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -31,6 +33,7 @@ use rand_chacha::ChaCha8Rng;
 use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
 use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSION};
+use super::budget::Budget;
 use super::clock::RemoteClock;
 use super::discard::Discard;
 use super::entry::Entry;
@@ -87,6 +90,9 @@ pub struct Core<H> {
     turns: Turns,
     rooms: Rooms,
     pace: Pace,
+    budget: Budget,
+    /// The peer that was sent a frame last: the next one is next.
+    told_last: Option<SocketAddr>,
     estimates: Estimates,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
@@ -148,6 +154,7 @@ impl<H: Host> Core<H> {
             hash_key: if alone { hash_key.in_use() } else { hash_key },
             membership: Membership::new(me, &options),
             backlog: Backlog::new(options.backlog_keys),
+            budget: Budget::new(options.byte_cap),
             options,
             peers: seeds.peers(now),
             seeds,
@@ -163,6 +170,7 @@ impl<H: Host> Core<H> {
             turns: Turns::default(),
             rooms: Rooms::default(),
             pace: Pace::default(),
+            told_last: None,
             estimates: Estimates::default(),
             shifts: Vec::new(),
             flushed_at: now,
@@ -199,9 +207,11 @@ impl<H: Host> Core<H> {
         core
     }
 
-    /// Takes what the host has recorded and sends it to the peers, at once.
+    /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps it
+    /// waiting, as it is what a node that leaves tells last.
     pub fn flush(&mut self, now: Nanos) {
         self.look(now);
+        self.budget.lift();
         self.take_all(now);
         self.compare_levels(now);
         self.settle(now);
@@ -295,6 +305,7 @@ impl<H: Host> Core<H> {
             self.flush_deadline(),
             self.agree_deadline(),
             self.beat_deadline(),
+            self.budget.deadline(),
             self.look_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
@@ -381,6 +392,9 @@ impl<H: Host> Core<H> {
         self.found_when_due(now);
         self.ask_unheard(now);
         self.send_frames(now);
+        self.budget.set_keys_wait(self.pace.held() > 0);
+        self.serve_waiting(now);
+        self.budget.note(now);
         self.release_backlog(now);
         while let Some((to, bytes)) = self.membership.next_packet() {
             match self.route(to) {

@@ -32,6 +32,7 @@ mod action;
 mod agreement;
 mod backlog;
 mod bounds;
+mod budget;
 mod change;
 mod clock;
 mod cursor;
@@ -69,6 +70,7 @@ pub use action::{Action, Channel, LinkId};
 pub(crate) use bounds::NEXT_VERSION;
 pub use bounds::{
     MAX_HASH_KEYS, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS,
+    MIN_BYTE_CAP,
 };
 pub use change::Change;
 pub use delta::Delta;

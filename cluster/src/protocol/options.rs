@@ -1,6 +1,7 @@
 //! The settings of a [`Core`](super::Core).
 
 use std::net::SocketAddr;
+use std::num::NonZeroU64;
 
 use super::backlog::MAX_BACKLOG_KEYS;
 use super::bounds::VERSION;
@@ -27,6 +28,9 @@ pub struct Options {
     /// How long a key that is far from its limit waits to be told, at most; no longer than half of
     /// the limit's burst tolerance.
     pub tell_within: Nanos,
+    /// Bytes a second that this node spends on frames and states, at most: without what QUIC and UDP
+    /// add. `None` is no cap.
+    pub byte_cap: Option<NonZeroU64>,
     /// How long batches wait to be acknowledged together.
     pub ack_within: Nanos,
     /// How much later than twice what is usual a delta may arrive without being reduced by what has
@@ -51,6 +55,7 @@ impl Default for Options {
             found_after: 5 * SECOND,
             flush_interval: SECOND / 100,
             tell_within: SECOND,
+            byte_cap: None,
             ack_within: SECOND / 20,
             grace: SECOND / 50,
             forget_down_after: 7200 * SECOND,

@@ -14,6 +14,11 @@
 //!
 //! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
 //! most as long as half of the burst tolerance, so it is never late.
+//!
+//! Where bytes are capped, a key that is to be told may be *held*: until there is room, in the order
+//! in which keys became urgent, and before all that is far from its limit. Nothing covers what is
+//! held: others do not know of it, so it may be more than its part of the refill. It is not told
+//! once all of it has drained, and others would have to be told of it late.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,12 +44,16 @@ const COVERED: u64 = 2;
 pub(super) struct Pace {
     keys: BTreeMap<KeyId, Waiting>,
     due: BTreeSet<(Nanos, KeyId)>,
+    /// Keys that are urgent, by when they became so.
+    held: BTreeSet<(Nanos, KeyId)>,
     covered: u64,
     /// Keys that began to wait since the last look, and deltas that need not be told as they did.
     begun: u64,
     saved: u64,
     /// Few of the keys that waited before that look have saved one.
     is_vain: bool,
+    /// How many were held.
+    held_back: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +66,7 @@ struct Waiting {
     /// When the flush before the one that took it was.
     since: Nanos,
     due: Nanos,
+    held: Option<Nanos>,
 }
 
 /// What waits, as it is taken out.
@@ -84,16 +94,31 @@ impl Pace {
         self.covered
     }
 
+    /// Keys that are urgent and wait for room.
+    pub(super) fn held(&self) -> usize {
+        self.held.len()
+    }
+
+    /// How many times a key was held.
+    pub(super) fn held_back(&self) -> u64 {
+        self.held_back
+    }
+
     pub(super) fn waits(&self, id: KeyId) -> bool {
         self.keys.contains_key(&id)
     }
 
     /// Whether a key that does not wait may begin to: there is room, and it is likely to pay.
     pub(super) fn may_begin(&self, (_, key): KeyId) -> bool {
-        self.keys.len() < MAX_WAITING && (!self.is_vain || key % SAMPLED == 0)
+        self.has_room() && (!self.is_vain || key % SAMPLED == 0)
     }
 
-    /// When the first key is due.
+    /// Whether a key that does not wait finds room.
+    pub(super) fn has_room(&self) -> bool {
+        self.keys.len() < MAX_WAITING
+    }
+
+    /// When the first of the keys that are not held is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(due, _)| *due)
     }
@@ -147,10 +172,42 @@ impl Pace {
         self.keys.get(&id).is_some_and(|waiting| is_much(waiting.much(), left, nodes))
     }
 
+    /// What waits of a key is to be told as soon as there is room.
+    pub(super) fn hold(&mut self, now: Nanos, id: KeyId) {
+        let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.held.is_none()) else {
+            return;
+        };
+        waiting.held = Some(now);
+        self.due.remove(&(waiting.due, id));
+        self.held.insert((now, id));
+        self.held_back += 1;
+    }
+
+    /// The keys that are held, at most so many: those that became urgent first.
+    pub(super) fn first_held(&self, most: usize) -> Vec<KeyId> {
+        self.held.iter().take(most).map(|(_, id)| *id).collect()
+    }
+
+    /// Takes out those of the first `most` held keys that need not be told any more.
+    pub(super) fn drop_void(&mut self, most: usize, is_void: impl Fn(&Delta) -> bool) {
+        for id in self.first_held(most) {
+            let Some(waiting) = self.keys.get(&id) else { continue };
+            if is_void(&Delta { limit: id.0, key: id.1, change: waiting.change }) {
+                let at = waiting.held.unwrap_or(0);
+                self.held.remove(&(at, id));
+                self.keys.remove(&id);
+                self.covered += 1;
+            }
+        }
+    }
+
     /// Takes out a key, if anything is to be told of it.
     pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
         let Some(mut waiting) = self.keys.remove(&id) else { return };
         self.due.remove(&(waiting.due, id));
+        if let Some(at) = waiting.held {
+            self.held.remove(&(at, id));
+        }
         if waiting.cover(now, nodes) {
             self.covered += 1;
             self.saved += 1;
@@ -174,12 +231,15 @@ impl Pace {
 
 impl Waiting {
     fn new(now: Nanos, (since, due): (Nanos, Nanos), change: Change) -> Self {
-        Self { change, told: 0, counted: now, since, due }
+        Self { change, told: 0, counted: now, since, due, held: None }
     }
 
     /// Takes off what the refill since the last call covers. Whether nothing is left to tell; what
     /// was given back is always told.
     fn cover(&mut self, now: Nanos, nodes: usize) -> bool {
+        if self.held.is_some() {
+            return false;
+        }
         let passed = now.saturating_sub(self.counted);
         self.counted = now;
         let refill = signed(passed / (COVERED * nodes.max(1) as u64));

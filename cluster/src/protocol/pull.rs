@@ -56,6 +56,8 @@ pub(super) struct Served {
     pub(super) next: Option<Part>,
     pub(super) keys: usize,
     pub(super) in_flight: usize,
+    /// Bytes are capped, and the next part waits for room.
+    pub(super) waits: bool,
     /// What has changed this node's words since the state's vector was read.
     pub(super) since: BTreeMap<KeyId, i64>,
 }

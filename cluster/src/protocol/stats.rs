@@ -42,10 +42,17 @@ pub struct Stats {
     /// Acknowledgements sent, each for all batches of one peer since the one before.
     pub acks_sent: u64,
     /// Deltas that were not told because an even part of what refills covers them, on keys that are
-    /// far from their limit.
+    /// far from their limit; or because they had drained while they waited for room, as bytes are
+    /// capped.
     pub deltas_covered: u64,
     /// Keys that wait to be told, because they are far from their limit or as bytes are capped.
     pub waiting_keys: u64,
+    /// Of these, keys that are to be told and wait for room, as bytes are capped.
+    pub capped_keys: u64,
+    /// Times a key that was to be told had to wait for room.
+    pub deltas_capped: u64,
+    /// For how long something has waited for room, in all: keys, frames or parts of a state.
+    pub capped_for: Duration,
     /// Frames applied.
     pub frames_received: u64,
     /// Parts of a backlog applied: this node was behind another one's log.

@@ -36,7 +36,8 @@ impl<H: Host> Core<H> {
         let since = self.levels_at.saturating_sub(LEVELS_EVERY);
         self.levels_at = now + LEVELS_EVERY;
         let changed = self.changed_since(since, unsealed);
-        let cut = if self.has_peers() { self.cut(now) } else { None };
+        let may_tell = self.has_peers() && self.may_agree(now);
+        let cut = if may_tell { self.cut(now) } else { None };
         let Some(cut) = cut else {
             for id in changed {
                 self.turns.changed(now, id);
@@ -118,7 +119,7 @@ impl<H: Host> Core<H> {
         }
         self.look_at = now + LOOK_EVERY;
         // Its words lack what is kept to be applied in order.
-        if self.stale.is_stale() {
+        if self.stale.is_stale() || !self.may_agree(now) {
             return;
         }
         // What this node contains is what it has told.

@@ -2,15 +2,13 @@
 
 use std::net::SocketAddr;
 
-use bytes::Bytes;
 use rand::RngExt;
 
 use super::founding::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
-use crate::protocol::bounds::{MAX_BATCH_DELTAS, OLDEST_VERSION};
-use crate::protocol::cursor::{Cursor, Next};
-use crate::protocol::delta::Delta;
+use crate::protocol::bounds::OLDEST_VERSION;
+use crate::protocol::cursor::Cursor;
 use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
@@ -18,10 +16,9 @@ use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::subject::Subject;
 use crate::protocol::time::Nanos;
-use crate::protocol::wire::{self, Message, Position};
+use crate::protocol::wire::{Message, Position};
 
 use super::places::Claim;
-use super::seal::is_void;
 
 /// The shortest delay before dialling again.
 const BACKOFF_MIN: Nanos = 100_000_000;
@@ -409,68 +406,6 @@ impl<H: Host> Core<H> {
             .collect();
         for (addr, (position, fresh)) in waiting {
             self.resume(now, addr, position, fresh);
-        }
-    }
-
-    /// Sends each peer what it lacks, as far as it may be in flight.
-    pub(super) fn send_frames(&mut self, now: Nanos) {
-        let last = self.log.last();
-        let behind = self.peers.iter().filter_map(|(addr, peer)| match peer.dial {
-            Dial::Open { link, flowing: true, .. }
-                if peer.cursor().is_some_and(|cursor| !cursor.has_been_sent(last)) =>
-            {
-                Some((*addr, link))
-            }
-            _ => None,
-        });
-        for (addr, link) in behind.collect::<Vec<_>>() {
-            // A batch that has just been sealed says what a beat does.
-            let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
-            let cursor = self.peers.get(&addr).and_then(Peer::cursor);
-            let mut beaten = newest && cursor.is_some_and(|cursor| cursor.has_been_sent(last - 1));
-            while let Some(frame) = self.next_frame(now, addr) {
-                if !std::mem::replace(&mut beaten, true) {
-                    self.beat(now, link);
-                }
-                self.stats.frames_sent += 1;
-                self.count_sent(Some(addr), frame.len());
-                self.actions.push_back(Action::Message {
-                    link,
-                    channel: Channel::Main,
-                    bytes: frame,
-                });
-            }
-        }
-    }
-
-    /// The next batch for a peer, or the next part of the backlog.
-    fn next_frame(&mut self, now: Nanos, addr: SocketAddr) -> Option<Bytes> {
-        let (base, last) = (self.log.base(), self.log.last());
-        let peer = self.peers.get_mut(&addr)?;
-        let cursor = peer.cursor.as_mut()?;
-        match cursor.next(base, last) {
-            Next::Batch(number) => {
-                let again = u64::from(cursor.was_sent(number));
-                self.stats.frames_resent += again;
-                peer.traffic.frames_resent += again;
-                peer.traffic.frames_sent += 1;
-                cursor.sent_batch(number);
-                let (version, newest) = (peer.version, self.options.newest_version);
-                let batch = self.log.kept_since(number - 1).next();
-                batch.map(|batch| batch.message_as(version, newest))
-            }
-            Next::Part { from, to, after } => {
-                let grace = self.options.grace;
-                let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
-                let part = self.backlog.part((from, to), after, MAX_BATCH_DELTAS, void);
-                cursor.sent_part(part.upto);
-                peer.traffic.frames_sent += 1;
-                let groups = wire::group(&part.deltas, now);
-                let message = Message::Missed { to, at: now, upto: part.upto, groups };
-                let bytes = wire::encode_as(peer.version, &message).ok();
-                bytes.map(|(bytes, _)| Bytes::from(bytes))
-            }
-            Next::Wait => None,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Which keys are told with a flush, and which wait.
 
 use super::Core;
+use super::void::is_void;
+use crate::protocol::bounds::DELTA_BYTES;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::Host;
 use crate::protocol::pace::{Taken, is_much};
@@ -20,6 +22,16 @@ pub(super) enum Tell {
     All,
 }
 
+/// What decides whether a delta waits.
+#[derive(Clone, Copy, Debug)]
+struct Pacing {
+    /// The burst tolerance of its limit, and how long a key may wait; `None` where it may not.
+    terms: Option<(Nanos, Nanos)>,
+    nodes: usize,
+    /// There is no room for all that is to be told.
+    is_short: bool,
+}
+
 impl<H: Host> Core<H> {
     /// What is to be told now of what waits and of these deltas, which were consumed since a time.
     pub(super) fn pace_deltas(
@@ -29,55 +41,100 @@ impl<H: Host> Core<H> {
         tell: Tell,
     ) -> Taken {
         let nodes = self.nodes_alive();
+        let room = if tell == Tell::All { usize::MAX } else { self.room_to_tell(now) };
+        // Where not all of it finds room, what is urgent waits in the order in which it became so.
+        let is_short = deltas.len().saturating_add(self.pace.held()) > room;
         let mut taken = Taken::default();
         for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
             let terms = if tell == Tell::Due { self.waiting_terms(run[0].limit) } else { None };
             for delta in run {
-                self.pace_delta((since, now), delta, terms, nodes, &mut taken);
+                let pacing = Pacing { terms, nodes, is_short };
+                self.pace_delta((since, now), delta, pacing, &mut taken);
             }
         }
-        let due = match tell {
-            Tell::Due => self.pace.due(now, MAX_DUE),
-            Tell::All => self.pace.keys(),
-        };
-        for id in due {
+        if tell == Tell::Due && self.pace.held() > 0 {
+            let grace = self.options.grace;
+            self.pace.drop_void(MAX_DUE, |delta| is_void(&self.host, delta, now, grace));
+        }
+        for id in self.keys_to_tell(now, tell, room.saturating_sub(taken.deltas.len())) {
             self.pace.take(now, id, nodes, &mut taken);
         }
         taken
+    }
+
+    /// Which keys are told of those that wait, where so many may be.
+    fn keys_to_tell(&self, now: Nanos, tell: Tell, most: usize) -> Vec<KeyId> {
+        if tell == Tell::All {
+            return self.pace.keys();
+        }
+        let most = most.min(MAX_DUE);
+        let mut keys = self.pace.first_held(most);
+        keys.extend(self.pace.due(now, most - keys.len()));
+        keys
+    }
+
+    /// Deltas that may be sealed now; any number without a cap.
+    fn room_to_tell(&self, now: Nanos) -> usize {
+        let Some(bytes) = self.budget.room(now) else { return usize::MAX };
+        // What is sealed would wait behind what is.
+        if bytes == 0 || self.budget.do_new_frames_wait() {
+            return 0;
+        }
+        let peers = self.peers.values().filter(|peer| peer.is_flowing()).count().max(1) as u64;
+        usize::try_from(bytes / (DELTA_BYTES * peers)).unwrap_or(usize::MAX).max(1)
+    }
+
+    /// Whether levels may be told and compared: what they are of is sealed with them.
+    pub(super) fn may_agree(&self, now: Nanos) -> bool {
+        self.room_to_tell(now) > 0
+    }
+
+    /// When the next of what waits may be told.
+    pub(super) fn pace_deadline(&self) -> Option<Nanos> {
+        let held = (self.pace.held() > 0).then_some(0);
+        let due = held.or_else(|| self.pace.deadline());
+        due.map(|due| due.max(self.budget.room_at()))
     }
 
     fn pace_delta(
         &mut self,
         (since, now): (Nanos, Nanos),
         delta: &Delta,
-        terms: Option<(Nanos, Nanos)>,
-        nodes: usize,
+        pacing: Pacing,
         taken: &mut Taken,
     ) {
-        let id = delta.id();
+        let Pacing { terms, nodes, is_short } = pacing;
+        let (id, debt) = (delta.id(), delta.change.debt);
         let waits = self.pace.waits(id);
         // What is left of a scarce key is split, and no more than the burst is left of any.
-        let may_begin =
-            |tolerance| self.pace.may_begin(id) && !is_much(delta.change.debt, tolerance, nodes);
+        let may_begin = |tolerance| self.pace.may_begin(id) && !is_much(debt, tolerance, nodes);
         let terms = terms
             .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.rooms.is_split(id));
-        let Some((tolerance, wait)) = terms else {
-            if waits {
-                self.pace.add(now, (since, now), *delta, nodes);
-                self.pace.take(now, id, nodes, taken);
-            } else {
-                taken.add(since, *delta);
-            }
-            return;
-        };
-        let left = tolerance.saturating_sub(self.debt(id));
-        if !waits && is_much(delta.change.debt, left, nodes) {
-            taken.add(since, *delta);
+        let terms = terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(id)), wait));
+        let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));
+        if is_urgent && !(is_short && (waits || self.pace.has_room())) {
+            self.tell(now, since, *delta, nodes, taken);
             return;
         }
-        self.pace.add(now, (since, now.saturating_add(wait)), *delta, nodes);
-        if self.pace.is_urgent(id, left, nodes) {
+        let due = terms.map_or(now, |(_, wait)| now.saturating_add(wait));
+        self.pace.add(now, (since, due), *delta, nodes);
+        let is_urgent =
+            is_urgent || terms.is_some_and(|(left, _)| self.pace.is_urgent(id, left, nodes));
+        if is_urgent && is_short {
+            self.pace.hold(now, id);
+        } else if is_urgent {
             self.pace.take(now, id, nodes, taken);
+        }
+    }
+
+    /// Tells a delta, with what waits of its key.
+    fn tell(&mut self, now: Nanos, since: Nanos, delta: Delta, nodes: usize, taken: &mut Taken) {
+        let id = delta.id();
+        if self.pace.waits(id) {
+            self.pace.add(now, (since, now), delta, nodes);
+            self.pace.take(now, id, nodes, taken);
+        } else {
+            taken.add(since, delta);
         }
     }
 

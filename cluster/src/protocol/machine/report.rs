@@ -37,6 +37,9 @@ impl<H: Host> Core<H> {
         stats.peers_undialled = self.undialled.len() as u64;
         stats.deltas_covered = self.pace.covered();
         stats.waiting_keys = self.pace.len() as u64;
+        stats.capped_keys = self.pace.held() as u64;
+        stats.deltas_capped = self.pace.held_back();
+        stats.capped_for = self.budget.waited();
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;

@@ -53,7 +53,7 @@ impl<H: Host> Core<H> {
         self.refresh_at = now.saturating_add(self.refresh_interval());
         if self.rooms.len() > 0 {
             self.recorded(now);
-        } else if let Some(due) = self.pace.deadline() {
+        } else if let Some(due) = self.pace_deadline() {
             let next = now.saturating_add(self.options.flush_interval);
             self.flush_at = Some(due.max(next));
         }

@@ -2,19 +2,17 @@
 
 use super::Core;
 use super::pace::Tell;
+use super::void::is_void;
 use crate::protocol::action::Channel;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
 use crate::protocol::cursor::Cursor;
-use crate::protocol::delta::{Delta, signed};
+use crate::protocol::delta::Delta;
 use crate::protocol::host::Host;
 use crate::protocol::log::Batch;
 use crate::protocol::pace::Taken;
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::{self, Agreement, Message};
-
-/// How late a peer may be told of a change and still apply it whole, at least.
-const MAX_GRACE: Nanos = SECOND;
 
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
@@ -28,14 +26,6 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 /// Entries that one step frees, at most: more than it adds, so what is discarded and what is kept
 /// never exceed what was kept.
 const MAX_FREED: usize = 8 * MAX_SEALED;
-
-/// Whether no peer need be told of a change any more: nothing of it is left, and it is too old to
-/// be applied whole.
-pub(super) fn is_void(host: &impl Host, delta: &Delta, now: Nanos, grace: Nanos) -> bool {
-    let grace = host.tolerance(delta.limit).unwrap_or(0).max(grace).max(MAX_GRACE);
-    delta.change.date < signed(now).saturating_sub(signed(grace))
-        && delta.change.left(signed(now)) == 0
-}
 
 impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be told of it, with the levels that

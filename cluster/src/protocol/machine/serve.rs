@@ -43,7 +43,7 @@ impl<H: Host> Core<H> {
         let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
         let vector = others.chain([(self.me().origin(), own)]).collect();
         self.stats.states_served += 1;
-        self.send(link, Channel::State, &Message::State { request, vector });
+        self.send_state(now, link, &Message::State { request, vector });
         let next = Some(Part::default());
         self.served.insert(link, Served { request, next, ..Served::default() });
         self.serve_more(now, link, false);
@@ -59,25 +59,49 @@ impl<H: Host> Core<H> {
             }
             return;
         }
+        if !self.budget.has_room_for_states(now) {
+            served.waits = true;
+            return;
+        }
+        served.waits = false;
         // What was consumed here since is in the words that are read.
         self.take_batch(now);
-        let mut chunks = Vec::new();
         // Sealing may have ended the transfer.
         while let Some(served) = self.served.get_mut(&link)
             && served.in_flight < WINDOW
             && served.next.is_some()
         {
+            if !self.budget.has_room_for_states(now) {
+                served.waits = true;
+                return;
+            }
             served.in_flight += 1;
             let entries = read(&mut self.host, &self.rooms, served);
             if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
                 served.next = None;
                 self.stats.states_truncated += 1;
             }
-            chunks.push(Message::StateChunk { last: served.next.is_none(), entries });
+            let chunk = Message::StateChunk { last: served.next.is_none(), entries };
+            self.send_state(now, link, &chunk);
         }
-        for chunk in chunks {
-            self.send(link, Channel::State, &chunk);
+    }
+
+    /// Goes on with transfers that wait for room.
+    pub(super) fn serve_waiting(&mut self, now: Nanos) {
+        let waiting = self.served.iter().filter(|(_, served)| served.waits);
+        for link in waiting.map(|(link, _)| *link).collect::<Vec<_>>() {
+            if self.budget.has_room_for_states(now) {
+                self.serve_more(now, link, false);
+            }
         }
+        self.budget.set_states_wait(self.served.values().any(|served| served.waits));
+    }
+
+    fn send_state(&mut self, now: Nanos, link: LinkId, message: &Message) {
+        let before = self.stats.bytes_sent;
+        self.send(link, Channel::State, message);
+        let bytes = self.stats.bytes_sent - before;
+        self.budget.spend_on_states(now, usize::try_from(bytes).unwrap_or(usize::MAX));
     }
 
     /// Words have changed by these: states that are being served are as of before.

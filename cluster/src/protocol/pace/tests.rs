@@ -40,6 +40,22 @@ fn what_others_tell_counts_against_the_refill() {
 }
 
 #[test]
+fn nothing_covers_what_is_held_and_it_keeps_its_turn() {
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
+    pace.hold(10 * MS, KEY);
+    let other = Delta { key: 0, ..delta(signed(MS), 20 * MS) };
+    pace.add(20 * MS, (10 * MS, 20 * MS), other, 5);
+    pace.hold(20 * MS, other.id());
+    pace.add(30 * MS, (20 * MS, 30 * MS), delta(signed(MS), 30 * MS), 5);
+    pace.hold(30 * MS, KEY);
+    assert_eq!((pace.held(), pace.held_back(), pace.deadline()), (2, 2, None));
+    assert_eq!((pace.first_held(1), pace.due(Nanos::MAX, 9)), (vec![KEY], vec![]));
+    assert_eq!(take(&mut pace, 900 * MS).deltas[0].change.debt, signed(2 * MS));
+    assert_eq!((pace.held(), pace.first_held(9)), (1, vec![other.id()]));
+}
+
+#[test]
 fn telling_is_urgent_where_little_is_left() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);

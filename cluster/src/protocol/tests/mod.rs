@@ -4,6 +4,7 @@
 mod agreement;
 mod asker;
 mod begin;
+mod capped;
 mod change;
 mod events;
 mod founding;

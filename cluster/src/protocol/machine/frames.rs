@@ -1,0 +1,114 @@
+//! What each peer is sent of the log, and of the backlog.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::Core;
+use super::void::is_void;
+use crate::protocol::action::{Action, Channel, LinkId};
+use crate::protocol::bounds::MAX_BATCH_DELTAS;
+use crate::protocol::budget::Frames;
+use crate::protocol::cursor::Next;
+use crate::protocol::delta::Delta;
+use crate::protocol::host::Host;
+use crate::protocol::peer::Dial;
+use crate::protocol::time::Nanos;
+use crate::protocol::wire::{self, Message};
+
+/// A peer that lacks something, and its link.
+struct Behind {
+    addr: SocketAddr,
+    link: LinkId,
+    /// It has been told the clock, by which what it is sent is dated.
+    beaten: bool,
+    /// It lacks only what was sealed last.
+    is_close: bool,
+}
+
+impl<H: Host> Core<H> {
+    /// Sends each peer what it lacks, as far as it may be in flight and there is room for it: one
+    /// frame after the other to each in turn, and on from there when there is room again.
+    pub(super) fn send_frames(&mut self, now: Nanos) {
+        let mut behind = self.behind_peers(now);
+        if behind.is_empty() {
+            self.budget.end_lift();
+        }
+        let next = behind.iter().position(|peer| Some(peer.addr) > self.told_last).unwrap_or(0);
+        behind.rotate_left(next);
+        let mut waits = false;
+        while !behind.is_empty() && !waits {
+            behind.retain_mut(|peer| {
+                waits |= !self.budget.has_room(now);
+                waits || self.send_frame(now, peer)
+            });
+        }
+        let is_new = behind.iter().any(|peer| peer.is_close);
+        self.budget.set_frames(match waits {
+            false => Frames::None,
+            true if is_new => Frames::New,
+            true => Frames::Old,
+        });
+    }
+
+    fn behind_peers(&self, now: Nanos) -> Vec<Behind> {
+        let last = self.log.last();
+        // A batch that has just been sealed says what a beat does.
+        let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
+        let behind = self.peers.iter().filter_map(|(addr, peer)| match peer.dial {
+            Dial::Open { link, flowing: true, .. } => {
+                let cursor = peer.cursor().filter(|cursor| !cursor.has_been_sent(last))?;
+                let beaten = newest && cursor.has_been_sent(last - 1);
+                Some(Behind { addr: *addr, link, beaten, is_close: cursor.is_close_to(last) })
+            }
+            _ => None,
+        });
+        behind.collect()
+    }
+
+    /// Sends a peer its next frame; false where there is none for now.
+    fn send_frame(&mut self, now: Nanos, peer: &mut Behind) -> bool {
+        let Some(frame) = self.next_frame(now, peer.addr) else { return false };
+        if !std::mem::replace(&mut peer.beaten, true) {
+            self.beat(now, peer.link);
+        }
+        self.told_last = Some(peer.addr);
+        self.budget.spend(now, frame.len());
+        self.stats.frames_sent += 1;
+        self.count_sent(Some(peer.addr), frame.len());
+        let (link, channel) = (peer.link, Channel::Main);
+        self.actions.push_back(Action::Message { link, channel, bytes: frame });
+        true
+    }
+
+    /// The next batch for a peer, or the next part of the backlog.
+    fn next_frame(&mut self, now: Nanos, addr: SocketAddr) -> Option<Bytes> {
+        let (base, last) = (self.log.base(), self.log.last());
+        let peer = self.peers.get_mut(&addr)?;
+        let cursor = peer.cursor.as_mut()?;
+        match cursor.next(base, last) {
+            Next::Batch(number) => {
+                let again = u64::from(cursor.was_sent(number));
+                self.stats.frames_resent += again;
+                peer.traffic.frames_resent += again;
+                peer.traffic.frames_sent += 1;
+                cursor.sent_batch(number);
+                let (version, newest) = (peer.version, self.options.newest_version);
+                let batch = self.log.kept_since(number - 1).next();
+                batch.map(|batch| batch.message_as(version, newest))
+            }
+            Next::Part { from, to, after } => {
+                let grace = self.options.grace;
+                let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
+                let part = self.backlog.part((from, to), after, MAX_BATCH_DELTAS, void);
+                cursor.sent_part(part.upto);
+                peer.traffic.frames_sent += 1;
+                let groups = wire::group(&part.deltas, now);
+                let message = Message::Missed { to, at: now, upto: part.upto, groups };
+                let bytes = wire::encode_as(peer.version, &message).ok();
+                bytes.map(|(bytes, _)| Bytes::from(bytes))
+            }
+            Next::Wait => None,
+        }
+    }
+}
