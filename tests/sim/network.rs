@@ -5,6 +5,7 @@
 //! Each direction between two nodes can be cut on its own. What a stream carries into a cut waits
 //! for its end, and longer the longer that took, as retransmissions back off.
 
+mod kinds;
 mod link;
 mod weather;
 
@@ -17,6 +18,7 @@ use tidegate_cluster::protocol::{Channel, LinkId};
 
 use crate::events::Events;
 use crate::time::{Nanos, SECOND};
+pub use kinds::Kinds;
 pub use link::End;
 use link::{Carried, Link};
 pub use weather::Conditions;
@@ -126,6 +128,7 @@ pub struct Network {
     cuts: BTreeMap<(usize, usize), Nanos>,
     pub bytes: u64,
     pub messages: u64,
+    pub kinds: Kinds,
 }
 
 impl Network {
@@ -142,6 +145,7 @@ impl Network {
             cuts: BTreeMap::new(),
             bytes: 0,
             messages: 0,
+            kinds: Kinds::default(),
         }
     }
 
@@ -248,6 +252,7 @@ impl Network {
         let Some(&(link, side)) = self.ends.get(&from) else { return };
         self.messages += 1;
         self.bytes += bytes.len() as u64;
+        self.kinds.add(channel, &bytes);
         self.carry(now, link, 1 - side, Carried::Message(channel, bytes));
     }
 
@@ -258,6 +263,7 @@ impl Network {
             return;
         }
         self.bytes += bytes.len() as u64;
+        self.kinds.membership += bytes.len() as u64;
         let copies = u32::from(!self.rng.random_bool(self.conditions.loss))
             + u32::from(self.rng.random_bool(self.conditions.doubled));
         for _ in 0..copies {

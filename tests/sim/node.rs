@@ -55,8 +55,9 @@ pub struct Steps {
     pub calls: u64,
     /// Deltas and words handled in one call.
     pub most_work: u64,
-    /// Measured only on demand.
+    /// Measured only on demand, as the next one.
     pub longest: Duration,
+    pub total: Duration,
 }
 
 /// How far a node has come with leaving.
@@ -405,6 +406,7 @@ impl Node {
         if let (Some(began), Some(cpu)) = (began, self.cpu) {
             let took = processor_time().saturating_sub(began);
             self.steps.longest = self.steps.longest.max(took);
+            self.steps.total += took;
             let busy = (took.as_nanos() as f64 * cpu) as Nanos;
             self.busy_until = self.busy_until.max(now) + busy;
         }

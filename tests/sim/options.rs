@@ -84,6 +84,15 @@ pub struct Args {
     /// The last node's word of the hot key is ahead of the others' by so many milliseconds.
     #[arg(long, default_value_t = 0.0)]
     pub ahead: f64,
+    /// In `scale`, keys that are live at each node.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub live: u64,
+    /// In `scale`, the part of the burst tolerance that each of them owes.
+    #[arg(long, default_value_t = 0.05)]
+    pub owed: f64,
+    /// In `scale`, keys that change a second, one rate after the other.
+    #[arg(long, value_delimiter = ',', default_values_t = [1_000.0, 10_000.0, 100_000.0])]
+    pub changes: Vec<f64>,
     /// Key spray: new keys a second.
     #[arg(long, default_value_t = 30_000.0)]
     pub keys: f64,
@@ -103,6 +112,9 @@ pub enum Kind {
     Restart,
     /// A tenth of the limit on one key, from all nodes: what telling costs.
     Sparse,
+    /// Many nodes and many live keys, of which some change: what that costs, and how long it takes
+    /// until all nodes agree, and until another one has joined.
+    Scale,
     /// Many new keys at the first node, while the last is dead.
     Spray,
 }

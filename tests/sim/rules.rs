@@ -34,6 +34,11 @@ impl Rule {
         Self { name: "sprayed", quota: Quota::per_minute(60).burst(10), capacity }
     }
 
+    /// 100 an hour, for many keys that stay live.
+    pub const fn scaled(capacity: usize) -> Self {
+        Self { name: "scaled", quota: Quota::per_hour(100), capacity }
+    }
+
     /// The debt of `cost` units.
     pub fn debt(&self, cost: u64) -> Nanos {
         self.quota.debt_of(cost).as_nanos() as Nanos

@@ -4,6 +4,7 @@ mod cut;
 mod estimate;
 mod even;
 mod restart;
+mod scale;
 mod sparse;
 mod spray;
 mod stall;
@@ -33,6 +34,7 @@ pub fn run(args: &Args, seed: u64) -> Report {
         Kind::Stall => stall::run(args, seed),
         Kind::Restart => restart::run(args, seed),
         Kind::Sparse => sparse::run(args, seed),
+        Kind::Scale => scale::run(args, seed),
         Kind::Spray => spray::run(args, seed),
         Kind::Even | Kind::Chaos => even::run(args, seed),
     }
@@ -59,7 +61,7 @@ fn setup(args: &Args, seed: u64, rules: Vec<Rule>) -> Setup {
         ppm: args.drift,
         options: Options { byte_cap: args.byte_cap, ..Options::default() },
         is_traced: args.trace,
-        cpu: if args.scenario == Kind::Spray { Some(args.cpu) } else { None },
+        cpu: matches!(args.scenario, Kind::Spray | Kind::Scale).then_some(args.cpu),
     }
 }
 

@@ -24,6 +24,11 @@ impl World {
         self.clients.len() - 1
     }
 
+    /// How many checks a second clients make from the next one on.
+    pub fn set_rate(&mut self, flow: usize, rate: f64) {
+        self.clients[flow].flow.rate = rate;
+    }
+
     /// Clients begin or go on to ask, or pause.
     pub fn ask(&mut self, flow: usize, is_on: bool) {
         let client = &mut self.clients[flow];
