@@ -207,8 +207,8 @@ impl<H: Host> Core<H> {
         core
     }
 
-    /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps it
-    /// waiting, as it is what a node that leaves tells last.
+    /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps
+    /// it waiting, as it is what a node that leaves tells last.
     pub fn flush(&mut self, now: Nanos) {
         self.look(now);
         self.budget.lift();

@@ -28,8 +28,8 @@ pub struct Options {
     /// How long a key that is far from its limit waits to be told, at most; no longer than half of
     /// the limit's burst tolerance.
     pub tell_within: Nanos,
-    /// Bytes a second that this node spends on frames and states, at most: without what QUIC and UDP
-    /// add. `None` is no cap.
+    /// Bytes a second that this node spends on frames and states, at most: without what QUIC and
+    /// UDP add. `None` is no cap.
     pub byte_cap: Option<NonZeroU64>,
     /// How long batches wait to be acknowledged together.
     pub ack_within: Nanos,

@@ -15,10 +15,10 @@
 //! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
 //! most as long as half of the burst tolerance, so it is never late.
 //!
-//! Where bytes are capped, a key that is to be told may be *held*: until there is room, in the order
-//! in which keys became urgent, and before all that is far from its limit. Nothing covers what is
-//! held: others do not know of it, so it may be more than its part of the refill. It is not told
-//! once all of it has drained, and others would have to be told of it late.
+//! Where bytes are capped, a key that is to be told may be *held*: until there is room, in the
+//! order in which keys became urgent, and before all that is far from its limit. Nothing covers
+//! what is held: others do not know of it, so it may be more than its part of the refill. It is not
+//! told once all of it has drained, and others would have to be told of it late.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -19,7 +19,6 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::table::zeroed;
 use crate::protocol::Change;
 use crate::sync::{AtomicU64, Ordering};
 
@@ -139,4 +138,15 @@ impl Singles {
 #[inline]
 fn mark(limit: u64, key: u64, epoch: u64) -> u64 {
     limit ^ key.rotate_left(7) ^ epoch << 32
+}
+
+/// Zeros, of which only those that are used take memory.
+#[cfg(not(test))]
+pub(crate) fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Box<[T]> {
+    bytemuck::zeroed_slice_box(len)
+}
+
+#[cfg(test)]
+pub(crate) fn zeroed<T: Default>(len: usize) -> Box<[T]> {
+    (0..len).map(|_| T::default()).collect()
 }

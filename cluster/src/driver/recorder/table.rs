@@ -70,7 +70,7 @@
 
 use crossbeam_utils::CachePadded;
 
-use super::singles::{self, Singles};
+use super::singles::{self, Singles, zeroed};
 use crate::protocol::Change;
 use crate::sync::{AtomicU64, Ordering, compiler_fence};
 
@@ -486,15 +486,4 @@ fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
     // R5
     slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release);
     true
-}
-
-/// Zeros, of which only those that are used take memory.
-#[cfg(not(test))]
-pub(crate) fn zeroed<T: bytemuck::Zeroable>(len: usize) -> Box<[T]> {
-    bytemuck::zeroed_slice_box(len)
-}
-
-#[cfg(test)]
-pub(crate) fn zeroed<T: Default>(len: usize) -> Box<[T]> {
-    (0..len).map(|_| T::default()).collect()
 }

@@ -58,7 +58,7 @@ fn a_key_that_is_not_followed_is_charged_whole() {
 #[test]
 fn what_has_drained_makes_room() {
     let mut gaps = Gaps::default();
-    for key in 0..MAX_KEYS as u64 + 1 {
+    for key in 0..=MAX_KEYS as u64 {
         gaps.consumed(0, &Delta { key, ..delta(5, 0) }, || 5);
     }
     assert_eq!(gaps.keys.len(), MAX_KEYS);

@@ -223,7 +223,9 @@ impl<H: Host> Core<H> {
         }
         deltas.sort_by_key(|delta| delta.change.date);
         let mut changes = BTreeMap::new();
-        deltas.iter().for_each(|delta| add(&mut changes, delta));
+        for delta in &deltas {
+            add(&mut changes, delta);
+        }
         changes
     }
 
