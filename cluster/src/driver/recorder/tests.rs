@@ -112,7 +112,7 @@ fn keys_come_once(recorder: &Recorder) {
 /// drains in between, and one that does not.
 #[test]
 fn a_key_that_is_used_again_gets_a_slot() {
-    let table = Table::new(0, Some(1));
+    let table = Table::new(0, Some(2));
     let mut reader = Reader::new(&table);
     let mut drain = || {
         let mut taken = Vec::new();
@@ -129,11 +129,12 @@ fn a_key_that_is_used_again_gets_a_slot() {
     let (ring, slot) =
         ([(1, Change::new(10, 100)), (2, Change::new(10, 100))], Change::new(10, 130));
     assert_eq!(drain(), [ring[0], ring[1], (2, slot)]);
-    // The ring has room for two, the table for one more.
-    for (key, outcome) in [(3, Outcome::Due), (4, Outcome::Added), (5, Outcome::NoRoom)] {
-        assert_eq!(record(of(key, 1, 200)), outcome, "{key}: the slot is key 2's");
+    // The ring has room for four, and the slot is key 2's.
+    for key in 3..7 {
+        assert_eq!(record(of(key, 1, 200)), if key == 3 { Outcome::Due } else { Outcome::Added });
     }
-    assert_eq!(drain(), [(3, Change::new(1, 200)), (4, Change::new(1, 200))]);
+    assert_eq!(record(of(7, 1, 200)), Outcome::NoRoom);
+    assert_eq!(drain(), [3, 4, 5, 6].map(|key| (key, Change::new(1, 200))));
 }
 
 /// A drain follows a first record, and one more follows that drain, for records that it may have
