@@ -51,8 +51,8 @@ async fn a_client_that_takes_nothing_is_cut_off() {
     let mut bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
     let error = bounded.write_all(&vec![b'x'; 1024 * 1024]).await.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
-    // In paused time; it begins anew with each byte that the systems take.
-    assert!(start.elapsed() >= WRITE_TIMEOUT);
+    // In paused time; it begins anew a few times, when the system takes more.
+    assert!((WRITE_TIMEOUT..100 * WRITE_TIMEOUT).contains(&start.elapsed()));
     assert!(unsent.exceeded());
     assert_eq!(unsent.metrics.closed_write_timeout.get(), 1);
     assert_eq!(unsent.metrics.closed_no_room.get(), 0);
