@@ -34,6 +34,15 @@ fn sum(taken: &[Delta]) -> i64 {
     taken.iter().map(|one| one.change.debt).sum()
 }
 
+/// All that is in a table, by key.
+fn drain(table: &Table, reader: &mut Reader) -> Vec<(u64, Change)> {
+    let mut taken = Vec::new();
+    table.advance();
+    table.begin_drain(reader);
+    table.drain(reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
+    taken
+}
+
 async fn is_woken(recorder: &Recorder) -> bool {
     tokio::select! {
         biased;
@@ -114,13 +123,7 @@ fn keys_come_once(recorder: &Recorder) {
 fn a_key_that_is_used_again_gets_a_slot() {
     let table = Table::new(0, Some(2));
     let mut reader = Reader::new(&table);
-    let mut drain = || {
-        let mut taken = Vec::new();
-        table.advance();
-        table.begin_drain(&mut reader);
-        table.drain(&mut reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
-        taken
-    };
+    let mut drain = || drain(&table, &mut reader);
     let record = |record| table.record(record, || 0);
     assert_eq!(record(of(1, 10, 100)), Outcome::Due);
     assert_eq!(record(of(2, 10, 100)), Outcome::Added);
@@ -259,13 +262,7 @@ fn what_does_not_fit_is_counted() {
 fn a_slot_forgets_the_key_before() {
     let table = Table::new(0, None);
     let mut reader = Reader::new(&table);
-    let mut drain = || {
-        let mut taken = Vec::new();
-        table.advance();
-        table.begin_drain(&mut reader);
-        table.drain(&mut reader, usize::MAX, |_, key, debt| taken.push((key, debt)));
-        taken
-    };
+    let mut drain = || drain(&table, &mut reader);
     let record = |record| table.record(record, || 0);
     assert_eq!(record(of(1, 1_000, 100)), Outcome::Due);
     assert_eq!(drain(), [(1, Change::new(1_000, 100))]);
