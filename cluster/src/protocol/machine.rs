@@ -46,7 +46,7 @@ use super::id::{NodeId, Origin};
 use super::log::Log;
 use super::membership::{MemberEvent, Membership};
 use super::options::Options;
-use super::origin::{Applied, Held, Inbound};
+use super::origin::{Applied, Inbound, PendingLevels};
 use super::pace::Pace;
 use super::peer::Peer;
 use super::pull::{Pull, Served};
@@ -83,7 +83,7 @@ pub struct Core<H> {
     clocks: BTreeMap<Origin, RemoteClock>,
     recent: BTreeMap<Origin, Recent>,
     /// The last levels of each node that have not been compared.
-    held: BTreeMap<Origin, Held>,
+    held: BTreeMap<Origin, PendingLevels>,
     watches: Watches,
     gaps: Gaps,
     /// When the level of which key is told.

@@ -94,7 +94,7 @@ impl Applied {
 
 /// Levels of another node that wait to be compared.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PendingLevels {
     /// The batch that they came with.
     pub(super) number: u64,
     /// When they were read, on this node's clock.

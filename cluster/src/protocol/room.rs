@@ -63,7 +63,7 @@ struct Room {
 
 /// What a key's part depends on.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Terms {
+pub(super) struct SplitTerms {
     /// The burst tolerance of the limit.
     pub tolerance: Nanos,
     /// The debt of one unit, which a node can always take where there is one.
@@ -163,7 +163,7 @@ impl Rooms {
         id: KeyId,
         debt: Nanos,
         own: i64,
-        terms: Terms,
+        terms: SplitTerms,
     ) -> Split {
         if !self.is_split(id) {
             if !self.is_scarce(now, id, debt, terms) || self.rooms.len() >= MAX_ROOMS {
@@ -188,7 +188,7 @@ impl Rooms {
     }
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
-    pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> i64 {
+    pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
         let Some(room) = self.rooms.get_mut(&word(id)) else { return 0 };
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
@@ -199,7 +199,7 @@ impl Rooms {
         by
     }
 
-    fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, terms: Terms) -> bool {
+    fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> bool {
         let is_heard = || self.heard.get(&word(id)).is_some_and(|until| *until > now);
         debt > terms.tolerance - terms.tolerance / SCARCE
             || signed(debt) > signed(terms.tolerance) / PLENTY && is_heard()
@@ -244,7 +244,7 @@ impl Room {
 
     /// The others' part of what is left to all, and of what refills until the next look, less a
     /// unit. `untaken` of this node's use is not counted yet.
-    fn others(&self, debt: i64, untaken: i64, terms: Terms) -> i64 {
+    fn others(&self, debt: i64, untaken: i64, terms: SplitTerms) -> i64 {
         let (own, all) = (i128::from(self.own), i128::from(self.all.max(1)));
         let nodes = terms.nodes.max(1) as i128;
         let left = signed(terms.tolerance).saturating_sub(debt).max(0);

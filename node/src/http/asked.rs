@@ -33,7 +33,7 @@ const FIELDS: [&str; 5] = ["key", "cost", "limit", "rate", "burst"];
 
 /// By what a check is decided, and how that is written.
 #[derive(Debug)]
-pub enum Terms<'a> {
+pub enum LimitRef<'a> {
     Named(Cow<'a, str>),
     Inline { rate: Cow<'a, str>, burst: Option<u64>, quota: Quota },
 }
@@ -43,14 +43,14 @@ impl<'a> Asked<'a> {
     ///
     /// # Errors
     /// When there are none, or two, or the text of a rate is none.
-    pub fn terms(&mut self) -> Result<Terms<'a>, String> {
+    pub fn terms(&mut self) -> Result<LimitRef<'a>, String> {
         match (self.limit.take(), self.rate.take(), self.burst) {
-            (Some(name), None, None) => Ok(Terms::Named(name)),
+            (Some(name), None, None) => Ok(LimitRef::Named(name)),
             (None, Some(rate), burst) => {
                 let written: WrittenQuota =
                     rate.parse().map_err(|error| format!("rate: {error}"))?;
                 let quota = written.with_burst(burst).map_err(|error| format!("burst: {error}"))?;
-                Ok(Terms::Inline { rate, burst, quota })
+                Ok(LimitRef::Inline { rate, burst, quota })
             }
             (None, None, Some(_)) => Err("rate: missing, required with burst".to_owned()),
             (None, None, None) => Err("give either limit or rate".to_owned()),
@@ -59,7 +59,7 @@ impl<'a> Asked<'a> {
     }
 }
 
-impl Terms<'_> {
+impl LimitRef<'_> {
     /// Whether a check has the same, in the same words.
     pub fn are_of(&self, asked: &Asked<'_>) -> bool {
         match (self, &asked.limit, &asked.rate) {

@@ -13,7 +13,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, Seq
 use tidegate_engine::KeyHash;
 
 use super::answer::{Answer, Code, Problem, content, error, write_error};
-use super::asked::{Asked, Terms, at};
+use super::asked::{Asked, LimitRef, at};
 use super::routes::Routes;
 use super::{body, reply};
 use crate::meter::Meter;
@@ -93,7 +93,7 @@ struct Batch<'a> {
 /// Checks that follow each other on the same terms.
 #[derive(Debug)]
 struct Run<'a> {
-    terms: Terms<'a>,
+    terms: LimitRef<'a>,
     checks: usize,
     /// Whether their keys are in range, or all are out of it.
     has_keys: bool,

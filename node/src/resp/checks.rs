@@ -17,7 +17,7 @@ pub const MAX_TOGETHER: usize = 128;
 /// Checks that wait to be decided, all on the same terms.
 #[derive(Debug, Default)]
 pub struct Checks {
-    pub terms: Option<Terms>,
+    pub terms: Option<BatchTerms>,
     /// Keys and costs.
     pub waiting: Vec<(KeyHash, u64)>,
     /// Those on the checks that were decided last.
@@ -26,7 +26,7 @@ pub struct Checks {
 
 impl Checks {
     /// Whether one more on these terms may wait with the others.
-    pub fn take(&self, terms: &Terms) -> bool {
+    pub fn take(&self, terms: &BatchTerms) -> bool {
         self.waiting.len() < MAX_TOGETHER && self.terms.as_ref() == Some(terms)
     }
 }
@@ -66,7 +66,7 @@ impl Dialect {
 
 /// What checks that are decided together have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
+pub struct BatchTerms {
     pub dialect: Dialect,
     pub quota: Quota,
 }

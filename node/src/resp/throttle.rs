@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tidegate_engine::{Quota, QuotaError};
 
-use super::checks::{Checks, Dialect, Terms};
+use super::checks::{BatchTerms, Checks, Dialect};
 use super::command::{Command, integer_of};
 use super::reply::Reply;
 use super::session::Session;
@@ -17,7 +17,7 @@ impl Session {
     /// When the key is out of range: there will be no answer.
     pub fn ask(
         &mut self,
-        terms: &Terms,
+        terms: &BatchTerms,
         key: &[u8],
         cost: u64,
         out: &mut Vec<u8>,
@@ -36,7 +36,7 @@ impl Session {
     pub fn decide(&mut self, out: &mut Vec<u8>) {
         let Some(checks) = &mut self.checks else { return };
         let Checks { terms, waiting, decisions } = &mut **checks;
-        let Some(Terms { dialect, quota }) = terms else { return };
+        let Some(BatchTerms { dialect, quota }) = terms else { return };
         if waiting.is_empty() {
             return;
         }
@@ -81,7 +81,7 @@ fn answer(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, d
 
 /// The terms and the cost.
 #[inline]
-fn asked(command: &Command<'_>, dialect: Dialect) -> Result<(Terms, u64), &'static str> {
+fn asked(command: &Command<'_>, dialect: Dialect) -> Result<(BatchTerms, u64), &'static str> {
     let max_burst = at_least(0, command.arg(2), "ERR max_burst must be 0 or more")?;
     let count = at_least(1, command.arg(3), "ERR count per period must be 1 or more")?;
     let period = at_least(1, command.arg(4), "ERR period must be 1 second or more")?;
@@ -92,7 +92,7 @@ fn asked(command: &Command<'_>, dialect: Dialect) -> Result<(Terms, u64), &'stat
     let quota = Quota::new(count, Duration::from_secs(period));
     // Each is at most i64::MAX, so the sum fits.
     let quota = quota.burst(max_burst + dialect.beyond_burst());
-    Ok((Terms { dialect, quota }, cost))
+    Ok((BatchTerms { dialect, quota }, cost))
 }
 
 fn at_least(least: i64, text: &[u8], otherwise: &'static str) -> Result<u64, &'static str> {

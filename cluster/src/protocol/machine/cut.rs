@@ -10,7 +10,7 @@ use crate::protocol::delta::KeyId;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::log::Batch;
-use crate::protocol::origin::Held;
+use crate::protocol::origin::PendingLevels;
 use crate::protocol::recent::{Seen, find};
 use crate::protocol::time::{Nanos, SECOND};
 
@@ -122,7 +122,7 @@ impl<H: Host> Core<H> {
         &'a self,
         lives: &Lives,
         from: Origin,
-        held: &Held,
+        held: &PendingLevels,
         cut: &BTreeMap<Origin, u64>,
     ) -> Option<Behind<'a>> {
         let known = cut.get(&self.me().origin()).copied().unwrap_or(0);

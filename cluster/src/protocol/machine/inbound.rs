@@ -13,7 +13,7 @@ use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
-use crate::protocol::origin::{Flow, Held, Inbound};
+use crate::protocol::origin::{Flow, Inbound, PendingLevels};
 use crate::protocol::recent::Seen;
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
@@ -324,7 +324,7 @@ impl<H: Host> Core<H> {
             self.rooms.hear(now, (level.limit, level.key));
         }
         if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
-            self.held.insert(origin, Held { number, at, since: now, cut, levels });
+            self.held.insert(origin, PendingLevels { number, at, since: now, cut, levels });
         }
     }
 

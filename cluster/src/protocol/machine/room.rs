@@ -4,7 +4,7 @@ use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::Host;
-use crate::protocol::room::Terms;
+use crate::protocol::room::SplitTerms;
 use crate::protocol::time::Nanos;
 
 /// Rooms are split anew so many times in a flush interval, but not at shorter distances than this:
@@ -90,12 +90,12 @@ impl<H: Host> Core<H> {
     }
 
     /// `None` where nothing is known of the limit.
-    fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<Terms> {
+    fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
         // Where others learn later, words that are split would reach zero now and then: nothing is
         // left to the others.
         let nodes = if lag <= tolerance / LAG { nodes } else { 1 };
-        Some(Terms { tolerance, unit, interval: self.refresh_interval(), lag, nodes })
+        Some(SplitTerms { tolerance, unit, interval: self.refresh_interval(), lag, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
