@@ -5,8 +5,11 @@ use super::time::{Nanos, SECOND};
 
 /// How long the smallest delay is looked for before an older one is forgotten.
 const PERIOD: Nanos = 2 * SECOND;
-/// Readings in a period, at least; what arrives at once after a stall is not taken for the delay.
+/// Readings in a period, at least.
 const MIN_READINGS: u32 = 8;
+/// Readings that follow each other sooner count as one: what arrives at once after a stall is not
+/// taken for the delay, however much that is.
+const SPACING: Nanos = SECOND / 200;
 /// With as many in half a period the one before is not looked at: the longer ago, the more clocks
 /// have drifted.
 const MANY_READINGS: u32 = 64;
@@ -34,7 +37,9 @@ pub(super) struct RemoteClock {
     present: Minimum,
     before: Minimum,
     since: Nanos,
+    /// Of the present period, and when one was counted last.
     readings: u32,
+    counted_at: Nanos,
     /// The last reading.
     read_at: Nanos,
     /// By how much (received - sent) grows, in nanoseconds a second; `None` before the second
@@ -87,6 +92,7 @@ impl RemoteClock {
             before: first,
             since: now,
             readings: 1,
+            counted_at: now,
             read_at: now,
             drift: None,
             has_before: false,
@@ -109,7 +115,9 @@ impl RemoteClock {
             (self.present, self.since, self.readings) = (reading, now, 0);
         }
         self.present = self.present.join(reading, self.drift());
-        self.readings += 1;
+        if now.saturating_sub(self.counted_at) >= SPACING {
+            (self.readings, self.counted_at) = (self.readings + 1, now);
+        }
         self.heard = self.heard.max(sent);
     }
 
@@ -233,6 +241,21 @@ mod tests {
         }
         for n in 200..1_200 {
             clock.read(13_000 * MS, 10 * n * MS, 5 * MS);
+        }
+        assert_eq!(clock.to_local(2_000 * MS), signed(2_995 * MS));
+    }
+
+    /// A period begins with a message that was late, and nothing more comes in half of it but what
+    /// waited.
+    #[test]
+    fn what_arrives_at_once_does_not_stand_for_half_a_period() {
+        let mut clock = RemoteClock::new(1_000 * MS, 0, 5 * MS);
+        for n in 1..200 {
+            clock.read((1_000 + 10 * n) * MS, 10 * n * MS, 5 * MS);
+        }
+        clock.read(3_110 * MS, 2_010 * MS, 5 * MS);
+        for n in 202..320 {
+            clock.read(4_210 * MS, 10 * n * MS, 5 * MS);
         }
         assert_eq!(clock.to_local(2_000 * MS), signed(2_995 * MS));
     }
