@@ -8,8 +8,10 @@
 //! come, the TAT is then what it would be in the order of their dates.
 //!
 //! Of a key that is not followed nothing is known, and a change is added whole, as before the first
-//! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here,
-//! so a change may add up to a flush interval too much.
+//! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
+//! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
+//! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
+//! interval at most: while it does, the gaps behind the last flush are no gaps of the word.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -54,11 +56,27 @@ impl Gaps {
         }
     }
 
-    /// Another node has consumed this. What it adds to the word, which owes `debt`.
-    pub(super) fn landed(&mut self, now: Nanos, delta: &Delta, debt: Nanos) -> Change {
+    /// Another node has consumed this. What it adds to the word, which owes `debt`. All that was
+    /// consumed here before `flushed` is known.
+    pub(super) fn landed(
+        &mut self,
+        now: Nanos,
+        flushed: Nanos,
+        delta: &Delta,
+        debt: Nanos,
+    ) -> Change {
         let change = delta.change;
         if let Some(track) = self.keys.get_mut(&delta.word()) {
-            return track.insert(change);
+            let flushed = signed(flushed);
+            if track.tat < flushed {
+                track.empty_until(flushed);
+            }
+            let change = track.insert(change);
+            // What drained in gaps has drained until then, also of a word that is still empty.
+            return Change {
+                date: change.date.max(flushed.min(track.tat - change.debt)),
+                ..change
+            };
         }
         self.follow(now, delta.word(), signed(now), |now| match debt {
             0 => change.tat(),
@@ -114,12 +132,7 @@ impl Track {
     fn insert(&mut self, change: Change) -> Change {
         let Change { debt, date } = change;
         if date > self.tat {
-            self.gaps.push_back((self.tat, date));
-            if self.gaps.len() > MAX_GAPS
-                && let Some((_, end)) = self.gaps.pop_front()
-            {
-                self.since = self.since.max(end);
-            }
+            self.empty_until(date);
         } else if debt > 0 {
             let left = self.fill(debt, date);
             self.tat = self.tat.saturating_add(left);
@@ -127,6 +140,20 @@ impl Track {
         }
         self.tat = change.apply(self.tat);
         change
+    }
+
+    /// The word was empty from its TAT to then.
+    fn empty_until(&mut self, end: i64) {
+        match self.gaps.back_mut() {
+            Some((_, last)) if *last == self.tat => *last = end,
+            _ => self.gaps.push_back((self.tat, end)),
+        }
+        self.tat = end;
+        if self.gaps.len() > MAX_GAPS
+            && let Some((_, end)) = self.gaps.pop_front()
+        {
+            self.since = self.since.max(end);
+        }
     }
 
     /// Fills gaps behind a date. What of the debt finds none.

@@ -1,3 +1,6 @@
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
 use super::*;
 
 const ID: KeyId = (1, 1);
@@ -20,12 +23,12 @@ fn a_change_that_comes_late_drains_where_the_word_was_empty() {
     gaps.consumed(120, &delta(5, 120), || 5);
     gaps.consumed(130, &delta(5, 130), || 5);
     assert_eq!(gaps.last_end(ID), Some(130));
-    let mut landed = |debt, date| gaps.landed(135, &delta(debt, date), 0);
-    assert_eq!(landed(3, 127), Change::new(0, 127), "in the gap that ends at 130");
-    assert_eq!(landed(3, 127), Change::new(3, 127), "which is full");
-    assert_eq!(landed(12, 110), Change::new(0, 110), "in both");
-    assert_eq!(landed(6, 101), Change::new(1, 101));
-    assert_eq!(landed(6, 140), Change::new(6, 140), "it was empty at 140");
+    let mut landed = |debt, date| gaps.landed(135, 131, &delta(debt, date), 0).debt;
+    assert_eq!(landed(3, 127), 0, "in the gap that ends at 130");
+    assert_eq!(landed(3, 127), 3, "which is full");
+    assert_eq!(landed(12, 110), 0, "in both");
+    assert_eq!(landed(6, 101), 1);
+    assert_eq!(landed(6, 140), 6, "it was empty at 140");
     assert_eq!(gaps.last_end(ID), Some(140));
 }
 
@@ -46,10 +49,67 @@ fn changes_make_what_they_make_in_the_order_of_their_dates() {
 }
 
 #[test]
+fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
+    let mut gaps = followed();
+    // The word owes 4 at 145, of which nothing has been flushed since 140.
+    let mut landed = |debt, date| gaps.landed(145, 140, &delta(debt, date), 4);
+    assert_eq!(landed(20, 110).debt, 0);
+    assert_eq!(landed(20, 112), Change::new(10, 140), "in 10 of the gap that ends at 140");
+    assert_eq!(landed(20, 114), Change::new(20, 140), "which is full");
+    gaps.consumed(150, &delta(5, 142), || 0);
+    assert_eq!(gaps.keys[&ID].tat, 175);
+}
+
+/// This node consumes, and hears late of what others consumed.
+#[test]
+fn a_word_exceeds_what_the_order_of_dates_makes_of_it_by_a_flush_interval_at_most() {
+    const FLUSH: i64 = 10;
+    let mut rng = ChaCha8Rng::seed_from_u64(17);
+    for _ in 0..200 {
+        let mut gaps = followed();
+        let (mut word, mut all, mut recorded) = (105, vec![Change::new(5, 100)], None);
+        let mut coming: Vec<(i64, Change)> = Vec::new();
+        let (mut most, mut late) = (0, 0);
+        for now in 101..1_500 {
+            if now % FLUSH == 0
+                && let Some(Change { debt, date }) = recorded.take()
+            {
+                gaps.consumed(now as Nanos, &delta(debt, date), || 0);
+            }
+            if rng.random_bool(0.05) {
+                let own = Change::new(rng.random_range(1..6), now);
+                recorded = Some(recorded.map_or(own, |sum: Change| sum.then(own)));
+                word = own.apply(word);
+                all.push(own);
+            }
+            if rng.random_bool(0.05) {
+                let other = Change::new(rng.random_range(1..6), now);
+                // Retransmitted, and all before it waits too.
+                late = late.max(now + if rng.random_bool(0.1) { 60 } else { 2 });
+                coming.push((late, other));
+            }
+            for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
+                let flushed = (now - now % FLUSH) as Nanos;
+                let debt = Nanos::try_from(word - now).unwrap_or(0);
+                let date = change.date;
+                let landed = gaps.landed(now as Nanos, flushed, &delta(change.debt, date), debt);
+                word = landed.apply(word);
+                all.push(change);
+            }
+            all.sort_by_key(|change| change.date);
+            let exact = all.iter().fold(0, |tat, change| change.apply(tat));
+            assert!(word.max(now) >= exact.max(now), "at {now}: {word} lacks some of {exact}");
+            most = most.max(word.max(now) - exact.max(now));
+        }
+        assert!(most <= FLUSH, "{most}");
+    }
+}
+
+#[test]
 fn a_key_that_is_not_followed_is_charged_whole() {
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(100, &delta(5, 90), 3), Change::new(5, 90));
-    assert_eq!(gaps.landed(120, &delta(5, 118), 0), Change::new(5, 118));
+    assert_eq!(gaps.landed(100, 95, &delta(5, 90), 3), Change::new(5, 90));
+    assert_eq!(gaps.landed(120, 95, &delta(5, 118), 0), Change::new(5, 118));
     assert_eq!(gaps.last_end(ID), Some(118), "from then on it is followed");
     gaps.forget(ID);
     assert_eq!(gaps.last_end(ID), None);

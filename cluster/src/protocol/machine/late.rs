@@ -48,7 +48,8 @@ impl<H: Host> Core<H> {
         let is_exact = || delta.change.debt >= 0 && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
             let debt = self.debt(delta.id());
-            let change = self.gaps.landed(now, &delta, debt);
+            let flushed = self.draining.unwrap_or(self.taken_at);
+            let change = self.gaps.landed(now, flushed, &delta, debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
