@@ -96,8 +96,8 @@ pub struct Core<H> {
     estimates: Estimates,
     /// What other nodes are to be told of their words with the next batch.
     shifts: Vec<Shift>,
-    /// When what was recorded was taken last, and is to be taken next.
-    flushed_at: Nanos,
+    /// When what was recorded may be taken next, and is to be.
+    next_flush: Nanos,
     flush_at: Option<Nanos>,
     /// When rooms are split anew.
     refresh_at: Nanos,
@@ -173,7 +173,7 @@ impl<H: Host> Core<H> {
             told_last: None,
             estimates: Estimates::default(),
             shifts: Vec::new(),
-            flushed_at: now,
+            next_flush: now,
             flush_at: None,
             refresh_at: now,
             look_at: now,

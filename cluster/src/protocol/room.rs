@@ -32,7 +32,7 @@ const PLENTY: i64 = 2;
 const RECENT: Nanos = SECOND / 10;
 /// One in so many of each node's part is even whatever it used: unequal parts of equal demand
 /// become equal.
-const EVEN: i128 = 4;
+const EVEN: i128 = 2;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
 

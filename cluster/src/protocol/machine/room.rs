@@ -1,5 +1,7 @@
 //! When flushes are due, and the keys whose room is split.
 
+use rand::RngExt;
+
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
@@ -13,6 +15,9 @@ const REFRESHES: Nanos = 4;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
+/// A flush comes early by up to one part in so many of the interval, by chance. Where nodes flushed
+/// in step, the same one would take first what has refilled, each time.
+const EARLY: Nanos = 4;
 /// The part of the burst tolerance, one in so many, after which others know what is consumed here,
 /// at most.
 const LAG: Nanos = 2;
@@ -20,8 +25,7 @@ const LAG: Nanos = 2;
 impl<H: Host> Core<H> {
     /// The host has recorded something, which the next flush takes.
     pub fn recorded(&mut self, now: Nanos) {
-        let due = self.flushed_at.saturating_add(self.options.flush_interval);
-        let due = due.max(now);
+        let due = self.next_flush.max(now);
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
@@ -48,15 +52,21 @@ impl<H: Host> Core<H> {
         for id in self.rooms.keys().collect::<Vec<_>>() {
             self.split_room(now, id, 0, (nodes, lag));
         }
-        self.flushed_at = now;
+        self.next_flush = self.draw_flush(now);
         self.flush_at = None;
         self.refresh_at = now.saturating_add(self.refresh_interval());
         if self.rooms.len() > 0 {
             self.recorded(now);
         } else if let Some(due) = self.pace_deadline() {
-            let next = now.saturating_add(self.options.flush_interval);
-            self.flush_at = Some(due.max(next));
+            self.flush_at = Some(due.max(self.next_flush));
         }
+    }
+
+    /// When the next flush may be, after one.
+    fn draw_flush(&mut self, now: Nanos) -> Nanos {
+        let interval = self.options.flush_interval;
+        let early = self.rng.random_range(0..=interval / EARLY);
+        now.saturating_add(interval - early)
     }
 
     fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, others: (usize, Nanos)) {

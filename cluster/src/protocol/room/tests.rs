@@ -51,7 +51,7 @@ fn who_consumes_all_keeps_most_and_an_even_part_at_least() {
     let even = split.by;
     let (_, split) = scarce(90_100_000);
     // What it consumed counts as left to all, as others have not heard of it.
-    assert_eq!(split.by, 100 * 1_000_000 * 4 / 5 / 4 - 100_000);
+    assert_eq!(split.by, 100 * 1_000_000 * 4 / 5 / 2 - 100_000);
     let (_, split) = scarce(MS);
     assert_eq!(split.by, even + 800_000);
 }

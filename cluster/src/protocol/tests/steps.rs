@@ -72,3 +72,26 @@ fn whoever_flushes_seals_all_that_was_recorded() {
     let rest = batches(&mut harness, link).iter().sum::<usize>();
     assert_eq!(first + rest, KEYS as usize + 1);
 }
+
+/// Nodes that flush in step would take turns in the same order for minutes.
+#[test]
+fn flushes_come_early_by_chance() {
+    let mut harness = Harness::new();
+    let mut flushes = Vec::new();
+    for _ in 0..200 {
+        harness.admit((1, 1), 1);
+        harness.core.recorded(harness.now());
+        let before = harness.core.stats().deltas_recorded;
+        while harness.core.stats().deltas_recorded == before {
+            let due = harness.core.deadline().expect("a flush is due");
+            harness.pass(due.saturating_sub(harness.now()));
+            harness.core.tick(harness.now());
+        }
+        flushes.push(harness.now());
+    }
+    let distances = flushes.windows(2).map(|two| two[1] - two[0]);
+    let (least, most) = (distances.clone().min().unwrap(), distances.max().unwrap());
+    let interval = SECOND / 100;
+    assert!(least >= interval - interval / 4 && most <= interval, "{least} {most}");
+    assert!(most - least > interval / 5, "{least} {most}");
+}
