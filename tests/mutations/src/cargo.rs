@@ -121,7 +121,7 @@ impl<'a> Place<'a> {
         if build.has_tower {
             command.args(["--features", "tower"]);
         }
-        settings(&mut command, build.kind);
+        settings(&mut command, build.kind, build.binary.is_none());
         command.env("CARGO_TARGET_DIR", target);
         let (messages, log) = (self.folder.join("messages"), self.folder.join("log"));
         let status = within(MAX_BUILD, &mut command, &messages, &log)?;
@@ -172,7 +172,7 @@ impl<'a> Place<'a> {
 
 /// As little to compile as will do: building what is broken takes longer than running the test. As
 /// in a release build, what is to turn red is a test's assertion and none of the engine's own.
-fn settings(command: &mut Command, kind: Kind) {
+fn settings(command: &mut Command, kind: Kind, is_unit: bool) {
     // What cargo said of the build of this program is not this build's.
     for (name, _) in env::vars_os() {
         if name
@@ -197,6 +197,9 @@ fn settings(command: &mut Command, kind: Kind) {
         // Optimized, it takes three times as long to build, and few tests take as long to run.
         engine_setting(command, "dev", "opt-level=0");
         engine_setting(command, "test", "opt-level=0");
+        if is_unit {
+            setting(command, "test", "tidegate-cluster", "opt-level=0");
+        }
         return;
     }
     command.env("RUSTFLAGS", format!("--cfg {}", kind.name()));
@@ -211,8 +214,12 @@ fn settings(command: &mut Command, kind: Kind) {
 }
 
 /// For the engine alone, in front of what the workspace says of it.
-fn engine_setting(command: &mut Command, profile: &str, setting: &str) {
-    command.args(["--config", &format!("profile.{profile}.package.tidegate-engine.{setting}")]);
+fn engine_setting(command: &mut Command, profile: &str, value: &str) {
+    setting(command, profile, "tidegate-engine", value);
+}
+
+fn setting(command: &mut Command, profile: &str, package: &str, value: &str) {
+    command.args(["--config", &format!("profile.{profile}.package.{package}.{value}")]);
 }
 
 fn remove(folder: &Path) -> io::Result<()> {
