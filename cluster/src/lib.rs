@@ -40,6 +40,8 @@
 mod cluster;
 mod config;
 mod driver;
+#[cfg(fuzzing)]
+pub mod fuzzing;
 mod gossip_limiter;
 mod inline;
 mod limits;

@@ -177,7 +177,8 @@ pub(crate) fn read_file(path: &Path) -> Result<Vec<Seed>, String> {
     parse_file(std::str::from_utf8(&bytes).map_err(|_| "not UTF-8".to_owned())?)
 }
 
-fn parse_file(text: &str) -> Result<Vec<Seed>, String> {
+/// The seeds in the text of a file.
+pub(crate) fn parse_file(text: &str) -> Result<Vec<Seed>, String> {
     let mut seeds = Vec::new();
     for (number, line) in (1..).zip(text.lines()) {
         let entry = line.split('#').next().unwrap_or_default().trim();
