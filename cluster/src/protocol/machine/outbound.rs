@@ -63,7 +63,8 @@ impl<H: Host> Core<H> {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let link = peer.link();
         if peer.seed {
-            let reset = Peer::seed(now.saturating_add(BACKOFF_MAX));
+            // That it may come back one day keeps nobody from leaving.
+            let reset = Peer { attempts: 1, ..Peer::seed(now.saturating_add(BACKOFF_MAX)) };
             self.peers.insert(addr, reset);
         } else {
             self.peers.remove(&addr);

@@ -83,3 +83,17 @@ fn a_seed_is_waited_for_until_the_first_dial_fails() {
     harness.core.closed(harness.now(), dialled);
     assert!(harness.core.is_acknowledged());
 }
+
+/// All nodes of a cluster are stopped at once: each has said that it leaves, and will not be back.
+#[test]
+fn a_seed_that_has_left_is_not_waited_for() {
+    let mut harness = Harness::with(Options { join: vec![addr(1)], ..Options::default() });
+    let inbound = harness.greet(peer());
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    admit(&mut harness);
+    assert!(!harness.core.is_acknowledged(), "the frame is in flight");
+    harness.deliver(inbound, &Message::Leaving);
+    assert!(harness.core.is_acknowledged());
+    assert_eq!(harness.core.stats().violations, 0);
+}
