@@ -197,6 +197,7 @@ fn settings(command: &mut Command, kind: Kind, is_unit: bool) {
         // Optimized, it takes three times as long to build, and few tests take as long to run.
         engine_setting(command, "dev", "opt-level=0");
         engine_setting(command, "test", "opt-level=0");
+        // Not the simulator, which runs for longer than it takes to build.
         if is_unit {
             setting(command, "test", "tidegate-cluster", "opt-level=0");
         }
