@@ -46,17 +46,26 @@ fn run_models(cfg: &str) {
     assert!(failed.is_empty(), "models fail, with the output above: {failed:?}");
 }
 
+/// What is run very often is optimized, and nothing else: the engine, loom and its threads.
+const SETTINGS: [&str; 5] = [
+    "profile.release.debug=false",
+    "profile.release.build-override.opt-level=0",
+    r#"profile.release.package."*".opt-level=0"#,
+    "profile.release.package.loom.opt-level=3",
+    "profile.release.package.generator.opt-level=3",
+];
+
 /// Builds the engine's unit tests and says where they are.
 fn build(cfg: &str) -> PathBuf {
     let target = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target").join(cfg);
     let output = Command::new(env!("CARGO"))
         .args(["test", "--release", "--package", "tidegate-engine", "--lib"])
         .args(["--no-run", "--message-format", "json-render-diagnostics"])
+        .args(SETTINGS.iter().flat_map(|setting| ["--config", *setting]))
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .env("RUSTFLAGS", format!("--cfg {cfg}"))
         .env("CARGO_TARGET_DIR", target)
-        // The models are small programs run very often: optimized code matters, inlining across
-        // crates does not.
+        // Models are small programs: inlining across crates does not matter.
         .env("CARGO_PROFILE_RELEASE_LTO", "off")
         .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
         .env_remove("CARGO_ENCODED_RUSTFLAGS")
