@@ -22,7 +22,7 @@ mod sim {
     pub mod world;
 }
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
 
@@ -33,6 +33,9 @@ use sim::{
 
 /// Runs, from the first seed.
 const SEEDS: u64 = 60;
+/// And seeds that find what few others do: differences that are mended though a word has forgotten
+/// them.
+const RARE: [u64; 5] = [164, 283, 453, 736, 832];
 /// Of runs at the same time.
 const THREADS: u64 = 2;
 
@@ -47,16 +50,14 @@ fn failures(seed: u64) -> Option<String> {
 
 #[test]
 fn faults_under_load_break_nothing() {
-    let next = AtomicU64::new(0);
+    let (next, seeds) = (AtomicUsize::new(0), (0..SEEDS).chain(RARE).collect::<Vec<_>>());
     std::thread::scope(|scope| {
         for _ in 0..THREADS {
             scope.spawn(|| {
                 loop {
                     // Relaxed: the number orders nothing.
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= SEEDS {
-                        return;
-                    }
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(seed) = seeds.get(place).copied() else { return };
                     if let Some(text) = failures(seed) {
                         panic!("{text}");
                     }

@@ -54,6 +54,11 @@ impl Budget {
         Self { rate, ..Self::default() }
     }
 
+    /// Whether there is a bound, also where it is lifted.
+    pub(super) fn is_capped(&self) -> bool {
+        self.rate.is_some()
+    }
+
     fn rate(&self) -> Option<u64> {
         self.rate.filter(|_| !self.is_lifted).map(NonZeroU64::get)
     }

@@ -115,6 +115,17 @@ impl Cursor {
         Next::Batch(self.sent + 1)
     }
 
+    /// Whether something has to happen before anything can be sent.
+    #[cfg(test)]
+    pub(super) fn waits(&self, base: u64, last: u64) -> bool {
+        let Self { acked, sent, highest, .. } = *self;
+        let catch_up = self.catch_up.as_ref();
+        match catch_up {
+            Some(catch_up) => catch_up.complete || catch_up.in_flight >= MAX_PARTS,
+            None => Self { acked, sent, highest, catch_up: None }.next(base, last) == Next::Wait,
+        }
+    }
+
     /// Nothing is left to send.
     pub(super) fn has_been_sent(&self, last: u64) -> bool {
         self.sent == last && self.catch_up.is_none()

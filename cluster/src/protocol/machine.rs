@@ -5,6 +5,7 @@
 mod agree;
 mod beat;
 mod begin;
+mod census;
 mod cut;
 mod estimate;
 mod founding;
@@ -43,12 +44,14 @@ use super::gaps::Gaps;
 use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
+use super::inbounds::Inbounds;
 use super::log::Log;
 use super::membership::{MemberEvent, Membership};
 use super::options::Options;
 use super::origin::{Applied, Inbound, PendingLevels};
 use super::pace::Pace;
 use super::peer::Peer;
+use super::peers::Peers;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
 use super::room::Rooms;
@@ -59,6 +62,8 @@ use super::turns::Turns;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
+use census::LastCensus;
+use frames::Unsent;
 use report::Alone;
 use seeds::Seeds;
 pub(crate) use stale::HEAR_WITHIN;
@@ -73,15 +78,18 @@ pub struct Core<H> {
     hash_key: HashKey,
     membership: Membership,
     seeds: Seeds,
-    peers: BTreeMap<SocketAddr, Peer>,
+    peers: Peers,
+    census: LastCensus,
     /// Members without a place among the peers, which take turns. Bounded by the members known.
     undialled: VecDeque<SocketAddr>,
     /// The address that each link was dialled for, from its dial to its end.
     dialled: BTreeMap<LinkId, SocketAddr>,
-    inbound: BTreeMap<LinkId, Inbound>,
+    inbound: Inbounds,
     applied: BTreeMap<Origin, Applied>,
     clocks: BTreeMap<Origin, RemoteClock>,
     recent: BTreeMap<Origin, Recent>,
+    /// When the last of these was applied.
+    recent_at: Option<Nanos>,
     /// The last levels of each node that have not been compared.
     held: BTreeMap<Origin, PendingLevels>,
     watches: Watches,
@@ -91,6 +99,7 @@ pub struct Core<H> {
     rooms: Rooms,
     pace: Pace,
     budget: Budget,
+    unsent: Unsent,
     /// The peer that was sent a frame last: the next one is next.
     told_last: Option<SocketAddr>,
     estimates: Estimates,
@@ -156,20 +165,23 @@ impl<H: Host> Core<H> {
             backlog: Backlog::new(options.backlog_keys),
             budget: Budget::new(options.byte_cap),
             options,
-            peers: seeds.peers(now),
+            peers: Peers::default(),
+            census: LastCensus::default(),
             seeds,
             undialled: VecDeque::new(),
             dialled: BTreeMap::new(),
-            inbound: BTreeMap::new(),
+            inbound: Inbounds::default(),
             applied: BTreeMap::new(),
             clocks: BTreeMap::new(),
             recent: BTreeMap::new(),
+            recent_at: None,
             held: BTreeMap::new(),
             watches: Watches::default(),
             gaps: Gaps::default(),
             turns: Turns::default(),
             rooms: Rooms::default(),
             pace: Pace::default(),
+            unsent: Unsent::default(),
             told_last: None,
             estimates: Estimates::default(),
             shifts: Vec::new(),
@@ -200,6 +212,7 @@ impl<H: Host> Core<H> {
             stale: Stale::new(now),
             stats: Stats::default(),
         };
+        core.peers.replace(core.seeds.peers(now));
         if alone {
             core.events.push(Event::Founded);
         }
@@ -300,7 +313,7 @@ impl<H: Host> Core<H> {
         [
             self.membership.deadline(),
             self.peers_deadline(),
-            self.inbound_deadline(),
+            self.inbound.deadline(),
             self.pull_deadline(),
             self.flush_deadline(),
             self.agree_deadline(),
@@ -418,7 +431,7 @@ impl<H: Host> Core<H> {
     /// A link to `addr` on which both sides have greeted: one that this node dialled, or accepted.
     fn route(&self, addr: SocketAddr) -> Option<LinkId> {
         let own = self.peers.get(&addr).and_then(Peer::welcomed_link);
-        own.or_else(|| self.inbound_from(addr))
+        own.or_else(|| self.inbound.from(addr))
     }
 
     fn new_link(&mut self) -> LinkId {
@@ -462,7 +475,7 @@ impl<H: Host> Core<H> {
         self.end_serving(link);
         self.abort_pull(link);
         let dialled = self.dialled.remove(&link);
-        match self.inbound.remove(&link) {
+        match self.inbound.remove(link) {
             Some(Inbound { id: Some(id), .. }) => self.apply_late(now, id.origin()),
             Some(_) => {}
             None => self.peer_closed(now, link, dialled),

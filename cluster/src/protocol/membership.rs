@@ -42,6 +42,8 @@ pub(super) struct Membership {
     states: States,
     /// All known members in order of their addresses, so that finding one is no search.
     index: Vec<(SocketAddr, NodeId, foca::State)>,
+    /// How often the index has changed.
+    revision: u64,
     /// Down members that were forgotten early.
     forgotten: u64,
     /// New members that were ignored.
@@ -71,6 +73,7 @@ impl Membership {
             suspects: BTreeMap::new(),
             states: States::default(),
             index: Vec::new(),
+            revision: 0,
             forgotten: 0,
             refused: 0,
         }
@@ -178,6 +181,11 @@ impl Membership {
         self.state_of(addr).is_some_and(|(_, state)| state != foca::State::Down)
     }
 
+    /// Grows when a member becomes known, changes its state or is forgotten.
+    pub(super) fn revision(&self) -> u64 {
+        self.revision
+    }
+
     /// The known rank at the address of `id` that it has to exceed, of another generation or one
     /// that others invented; 0 if there is none.
     pub(super) fn rank_floor(&self, id: NodeId) -> u64 {
@@ -200,10 +208,14 @@ impl Membership {
 
     /// Brings the index up to what foca knows.
     fn refresh(&mut self) {
-        self.index.clear();
         let members = self.foca.iter_membership_state();
-        self.index.extend(members.map(|member| (member.id().addr, *member.id(), member.state())));
-        self.index.sort_unstable_by_key(|(addr, ..)| *addr);
+        let entries = members.map(|member| (member.id().addr, *member.id(), member.state()));
+        let mut index: Vec<_> = entries.collect();
+        index.sort_unstable_by_key(|(addr, ..)| *addr);
+        if index != self.index {
+            self.index = index;
+            self.revision += 1;
+        }
     }
 
     /// This node first, then the others by address.

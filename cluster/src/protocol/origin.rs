@@ -57,6 +57,11 @@ impl Inbound {
         }
     }
 
+    /// When its dialler is to have greeted, or to be acknowledged.
+    pub(super) fn due(&self) -> Option<Nanos> {
+        if self.id.is_none() { Some(self.hello_by) } else { self.ack_at }
+    }
+
     pub(super) fn is_of(&self, origin: Origin) -> bool {
         self.id.is_some_and(|id| id.origin() == origin)
     }

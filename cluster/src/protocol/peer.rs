@@ -26,14 +26,20 @@ pub(super) struct Peer {
     pub(super) subject: Option<Subject>,
     /// Its identity, once it has sent `Welcome`.
     pub(super) id: Option<NodeId>,
-    /// Where it stands in this node's log.
-    pub(super) cursor: Option<Cursor>,
     /// It has a state: it founded its cluster, or has taken over another node's state.
     pub(super) joined: bool,
     /// The position and freshness the peer has sent, kept until this node has joined.
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
     pub(super) announce_at: Nanos,
+    pub(super) delivery: Delivery,
+}
+
+/// What has been sent to a peer.
+#[derive(Debug)]
+pub(super) struct Delivery {
+    /// Where it stands in this node's log.
+    pub(super) cursor: Option<Cursor>,
     /// When it was told the clock last, other than by a batch.
     pub(super) told_at: Nanos,
     /// When it acknowledged something last, or sent its position.
@@ -75,19 +81,21 @@ impl Peer {
             version: VERSION,
             subject: None,
             id: None,
-            cursor: None,
             joined: false,
             resume: None,
             down_since: None,
             announce_at: 0,
-            told_at: 0,
-            acked_at: now,
-            traffic: Traffic::default(),
+            delivery: Delivery {
+                cursor: None,
+                told_at: 0,
+                acked_at: now,
+                traffic: Traffic::default(),
+            },
         }
     }
 
     pub(super) fn cursor(&self) -> Option<&Cursor> {
-        self.cursor.as_ref()
+        self.delivery.cursor.as_ref()
     }
 
     pub(super) fn open_link(&self) -> Option<LinkId> {

@@ -144,6 +144,7 @@ impl Check for OverAdmission {
     fn figures(&self, report: &mut Report) {
         report.share("worst_percent_of_burst_in_calm", 100.0 * self.calmest);
         report.share("worst_percent_settled", 100.0 * self.settled);
+        report.share("lag_ms", self.lag as f64 / MS as f64);
         report.share("worst_part_of_unheard_in_calm", self.part);
     }
 

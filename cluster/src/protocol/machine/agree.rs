@@ -9,7 +9,6 @@ use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
-use crate::protocol::recent::Recent;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::turns::LEVELS_EVERY;
 use crate::protocol::wire::{Agreement, Shift};
@@ -73,7 +72,7 @@ impl<H: Host> Core<H> {
     }
 
     fn has_peers(&self) -> bool {
-        self.peers.values().any(|peer| peer.welcomed_link().is_some())
+        self.census().welcomed > 0
     }
 
     /// Looks at the keys that are watched, when what was recorded of them is charged.
@@ -95,8 +94,7 @@ impl<H: Host> Core<H> {
 
     /// When levels are due, or are to be compared.
     pub(super) fn agree_deadline(&self) -> Option<Nanos> {
-        let active = self.recent.values().filter_map(Recent::last_at).max();
-        let active = active.filter(|at| *at + LEVELS_EVERY >= self.levels_at);
+        let active = self.recent_at.filter(|at| *at + LEVELS_EVERY >= self.levels_at);
         let turn = self.turns.next_at().filter(|_| self.has_peers());
         let due =
             active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.has_joined());

@@ -4,7 +4,7 @@ use super::Core;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::host::Host;
-use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::peer::Dial;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
@@ -15,19 +15,20 @@ const BEAT_EVERY: Nanos = 2 * SECOND;
 impl<H: Host> Core<H> {
     /// Tells this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
-        let peer = self.peers.values_mut().find(|peer| peer.open_link() == Some(link));
-        let origin = peer.and_then(|peer| {
-            peer.told_at = now;
-            peer.id.map(|id| id.origin())
-        });
-        let delay = origin.and_then(|origin| self.clocks.get(&origin)).map(RemoteClock::delay);
+        let addr = self.dialled.get(&link).copied();
+        let addr =
+            addr.filter(|addr| self.peers.get(addr).is_some_and(|p| p.open_link() == Some(link)));
+        if let Some(delivery) = addr.and_then(|addr| self.peers.delivery_mut(&addr)) {
+            delivery.told_at = now;
+        }
+        let id = addr.and_then(|addr| self.peers.get(&addr)?.id);
+        let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
         let lag = self.own_way();
         self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
-        let flowing = |peer: &Peer| matches!(peer.dial, Dial::Open { flowing: true, .. });
-        self.peers.values().any(flowing).then_some(self.beat_at)
+        (self.census().flowing > 0).then_some(self.beat_at)
     }
 
     pub(super) fn tick_beats(&mut self, now: Nanos) {
@@ -35,7 +36,7 @@ impl<H: Host> Core<H> {
             return;
         }
         self.beat_at = now + BEAT_EVERY;
-        let silent = self.peers.values().filter(|peer| peer.told_at + BEAT_EVERY <= now);
+        let silent = self.peers.values().filter(|peer| peer.delivery.told_at + BEAT_EVERY <= now);
         let flowing = silent.filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,

@@ -102,14 +102,15 @@ impl<H: Host> Core<H> {
         let rank = if next.outranks(me.rank) { next.rank } else { me.rank.wrapping_add(1).max(1) };
         self.membership = Membership::new(NodeId { rank, ..next }, &self.options);
         self.started = now;
-        self.peers = self.seeds.peers(now);
-        self.peers.entry(from).or_insert_with(|| Peer::new(now));
+        self.peers.replace(self.seeds.peers(now));
+        self.peers.get_or_insert_with(from, || Peer::new(now));
         self.undialled.clear();
         self.dialled.clear();
         self.inbound.clear();
         self.applied.clear();
         self.clocks.clear();
         self.recent.clear();
+        self.recent_at = None;
         self.held.clear();
         self.watches = Watches::default();
         self.gaps = Gaps::default();

@@ -1,5 +1,6 @@
 //! What each peer is sent of the log, and of the backlog.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
@@ -9,12 +10,32 @@ use super::void::is_void;
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::budget::Frames;
+#[cfg(test)]
+use crate::protocol::cursor::Cursor;
 use crate::protocol::cursor::Next;
 use crate::protocol::delta::Delta;
 use crate::protocol::host::Host;
-use crate::protocol::peer::Dial;
+use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{self, Message};
+
+/// Which peers there may be something to send to: what they follow from is asked with each message.
+#[derive(Debug, Default)]
+pub(super) enum Unsent {
+    /// Those that have acknowledged something since all were sent what there was.
+    Some(BTreeSet<SocketAddr>),
+    /// Any: something has been sealed, or frames flow to another peer.
+    #[default]
+    Any,
+}
+
+impl Unsent {
+    pub(super) fn may_be_to(&mut self, addr: SocketAddr) {
+        if let Self::Some(peers) = self {
+            peers.insert(addr);
+        }
+    }
+}
 
 /// A peer that lacks something, and its link.
 struct Behind {
@@ -30,7 +51,14 @@ impl<H: Host> Core<H> {
     /// Sends each peer what it lacks, as far as it may be in flight and there is room for it: one
     /// frame after the other to each in turn, and on from there when there is room again.
     pub(super) fn send_frames(&mut self, now: Nanos) {
-        let mut behind = self.behind_peers(now);
+        let unsent = std::mem::replace(&mut self.unsent, Unsent::Some(BTreeSet::new()));
+        let mut behind = match unsent {
+            // Without room, who waits for an acknowledgement counts as waiting for room.
+            Unsent::Some(peers) if !self.budget.is_capped() => {
+                self.behind_of(now, peers.iter().filter_map(|addr| self.peers.get_key_value(addr)))
+            }
+            _ => self.behind_of(now, self.peers.iter()),
+        };
         if behind.is_empty() {
             self.budget.end_lift();
         }
@@ -43,6 +71,9 @@ impl<H: Host> Core<H> {
                 waits || self.send_frame(now, peer)
             });
         }
+        if waits {
+            self.unsent = Unsent::Any;
+        }
         let is_new = behind.iter().any(|peer| peer.is_close);
         self.budget.set_frames(match waits {
             false => Frames::None,
@@ -51,11 +82,16 @@ impl<H: Host> Core<H> {
         });
     }
 
-    fn behind_peers(&self, now: Nanos) -> Vec<Behind> {
+    /// Those of some peers that lack something.
+    fn behind_of<'a>(
+        &self,
+        now: Nanos,
+        peers: impl Iterator<Item = (&'a SocketAddr, &'a Peer)>,
+    ) -> Vec<Behind> {
         let last = self.log.last();
         // A batch that has just been sealed says what a beat does.
         let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
-        let behind = self.peers.iter().filter_map(|(addr, peer)| match peer.dial {
+        let behind = peers.filter_map(|(addr, peer)| match peer.dial {
             Dial::Open { link, flowing: true, .. } => {
                 let cursor = peer.cursor().filter(|cursor| !cursor.has_been_sent(last))?;
                 let beaten = newest && cursor.has_been_sent(last - 1);
@@ -64,6 +100,13 @@ impl<H: Host> Core<H> {
             _ => None,
         });
         behind.collect()
+    }
+
+    /// Whether a peer has been sent what it may be for now.
+    #[cfg(test)]
+    pub(super) fn is_sent(&self, peer: &Peer) -> bool {
+        let waits = |cursor: &Cursor| cursor.waits(self.log.base(), self.log.last());
+        !peer.is_flowing() || peer.cursor().is_none_or(waits)
     }
 
     /// Sends a peer its next frame; false where there is none for now.
@@ -84,16 +127,17 @@ impl<H: Host> Core<H> {
     /// The next batch for a peer, or the next part of the backlog.
     fn next_frame(&mut self, now: Nanos, addr: SocketAddr) -> Option<Bytes> {
         let (base, last) = (self.log.base(), self.log.last());
-        let peer = self.peers.get_mut(&addr)?;
-        let cursor = peer.cursor.as_mut()?;
+        let version = self.peers.get(&addr)?.version;
+        let delivery = self.peers.delivery_mut(&addr)?;
+        let cursor = delivery.cursor.as_mut()?;
         match cursor.next(base, last) {
             Next::Batch(number) => {
                 let again = u64::from(cursor.was_sent(number));
                 self.stats.frames_resent += again;
-                peer.traffic.frames_resent += again;
-                peer.traffic.frames_sent += 1;
+                delivery.traffic.frames_resent += again;
+                delivery.traffic.frames_sent += 1;
                 cursor.sent_batch(number);
-                let (version, newest) = (peer.version, self.options.newest_version);
+                let newest = self.options.newest_version;
                 let batch = self.log.kept_since(number - 1).next();
                 batch.map(|batch| batch.message_as(version, newest))
             }
@@ -102,10 +146,10 @@ impl<H: Host> Core<H> {
                 let void = |delta: &Delta| is_void(&self.host, delta, now, grace);
                 let part = self.backlog.part((from, to), after, MAX_BATCH_DELTAS, void);
                 cursor.sent_part(part.upto);
-                peer.traffic.frames_sent += 1;
+                delivery.traffic.frames_sent += 1;
                 let groups = wire::group(&part.deltas, now);
                 let message = Message::Missed { to, at: now, upto: part.upto, groups };
-                let bytes = wire::encode_as(peer.version, &message).ok();
+                let bytes = wire::encode_as(version, &message).ok();
                 bytes.map(|(bytes, _)| Bytes::from(bytes))
             }
             Next::Wait => None,

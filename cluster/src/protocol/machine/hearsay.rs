@@ -32,7 +32,9 @@ impl<H: Host> Core<H> {
         if source.origin() != stated.origin() {
             return Err(Violation);
         }
-        *stated = source;
+        if source != stated {
+            self.state_on(link, source);
+        }
         let before = packet.updates.len();
         packet.updates.retain(|update| self.is_credible(*update.id()));
         self.stats.hearsay_refused += (before - packet.updates.len()) as u64;
@@ -56,18 +58,27 @@ impl<H: Host> Core<H> {
     }
 
     /// The identity that the node at the other end of a link has stated.
-    fn stated_on(&mut self, link: LinkId) -> Option<&mut NodeId> {
-        if let Some(inbound) = self.inbound.get_mut(&link) {
-            return inbound.id.as_mut();
+    fn stated_on(&self, link: LinkId) -> Option<NodeId> {
+        if let Some(inbound) = self.inbound.get(&link) {
+            return inbound.id;
         }
-        let mut peers = self.peers.values_mut();
-        peers.find(|peer| peer.welcomed_link() == Some(link)).and_then(|peer| peer.id.as_mut())
+        let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
+        peer.filter(|peer| peer.welcomed_link() == Some(link)).and_then(|peer| peer.id)
+    }
+
+    /// That node has stated another rank.
+    fn state_on(&mut self, link: LinkId, id: NodeId) {
+        if self.inbound.change(link, |inbound| inbound.id = Some(id)).is_none()
+            && let Some(peer) = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr))
+        {
+            peer.id = Some(id);
+        }
     }
 
     /// The identity that the node at an address has stated on a link that is open.
     fn stated_at(&self, addr: SocketAddr) -> Option<NodeId> {
         let own = self.peers.get(&addr).filter(|peer| peer.welcomed_link().is_some());
         let id = own.and_then(|peer| peer.id);
-        id.or_else(|| self.inbound.get(&self.inbound_from(addr)?)?.id)
+        id.or_else(|| self.inbound.get(&self.inbound.from(addr)?)?.id)
     }
 }

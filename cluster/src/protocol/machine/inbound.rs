@@ -1,6 +1,5 @@
 //! Links that other nodes dialled, and their frames.
 
-use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 
 use super::founding::Met;
@@ -14,7 +13,7 @@ use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Inbound, PendingLevels};
-use crate::protocol::recent::Seen;
+use crate::protocol::recent::{Recent, Seen};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
 
@@ -32,28 +31,14 @@ const MAX_UNACKED: u32 = 64;
 const MAX_ENDED: usize = 2;
 
 impl<H: Host> Core<H> {
-    pub(super) fn inbound_from(&self, addr: SocketAddr) -> Option<LinkId> {
-        let mut links = self.inbound.iter();
-        links.find(|(_, link)| link.id.is_some_and(|id| id.addr == addr)).map(|(link, _)| *link)
-    }
-
-    pub(super) fn inbound_deadline(&self) -> Option<Nanos> {
-        let hello =
-            self.inbound.values().filter(|link| link.id.is_none()).map(|link| link.hello_by);
-        let acks = self.inbound.values().filter_map(|link| link.ack_at);
-        hello.chain(acks).min()
-    }
-
     pub(super) fn tick_inbound(&mut self, now: Nanos) {
-        let silent = |link: &Inbound| link.id.is_none() && link.hello_by <= now;
-        let late: Vec<LinkId> =
-            self.inbound.iter().filter(|(_, link)| silent(link)).map(|(id, _)| *id).collect();
-        for link in late {
+        let has_greeted = |link: &LinkId| self.inbound.get(link).is_some_and(|l| l.id.is_some());
+        let (greeted, silent): (Vec<_>, Vec<_>) =
+            self.inbound.due(now).into_iter().partition(has_greeted);
+        for link in silent {
             self.close(now, link);
         }
-        let due = |link: &Inbound| link.ack_at.is_some_and(|at| at <= now);
-        let due = self.inbound.iter().filter(|(_, link)| due(link)).map(|(id, _)| *id);
-        for link in due.collect::<Vec<_>>() {
+        for link in greeted {
             self.ack(link);
         }
     }
@@ -145,14 +130,14 @@ impl<H: Host> Core<H> {
         }
         // Only the newest link of a node counts: what an older one still delivers was sent before
         // the dialler received its new position.
-        while let Some(older) = self.inbound_from(id.addr) {
+        while let Some(older) = self.inbound.from(id.addr) {
             self.close(now, older);
         }
         self.end_earlier(now, id.origin());
-        if let Some(inbound) = self.inbound.get_mut(&link) {
+        self.inbound.change(link, |inbound| {
             inbound.id = Some(id);
             inbound.version = version;
-        }
+        });
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id);
         if joined && !self.is_applying(id.origin()) {
@@ -163,9 +148,8 @@ impl<H: Host> Core<H> {
 
     /// Sends the dialler the position behind which to continue.
     pub(super) fn send_resume(&mut self, link: LinkId) {
-        let Some(inbound) = self.inbound.get_mut(&link) else { return };
-        let Some(id) = inbound.id else { return };
-        inbound.flow = Flow::Frames;
+        let Some(id) = self.inbound.get(&link).and_then(|inbound| inbound.id) else { return };
+        self.inbound.change(link, |inbound| inbound.flow = Flow::Frames);
         let position = self.applied.get(&id.origin()).map(|applied| applied.position);
         self.send(link, Channel::Main, &Message::Resume { position, fresh: self.fresh });
     }
@@ -194,25 +178,24 @@ impl<H: Host> Core<H> {
     }
 
     fn on_gap(&mut self, link: LinkId) -> Result<(), Violation> {
-        match self.inbound.get_mut(&link) {
-            Some(inbound) if inbound.flow == Flow::Frames => inbound.flow = Flow::Gap,
+        match self.inbound.get(&link).map(|inbound| inbound.flow) {
+            Some(Flow::Frames) => self.inbound.change(link, |inbound| inbound.flow = Flow::Gap),
             // The answer to a position that was told again and crossed the first one.
-            Some(inbound) if inbound.flow == Flow::Gap => return Ok(()),
+            Some(Flow::Gap) => return Ok(()),
             _ => return Err(Violation),
-        }
+        };
         self.stats.gaps += 1;
         let Some(of) = self.addr_of(link) else { return Ok(()) };
         self.events.push(Event::Gap { of });
-        if let Some(peer) = self.peers.get_mut(&of) {
-            peer.traffic.gaps += 1;
+        if let Some(delivery) = self.peers.delivery_mut(&of) {
+            delivery.traffic.gaps += 1;
         }
         Ok(())
     }
 
     /// The origins whose state has to be taken over before their frames flow.
     pub(super) fn gaps(&self) -> impl Iterator<Item = (Origin, LinkId)> {
-        let gaps = self.inbound.iter().filter(|(_, link)| link.flow == Flow::Gap);
-        gaps.filter_map(|(link, inbound)| Some((inbound.id?.origin(), *link)))
+        self.inbound.gaps().filter_map(|(link, inbound)| Some((inbound.id?.origin(), link)))
     }
 
     /// The clock of an origin at the time a message was sent.
@@ -275,6 +258,7 @@ impl<H: Host> Core<H> {
         }
         self.estimate_remote(now, origin, local, &seen.deltas);
         self.recent.entry(origin).or_default().push(seen);
+        self.recent_at = Some(now);
         self.hold(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.owe_ack(now, link);
@@ -285,22 +269,25 @@ impl<H: Host> Core<H> {
     /// Acknowledges batches together, after a while or when they are many.
     fn owe_ack(&mut self, now: Nanos, link: LinkId) {
         let within = self.options.ack_within;
-        let Some(inbound) = self.inbound.get_mut(&link) else { return };
-        inbound.unacked += 1;
-        let due = inbound.ack_at.get_or_insert(now.saturating_add(within));
-        if inbound.unacked >= MAX_UNACKED {
-            *due = now;
-        }
-        if *due <= now {
+        let due = self.inbound.change(link, |inbound| {
+            inbound.unacked += 1;
+            let due = inbound.ack_at.get_or_insert(now.saturating_add(within));
+            if inbound.unacked >= MAX_UNACKED {
+                *due = now;
+            }
+            *due
+        });
+        if due.is_some_and(|due| due <= now) {
             self.ack(link);
         }
     }
 
     fn ack(&mut self, link: LinkId) {
-        let Some(inbound) = self.inbound.get_mut(&link) else { return };
-        (inbound.unacked, inbound.ack_at) = (0, None);
-        let origin = inbound.id.as_ref().map(NodeId::origin);
-        let applied = origin.and_then(|origin| self.applied.get(&origin));
+        let id = self.inbound.change(link, |inbound| {
+            (inbound.unacked, inbound.ack_at) = (0, None);
+            inbound.id
+        });
+        let applied = id.flatten().and_then(|id| self.applied.get(&id.origin()));
         if let Some(number) = applied.map(|applied| applied.position.through) {
             self.stats.acks_sent += 1;
             self.send(link, Channel::Main, &Message::Ack { number });
@@ -357,8 +344,8 @@ impl<H: Host> Core<H> {
         let applied = self.applied.entry(origin).or_default();
         applied.heard_at = now;
         self.stats.parts_received += 1;
-        if let Some(peer) = self.peers.get_mut(&origin.addr) {
-            peer.traffic.frames_received += 1;
+        if let Some(delivery) = self.peers.delivery_mut(&origin.addr) {
+            delivery.traffic.frames_received += 1;
         }
         let answer = if let Some(key) = upto {
             applied.position.missed = Some((to, key));
@@ -368,7 +355,7 @@ impl<H: Host> Core<H> {
             Message::Ack { number: to }
         };
         // Nothing is known of how its batches changed which key when.
-        self.recent.remove(&origin);
+        self.forget_recent(origin);
         self.send(link, Channel::Main, &answer);
         Ok(())
     }
@@ -376,9 +363,10 @@ impl<H: Host> Core<H> {
     /// The position of an origin that may send frames. Where they follow a gap, a position that was
     /// told again has crossed it, from which the log continues: nothing is missing.
     fn expect_frames(&mut self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
-        let inbound = self.inbound.get_mut(&link);
-        let told = inbound.filter(|inbound| inbound.flow != Flow::NotResumed).ok_or(Violation)?;
-        if std::mem::replace(&mut told.flow, Flow::Frames) == Flow::Gap {
+        let flow = self.inbound.get(&link).map(|inbound| inbound.flow);
+        let flow = flow.filter(|flow| *flow != Flow::NotResumed).ok_or(Violation)?;
+        if flow == Flow::Gap {
+            self.inbound.change(link, |inbound| inbound.flow = Flow::Frames);
             // By the time a further gap comes, the state that is asked for would be behind.
             self.cancel_pull(origin);
         }
@@ -432,7 +420,14 @@ impl<H: Host> Core<H> {
     /// Forgets what only matters while frames of an origin may come.
     fn end_origin(&mut self, now: Nanos, origin: Origin) {
         self.apply_late(now, origin);
-        self.recent.remove(&origin);
+        self.forget_recent(origin);
         self.held.remove(&origin);
+    }
+
+    /// Nothing is known any more of what an origin has told lately.
+    pub(super) fn forget_recent(&mut self, origin: Origin) {
+        if self.recent.remove(&origin).is_some() {
+            self.recent_at = self.recent.values().filter_map(Recent::last_at).max();
+        }
     }
 }

@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 use rand::RngExt;
 
 use super::founding::Met;
+use super::frames::Unsent;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::OLDEST_VERSION;
@@ -88,7 +89,7 @@ impl<H: Host> Core<H> {
                 Dial::Open { .. } => !unsent,
                 Dial::Waiting { .. } | Dial::Dialling { .. } => {
                     let alive =
-                        self.membership.is_active(*addr) || self.inbound_from(*addr).is_some();
+                        self.membership.is_active(*addr) || self.inbound.from(*addr).is_some();
                     let first = peer.attempts == 0;
                     // Without deltas only `Leaving` is at stake: that is worth a first dial.
                     if unsent { !alive && !first } else { !alive || !first }
@@ -147,6 +148,9 @@ impl<H: Host> Core<H> {
             return;
         }
         self.fill_places(now);
+        if self.census().dial_at.is_none_or(|at| at > now) {
+            return;
+        }
         let due = |peer: &Peer| matches!(peer.dial, Dial::Waiting { until } if until <= now);
         let due = self.peers.iter().filter(|(_, peer)| due(peer));
         let due: Vec<_> = due.map(|(addr, peer)| (*addr, peer.alias)).collect();
@@ -171,50 +175,39 @@ impl<H: Host> Core<H> {
         if self.leaving {
             return None;
         }
-        let me = &self.membership;
-        self.peers
-            .iter()
-            .filter_map(|(addr, peer)| match peer.dial {
-                Dial::Waiting { until } => Some(until),
-                Dial::Open { welcomed: true, .. } if !me.is_active(*addr) => Some(peer.announce_at),
-                _ => None,
-            })
-            .min()
+        let census = self.census();
+        census.dial_at.into_iter().chain(census.announce_at).min()
     }
 
     pub(super) fn tick_peers(&mut self, now: Nanos) {
         if self.leaving {
             return;
         }
-        let due: Vec<SocketAddr> = self
-            .peers
-            .iter()
-            .filter(|(addr, peer)| {
-                peer.welcomed_link().is_some()
-                    && peer.announce_at <= now
-                    && !self.membership.is_active(**addr)
-            })
-            .map(|(addr, _)| *addr)
-            .collect();
-        for addr in due {
-            self.announce(now, addr);
+        if self.census().announce_at.is_some_and(|at| at <= now) {
+            let is_due = |addr: &SocketAddr, peer: &Peer| {
+                let is_connected = peer.welcomed_link().is_some() && peer.announce_at <= now;
+                is_connected && !self.membership.is_active(*addr)
+            };
+            for addr in self.peers_that(is_due) {
+                self.announce(now, addr);
+            }
         }
         let horizon = now.saturating_sub(self.options.forget_down_after);
-        let forgotten: Vec<SocketAddr> = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.down_since.is_some_and(|since| since < horizon))
-            .map(|(addr, _)| *addr)
-            .collect();
-        for addr in forgotten {
-            self.peer_left(now, addr);
+        if self.census().down_since.is_some_and(|since| since < horizon) {
+            let is_over = |peer: &Peer| peer.down_since.is_some_and(|since| since < horizon);
+            for addr in self.peers_that(|_, peer| is_over(peer)) {
+                self.peer_left(now, addr);
+            }
         }
     }
 
+    fn peers_that(&self, is_meant: impl Fn(&SocketAddr, &Peer) -> bool) -> Vec<SocketAddr> {
+        let meant = self.peers.iter().filter(|(addr, peer)| is_meant(addr, peer));
+        meant.map(|(addr, _)| *addr).collect()
+    }
+
     pub(super) fn announce_everywhere(&mut self, now: Nanos) {
-        let connected = self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
-        let addrs: Vec<SocketAddr> = connected.map(|(addr, _)| *addr).collect();
-        for addr in addrs {
+        for addr in self.peers_that(|_, peer| peer.welcomed_link().is_some()) {
             self.announce(now, addr);
         }
     }
@@ -275,9 +268,10 @@ impl<H: Host> Core<H> {
 
     /// The cursor of a peer that has just acknowledged something.
     fn acked(&mut self, now: Nanos, addr: SocketAddr) -> Option<&mut Cursor> {
-        let peer = self.peers.get_mut(&addr)?;
-        peer.acked_at = now;
-        peer.cursor.as_mut()
+        self.unsent.may_be_to(addr);
+        let delivery = self.peers.delivery_mut(&addr)?;
+        delivery.acked_at = now;
+        delivery.cursor.as_mut()
     }
 
     /// The peer of an open link, and whether it has sent `Welcome`.
@@ -320,7 +314,7 @@ impl<H: Host> Core<H> {
             if peer.generation() != Some(id.generation) {
                 // What an earlier generation had not acknowledged is part of the state that this
                 // one takes over.
-                peer.cursor = None;
+                peer.delivery.cursor = None;
             }
             peer.id = Some(id);
             peer.proven = true;
@@ -345,7 +339,7 @@ impl<H: Host> Core<H> {
         let joined = self.has_joined();
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, flowing } = peer.dial else { return };
-        (peer.joined, peer.acked_at) = (true, now);
+        (peer.joined, peer.delivery.acked_at) = (true, now);
         self.turns.begin_anew(now);
         if flowing {
             self.be_heard(now);
@@ -357,10 +351,11 @@ impl<H: Host> Core<H> {
         }
         // No position: it has applied nothing yet of what it was sent.
         let Position { through, missed } = position.unwrap_or_default();
-        if let Some(cursor) = &mut peer.cursor
+        if let Some(cursor) = &mut peer.delivery.cursor
             && cursor.resume(through, missed)
         {
             peer.dial = Dial::Open { link, welcomed: true, flowing: true };
+            self.unsent = Unsent::Any;
             self.beat(now, link);
             return;
         }
@@ -388,10 +383,11 @@ impl<H: Host> Core<H> {
             Some(_) => None,
         };
         let through = through.filter(|through| !stranger && self.log.since(*through).is_some());
-        peer.cursor = through.map(Cursor::new);
-        let flowing = peer.cursor.is_some();
+        peer.delivery.cursor = through.map(Cursor::new);
+        let flowing = peer.cursor().is_some();
         peer.dial = Dial::Open { link, welcomed: true, flowing };
         if flowing {
+            self.unsent = Unsent::Any;
             self.beat(now, link);
         } else {
             self.send(link, Channel::Main, &Message::Gap);

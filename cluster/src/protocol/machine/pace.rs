@@ -80,7 +80,7 @@ impl<H: Host> Core<H> {
         if bytes == 0 || self.budget.do_new_frames_wait() {
             return 0;
         }
-        let peers = self.peers.values().filter(|peer| peer.is_flowing()).count().max(1) as u64;
+        let peers = self.census().flowing.max(1) as u64;
         usize::try_from(bytes / (DELTA_BYTES * peers)).unwrap_or(usize::MAX).max(1)
     }
 

@@ -60,7 +60,7 @@ impl<H: Host> Core<H> {
 
     fn describe(&self, now: Nanos, addr: SocketAddr, peer: &Peer) -> PeerStats {
         let (batches, debt, since) = peer.cursor().map_or((0, 0, None), |at| self.unacked(at));
-        let traffic = peer.traffic;
+        let traffic = peer.delivery.traffic;
         PeerStats {
             addr,
             link: match peer.dial {
@@ -129,24 +129,24 @@ impl<H: Host> Core<H> {
     /// Counts a message to the node at the other end of a link.
     pub(super) fn count_sent(&mut self, to: Option<SocketAddr>, bytes: usize) {
         self.stats.bytes_sent += bytes as u64;
-        if let Some(peer) = to.and_then(|addr| self.peers.get_mut(&addr)) {
-            peer.traffic.bytes_sent += bytes as u64;
+        if let Some(delivery) = to.and_then(|addr| self.peers.delivery_mut(&addr)) {
+            delivery.traffic.bytes_sent += bytes as u64;
         }
     }
 
     /// Counts a message from the node at the other end of a link.
     pub(super) fn count_received(&mut self, from: Option<SocketAddr>, bytes: usize) {
         self.stats.bytes_received += bytes as u64;
-        if let Some(peer) = from.and_then(|addr| self.peers.get_mut(&addr)) {
-            peer.traffic.bytes_received += bytes as u64;
+        if let Some(delivery) = from.and_then(|addr| self.peers.delivery_mut(&addr)) {
+            delivery.traffic.bytes_received += bytes as u64;
         }
     }
 
     /// Counts a batch that was applied.
     pub(super) fn count_frame(&mut self, from: SocketAddr) {
         self.stats.frames_received += 1;
-        if let Some(peer) = self.peers.get_mut(&from) {
-            peer.traffic.frames_received += 1;
+        if let Some(delivery) = self.peers.delivery_mut(&from) {
+            delivery.traffic.frames_received += 1;
         }
     }
 }

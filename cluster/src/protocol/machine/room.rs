@@ -118,7 +118,7 @@ impl<H: Host> Core<H> {
 
     /// The nodes that admit: this one, and the peers that are alive.
     pub(super) fn nodes_alive(&self) -> usize {
-        1 + self.peers.keys().filter(|addr| self.membership.is_active(**addr)).count()
+        1 + self.census().active
     }
 
     /// How long until others know what is consumed here: a flush interval, and what the slowest way

@@ -1,6 +1,7 @@
 //! What was admitted here becomes numbered batches.
 
 use super::Core;
+use super::frames::Unsent;
 use super::pace::Tell;
 use super::void::is_void;
 use crate::protocol::action::Channel;
@@ -142,6 +143,7 @@ impl<H: Host> Core<H> {
             wire::encode_as(newest, &empty).unwrap_or_default()
         });
         let message = bytes.into();
+        self.unsent = Unsent::Any;
         self.log.push(Batch { number, since, at: now, deltas, shifts, message, before });
     }
 
@@ -177,12 +179,14 @@ impl<H: Host> Core<H> {
         let base = self.log.base();
         let absent = |peer: &Peer| {
             let at = peer.cursor().map(Cursor::acked).filter(|acked| *acked < base);
-            at.filter(|_| !peer.is_flowing() || peer.acked_at.saturating_add(ABSENT_AFTER) <= now)
+            at.filter(|_| {
+                !peer.is_flowing() || peer.delivery.acked_at.saturating_add(ABSENT_AFTER) <= now
+            })
         };
         let furthest =
             self.peers.iter_mut().filter_map(|(_, peer)| absent(peer).map(|at| (at, peer)));
         let Some((_, peer)) = furthest.min_by_key(|(at, _)| *at) else { return false };
-        peer.cursor = None;
+        peer.delivery.cursor = None;
         self.stats.peers_given_up += 1;
         if let Dial::Open { link, flowing: true, .. } = peer.dial {
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };

@@ -12,7 +12,7 @@
 //! [`Options::looked_up`]: crate::protocol::Options::looked_up
 //! [`Options::found_after`]: crate::protocol::Options::found_after
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::Core;
@@ -48,8 +48,8 @@ impl Seeds {
     }
 
     /// Peers to begin with.
-    pub(super) fn peers(&self, now: Nanos) -> BTreeMap<SocketAddr, Peer> {
-        self.others().map(|addr| (addr, Peer::seed(now))).collect()
+    pub(super) fn peers(&self, now: Nanos) -> impl Iterator<Item = (SocketAddr, Peer)> {
+        self.others().map(move |addr| (addr, Peer::seed(now)))
     }
 
     fn others(&self) -> impl Iterator<Item = SocketAddr> {
@@ -86,7 +86,7 @@ impl<H: Host> Core<H> {
         for addr in self.seeds.others().collect::<Vec<_>>() {
             // Who lists an address vouches for it, as a handshake does.
             if self.peers.contains_key(&addr) || self.has_place(now, Claim::Proven) {
-                self.peers.entry(addr).or_insert_with(|| Peer::new(now)).seed = true;
+                self.peers.get_or_insert_with(addr, || Peer::new(now)).seed = true;
                 self.undialled.retain(|waiting| *waiting != addr);
             }
         }

@@ -171,7 +171,7 @@ impl<H: Host> Core<H> {
         let due = self.stale.unheard.iter().filter(|(_, at)| **at <= now);
         let due: Vec<SocketAddr> = due.map(|(addr, _)| *addr).collect();
         for addr in due {
-            let link = self.inbound_from(addr);
+            let link = self.inbound.from(addr);
             // Before it is heard on its link, it may be answering with a gap.
             let asked = link.filter(|link| self.inbound.get(link).is_some_and(flows));
             if let Some(link) = asked {
@@ -257,9 +257,7 @@ impl<H: Host> Core<H> {
 
     /// Something has come on a link that only comes where frames do.
     pub(super) fn note_heard(&mut self, link: LinkId) {
-        if let Some(inbound) = self.inbound.get_mut(&link) {
-            inbound.is_heard = true;
-        }
+        self.inbound.change(link, |inbound| inbound.is_heard = true);
     }
 
     /// A peer to which frames flow wants to hear of this node: the next flush tells it something.

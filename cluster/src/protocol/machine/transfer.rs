@@ -319,7 +319,7 @@ impl<H: Host> Core<H> {
             }
             if self.room_for(now, *origin) {
                 self.applied.insert(*origin, Applied::at(now, *through));
-                self.recent.remove(origin);
+                self.forget_recent(*origin);
             }
         }
     }

@@ -218,6 +218,8 @@ impl World {
 
     fn act(&mut self, place: usize) {
         let now = self.now();
+        let node = self.nodes[place].as_ref();
+        assert!(node.is_none_or(|node| node.core.knows_its_peers()), "at {now}, node {place}");
         loop {
             let Some(node) = self.nodes[place].as_mut() else { return };
             let life = node.life;
