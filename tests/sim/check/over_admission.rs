@@ -19,6 +19,10 @@
 //!
 //! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
 //! date may be wrong by: an idle key is charged that much too little.
+//!
+//! Nodes that hear of each other within half of tau split what is left of a scarce key. Where the lag
+//! is no longer than that, and demand and words are even, they admit at most a twentieth of tau
+//! beyond the bucket: without splitting it is a tenth and more.
 
 use std::collections::BTreeMap;
 
@@ -35,6 +39,8 @@ const SLACK: u64 = 10;
 /// The part of what was unheard, one in so many, by which nodes that agree may lower their words
 /// while they hear it.
 const PART: u64 = 20;
+/// The part of tau, one in so many, that nodes that split the room admit beyond the bucket.
+const SPLIT: u64 = 20;
 /// Timers are late by up to this.
 const LATE: Nanos = MS;
 
@@ -104,6 +110,12 @@ impl Check for OverAdmission {
         let tau = self.taus[seen.rule];
         if self.is_calm && seen.at >= self.settled_at && seen.rule == 0 {
             self.settled = self.settled.max(seen.excess as f64 / tau as f64);
+            if self.lag <= tau / 2 && seen.excess > tau / SPLIT {
+                self.findings.add_at(seen.at, || {
+                    let (excess, most) = (seen.excess / MS, tau / SPLIT / MS);
+                    format!("{excess} ms beyond a bucket whose room is split, but at most {most}")
+                });
+            }
         }
         if self.is_calm {
             self.calmest = self.calmest.max(seen.excess as f64 / tau as f64);
@@ -144,7 +156,6 @@ impl Check for OverAdmission {
     fn figures(&self, report: &mut Report) {
         report.share("worst_percent_of_burst_in_calm", 100.0 * self.calmest);
         report.share("worst_percent_settled", 100.0 * self.settled);
-        report.share("lag_ms", self.lag as f64 / MS as f64);
         report.share("worst_part_of_unheard_in_calm", self.part);
     }
 
