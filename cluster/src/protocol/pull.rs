@@ -9,9 +9,11 @@ use super::host::{Level, Part};
 use super::id::Origin;
 use super::time::Nanos;
 
-/// Keys of a state that is taken over, at most: 512 MiB at 32 bytes each.
+/// Keys of a state that is taken over, at most: 384 MiB at 24 bytes each.
 pub(super) const MAX_STATE_KEYS: usize = 1 << 24;
-const _: () = assert!(MAX_STATE_KEYS * size_of::<Entry>() == 512 << 20);
+const _: () = assert!(MAX_STATE_KEYS * size_of::<Level>() == 384 << 20);
+/// Chunks with keys of a state that is taken over, at most.
+const MAX_CHUNKS: usize = 1 << 18;
 
 /// An incoming state.
 #[derive(Debug)]
@@ -24,7 +26,7 @@ pub(super) struct Pull {
     pub(super) until: Nanos,
     pub(super) vector: Vec<(Origin, u64)>,
     pub(super) progress: Progress,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Entries,
 }
 
 impl Pull {
@@ -45,8 +47,45 @@ pub(super) enum Progress {
     Applying { own: BTreeMap<KeyId, Change> },
 }
 
-/// A key's debt, and the time as of which it is.
-pub(super) type Entry = (Level, Nanos);
+/// The entries of a state in the chunks in which they arrived: no step moves or frees all of them.
+#[derive(Debug, Default)]
+pub(super) struct Entries {
+    /// Each with the time as of which it is; none is empty.
+    chunks: Vec<(Nanos, Vec<Level>)>,
+    len: usize,
+}
+
+impl Entries {
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether no more are taken over.
+    pub(super) fn is_full(&self) -> bool {
+        self.len >= MAX_STATE_KEYS || self.chunks.len() >= MAX_CHUNKS
+    }
+
+    pub(super) fn add(&mut self, as_of: Nanos, chunk: Vec<Level>) {
+        self.len += chunk.len();
+        if !chunk.is_empty() {
+            self.chunks.push((as_of, chunk));
+        }
+    }
+
+    /// Removes the last ones, at most so many.
+    pub(super) fn take(&mut self, most: usize) -> Vec<(Nanos, Level)> {
+        let mut taken = Vec::new();
+        while taken.len() < most
+            && let Some((as_of, chunk)) = self.chunks.last_mut()
+        {
+            let rest = chunk.len().saturating_sub(most - taken.len());
+            taken.extend(chunk.drain(rest..).map(|level| (*as_of, level)));
+            self.chunks.pop_if(|(_, chunk)| chunk.is_empty());
+        }
+        self.len -= taken.len();
+        taken
+    }
+}
 
 /// An outgoing state.
 #[derive(Debug, Default)]
@@ -60,4 +99,27 @@ pub(super) struct Served {
     pub(super) waits: bool,
     /// What has changed this node's words since the state's vector was read.
     pub(super) since: BTreeMap<KeyId, i64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_are_taken_from_the_end_each_once() {
+        let level = |key| Level { limit: 1, key, debt: 1 };
+        let mut entries = Entries::default();
+        for (as_of, keys) in [(5, 0..3), (6, 3..3), (7, 3..8)] {
+            entries.add(as_of, keys.map(level).collect());
+        }
+        let mut taken = |most| {
+            let taken = entries.take(most).into_iter();
+            let taken: Vec<_> = taken.map(|(as_of, level)| (as_of, level.key)).collect();
+            (taken, entries.is_empty())
+        };
+        assert_eq!(taken(2), (vec![(7, 6), (7, 7)], false));
+        assert_eq!(taken(4), (vec![(7, 3), (7, 4), (7, 5), (5, 2)], false));
+        assert_eq!(taken(9), (vec![(5, 0), (5, 1)], true));
+        assert_eq!(taken(1), (vec![], true));
+    }
 }

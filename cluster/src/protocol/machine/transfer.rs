@@ -46,7 +46,7 @@ use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::Applied;
-use crate::protocol::pull::{MAX_STATE_KEYS, Progress, Pull};
+use crate::protocol::pull::{Entries, Progress, Pull};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
 
@@ -79,7 +79,7 @@ impl<H: Host> Core<H> {
             until: now.saturating_add(self.stall_timeout()),
             vector: Vec::new(),
             progress: Progress::Requested,
-            entries: Vec::new(),
+            entries: Entries::default(),
         });
         self.send(link, Channel::State, &Message::StateRequest { request });
     }
@@ -156,7 +156,7 @@ impl<H: Host> Core<H> {
             (Message::StateBusy { .. }, Progress::Requested | Progress::Arriving) => {
                 pull.link = None;
                 pull.until = now.saturating_add(RETRY_DELAY);
-                pull.entries = Vec::new();
+                pull.entries = Entries::default();
                 pull.progress = Progress::Requested;
             }
             (Message::State { vector, .. }, Progress::Requested) => {
@@ -168,11 +168,10 @@ impl<H: Host> Core<H> {
                 pull.until = now.saturating_add(timeout);
             }
             (Message::StateChunk { last, entries }, Progress::Arriving) => {
-                if pull.entries.len() >= MAX_STATE_KEYS {
+                if pull.entries.is_full() {
                     return Err(Violation);
                 }
-                let as_of = now.saturating_sub(transit);
-                pull.entries.extend(entries.into_iter().map(|entry| (entry, as_of)));
+                pull.entries.add(now.saturating_sub(transit), entries);
                 pull.until = now.saturating_add(timeout);
                 self.send(link, Channel::State, &Message::StateAck);
                 if last {
@@ -235,8 +234,7 @@ impl<H: Host> Core<H> {
         let Some(mut pull) = self.pull.take() else { return };
         let Progress::Applying { own } = &pull.progress else { return };
         let all = own.len() > MAX_CHANGED_KEYS;
-        let rest = if all { 0 } else { pull.entries.len().saturating_sub(SLICE) };
-        for (entry, as_of) in pull.entries.drain(rest..) {
+        for (as_of, entry) in pull.entries.take(if all { usize::MAX } else { SLICE }) {
             let id = (entry.limit, entry.key);
             let own = own.get(&id).map_or(0, |change| self.left_behind(id, *change));
             let debt = entry.debt.saturating_add_signed(own);
