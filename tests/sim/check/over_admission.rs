@@ -20,8 +20,8 @@
 //! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
 //! date may be wrong by: an idle key is charged that much too little.
 //!
-//! Nodes that hear of each other within half of tau split what is left of a scarce key. Where the lag
-//! is no longer than that, and demand and words are even, they admit at most a twentieth of tau
+//! Nodes that hear of each other within half of tau split what is left of a scarce key. Where the
+//! lag is no longer than that, and demand and words are even, they admit at most a twentieth of tau
 //! beyond the bucket: without splitting it is a tenth and more.
 
 use std::collections::BTreeMap;

@@ -41,7 +41,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Whether what is known of the peers is what there is, and all have been sent what they may be.
+    /// Whether the census is that of the present, and all have been sent what they may be.
     #[cfg(test)]
     pub(in crate::protocol) fn knows_its_peers(&self) -> bool {
         self.census() == self.count_peers() && self.peers.values().all(|peer| self.is_sent(peer))
