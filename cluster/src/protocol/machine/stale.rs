@@ -12,7 +12,9 @@
 //! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
 //! comes, it would be of one origin after the other, and each of them alone would have drained.
 //!
-//! A node that has nothing to tell is asked for a batch, by a position that is told again.
+//! A node that has nothing to tell is asked for a batch, by a position that is told again. A link on
+//! which nothing comes for all that is closed once, so that it is dialled anew: its retransmissions
+//! have backed off while nobody answered, and the next one may be as far away as the stop was long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -41,6 +43,10 @@ const MAX_UNPLAYED: usize = 1 << 14;
 const MAX_UNPLAYED_KEYS: usize = 1 << 10;
 /// A peer that has not been heard is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
+/// Who has not been heard by then, and is silent, has its link closed.
+const REDIAL_AFTER: Nanos = HEAR_WITHIN / 2;
+/// A link is silent on which nothing has come for this long.
+const SILENCE: Nanos = REDIAL_AFTER / 2;
 
 /// When the core was last looked at, and whom it has not heard since a look that came late.
 #[derive(Debug, Default)]
@@ -51,6 +57,8 @@ pub(super) struct Stale {
     /// Who has not been heard since, and when it is asked next. The node is stale while there is
     /// one.
     unheard: BTreeMap<SocketAddr, Nanos>,
+    /// Links on which nothing was heard have been closed.
+    is_redialled: bool,
     times: u64,
     total: Nanos,
     /// How many of these times have ended without hearing everybody.
@@ -154,7 +162,7 @@ impl<H: Host> Core<H> {
 
     fn begin_stale(&mut self, now: Nanos, passed: Nanos) {
         let was_stale = self.stale.is_stale();
-        self.stale.since = now;
+        (self.stale.since, self.stale.is_redialled) = (now, false);
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
         self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
         if self.stale.is_stale() && !was_stale {
@@ -168,6 +176,9 @@ impl<H: Host> Core<H> {
         if !self.stale.is_stale() {
             return;
         }
+        if now.saturating_sub(self.stale.since) >= REDIAL_AFTER {
+            self.close_unheard(now);
+        }
         let due = self.stale.unheard.iter().filter(|(_, at)| **at <= now);
         let due: Vec<SocketAddr> = due.map(|(addr, _)| *addr).collect();
         for addr in due {
@@ -179,6 +190,28 @@ impl<H: Host> Core<H> {
                 self.send_resume(link);
             }
         }
+    }
+
+    /// Closes the links on which nothing comes, once: those that are open by then are new.
+    fn close_unheard(&mut self, now: Nanos) {
+        if std::mem::replace(&mut self.stale.is_redialled, true) {
+            return;
+        }
+        for addr in self.stale.unheard.keys().copied().collect::<Vec<_>>() {
+            let link = self.inbound.from(addr);
+            if let Some(link) = link.filter(|link| self.is_silent(now, *link)) {
+                self.close(now, link);
+            }
+        }
+    }
+
+    /// Whether frames may come on a link, and none has for a while.
+    fn is_silent(&self, now: Nanos, link: LinkId) -> bool {
+        let Some(inbound) = self.inbound.get(&link).filter(|link| flows(link)) else {
+            return false;
+        };
+        let applied = inbound.id.and_then(|id| self.applied.get(&id.origin()));
+        applied.is_none_or(|applied| applied.heard_at.saturating_add(SILENCE) <= now)
     }
 
     /// A batch has been applied that was sealed at this time of this node's clock, and is so old,

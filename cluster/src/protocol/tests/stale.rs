@@ -86,6 +86,33 @@ fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
     assert_eq!(harness.core.stats().stale_unheard, 1);
 }
 
+/// Its retransmissions have backed off; one that goes on is not disturbed.
+#[test]
+fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
+    let (mut harness, links) = hearing(2);
+    let (talks, silent) = (links[0], links[1]);
+    harness.deliver(silent, &batch(&harness, 1, 0, MS));
+    stop(&mut harness, 3 * SECOND);
+    for number in 1..=9 {
+        // Old ones, as of a backlog.
+        harness.deliver(talks, &batch(&harness, number, SECOND, MS));
+        harness.tick(50 * MS);
+    }
+    assert_eq!(harness.core.stats().links_in, 2);
+    harness.tick(60 * MS);
+    assert_eq!(harness.core.stats().links_in, 1);
+    harness.deliver(talks, &batch(&harness, 10, SECOND, MS));
+    assert_eq!(harness.core.stats().violations, 0, "it is the silent one");
+    // The new link has its time until the bound.
+    let link = harness.greet(peer(2));
+    harness.tick(300 * MS);
+    assert!(is_stale(&harness) && harness.core.stats().links_in == 2);
+    harness.deliver(link, &batch(&harness, 2, 0, MS));
+    harness.deliver(talks, &batch(&harness, 11, 0, MS));
+    assert!(!is_stale(&harness));
+    assert_eq!(harness.core.stats().stale_unheard, 0);
+}
+
 #[test]
 fn a_peer_with_nothing_to_tell_is_asked_and_answers() {
     let (mut harness, links) = hearing(1);
