@@ -12,9 +12,10 @@
 //! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
 //! comes, it would be of one origin after the other, and each of them alone would have drained.
 //!
-//! A node that has nothing to tell is asked for a batch, by a position that is told again. A link on
-//! which nothing comes for all that is closed once, so that it is dialled anew: its retransmissions
-//! have backed off while nobody answered, and the next one may be as far away as the stop was long.
+//! A node that has nothing to tell is asked for a batch, by a position that is told again. A link
+//! on which nothing comes for all that is closed once, so that it is dialled anew: while nobody
+//! answered, its retransmissions have backed off, and the next one may be as far away as the stop
+//! was long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
