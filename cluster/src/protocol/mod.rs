@@ -25,9 +25,8 @@
 //! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
 //! nodes' words, `turns` says when; `room` splits what is left of a key, `pace` says what waits to
 //! be told; `estimate` plays back what was admitted; `wire` encodes, `peer` and `origin` are the
-//! two ends of a link, `peers` and `inbounds` all of
-//! either, `pull` a state transfer; `membership` wraps foca; `machine` owns all of
-//! them.
+//! two ends of a link, `peers` and `inbounds` all of either, `pull` a state transfer; `membership`
+//! wraps foca; `machine` owns all of them.
 
 mod action;
 mod agreement;

@@ -12,7 +12,8 @@ use super::time::Nanos;
 /// Keys of a state that is taken over, at most: 384 MiB at 24 bytes each.
 pub(super) const MAX_STATE_KEYS: usize = 1 << 24;
 const _: () = assert!(MAX_STATE_KEYS * size_of::<Level>() == 384 << 20);
-/// Chunks with keys of a state that is taken over, at most.
+/// Chunks with keys of a state that is taken over, at most: what each takes beside its keys stays
+/// below a twentieth of what all keys take.
 const MAX_CHUNKS: usize = 1 << 18;
 
 /// An incoming state.

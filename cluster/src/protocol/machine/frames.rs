@@ -19,7 +19,8 @@ use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{self, Message};
 
-/// Which peers there may be something to send to: what they follow from is asked with each message.
+/// The peers to which there may be something to send. All others have been sent what they may be,
+/// so a message that changes nothing for them costs no look at them.
 #[derive(Debug, Default)]
 pub(super) enum Unsent {
     /// Those that have acknowledged something since all were sent what there was.
