@@ -10,10 +10,8 @@ use std::time::Duration;
 use tidegate_cluster::{Cluster, Config, GossipLimiter, Secret};
 use tidegate_engine::Quota;
 
-type Limit = Arc<GossipLimiter>;
-
 /// Starts the cluster's part of one service; in production each is a process of its own.
-async fn service(others: &[SocketAddr]) -> Result<(Cluster, Limit), Box<dyn Error>> {
+async fn service(others: &[SocketAddr]) -> Result<(Cluster, Arc<GossipLimiter>), Box<dyn Error>> {
     let secret = Secret::from_bytes(b"known to all three of them")?;
     let mut config = Config::new("127.0.0.1:0".parse()?, secret);
     config.join = others.to_vec();

@@ -24,7 +24,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// Binds the address and starts the node on a thread of its own, so a runtime that is busy or
+    /// Binds the address and starts the node on threads of its own, so a runtime that is busy or
     /// blocked delays nothing of it; any executor will do to wait for this. Joining continues in
     /// the background: [`Cluster::joined`].
     ///

@@ -150,6 +150,16 @@ async fn a_late_joiner_takes_over_many_keys() {
     assert_eq!(b.cluster.stats().gaps + a.cluster.stats().gaps, 0);
 }
 
+#[tokio::test]
+async fn ages_are_those_of_the_look_though_a_node_alone_has_nothing_to_do() {
+    let node = Node::start(SECRET, &[]).await;
+    // Its first second has events of its own.
+    let age = || node.cluster.members().first().map(|own| own.state_for).unwrap_or_default();
+    eventually("a second has passed", || age() > Duration::from_secs(1)).await;
+    let before = age();
+    eventually("it is older", || age() > before).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_secret_is_refused() {
     let a = Node::start(SECRET, &[]).await;

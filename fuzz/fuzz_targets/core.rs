@@ -353,13 +353,13 @@ impl Host for Words {
         *tat = tat.saturating_add_signed(by);
     }
 
-    fn raise(&mut self, level: Level) -> bool {
+    fn raise(&mut self, _: Nanos, level: Level) -> bool {
         let tat = self.tats.entry((level.limit, level.key)).or_default();
         *tat = (*tat).max(self.now.saturating_add(level.debt));
         true
     }
 
-    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+    fn debt(&mut self, _: Nanos, limit: u64, key: u64) -> Nanos {
         let tat = self.tats.get(&(limit, key)).copied().unwrap_or(0);
         tat.saturating_sub(self.now)
     }

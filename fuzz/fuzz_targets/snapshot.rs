@@ -2,6 +2,7 @@
 //! under each rule without any debt that was not saved.
 #![no_main]
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use arbitrary::Arbitrary;
@@ -77,6 +78,8 @@ const TRAILER: usize = 16;
 const CHECKSUM: usize = 8;
 /// The longest debt that a word can hold: 18.3 years.
 const MAX_DEBT: Duration = Duration::from_hours(24 * 6_680);
+/// The bits of a key by which a table distinguishes keys that may share a slot.
+const TAG: u64 = (1 << 47) - 1;
 /// Two units of time, each below 2 ns.
 const ROUNDING: Duration = Duration::from_nanos(4);
 
@@ -197,10 +200,19 @@ fn restored<R: Rule>(
         assert_eq!(restored.raised + restored.unchanged + restored.dropped, keys);
         let saved = limiter.snapshot().to_bytes();
         let again = Snapshot::from_bytes(&saved).expect("what was written can be read");
+        let are_told_apart = are_told_apart(again.clone());
         let restored = limiter.restore(again, Duration::ZERO).expect("of its own kind");
-        assert_eq!((restored.raised, restored.dropped), (0, 0));
+        assert_eq!(restored.dropped, 0);
+        assert!(restored.raised == 0 || !are_told_apart, "{restored:?}");
     }
     limiter
+}
+
+/// Whether a small table takes no two of these keys for one: their tags differ. A hasher's keys
+/// are, all but surely; keys of crafted bytes need not be.
+fn are_told_apart(keys: impl IntoIterator<Item = SavedKey>) -> bool {
+    let mut tags = HashSet::new();
+    keys.into_iter().all(|saved| tags.insert(saved.key.to_bits() & TAG))
 }
 
 fn limiter<R: Rule>(rule: R) -> Limiter<R, ManualClock> {

@@ -98,6 +98,34 @@ impl Ledger {
         worst
     }
 
+    /// The same as far as it is certain, at whatever moment between request and answer each
+    /// admission was decided: it counts in a span of time in which both lie. So a client or a
+    /// network that is held up adds nothing.
+    ///
+    /// A span from `s` to `t` has what was answered by `t` less what was asked before `s`.
+    pub fn worst_certain(&self, quota: Quota, time: &Range<u64>) -> f64 {
+        let all = || self.nodes.iter().flatten();
+        let sent = all().map(|event| (event.sent, false, event.allowed));
+        let seen = all().map(|event| (event.seen, true, event.allowed));
+        let mut both: Vec<_> = sent.chain(seen).collect();
+        both.sort_unstable();
+        let began = self.began();
+        let (mut asked, mut answered, mut least, mut worst) = (0.0, 0.0, 0.0_f64, 0.0_f64);
+        for (at, is_seen, allowed) in both {
+            let granted = quota.rate as f64 * (at - began) as f64 / SECOND as f64;
+            if !is_seen {
+                least = least.min(asked - granted);
+                asked += f64::from(allowed);
+                continue;
+            }
+            answered += f64::from(allowed);
+            if time.contains(&at) {
+                worst = worst.max(answered - granted - least - quota.burst as f64);
+            }
+        }
+        worst
+    }
+
     /// The units that a central bucket would have refused of what was admitted.
     pub fn refused(&self, quota: Quota) -> f64 {
         let mut all: Vec<&Event> = self.nodes.iter().flatten().collect();
@@ -195,6 +223,9 @@ mod tests {
         assert!((worst - 11.0).abs() < 1e-6, "{worst}");
         let worst = ledger.worst(QUOTA, &(0..SECOND + 60_000_000));
         assert!((worst - 10.0).abs() < 1e-6, "{worst}");
+        // From the first request to the last answer 101 ms passed, and 211 units were admitted.
+        let certain = ledger.worst_certain(QUOTA, &(0..u64::MAX));
+        assert!((certain - 10.0).abs() < 1e-6, "{certain}");
         let total = ledger.total_error_percent(QUOTA);
         // 10, then 60 + 51 behind them, less 50 that drained of the 100 that were left.
         let refused = ledger.refused(QUOTA);

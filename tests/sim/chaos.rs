@@ -26,6 +26,9 @@ const AFTER: Nanos = 2 * SECOND;
 /// Even demand of twice the limit, at last.
 const EVENING: Nanos = 6 * SECOND;
 const TWICE: f64 = 2.0;
+/// Beside it, demand a little above the limit, of which one node has most: but not the limit.
+const LITTLE_ABOVE: f64 = 1.1;
+const ONES: f64 = 0.8;
 /// Until the last frame has arrived.
 const DRAIN: Nanos = 2 * SECOND;
 /// As long as nodes may take to tell all that they have admitted, where bytes are capped.
@@ -37,6 +40,7 @@ const PLAN: u64 = 0x70_6c61_6e00;
 /// Numbers of keys.
 pub const EVEN: u64 = 1;
 const HOT: u64 = 2;
+const UNEVEN: u64 = 3;
 const COOL: u64 = 100;
 const COOL_KEYS: u64 = 8;
 
@@ -125,6 +129,8 @@ impl Run {
         let began = self.world.now();
         self.begin_load(plan);
         self.world.begin_entering(plan.enter_every);
+        self.world.begin_giving_back(plan.gives_back.unwrap_or(0.0));
+        self.world.begin_thread_waits(plan.thread_waits.unwrap_or(0));
         for (at, fault) in &plan.faults {
             self.pass_to(began + at, checks);
             self.apply(fault);
@@ -142,6 +148,8 @@ impl Run {
         self.world.net.set_conditions(calm);
         self.pass_to(began + plan.chaos + AFTER, checks);
         self.world.begin_entering(0);
+        self.world.begin_giving_back(0.0);
+        self.world.begin_thread_waits(0);
         for flow in &self.flows {
             self.world.ask(*flow, false);
         }
@@ -258,6 +266,20 @@ impl Run {
                 };
                 flows.push(self.world.add_flow(flow));
             }
+            let others = live.len() - 1;
+            // What a node consumes at once is little, or it is told at once.
+            let is_first = *place == live[0];
+            let (part, cost) =
+                if is_first { (ONES, 20) } else { ((1.0 - ONES) / others as f64, 4) };
+            flows.push(self.world.add_flow(Flow {
+                place: *place,
+                rule: FAST,
+                keys: Keys::One(UNEVEN),
+                cost,
+                rate: LITTLE_ABOVE * Rule::fast().rate() * part / cost as f64,
+                is_even: false,
+                wander: None,
+            }));
         }
         for flow in &flows {
             self.world.ask(*flow, true);

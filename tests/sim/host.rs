@@ -31,6 +31,8 @@ pub struct Limits {
     limiters: Vec<Limiter<Quota, ManualClock>>,
     ledgers: BTreeMap<(u64, u64), Nanos>,
     recorded: BTreeMap<(u64, u64), Change>,
+    /// What a thread has charged that waits for a processor.
+    unrecorded: Option<BTreeMap<(u64, u64), Change>>,
     /// What is left of the drain under way.
     draining: BTreeMap<(u64, u64), Change>,
     /// Deltas and words handled since [`Limits::take_work`].
@@ -46,7 +48,8 @@ impl Limits {
         };
         let limiters = rules.iter().map(build).collect();
         let (ledgers, recorded, draining) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { clock, limiters, ledgers, recorded, draining, work: 0 }
+        let unrecorded = None;
+        Self { clock, limiters, ledgers, recorded, unrecorded, draining, work: 0 }
     }
 
     /// Sets the node's clock.
@@ -59,9 +62,34 @@ impl Limits {
         if !limiter.check_n(KeyHash::from_bits(key), cost).is_allowed() {
             return false;
         }
-        let debt = limiter.quota().debt_of(cost);
-        self.record(rule as u64 + 1, key, nanos(debt));
+        let (limit, debt) = (rule as u64 + 1, signed(nanos(limiter.quota().debt_of(cost))));
+        let change = Change { debt, date: signed(self.now()) };
+        add(self.unrecorded.as_mut().unwrap_or(&mut self.recorded), (limit, key), change);
         true
+    }
+
+    /// From here on a thread charges words and records nothing.
+    pub fn begin_waiting(&mut self) {
+        self.unrecorded.get_or_insert_default();
+    }
+
+    /// It records what it has charged.
+    pub fn end_waiting(&mut self) {
+        for (id, change) in self.unrecorded.take().unwrap_or_default() {
+            add(&mut self.recorded, id, change);
+        }
+    }
+
+    /// Gives back what a check was charged, as far as the key owes it; returns that much debt.
+    pub fn give_back(&mut self, rule: usize, key: u64, cost: u64) -> Nanos {
+        let (limiter, hash) = (&self.limiters[rule], KeyHash::from_bits(key));
+        let before = limiter.debt(hash);
+        limiter.refund(hash, cost);
+        let given = nanos(before.saturating_sub(limiter.debt(hash)));
+        if given > 0 {
+            self.record(rule as u64 + 1, key, -signed(given));
+        }
+        given
     }
 
     /// Charges a debt that nobody is told of: the word is ahead of the others'.
@@ -76,13 +104,12 @@ impl Limits {
         let now = self.now();
         let tat = self.ledgers.entry((limit, key)).or_insert(now);
         *tat = (*tat).max(now) + UNIT;
-        self.record(limit, key, UNIT);
+        self.record(limit, key, signed(UNIT));
     }
 
-    fn record(&mut self, limit: u64, key: u64, debt: Nanos) {
-        let change = Change { debt: signed(debt), date: signed(self.now()) };
-        let recorded = self.recorded.entry((limit, key));
-        recorded.and_modify(|sum| *sum = sum.then(change)).or_insert(change);
+    fn record(&mut self, limit: u64, key: u64, debt: i64) {
+        let change = Change { debt, date: signed(self.now()) };
+        add(&mut self.recorded, (limit, key), change);
     }
 
     pub fn has_recorded(&self) -> bool {
@@ -153,7 +180,7 @@ impl Host for Limits {
         self.apply(0, Delta { limit, key, change: Change { debt: by, date } });
     }
 
-    fn raise(&mut self, level: Level) -> bool {
+    fn raise(&mut self, _: Nanos, level: Level) -> bool {
         self.work += 1;
         if level.limit >= LEDGER {
             let raised = self.now().saturating_add(level.debt);
@@ -166,7 +193,7 @@ impl Host for Limits {
         true
     }
 
-    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+    fn debt(&mut self, _: Nanos, limit: u64, key: u64) -> Nanos {
         let limiter = self.limiter(limit);
         limiter.map_or(0, |limiter| nanos(limiter.debt(KeyHash::from_bits(key))))
     }
@@ -229,6 +256,16 @@ impl Limits {
     }
 }
 
+/// Composes changes of a key in the order of their dates.
+fn add(changes: &mut BTreeMap<(u64, u64), Change>, id: (u64, u64), change: Change) {
+    let then = |known: &mut Change| {
+        let (first, later) =
+            if known.date <= change.date { (*known, change) } else { (change, *known) };
+        *known = first.then(later);
+    };
+    changes.entry(id).and_modify(then).or_insert(change);
+}
+
 fn signed(time: Nanos) -> i64 {
     i64::try_from(time).unwrap_or(i64::MAX)
 }
@@ -261,7 +298,7 @@ mod tests {
         while let Some(part) = at {
             at = other.live(part, &mut state);
         }
-        origin.raise(state[0]);
+        origin.raise(0, state[0]);
         assert_eq!(origin.entered(7, 1).0, 3);
     }
 }

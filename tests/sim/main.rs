@@ -114,8 +114,12 @@ fn say(text: &str) {
 }
 
 fn print(args: &Args, seed: u64, report: &Report) {
-    if !report.failures.is_empty() {
-        say(&format!("seed {seed} failed: {}", report.options));
+    let failed = if report.failures.is_empty() { "" } else { " failed" };
+    let is_alone = args.seeds == 1 && !args.json;
+    if is_alone || !report.failures.is_empty() {
+        let drawn = report.options.as_str();
+        let options = if drawn.is_empty() { format!("{args:?}") } else { drawn.to_owned() };
+        say(&format!("seed {seed}{failed}: {options}"));
         say(&format!("  replay: {}", Args::replay(seed)));
         for failure in &report.failures {
             say(&format!("  {}: {}", failure.check, failure.text));

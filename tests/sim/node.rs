@@ -238,6 +238,27 @@ impl Node {
         Some(allowed)
     }
 
+    /// A client gives back what it was admitted with; returns the debt that this took away.
+    pub fn give_back(&mut self, now: Nanos, (rule, key, cost): Asked) -> Nanos {
+        if !self.serves() {
+            return 0;
+        }
+        let given = self.limits(now).give_back(rule, key, cost);
+        self.plan_flush(now);
+        given
+    }
+
+    /// A thread that has charged words waits for a processor before it records that, or records it.
+    pub fn waits(&mut self, now: Nanos, begins: bool) {
+        let limits = self.limits(now);
+        if begins {
+            limits.begin_waiting();
+        } else {
+            limits.end_waiting();
+        }
+        self.plan_flush(now);
+    }
+
     /// Whether clients that wait can be answered from now on, once.
     pub fn begins_to_decide(&mut self, now: Nanos) -> bool {
         let waits = !self.kept.asked.is_empty() && !self.kept.is_planned;

@@ -81,6 +81,10 @@ pub struct Args {
     /// Demand is at one node at a time, which changes every so many milliseconds.
     #[arg(long)]
     pub wander: Option<f64>,
+    /// The part of the demand that is at the first node, where it is not even; the others share the
+    /// rest.
+    #[arg(long)]
+    pub first: Option<f64>,
     /// The last node's word of the hot key is ahead of the others' by so many milliseconds.
     #[arg(long, default_value_t = 0.0)]
     pub ahead: f64,

@@ -37,6 +37,9 @@ pub enum Fault {
 /// Keys of the backlog in some runs with short logs: less than a peer needs that is gone for long.
 const SMALL_BACKLOG: (usize, usize) = (32, 512);
 
+/// How long a thread waits for a processor, at most.
+const MAX_THREAD_WAIT: Nanos = 30 * MS;
+
 #[derive(Debug)]
 pub struct Plan {
     pub nodes: usize,
@@ -58,6 +61,10 @@ pub struct Plan {
     pub spray: Option<f64>,
     /// Between two entries of a ledger.
     pub enter_every: Nanos,
+    /// The part of what is admitted that clients give back.
+    pub gives_back: Option<f64>,
+    /// How long a thread waits between charging and recording, at most.
+    pub thread_waits: Option<Nanos>,
 }
 
 impl Plan {
@@ -85,6 +92,8 @@ impl Plan {
             wander: rng.random_bool(0.4).then(|| rng.random_range(100..1_000) * MS),
             spray: rng.random_bool(0.2).then(|| rng.random_range(500.0..4_000.0)),
             enter_every: rng.random_range(10..80) * MS,
+            gives_back: None,
+            thread_waits: None,
         };
         // Some runs have no faults but those of the conditions.
         let faults = if rng.random_bool(0.15) { 0 } else { rng.random_range(1..=6) };
@@ -94,6 +103,8 @@ impl Plan {
         plan.faults.sort_by_key(|(at, _)| *at);
         let backlog = rng.random_range(SMALL_BACKLOG.0..=SMALL_BACKLOG.1);
         plan.backlog = plan.log_age.and(Some(backlog)).filter(|_| rng.random_bool(0.5));
+        plan.gives_back = rng.random_bool(0.4).then(|| rng.random_range(0.02..0.5));
+        plan.thread_waits = rng.random_bool(0.3).then(|| rng.random_range(MS..MAX_THREAD_WAIT));
         plan
     }
 

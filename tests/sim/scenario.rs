@@ -44,6 +44,16 @@ fn nodes(args: &Args) -> usize {
     args.nodes.unwrap_or(NODES)
 }
 
+/// The part of the demand that is at a node.
+fn part(args: &Args, place: usize) -> f64 {
+    let nodes = nodes(args);
+    match args.first {
+        Some(first) if nodes > 1 && place == 0 => first,
+        Some(first) if nodes > 1 => (1.0 - first) / (nodes - 1) as f64,
+        _ => 1.0 / nodes as f64,
+    }
+}
+
 fn setup(args: &Args, seed: u64, rules: Vec<Rule>) -> Setup {
     Setup {
         seed,
@@ -87,7 +97,7 @@ fn cluster(args: &Args, seed: u64, rules: Vec<Rule>, watch: &mut dyn Watch) -> W
             rule: 0,
             keys: Keys::One(HOT),
             cost: args.cost,
-            rate: rate / nodes as f64 / args.cost as f64,
+            rate: rate * part(args, place) / args.cost as f64,
             is_even: args.even_arrivals,
             wander: every.map(|every| Wander { every, places: nodes, seed }),
         });

@@ -32,8 +32,6 @@ struct Key {
     admitted: Nanos,
     /// The same of a bucket that is charged only what fits.
     policed: Nanos,
-    /// The same in the time of the slowest clock, and never rebased: no word may be beyond it.
-    charged: Nanos,
     /// In the time of the slowest clock.
     asked: Nanos,
     most_asked: Nanos,
@@ -88,7 +86,6 @@ impl Truth {
             refused = central.policed.saturating_sub(fast + tau).min(debt);
             central.policed -= refused;
             central.admitted = central.admitted.max(fast) + debt;
-            central.charged = central.charged.max(slow) + debt;
             match central.lives.iter_mut().find(|(own, _)| *own == life) {
                 Some((_, sum)) => *sum += debt,
                 None => central.lives.push((life, debt)),
@@ -96,6 +93,16 @@ impl Truth {
         }
         let excess = central.admitted.saturating_sub(fast).saturating_sub(tau);
         Seen { at, place, rule, key, debt, is_allowed, excess, refused, demand: central.most_asked }
+    }
+
+    /// A node has given back debt.
+    pub fn give_back(&mut self, at: Nanos, rule: usize, key: u64, debt: Nanos) {
+        let fast = self.fastest(at);
+        if let Some(central) = self.keys.get_mut(&(rule, key)) {
+            for tat in [&mut central.admitted, &mut central.policed] {
+                *tat = (*tat).saturating_sub(debt).max(fast.min(*tat));
+            }
+        }
     }
 
     /// Forgets what the central bucket knows and nobody else does: its debt becomes at most `debt`.
@@ -138,5 +145,10 @@ mod tests {
         assert_eq!(see(10 * MS, 1_000, false).excess, 10 * MS);
         let last = see(30 * MS, 100, true);
         assert_eq!((last.excess, last.demand), (0, 210 * MS));
+        // 100 ms are owed, of which 30 are given back; 80 more are 50 too much.
+        truth.give_back(30 * MS, 0, 1, 30 * MS);
+        assert_eq!(truth.see(30 * MS, (0, 1), (0, 1, 800), true).excess, 50 * MS);
+        truth.give_back(30 * MS, 0, 1, 1_000 * MS);
+        assert_eq!(truth.see(30 * MS, (0, 1), (0, 1, 1_010), true).excess, MS);
     }
 }

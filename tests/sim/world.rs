@@ -9,7 +9,7 @@ use tidegate_cluster::protocol::{Action, Options};
 use crate::calm::Calm;
 use crate::events::Events;
 use crate::network::{Conditions, Delivery, End, Input, Network};
-use crate::node::{Node, Start, addr, place_of};
+use crate::node::{Asked, Node, Start, addr, place_of};
 use crate::rules::Rule;
 use crate::time::{LocalClock, MS, Nanos, seconds};
 use crate::truth::{Seen, Truth};
@@ -70,6 +70,18 @@ enum Event {
         place: usize,
         life: u32,
     },
+    /// A client gives back what it was admitted with.
+    GiveBack {
+        place: usize,
+        life: u32,
+        asked: Asked,
+    },
+    /// A thread that has charged words begins to wait before it records that, or records it.
+    Waits {
+        place: usize,
+        life: u32,
+        begins: bool,
+    },
     /// A node is no longer busy.
     Idle {
         place: usize,
@@ -98,6 +110,10 @@ pub struct World {
     events: Events<Event>,
     /// Between two entries on a life's ledger; 0 stops them.
     enter_every: Nanos,
+    /// The part of what is admitted that clients give back.
+    gives_back: f64,
+    /// How long a thread waits between charging and recording, at most.
+    thread_waits: Nanos,
     lives: u32,
     /// The lives that are over, and their longest steps.
     ended: Vec<Ended>,
@@ -120,6 +136,8 @@ impl World {
             clients: Vec::new(),
             events: Events::default(),
             enter_every: 0,
+            gives_back: 0.0,
+            thread_waits: 0,
             lives: 0,
             ended: Vec::new(),
             past: Vec::new(),
@@ -336,6 +354,8 @@ impl World {
                 Some(Event::GoOn { place, life }) => self.go_on(place, life),
                 Some(Event::End { place, life }) => self.finish_leaving(place, life),
                 Some(Event::Decide { place, life }) => self.decide_kept(place, life, watch),
+                Some(Event::GiveBack { place, life, asked }) => self.give_back(place, life, asked),
+                Some(Event::Waits { place, life, begins }) => self.wait(place, life, begins),
                 Some(Event::Idle { place, life }) => self.idle(place, life),
                 None => break,
             }

@@ -10,6 +10,11 @@ use crate::inline;
 use crate::limits::{LimitId, Words, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
+/// How long reading a debt and the time may take; if more, the thread did not run meanwhile, and
+/// both are read again, so many times at most.
+const MAX_READ_TIME: Nanos = 20_000;
+const MAX_READS: usize = 3;
+
 pub(super) struct Limiters(Arc<Shared>);
 
 impl Limiters {
@@ -53,17 +58,32 @@ impl Host for Limiters {
         }
     }
 
-    fn raise(&mut self, level: Level) -> bool {
-        let words = match self.0.limits.get_or_raise(self.0.now(), level) {
+    fn raise(&mut self, now: Nanos, level: Level) -> bool {
+        let words = match self.0.limits.get_or_raise(now, level) {
             Ok(words) => words,
             Err(kept) => return kept,
         };
-        words.raise(KeyHash::from_bits(level.key), Duration::from_nanos(level.debt));
+        let debt = level.debt.saturating_sub(self.0.now().saturating_sub(now));
+        words.raise(KeyHash::from_bits(level.key), Duration::from_nanos(debt));
         true
     }
 
-    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
-        self.words(limit).map_or(0, |words| nanos(words.debt(KeyHash::from_bits(key))))
+    fn debt(&mut self, now: Nanos, limit: u64, key: u64) -> Nanos {
+        let Some(words) = self.words(limit) else { return 0 };
+        let key = KeyHash::from_bits(key);
+        let mut before = self.0.now();
+        for _ in 0..MAX_READS {
+            let debt = nanos(words.debt(key));
+            let after = self.0.now();
+            if debt == 0 {
+                return 0;
+            }
+            if after.saturating_sub(before) <= MAX_READ_TIME {
+                return debt.saturating_add(after.saturating_sub(now));
+            }
+            before = after;
+        }
+        nanos(words.debt(key)).saturating_add(self.0.now().saturating_sub(now))
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {

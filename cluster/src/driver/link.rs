@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use bytes::Bytes;
-use quinn::{Connection, Endpoint, RecvStream, SendStream, VarInt};
+use quinn::{
+    Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportErrorCode, VarInt,
+};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -144,18 +146,47 @@ async fn open(endpoint: &Endpoint, cluster: &ClusterName, addr: SocketAddr) -> O
     Some(Streams { connection, subject, main, state })
 }
 
-/// Completes an incoming connection; `None` when the dialler does not prove that it is a node of
-/// this cluster, or does not open both streams in time.
-pub(super) async fn accept(incoming: quinn::Incoming, cluster: &ClusterName) -> Option<Streams> {
-    tokio::time::timeout(OPEN_TIMEOUT, complete(incoming, cluster)).await.ok().flatten()
+/// Why an incoming connection was not completed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Incomplete {
+    /// One side does not believe that the other is a node of its cluster.
+    Distrusted,
+    /// The dialler gave it up, or did not open both streams in time: also a node that began to
+    /// dial before this one had started.
+    GivenUp,
 }
 
-async fn complete(incoming: quinn::Incoming, cluster: &ClusterName) -> Option<Streams> {
-    let connection = incoming.await.ok()?;
-    let subject = subject_of(&connection, cluster)?;
-    let main = accept_tagged(&connection, TAG_MAIN).await?;
-    let state = accept_tagged(&connection, TAG_STATE).await?;
-    Some(Streams { connection, subject, main, state })
+impl From<ConnectionError> for Incomplete {
+    fn from(error: ConnectionError) -> Self {
+        match error {
+            ConnectionError::TransportError(_) | ConnectionError::VersionMismatch => {
+                Self::Distrusted
+            }
+            ConnectionError::ConnectionClosed(close)
+                if close.error_code != TransportErrorCode::APPLICATION_ERROR =>
+            {
+                Self::Distrusted
+            }
+            _ => Self::GivenUp,
+        }
+    }
+}
+
+/// Completes an incoming connection.
+pub(super) async fn accept(
+    incoming: quinn::Incoming,
+    cluster: &ClusterName,
+) -> Result<Streams, Incomplete> {
+    let completed = tokio::time::timeout(OPEN_TIMEOUT, complete(incoming, cluster)).await;
+    completed.unwrap_or(Err(Incomplete::GivenUp))
+}
+
+async fn complete(incoming: quinn::Incoming, cluster: &ClusterName) -> Result<Streams, Incomplete> {
+    let connection = incoming.await?;
+    let subject = subject_of(&connection, cluster).ok_or(Incomplete::Distrusted)?;
+    let main = accept_tagged(&connection, TAG_MAIN).await.ok_or(Incomplete::GivenUp)?;
+    let state = accept_tagged(&connection, TAG_STATE).await.ok_or(Incomplete::GivenUp)?;
+    Ok(Streams { connection, subject, main, state })
 }
 
 /// The next stream, which must be of the kind that `tag` names; streams arrive in order.

@@ -42,7 +42,7 @@ use certificate::Identity;
 use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
-use link::{Event, Link};
+use link::{Event, Incomplete, Link};
 use say::Speaker;
 use seeds::Found;
 pub(crate) use shared::Shared;
@@ -70,7 +70,7 @@ pub(crate) enum Command {
 /// What a handle holds of a node.
 type Handle = (Arc<Shared>, mpsc::Sender<Command>);
 
-/// Binds, and starts the node on a thread of its own.
+/// Binds, and starts the node on threads of its own.
 pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
     thread::start(config).await
 }
@@ -207,8 +207,8 @@ impl Accepting {
         let source = incoming.remote_address();
         match link::accept(incoming, &self.cluster).await {
             // Without a driver the connection is dropped.
-            Some(streams) => drop(self.events.send(Event::Accepted { streams }).await),
-            None => self.shared.handshakes.count_rejected(source),
+            Ok(streams) => drop(self.events.send(Event::Accepted { streams }).await),
+            Err(why) => self.shared.handshakes.count_rejected(source, why),
         }
         drop(place);
     }
@@ -356,7 +356,7 @@ impl Driver {
             (core.members(), core.peers(now), core.over_admission().collect(), core.stats())
         });
         let stats = Stats { steps: self.steps, ..stats };
-        self.shared.publish(View { members, peers, beyond, stats });
+        self.shared.publish(View { at: self.now(), members, peers, beyond, stats });
     }
 
     fn handle(&mut self, event: Event) {
@@ -377,7 +377,7 @@ impl Driver {
             // Its handshake began before whom this node believes has changed.
             Event::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
                 let from = streams.connection().remote_address();
-                self.shared.handshakes.count_rejected(from);
+                self.shared.handshakes.count_rejected(from, Incomplete::Distrusted);
             }
             Event::Accepted { streams } => {
                 let subject = streams.subject();

@@ -39,6 +39,11 @@ pub(super) fn refused(throttle: &mut Throttle, from: SocketAddr, why: &'static s
     }
 }
 
+/// The node at this address has given up its handshake.
+pub(super) fn given_up(from: SocketAddr) {
+    debug!(target: TARGET, %from, "handshake given up by the other side");
+}
+
 /// One throttle for each kind of event that another node, or a busy machine, can cause at will.
 #[derive(Debug, Default)]
 pub(super) struct Speaker {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use atomic::Atomic;
 use bytemuck::NoUninit;
@@ -12,6 +13,7 @@ use tokio::time::Instant;
 
 use super::currency::{Currency, WAIT_WITHIN};
 use super::keys::Keys;
+use super::link::Incomplete;
 use super::recorder::Recorder;
 use super::say::{self, Throttle};
 use crate::limits::Limits;
@@ -85,10 +87,15 @@ pub(super) struct HandshakeCounts {
 
 impl HandshakeCounts {
     /// A handshake failed.
-    pub(super) fn count_rejected(&self, from: SocketAddr) {
+    pub(super) fn count_rejected(&self, from: SocketAddr, why: Incomplete) {
         // Relaxed here and below: a count that orders nothing.
         self.rejected.fetch_add(1, Ordering::Relaxed);
-        self.say(from, "it failed, as with another secret or cluster");
+        match why {
+            Incomplete::Distrusted => {
+                self.say(from, "it failed, as with another secret or cluster");
+            }
+            Incomplete::GivenUp => say::given_up(from),
+        }
     }
 
     fn say(&self, from: SocketAddr, why: &'static str) {
@@ -110,6 +117,8 @@ impl HandshakeCounts {
 /// The cluster as the driver has seen it last.
 #[derive(Debug, Default)]
 pub(super) struct View {
+    /// When that was, on the driver's clock.
+    pub(super) at: Nanos,
     pub(super) members: Vec<Member>,
     pub(super) peers: Vec<PeerStats>,
     /// What was admitted beyond each limit, by its bits.
@@ -190,16 +199,35 @@ impl Shared {
         self.phase.load(Ordering::Acquire)
     }
 
+    /// As long in their states as by now: a driver without work publishes nothing.
     pub(crate) fn members(&self) -> Vec<Member> {
-        self.view().members.clone()
+        let view = self.view();
+        let (mut members, passed) = (view.members.clone(), self.since(view.at));
+        for member in &mut members {
+            member.state_for += passed;
+        }
+        members
     }
 
     pub(crate) fn over_admission(&self, limit: u64) -> OverAdmission {
         self.view().beyond.get(&limit).copied().unwrap_or_default()
     }
 
+    /// With ages as by now, also while the driver is starved.
     pub(crate) fn peers(&self) -> Vec<PeerStats> {
-        self.view().peers.clone()
+        let view = self.view();
+        let (mut peers, passed) = (view.peers.clone(), self.since(view.at));
+        for peer in &mut peers {
+            peer.staleness = peer.staleness.map(|staleness| staleness + passed);
+            if peer.unacked_batches > 0 {
+                peer.unacked_for += passed;
+            }
+        }
+        peers
+    }
+
+    fn since(&self, at: Nanos) -> Duration {
+        Duration::from_nanos(self.now().saturating_sub(at))
     }
 
     /// Nodes of the cluster are at these addresses.

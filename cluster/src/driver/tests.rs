@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
-use tidegate_engine::{Limiter, Quota};
+use tidegate_engine::{KeyHash, Limiter, Quota};
 use tokio::time::Instant;
 
 use super::Shared;
@@ -17,7 +17,7 @@ use super::keys::Keys;
 use super::limiters::Limiters;
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::limits::Words;
-use crate::protocol::{Change, Delta, Host, MAX_PACKET_BYTES, Subject};
+use crate::protocol::{Change, Delta, Host, Level, MAX_PACKET_BYTES, Subject, nanos};
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config, LimitId};
 
@@ -81,7 +81,27 @@ async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
     // One key has one word.
     let change = Change { debt: 5_000_000_000, date: 0 };
     assert!(host.apply(0, Delta { limit: slow, key: 1, change }));
-    assert!(host.debt(fast, 1) > 0);
+    assert!(host.debt(0, fast, 1) > 0);
+}
+
+#[tokio::test]
+async fn debts_are_as_of_the_step_that_reads_them() {
+    let second = 1_000_000_000;
+    let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now() - Duration::from_secs(10));
+    let limiter = Limiter::builder(Quota::per_minute(1).burst(10)).build().unwrap();
+    let words: Arc<dyn Words> = Arc::new(limiter);
+    shared.limits.insert(LimitId::named("api"), Arc::downgrade(&words), || 0).unwrap();
+    let (limit, key) = (LimitId::named("api").to_bits(), KeyHash::from_bits(1));
+    let mut host = Limiters::new(Arc::new(shared));
+    words.charge(key, Duration::from_secs(300), Duration::ZERO);
+    // The step began a second ago.
+    let (began, owed) = (9 * second, host.debt(9 * second, limit, 1));
+    assert!(owed >= nanos(words.debt(key)) + second, "{owed}");
+    assert!(owed <= 302 * second, "{owed}");
+    assert!(host.raise(began, Level { limit, key: 1, debt: 400 * second }));
+    let owed = nanos(words.debt(key));
+    assert!((300 * second..=399 * second).contains(&owed), "{owed}");
+    assert_eq!(host.debt(began, limit, 2), 0);
 }
 
 #[tokio::test]

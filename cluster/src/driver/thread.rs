@@ -1,8 +1,10 @@
-//! The thread on which a node's tasks run.
+//! The threads on which a node's tasks run.
 //!
-//! The operating system gives it its turn beside all other threads, so neither a runtime that is
+//! The operating system gives them their turn beside all other threads: neither a runtime that is
 //! busy with clients, nor a task of the embedding service that blocks, delays membership or gossip.
-//! One thread suffices: the protocol's state has one owner, and links only move bytes.
+//! One thread has the protocol's state, which has one owner, and another one the links: what a step
+//! of the protocol takes delays no acknowledgement of QUIC. Where packets are lost, what a link
+//! carries is inversely proportional to its round trips.
 
 use std::thread::Builder;
 
@@ -12,10 +14,10 @@ use tokio::sync::oneshot;
 use super::{Handle, begin};
 use crate::config::{Config, StartError};
 
-/// What the operating system calls the thread.
+/// What the operating system calls the threads.
 const NAME: &str = "tidegate-gossip";
 
-/// Starts a node on a thread of its own, and waits until it is bound. Nothing keeps running where
+/// Starts a node on threads of its own, and waits until it is bound. Nothing keeps running where
 /// that fails, or where nobody waits for it any more.
 pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
     let (tell, told) = oneshot::channel();
@@ -27,7 +29,12 @@ pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
 }
 
 fn run(config: Config, tell: oneshot::Sender<Result<Handle, StartError>>) {
-    let runtime = match runtime::Builder::new_current_thread().enable_all().build() {
+    let runtime = match runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .thread_name(NAME)
+        .enable_all()
+        .build()
+    {
         Ok(runtime) => runtime,
         Err(error) => return drop(tell.send(Err(StartError::Thread(error)))),
     };

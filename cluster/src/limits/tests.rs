@@ -140,5 +140,5 @@ fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     let kept = (0..100).filter(|key| keep(&limits, later, delta(8, *key, SECOND, later))).count();
     assert!(kept >= 99, "{kept}");
     let table = limits.table();
-    assert_eq!(table.early_keys, table.early.values().map(BTreeMap::len).sum());
+    assert_eq!(table.early_keys, table.early.values().map(BTreeMap::len).sum::<usize>());
 }

@@ -3,7 +3,7 @@
 use super::delta::KeyId;
 
 /// Batches that are sent and not acknowledged, at most.
-const MAX_IN_FLIGHT: u64 = 256;
+pub(super) const MAX_IN_FLIGHT: u64 = 256;
 /// Batches that a peer lacks which is not behind, at most: those of a few flushes.
 const CLOSE: u64 = 8;
 /// Parts of the backlog that are sent and not acknowledged, at most.

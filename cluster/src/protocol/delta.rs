@@ -27,8 +27,13 @@ impl Delta {
 
     /// The word that this changes: of a state, which says nothing of quotas, the limit and the key.
     pub(super) fn word(&self) -> KeyId {
-        (inline::words_of(self.limit), self.key)
+        word(self.id())
     }
+}
+
+/// The word of a key.
+pub(super) fn word((limit, key): KeyId) -> KeyId {
+    (inline::words_of(limit), key)
 }
 
 /// A time as a signed number.

@@ -16,9 +16,8 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed};
+use super::delta::{Delta, KeyId, signed, word};
 use super::time::{Nanos, SECOND};
-use crate::inline;
 
 /// Keys that are followed, at most: with their gaps at most 4 MiB.
 const MAX_KEYS: usize = 2_048;
@@ -183,11 +182,6 @@ impl Track {
         }
         left
     }
-}
-
-/// The word of a key.
-fn word((limit, key): KeyId) -> KeyId {
-    (inline::words_of(limit), key)
 }
 
 #[cfg(test)]

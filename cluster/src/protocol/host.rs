@@ -38,10 +38,12 @@ pub trait Host {
     fn shift(&mut self, limit: u64, key: u64, by: i64);
 
     /// `TAT = max(TAT, now + debt)`. False as for [`Host::apply`].
-    fn raise(&mut self, level: Level) -> bool;
+    fn raise(&mut self, now: Nanos, level: Level) -> bool;
 
-    /// The key's debt in nanoseconds, 0 when it has none.
-    fn debt(&mut self, limit: u64, key: u64) -> Nanos;
+    /// By how much the key's TAT is ahead of `now`, in nanoseconds; 0 when it has no debt. `now` is
+    /// when the step began, which may be some time ago. Checks may run meanwhile: what they consume
+    /// is in the debt, and recorded soon.
+    fn debt(&mut self, now: Nanos, limit: u64, key: u64) -> Nanos;
 
     /// The burst tolerance of a limit in nanoseconds; `None` when this node has no such limit.
     fn tolerance(&self, limit: u64) -> Option<Nanos>;

@@ -7,6 +7,7 @@ mod beat;
 mod begin;
 mod census;
 mod cut;
+mod early;
 mod estimate;
 mod founding;
 mod frames;
@@ -252,6 +253,7 @@ impl<H: Host> Core<H> {
     /// A link is gone, or could not be opened.
     pub fn closed(&mut self, now: Nanos, link: LinkId) {
         self.look(now);
+        self.take_all_early(now, link);
         self.forget_link(now, link);
         self.settle(now);
     }

@@ -130,7 +130,8 @@ impl Membership {
     }
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        self.timers.first_key_value().map(|((due, _), _)| *due)
+        let timer = self.timers.first_key_value().map(|((due, _), _)| *due);
+        timer.into_iter().chain(self.states.deadline()).min()
     }
 
     pub(super) fn tick(&mut self, now: Nanos) {

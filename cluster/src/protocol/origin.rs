@@ -1,7 +1,7 @@
 //! The receiving end of frames: links that other nodes opened, and how far the deltas of each
 //! origin have been applied.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::bounds::VERSION;
 use super::change::Change;
@@ -10,7 +10,7 @@ use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::subject::Subject;
 use super::time::Nanos;
-use super::wire::Position;
+use super::wire::{Message, Position};
 
 /// How long the dialler of a link may take to send `Hello`.
 const HELLO_TIMEOUT: Nanos = 5_000_000_000;
@@ -29,6 +29,10 @@ pub(super) struct Inbound {
     /// Batches that were applied and not acknowledged, and when they are to be.
     pub(super) unacked: u32,
     pub(super) ack_at: Option<Nanos>,
+    /// Messages that wait until the dialler's clock is read, with their times in transit, and when
+    /// it is.
+    pub(super) early: VecDeque<(Nanos, Message)>,
+    pub(super) settled_at: Option<Nanos>,
 }
 
 /// What the dialler of a link may send next.
@@ -54,12 +58,17 @@ impl Inbound {
             is_heard: false,
             unacked: 0,
             ack_at: None,
+            early: VecDeque::new(),
+            settled_at: None,
         }
     }
 
-    /// When its dialler is to have greeted, or to be acknowledged.
+    /// When its dialler is to have greeted, to be acknowledged, or its clock is read.
     pub(super) fn due(&self) -> Option<Nanos> {
-        if self.id.is_none() { Some(self.hello_by) } else { self.ack_at }
+        if self.id.is_none() {
+            return Some(self.hello_by);
+        }
+        self.ack_at.into_iter().chain(self.settled_at).min()
     }
 
     pub(super) fn is_of(&self, origin: Origin) -> bool {

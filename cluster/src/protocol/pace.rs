@@ -6,8 +6,9 @@
 //! all nodes together consume at most half of what refills and a sixteenth of what is left: no node
 //! denies anything, and what was consumed half a bucket ago has drained everywhere. So what that
 //! part of the refill covers is never told, and what exceeds the bound is told with the next flush.
-//! What others tell counts against the refill first: where all consume more than half of the limit,
-//! nothing is covered and all of it is told.
+//! What others tell counts against the refill first, also what they told before a key begins to
+//! wait ([`Told`]): where all consume more than half of the limit, nothing is covered and all of it
+//! is told.
 //!
 //! Waiting pays where a key is used again meanwhile, or the refill covers it. In a spray of keys
 //! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
@@ -23,8 +24,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed};
+use super::delta::{Delta, KeyId, signed, word};
 use super::time::Nanos;
+use told::Told;
+
+mod told;
 
 /// Keys that wait, at most: about 2 MiB, and what one step tells where all of them are to be told.
 /// Further ones are told at once, as a spray of keys saves no frames by waiting.
@@ -46,6 +50,7 @@ pub(super) struct Pace {
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
     held: BTreeSet<(Nanos, KeyId)>,
+    told: Told,
     covered: u64,
     /// Keys that began to wait since the last look, and deltas that need not be told as they did.
     begun: u64,
@@ -59,8 +64,6 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     change: Change,
-    /// What others told meanwhile, divided by the nodes, less what has refilled.
-    told: i64,
     /// Up to when the refill was counted.
     counted: Nanos,
     /// When the flush before the one that took it was.
@@ -133,7 +136,7 @@ impl Pace {
     ) {
         let id = delta.id();
         if let Some(waiting) = self.keys.get_mut(&id) {
-            if waiting.cover(now, nodes) {
+            if waiting.cover(now, &self.told, id, nodes) {
                 self.covered += 1;
                 self.saved += 1;
                 self.due.remove(&(waiting.due, id));
@@ -160,16 +163,19 @@ impl Pace {
     }
 
     /// Another node has told that it consumed this.
-    pub(super) fn landed(&mut self, id: KeyId, debt: i64, nodes: usize) {
+    pub(super) fn landed(&mut self, now: Nanos, id: KeyId, debt: i64, nodes: usize) {
+        // What refilled until then covers as it would without this.
         if let Some(waiting) = self.keys.get_mut(&id) {
-            let part = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
-            waiting.told = waiting.told.saturating_add(part);
+            waiting.cover(now, &self.told, id, nodes);
         }
+        self.told.add(now, word(id), debt, nodes);
     }
 
     /// Whether what waits of a key is to be told at once: more than its part of what is `left`.
-    pub(super) fn is_urgent(&self, id: KeyId, left: Nanos, nodes: usize) -> bool {
-        self.keys.get(&id).is_some_and(|waiting| is_much(waiting.much(), left, nodes))
+    pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
+        let Some(waiting) = self.keys.get_mut(&id) else { return false };
+        waiting.cover(now, &self.told, id, nodes);
+        is_much(waiting.change.debt, left, nodes)
     }
 
     /// What waits of a key is to be told as soon as there is room.
@@ -208,7 +214,7 @@ impl Pace {
         if let Some(at) = waiting.held {
             self.held.remove(&(at, id));
         }
-        if waiting.cover(now, nodes) {
+        if waiting.cover(now, &self.told, id, nodes) {
             self.covered += 1;
             self.saved += 1;
         } else {
@@ -231,28 +237,21 @@ impl Pace {
 
 impl Waiting {
     fn new(now: Nanos, (since, due): (Nanos, Nanos), change: Change) -> Self {
-        Self { change, told: 0, counted: now, since, due, held: None }
+        Self { change, counted: now, since, due, held: None }
     }
 
     /// Takes off what the refill since the last call covers. Whether nothing is left to tell; what
     /// was given back is always told.
-    fn cover(&mut self, now: Nanos, nodes: usize) -> bool {
+    fn cover(&mut self, now: Nanos, told: &Told, id: KeyId, nodes: usize) -> bool {
         if self.held.is_some() {
             return false;
         }
-        let passed = now.saturating_sub(self.counted);
+        let rest = told.rest((self.counted, now), word(id), nodes);
         self.counted = now;
-        let refill = signed(passed / (COVERED * nodes.max(1) as u64));
-        let told = self.told.min(refill);
-        self.told -= told;
         // The oldest goes first: the key of an idle node ends as it did.
-        let own = (refill - told).min(self.change.debt.max(0));
+        let own = rest.min(self.change.debt.max(0));
         self.change = Change::new(self.change.debt - own, self.change.date.saturating_add(own));
         self.change.debt == 0
-    }
-
-    fn much(&self) -> i64 {
-        self.change.debt.max(0).saturating_add(self.told)
     }
 }
 

@@ -18,9 +18,8 @@
 use std::collections::BTreeMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed};
+use super::delta::{Delta, KeyId, signed, word};
 use super::time::{Nanos, SECOND};
-use crate::inline;
 
 /// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
 const MAX_ROOMS: usize = 4_096;
@@ -258,11 +257,6 @@ impl Room {
         let others = i64::try_from(others).unwrap_or(i64::MAX);
         others.saturating_sub(signed(terms.unit)).max(0)
     }
-}
-
-/// The word of a key.
-fn word((limit, key): KeyId) -> KeyId {
-    (inline::words_of(limit), key)
 }
 
 /// What is left of a sum after some time, on average over what it was added in.

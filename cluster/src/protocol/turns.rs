@@ -3,11 +3,14 @@
 //! A key that changed is told with the next levels. Then it is told again and again, after twice
 //! the time each time, as long as it is deep in debt: a comparison that was not possible, as after
 //! a cut, is made up for, and no difference stays because load has ended.
+//!
+//! A key has one word, and so one turn, whatever quotas come with its checks; it is told under the
+//! limit that changed it, where a state brought it under none.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use super::delta::KeyId;
+use super::delta::{KeyId, word};
 use super::time::{Nanos, SECOND};
 
 /// How often a key's level is told, at most.
@@ -20,15 +23,17 @@ const MAX_WAITING: usize = 4_096;
 
 #[derive(Debug, Default)]
 pub(super) struct Turns {
+    /// By word.
     waiting: BTreeMap<KeyId, Turn>,
     /// No turn comes before.
     next_at: Nanos,
-    /// The key that was told last: those behind it are next.
+    /// The word that was told last: those behind it are next.
     last: KeyId,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Turn {
+    limit: u64,
     at: Nanos,
     wait: Nanos,
 }
@@ -36,9 +41,11 @@ struct Turn {
 impl Turns {
     /// A word has changed: its level is due soon.
     pub(super) fn changed(&mut self, now: Nanos, id: KeyId) {
-        if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&id) {
-            let turn = Turn { at: now, wait: LEVELS_EVERY };
-            self.waiting.insert(id, turn);
+        let (limit, word) = (id.0, word(id));
+        let known = self.waiting.get(&word).map(|turn| turn.limit);
+        if self.waiting.len() < MAX_WAITING || known.is_some() {
+            let limit = known.map_or(limit, |known| known.max(limit));
+            self.waiting.insert(word, Turn { limit, at: now, wait: LEVELS_EVERY });
             self.next_at = self.next_at.min(now);
         }
     }
@@ -46,7 +53,8 @@ impl Turns {
     /// Words can be compared that could not be: all levels are due again soon.
     pub(super) fn begin_anew(&mut self, now: Nanos) {
         for turn in self.waiting.values_mut() {
-            *turn = Turn { at: turn.at.min(now + LEVELS_EVERY), wait: LEVELS_EVERY };
+            let at = turn.at.min(now + LEVELS_EVERY);
+            *turn = Turn { at, wait: LEVELS_EVERY, ..*turn };
         }
         self.next_at = self.next_at.min(now + LEVELS_EVERY);
     }
@@ -65,26 +73,30 @@ impl Turns {
         most: usize,
         mut tell: impl FnMut(KeyId) -> bool,
     ) {
-        let mut due = changed;
-        let known = due.clone();
-        due.extend(self.waiting.iter().filter(|(_, turn)| turn.at <= now).map(|(id, _)| *id));
+        // Limits whose ids say more come last.
+        let changed: BTreeMap<KeyId, u64> =
+            changed.into_iter().map(|id| (word(id), id.0)).collect();
+        let mut due = changed.clone();
+        for (word, turn) in self.waiting.iter().filter(|(_, turn)| turn.at <= now) {
+            due.entry(*word).or_insert(turn.limit);
+        }
         let behind = due.range((Bound::Excluded(self.last), Bound::Unbounded));
         let before = due.range(..=self.last);
         let mut told = 0;
-        for id in behind.chain(before) {
+        for (word, limit) in behind.chain(before) {
             if told == most {
                 break;
             }
-            if !tell(*id) {
-                self.waiting.remove(id);
+            if !tell((*limit, word.1)) {
+                self.waiting.remove(word);
                 continue;
             }
             told += 1;
-            self.last = *id;
-            let known = if known.contains(id) { None } else { self.waiting.get(id) };
+            self.last = *word;
+            let known = if changed.contains_key(word) { None } else { self.waiting.get(word) };
             let wait = known.map_or(LEVELS_EVERY, |turn| (2 * turn.wait).min(MAX_WAIT));
-            if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(id) {
-                self.waiting.insert(*id, Turn { at: now + wait, wait });
+            if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(word) {
+                self.waiting.insert(*word, Turn { limit: *limit, at: now + wait, wait });
             }
         }
         self.next_at = self.waiting.values().map(|turn| turn.at).min().unwrap_or(now);
@@ -94,6 +106,7 @@ impl Turns {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::inline;
 
     const KEY: KeyId = (1, 1);
     const MS: Nanos = 1_000_000;
@@ -124,6 +137,21 @@ mod tests {
         assert_eq!(turns.next_at(), Some((at[13] + 1) * 100 * MS));
         turns.take(Nanos::MAX / 2, BTreeSet::new(), 9, |_| false);
         assert_eq!(turns.next_at(), None, "out of debt");
+    }
+
+    #[test]
+    fn a_word_has_one_turn_under_the_limit_that_says_most() {
+        let (mut turns, quota) = (Turns::default(), inline::id(1_000, 10));
+        turns.changed(0, (quota, 1));
+        turns.changed(0, (0, 1));
+        for changed in [vec![], vec![(0, 1), (quota, 1)]] {
+            let mut told = Vec::new();
+            turns.take(200 * MS, changed.into_iter().collect(), 9, |id| {
+                told.push(id);
+                true
+            });
+            assert_eq!(told, [(quota, 1)]);
+        }
     }
 
     #[test]

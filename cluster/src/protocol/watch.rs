@@ -1,60 +1,148 @@
-//! Since when words have been in debt without a break.
+//! What is known of words besides their TAT.
 //!
-//! A word that reaches zero forgets: from then on it does not show what came before. Between two
-//! looks at a key's TAT it has not, if the TAT has grown by no more than what was charged.
+//! Since when a word has been in debt without a break: one that reaches zero forgets, and from then
+//! on does not show what came before. Between two looks at a key's TAT it has not, if the TAT has
+//! grown by no more than what was charged.
+//!
+//! Whether a word contains what is not recorded. Checks go on while the protocol runs, those that
+//! are decided together are recorded when all of them are, and their thread may have to wait for a
+//! processor in between. So a word may be ahead of what is known to have been charged, and its
+//! level would seem to differ from others' by that. By how much it is ahead is what it has grown by
+//! since a first look, less what was charged; its least value of late is that of a word that
+//! contained nothing else, as no record stays away for long. After the first look that takes a
+//! while.
 
 use std::collections::BTreeMap;
 
-use super::delta::{KeyId, signed};
+use super::delta::{KeyId, signed, word};
 use super::time::{Nanos, SECOND};
 
-/// Keys that are watched, at most.
+/// Words that are watched, at most.
 const MAX_WATCHED: usize = 4_096;
-/// How long a key is watched after it was last of interest.
+/// How long a word is watched after it was last of interest.
 const KEEP: Nanos = 2 * SECOND;
 /// A share of the burst tolerance, one in so many: by as little a TAT may be ahead of what was
 /// charged, for want of a check that is in the word and not yet recorded.
 const SLACK: i64 = 32;
+/// How long until something that is in a word at the first look is taken for recorded, at least,
+/// and at how many looks.
+const SETTLES: Nanos = SECOND / 100;
+const MIN_LOOKS: u32 = 2;
+/// By how much the protocol's clock and the limiter's may drift apart, one part in so many: each by
+/// 500 parts in a million of what is true.
+const DRIFT: Nanos = 1_000;
+/// For how long the least counts by which a word was ahead; up to twice that.
+const PERIOD: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Watches(BTreeMap<KeyId, Watch>);
 
 #[derive(Debug)]
 struct Watch {
+    /// The limit whose terms count.
+    limit: u64,
+    /// At the last look.
     tat: i64,
     /// What was charged since the last look.
     charged: i64,
     in_debt_since: Nanos,
     until: Nanos,
+    ahead: Ahead,
+}
+
+/// A word at the last look, with what was charged since.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Word {
+    pub(super) tat: i64,
+    /// What it contains and nobody has recorded.
+    pub(super) unrecorded: i64,
+}
+
+/// By how much a word is ahead of what was charged.
+#[derive(Clone, Copy, Debug)]
+struct Ahead {
+    /// Since the first look, less than at which it is not known to be.
+    by: i64,
+    first_at: Nanos,
+    looked_at: Nanos,
+    looks: u32,
+    /// Of this period and the one before.
+    least: i64,
+    least_before: i64,
+    period_at: Nanos,
+}
+
+impl Ahead {
+    /// A first look.
+    fn new(now: Nanos) -> Self {
+        Self {
+            by: 0,
+            first_at: now,
+            looked_at: now,
+            looks: 0,
+            least: 0,
+            least_before: 0,
+            period_at: now,
+        }
+    }
+
+    fn grow(&mut self, now: Nanos, by: i64) {
+        let drifted = signed(now.saturating_sub(self.looked_at) / DRIFT);
+        self.by = self.by.saturating_add(by).saturating_sub(drifted);
+        self.looked_at = now;
+        self.looks = self.looks.saturating_add(1);
+        if now.saturating_sub(self.period_at) >= PERIOD {
+            (self.least_before, self.least, self.period_at) = (self.least, self.by, now);
+        }
+        self.least = self.least.min(self.by);
+    }
+
+    /// `None` while that is not known.
+    fn unrecorded(&self, now: Nanos) -> Option<i64> {
+        let is_known = self.looks >= MIN_LOOKS && now.saturating_sub(self.first_at) >= SETTLES;
+        is_known.then(|| self.by.saturating_sub(self.least.min(self.least_before)))
+    }
 }
 
 impl Watches {
-    /// Watches a key for a while, from now on if it was not watched.
-    pub(super) fn keep(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
-        let until = now + KEEP;
-        if let Some(watch) = self.0.get_mut(&id) {
-            watch.until = until;
-        } else if self.0.len() < MAX_WATCHED {
-            let tat = signed(now).saturating_add(signed(debt));
-            self.0.insert(id, Watch { tat, charged: 0, in_debt_since: now, until });
+    /// Watches a key for a while, from now on if it was not watched; `debt` is all that its word
+    /// owes. Whether there is room.
+    pub(super) fn keep(&mut self, now: Nanos, id: KeyId, debt: Nanos) -> bool {
+        let (limit, word, until) = (id.0, word(id), now + KEEP);
+        if let Some(watch) = self.0.get_mut(&word) {
+            (watch.until, watch.limit) = (until, watch.limit.max(limit));
+            return true;
         }
+        let has_room = self.0.len() < MAX_WATCHED;
+        if has_room {
+            let (tat, ahead) = (signed(now).saturating_add(signed(debt)), Ahead::new(now));
+            let watch = Watch { limit, tat, charged: 0, in_debt_since: now, until, ahead };
+            self.0.insert(word, watch);
+        }
+        has_room
     }
 
     /// This much was charged to a key, or given back.
     pub(super) fn charged(&mut self, id: KeyId, debt: i64) {
-        if let Some(watch) = self.0.get_mut(&id) {
+        if let Some(watch) = self.0.get_mut(&word(id)) {
             watch.charged = watch.charged.saturating_add(debt);
         }
     }
 
-    /// Looks at every watched key: `debt` says what it owes, and its burst tolerance.
+    /// Looks at every watched key: `debt` says what its word owes, and its burst tolerance.
     pub(super) fn look(&mut self, now: Nanos, mut debt: impl FnMut(KeyId) -> (Nanos, Nanos)) {
-        self.0.retain(|id, watch| {
-            let (debt, tolerance) = debt(*id);
+        self.0.retain(|(_, key), watch| {
+            let (debt, tolerance) = debt((watch.limit, *key));
             let tat = signed(now).saturating_add(signed(debt));
-            let expected = watch.tat.saturating_add(watch.charged);
-            if debt == 0 || tat.saturating_sub(expected) > signed(tolerance) / SLACK {
+            let grown = tat.saturating_sub(watch.tat.saturating_add(watch.charged));
+            if debt == 0 || grown > signed(tolerance) / SLACK {
                 watch.in_debt_since = now;
+            }
+            // It may have grown by what it was empty meanwhile.
+            if debt == 0 || watch.tat < signed(now) {
+                watch.ahead = Ahead::new(now);
+            } else {
+                watch.ahead.grow(now, grown);
             }
             (watch.tat, watch.charged) = (tat, 0);
             watch.until > now
@@ -63,14 +151,27 @@ impl Watches {
 
     /// A key had no debt until `now`.
     pub(super) fn emptied(&mut self, now: Nanos, id: KeyId) {
-        if let Some(watch) = self.0.get_mut(&id) {
+        if let Some(watch) = self.0.get_mut(&word(id)) {
             watch.in_debt_since = now;
         }
     }
 
+    /// The word of a key was moved to where is not known.
+    pub(super) fn forget(&mut self, id: KeyId) {
+        self.0.remove(&word(id));
+    }
+
     /// Since when the key is known to have been in debt without a break.
     pub(super) fn in_debt_since(&self, id: KeyId) -> Option<Nanos> {
-        self.0.get(&id).map(|watch| watch.in_debt_since)
+        self.0.get(&word(id)).map(|watch| watch.in_debt_since)
+    }
+
+    /// The word of a key; `None` while it is not known what it contains that is not recorded, and
+    /// of a key that is not watched.
+    pub(super) fn word(&self, now: Nanos, id: KeyId) -> Option<Word> {
+        let watch = self.0.get(&word(id))?;
+        let unrecorded = watch.ahead.unrecorded(now)?;
+        Some(Word { tat: watch.tat.saturating_add(watch.charged), unrecorded })
     }
 }
 
@@ -79,28 +180,111 @@ mod tests {
     use super::*;
 
     const KEY: KeyId = (1, 1);
-    const TOLERANCE: Nanos = 1_000;
+    const TOLERANCE: Nanos = 1_000 * MS;
+    const MS: Nanos = 1_000_000;
 
     #[test]
     fn a_word_that_grows_by_what_was_charged_stays_in_debt() {
         let mut watches = Watches::default();
-        watches.keep(0, KEY, 500);
-        watches.charged(KEY, 300);
-        watches.look(100, |_| (700, TOLERANCE));
+        watches.keep(0, KEY, 500 * MS);
+        watches.charged(KEY, signed(300 * MS));
+        watches.look(100 * MS, |_| (700 * MS, TOLERANCE));
         assert_eq!(watches.in_debt_since(KEY), Some(0));
         // It was empty for 200, and is charged 100.
-        watches.charged(KEY, 100);
-        watches.look(1_100, |_| (0, TOLERANCE));
-        assert_eq!(watches.in_debt_since(KEY), Some(1_100));
+        watches.charged(KEY, signed(100 * MS));
+        watches.look(1_100 * MS, |_| (0, TOLERANCE));
+        assert_eq!(watches.in_debt_since(KEY), Some(1_100 * MS));
     }
 
     #[test]
     fn a_word_that_was_empty_between_two_looks_is_known_by_its_growth() {
         let mut watches = Watches::default();
-        watches.keep(0, KEY, 50);
-        watches.charged(KEY, 100);
+        watches.keep(0, KEY, 50 * MS);
+        watches.charged(KEY, signed(100 * MS));
         // Charged at 90: without a break it would be 60 ahead.
-        watches.look(100, |_| (90, TOLERANCE));
-        assert_eq!(watches.in_debt_since(KEY), Some(100));
+        watches.look(100 * MS, |_| (90 * MS, TOLERANCE));
+        assert_eq!(watches.in_debt_since(KEY), Some(100 * MS));
+    }
+
+    /// A word that is looked at every 10 ms.
+    struct Looked {
+        watches: Watches,
+        now: Nanos,
+        tat: i64,
+    }
+
+    impl Looked {
+        /// With this much in the word.
+        fn new(debt: i64) -> Self {
+            let mut watches = Watches::default();
+            watches.keep(0, KEY, debt.unsigned_abs());
+            Self { watches, now: 0, tat: debt }
+        }
+
+        /// Checks charge the word, and some of what was charged is recorded, in ms. What the word
+        /// contains that is not.
+        fn look(&mut self, charged: i64, recorded: i64) -> Option<i64> {
+            let unit = signed(MS);
+            self.now += 10 * MS;
+            self.tat += charged * unit;
+            self.watches.charged(KEY, recorded * unit);
+            let debt = (self.tat - signed(self.now)).unsigned_abs();
+            self.watches.look(self.now, |_| (debt, TOLERANCE));
+            let word = self.watches.word(self.now, KEY)?;
+            assert_eq!(word.tat, self.tat);
+            Some((word.unrecorded + unit / 2) / unit)
+        }
+    }
+
+    #[test]
+    fn what_a_word_contains_and_nobody_recorded_is_known() {
+        let mut word = Looked::new(signed(500 * MS));
+        assert_eq!(word.look(0, 0), None, "nothing is known of what it contains at first");
+        assert_eq!(word.look(50, 50), Some(0));
+        assert_eq!(word.look(100, 0), Some(100));
+        assert_eq!(word.look(0, 0), Some(100), "a thread waits");
+        assert_eq!(word.look(7, 90), Some(17));
+        assert_eq!(word.look(0, 17), Some(0));
+    }
+
+    #[test]
+    fn what_is_not_recorded_at_the_first_look_is_known_once_it_is() {
+        let mut word = Looked::new(signed(500 * MS));
+        assert_eq!(word.look(0, 0), None);
+        assert_eq!(word.look(0, 200), Some(0), "which it may have contained at the first look");
+        assert_eq!(word.look(200, 0), Some(200));
+        assert_eq!(word.look(0, 200), Some(0));
+    }
+
+    #[test]
+    fn a_word_that_was_empty_is_looked_at_anew() {
+        let mut word = Looked::new(signed(5 * MS));
+        word.tat = signed(9 * MS);
+        assert_eq!(word.look(200, 200), None, "it was empty for a while");
+        assert_eq!(word.look(0, 0), None);
+        assert_eq!(word.look(0, 0), Some(0));
+    }
+
+    #[test]
+    fn clocks_that_drift_apart_charge_nothing() {
+        let mut word = Looked::new(signed(500 * MS));
+        for _ in 0..400 {
+            // A thousandth of 10 ms.
+            word.tat += signed(MS / 100);
+            word.look(10, 10);
+            let known = word.watches.word(word.now, KEY);
+            assert!(known.is_none_or(|known| known.unrecorded == 0), "{known:?}");
+        }
+    }
+
+    /// As after a change that filled what had drained.
+    #[test]
+    fn growth_that_nobody_records_is_taken_for_nothing_after_a_while() {
+        let mut word = Looked::new(signed(500 * MS));
+        word.look(0, 0);
+        assert_eq!(word.look(0, 0), Some(0));
+        word.look(400, 0);
+        let looks = (1..200).find(|_| word.look(10, 10) == Some(0)).unwrap();
+        assert!((50..=110).contains(&looks), "{looks} looks");
     }
 }

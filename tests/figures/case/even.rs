@@ -34,6 +34,8 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
     let worst = 100.0 * ledger.worst(HOT, &time) / HOT.burst as f64;
     let floor = Bounds::most(if nodes <= 3 { 6.0 } else { 8.0 });
     figures.demand("worst_percent_of_burst", worst, floor, Bounds::most(4.0));
+    let certain = 100.0 * ledger.worst_certain(HOT, &time) / HOT.burst as f64;
+    figures.demand("worst_certain_percent_of_burst", certain, floor, Bounds::most(4.0));
     let first = 100.0 * ledger.worst(HOT, &(0..time.start)) / HOT.burst as f64;
     figures.report("worst_in_first_second_percent", first);
     report_shares(figures, ledger.shares(&all, &time));

@@ -63,7 +63,7 @@ impl Check for FalseDenial {
     fn sample(&mut self, world: &mut World) {
         let conditions = world.net.conditions();
         let dates = 2 * (conditions.spread + conditions.jitter) + MS;
-        self.ahead = self.ahead.max(dates + world.setup().flush);
+        self.ahead = self.ahead.max(dates + world.setup().flush + world.thread_waits());
         self.taus = world.truth.rules().iter().map(Rule::tau).collect();
     }
 

@@ -55,7 +55,8 @@ pub struct OverAdmission {
     /// The most beyond the bucket while the cluster was calm at last, as a part of tau.
     calmest: f64,
     is_calm: bool,
-    /// From when on that is the first limit's alone, after words have become even.
+    /// The key of even demand, and from when on its words are even too.
+    even: (usize, u64),
     settled_at: Nanos,
     settled: f64,
     /// The most beyond the bucket and the slack then, as a part of what was unheard.
@@ -108,7 +109,7 @@ impl Check for OverAdmission {
         let others = sums.own.iter().enumerate().filter(|(of, _)| *of != seen.place);
         let unheard: Nanos = others.map(|(of, own)| own.since(since(of))).sum();
         let tau = self.taus[seen.rule];
-        if self.is_calm && seen.at >= self.settled_at && seen.rule == 0 {
+        if self.is_calm && seen.at >= self.settled_at && (seen.rule, seen.key) == self.even {
             self.settled = self.settled.max(seen.excess as f64 / tau as f64);
             if self.lag <= tau / 2 && seen.excess > tau / SPLIT {
                 self.findings.add_at(seen.at, || {
@@ -140,7 +141,7 @@ impl Check for OverAdmission {
 
     fn sample(&mut self, world: &mut World) {
         let way = world.net.conditions().longest();
-        self.lag = self.lag.max(2 * (world.setup().flush + way) + LATE);
+        self.lag = self.lag.max(2 * (world.setup().flush + world.thread_waits() + way) + LATE);
         let conditions = world.net.conditions();
         self.dates = self.dates.max(conditions.spread + conditions.jitter);
         self.taus = world.truth.rules().iter().map(Rule::tau).collect();
@@ -149,6 +150,7 @@ impl Check for OverAdmission {
     fn calm_begins(&mut self, world: &mut World) {
         self.lag = 0;
         self.is_calm = true;
+        self.even = (0, crate::rules::key_bits(crate::chaos::EVEN));
         self.settled_at = world.now() + 2 * SECOND;
         self.sample(world);
     }

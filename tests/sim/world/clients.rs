@@ -5,10 +5,12 @@ use rand::RngExt;
 use super::{Event, Watch, World};
 use crate::load::Flow;
 use crate::node::Asked;
-use crate::time::Nanos;
+use crate::time::{MS, Nanos};
 
 /// Keys of each ledger.
 const LEDGER_KEYS: u64 = 3;
+/// Clients give back what they do not use within this.
+const MAX_HELD: Nanos = 500 * MS;
 
 pub(super) struct Client {
     pub(super) flow: Flow,
@@ -84,6 +86,55 @@ impl World {
         watch.saw(&seen, &self.calm);
         if is_allowed {
             self.plan_wake(place);
+            if self.gives_back > 0.0 && self.rng.random_bool(self.gives_back) {
+                let (held, life) = (self.rng.random_range(0..=MAX_HELD), who.1);
+                self.events.plan(now + held, Event::GiveBack { place, life, asked });
+            }
+        }
+    }
+
+    /// From the next check on, clients give back this part of what is admitted.
+    pub fn begin_giving_back(&mut self, part: f64) {
+        self.gives_back = part;
+    }
+
+    pub(super) fn give_back(&mut self, place: usize, life: u32, asked: Asked) {
+        let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
+            return;
+        };
+        let given = node.give_back(self.now, asked);
+        let (rule, key, _) = asked;
+        self.truth.give_back(self.now, rule, key, given);
+        self.plan_wake(place);
+    }
+
+    /// From here on a thread of each node that there is waits now and then for a processor when it
+    /// has charged words and has not recorded that, for so long at most.
+    pub fn begin_thread_waits(&mut self, most: Nanos) {
+        self.thread_waits = most;
+        for place in self.live().into_iter().filter(|_| most > 0) {
+            let life = self.node(place).map_or(0, |node| node.life);
+            self.events.plan(self.now, Event::Waits { place, life, begins: true });
+        }
+    }
+
+    /// How long a thread waits between charging and recording, at most.
+    pub fn thread_waits(&self) -> Nanos {
+        self.thread_waits
+    }
+
+    pub(super) fn wait(&mut self, place: usize, life: u32, begins: bool) {
+        let most = self.thread_waits;
+        let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
+            return;
+        };
+        node.waits(self.now, begins && most > 0);
+        self.plan_wake(place);
+        if most > 0 {
+            // Threads run most of the time.
+            let most = if begins { most } else { 8 * most };
+            let at = self.now + self.rng.random_range(0..=most);
+            self.events.plan(at, Event::Waits { place, life, begins: !begins });
         }
     }
 

@@ -16,7 +16,7 @@ pub(super) fn secret(text: &str) -> NamedTempFile {
     file
 }
 
-fn start(secret: &NamedTempFile, join: &[&Node]) -> Node {
+pub(super) fn start(secret: &NamedTempFile, join: &[&Node]) -> Node {
     let join: Vec<String> = join.iter().map(|node| node.cluster.unwrap().to_string()).collect();
     let mut args = vec!["--cluster", "127.0.0.1:0", "--cluster-secret-file"];
     args.push(secret.path().to_str().unwrap());
@@ -39,7 +39,7 @@ fn states(node: &Node) -> Vec<(String, String)> {
     found
 }
 
-fn is_in_state(node: &Node, other: &Node, state: &str) -> bool {
+pub(super) fn is_in_state(node: &Node, other: &Node, state: &str) -> bool {
     let address = other.cluster.unwrap().to_string();
     states(node).contains(&(address, state.to_owned()))
 }
@@ -64,7 +64,7 @@ fn has_joined(node: &Node) -> bool {
 }
 
 /// Asks `times` times for one unit of 100 a minute, burst 100; how many were admitted.
-fn ask(node: &Node, key: &str, times: usize) -> usize {
+pub(super) fn ask(node: &Node, key: &str, times: usize) -> usize {
     let mut connection = redis(node, 2);
     let mut pipe = ::redis::pipe();
     for _ in 0..times {
@@ -83,7 +83,7 @@ fn remaining(node: &Node, key: &str) -> usize {
 }
 
 /// What may have been granted anew since `start`, and one for a unit that was on its way.
-fn granted(start: Instant) -> usize {
+pub(super) fn granted(start: Instant) -> usize {
     1 + (start.elapsed().as_millis() / INTERVAL.as_millis()) as usize
 }
 
@@ -197,7 +197,7 @@ fn nobody() -> (std::net::UdpSocket, String) {
     (socket, address)
 }
 
-fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a str; 6] {
+pub(super) fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a str; 6] {
     let secret = secret.path().to_str().unwrap();
     ["--cluster", "127.0.0.1:0", "--cluster-secret-file", secret, "--join", join]
 }
@@ -211,17 +211,19 @@ fn a_node_that_nobody_lets_in_says_so_and_serves() {
     assert_eq!(get(&node, "/healthz").status, 200);
     assert!(shows(&node, "tidegate_cluster_founded 1"));
 
+    // In the format of the log, as all lines.
     let mut args = joining_args(&secret, &address).to_vec();
-    args.extend(["--log", "off"]);
+    args.extend(["--log-format", "json"]);
     let mut other = Starting::start(&args);
     other.wait_for_output();
     let output = other.stop();
-    let expected = format!(
-        "tidegate: --join {address}: no node of a cluster answered for 5s; founded one, still \
-         looking\n"
-    );
     assert_eq!(output.code, Some(0));
-    assert!(output.stderr.contains(&expected), "{}", output.stderr);
+    let lines = output.stderr.lines().map(|line| serde_json::from_str(line).expect("JSON"));
+    let lines: Vec<serde_json::Value> = lines.collect();
+    let expected = format!(
+        "--join {address}: no node of a cluster answered for 5s; founded one, still looking"
+    );
+    assert!(lines.iter().any(|line| line["message"] == expected), "{}", output.stderr);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod cli;
 mod clients;
 mod cluster;
 mod drain;
+mod faults;
 mod files;
 mod http;
 mod readiness;

@@ -127,7 +127,7 @@ fn a_seed_that_is_not_found_is_said_and_stops_nobody() {
     let said: Vec<&str> = said.collect();
     assert_eq!(said.len(), 1, "{}", output.stderr);
     assert!(said[0].contains("seed=file:/no/such/file"), "{}", said[0]);
-    let alone = "tidegate: --join file:/no/such/file: no node of a cluster answered for 100ms";
+    let alone = "--join file:/no/such/file: no node of a cluster answered for 100ms";
     assert!(output.stderr.contains(alone), "{}", output.stderr);
 }
 

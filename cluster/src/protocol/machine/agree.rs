@@ -6,11 +6,13 @@ use super::Core;
 use super::cut::Beyond;
 use crate::protocol::agreement::step;
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
-use crate::protocol::delta::{Delta, KeyId, signed};
+use crate::protocol::delta::{Delta, KeyId, signed, word};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
+use crate::protocol::origin::PendingLevels;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::turns::LEVELS_EVERY;
+use crate::protocol::watch::Word;
 use crate::protocol::wire::{Agreement, Shift};
 
 /// The share of the burst tolerance above which a key's debt is told: one in so many.
@@ -18,12 +20,35 @@ const DEEP: Nanos = 10;
 /// The share of the burst tolerance below which a move does not make other levels due: one in so
 /// many.
 const SLIGHT: i64 = 1_000;
+/// The share of the burst tolerance, one in so many, that a word may contain and nobody recorded.
+const UNRECORDED: i64 = 256;
 /// Changes that are looked at for keys in debt, at most.
 const MAX_LOOKS: usize = 4_096;
 /// How long levels wait for what their cut contains and this node lacks.
 const MAX_WAIT: Nanos = SECOND;
 /// How often levels that wait are looked at.
 const LOOK_EVERY: Nanos = SECOND / 100;
+
+/// What the other node lacks of a key may have drained there where it is older than its level by
+/// so many usual lags, and by one part in so many of the burst tolerance: its word may have been
+/// empty before, which nobody else knows. So nothing is compared while a node does not hear of a
+/// third one.
+const LAGS: Nanos = 2;
+const DRAINS: Nanos = 2;
+
+/// Words, with a limit under which each was used.
+type Used = BTreeMap<KeyId, u64>;
+
+/// What levels are compared by.
+#[derive(Clone, Copy, Debug)]
+struct Terms<'a> {
+    now: Nanos,
+    /// What this node used lately.
+    used: &'a Used,
+    nodes: i64,
+    /// From this age on, what the other node lacks may have drained there.
+    old: Nanos,
+}
 
 impl<H: Host> Core<H> {
     /// The levels to tell with the next batch: of keys that are deep in debt and changed lately, or
@@ -34,7 +59,8 @@ impl<H: Host> Core<H> {
         }
         let since = self.levels_at.saturating_sub(LEVELS_EVERY);
         self.levels_at = now + LEVELS_EVERY;
-        let changed = self.changed_since(since, unsealed);
+        let used = self.used_since(since, unsealed);
+        let changed = self.changed_since(since, &used);
         let may_tell = self.has_peers() && self.may_agree(now);
         let cut = if may_tell { self.cut(now) } else { None };
         let Some(cut) = cut else {
@@ -44,16 +70,24 @@ impl<H: Host> Core<H> {
             return Agreement::default();
         };
         let mut turns = std::mem::take(&mut self.turns);
-        let mut levels = Vec::new();
+        let (mut levels, mut unsettled) = (Vec::new(), Vec::new());
         turns.take(now, changed, MAX_LEVELS, |(limit, key)| {
-            let debt = self.debt((limit, key));
+            let debt = self.debt(now, (limit, key));
             let is_deep = self.host.tolerance(limit).is_some_and(|most| debt > most / DEEP);
-            if is_deep && !self.is_held_back((limit, key)) {
-                self.watches.keep(now, (limit, key), debt);
-                levels.push(Level { limit, key, debt });
+            if !is_deep || self.is_held_back((limit, key)) {
+                return is_deep;
             }
-            is_deep
+            match self.settled(now, (limit, key)) {
+                Some(debt) if self.is_known(now, (limit, key), &used, None) => {
+                    levels.push(Level { limit, key, debt });
+                }
+                _ => unsettled.push((limit, key)),
+            }
+            true
         });
+        for id in unsettled {
+            turns.changed(now, id);
+        }
         self.turns = turns;
         if levels.is_empty() {
             return Agreement::default();
@@ -63,6 +97,32 @@ impl<H: Host> Core<H> {
         levels.sort_by_key(|level| !is_scarce(level));
         let scarce = levels.iter().take_while(|level| is_scarce(level)).count() as u64;
         Agreement { cut, levels, scarce, shifts: Vec::new() }
+    }
+
+    /// A key's debt without what is provisional, as it was right after the last drain; `None` while
+    /// its word contains what is not recorded.
+    fn settled(&mut self, now: Nanos, id: KeyId) -> Option<Nanos> {
+        let (debt, held) = (self.debt(now, id), self.rooms.held(id));
+        self.watches.keep(now, id, debt.saturating_add(held));
+        let Some(Word { tat, unrecorded }) = self.watches.word(now, id) else { return Some(debt) };
+        if unrecorded > signed(self.host.tolerance(id.0)?) / UNRECORDED {
+            return None;
+        }
+        let debt = tat.saturating_sub(signed(now)).saturating_sub(signed(held));
+        Some(Nanos::try_from(debt).unwrap_or(0))
+    }
+
+    /// Whether it is known what a word contains: of one that is used, not from when it was empty or
+    /// was looked at first until it has been looked at for a while; with what it contains beyond
+    /// another node's level, only where neither word was empty meanwhile.
+    fn is_known(&self, now: Nanos, id: KeyId, used: &Used, beyond: Option<(&Beyond, i64)>) -> bool {
+        let since = self.watches.in_debt_since(id);
+        let is_new = || since.is_some() && self.watches.word(now, id).is_none();
+        let is_new = used.contains_key(&word(id)) && is_new();
+        let was_empty = |beyond: &Beyond| since.is_none_or(|since| beyond.since < since);
+        let lacks_old =
+            |beyond: &Beyond, old| beyond.changes.iter().any(|change| change.date < old);
+        !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !lacks_old(beyond, old))
     }
 
     /// Whether a change of a key came late and is not applied.
@@ -78,18 +138,25 @@ impl<H: Host> Core<H> {
     /// Looks at the keys that are watched, when what was recorded of them is charged.
     pub(super) fn look_at_words(&mut self, now: Nanos) {
         let host = &mut self.host;
-        self.watches
-            .look(now, |(limit, key)| (host.debt(limit, key), host.tolerance(limit).unwrap_or(0)));
+        self.watches.look(now, |(limit, key)| {
+            (host.debt(now, limit, key), host.tolerance(limit).unwrap_or(0))
+        });
     }
 
-    /// Keys that changed here since then.
-    fn changed_since(&self, since: Nanos, unsealed: &[Delta]) -> BTreeSet<KeyId> {
+    /// What this node used since then.
+    fn used_since(&self, since: Nanos, unsealed: &[Delta]) -> Used {
         let own = self.log.newest().take_while(|batch| batch.at >= since);
         let own = unsealed.iter().chain(own.flat_map(|batch| &batch.deltas));
+        own.take(MAX_LOOKS).map(|delta| (delta.word(), delta.limit)).collect()
+    }
+
+    /// Keys that changed since then, with those that this node used.
+    fn changed_since(&self, since: Nanos, used: &Used) -> BTreeSet<KeyId> {
         let others = self.recent.values().flat_map(|recent| {
             recent.newest().take_while(|seen| seen.at >= since).flat_map(|seen| &seen.deltas)
         });
-        own.take(MAX_LOOKS).chain(others.take(MAX_LOOKS)).map(Delta::id).collect()
+        let used = used.iter().map(|((_, key), limit)| (*limit, *key));
+        others.take(MAX_LOOKS).map(Delta::id).chain(used).collect()
     }
 
     /// When levels are due, or are to be compared.
@@ -133,7 +200,8 @@ impl<H: Host> Core<H> {
 
     fn compare_held(&mut self, now: Nanos) {
         let lives = self.lives(now);
-        let nodes = self.nodes(&lives);
+        let used = self.used_since(now.saturating_sub(LEVELS_EVERY), &[]);
+        let terms = Terms { now, used: &used, nodes: self.nodes(&lives), old: LAGS * self.lag() };
         for (origin, held) in std::mem::take(&mut self.held) {
             if now.saturating_sub(held.since) > MAX_WAIT {
                 continue;
@@ -146,27 +214,33 @@ impl<H: Host> Core<H> {
             let Some(behind) = self.behind(&lives, origin, &held, &cut) else { continue };
             let of = |level: &Level| behind.of(origin, (level.limit, level.key), now);
             let beyond: Vec<Option<Beyond>> = held.levels.iter().map(of).collect();
+            let mut unsettled = Vec::new();
             for (level, beyond) in held.levels.iter().zip(beyond) {
-                if let Some(beyond) = beyond {
-                    self.compare((now, nodes), (origin, held.at), *level, beyond);
+                let Some(beyond) = beyond else { continue };
+                match self.settled(now, (level.limit, level.key)) {
+                    Some(debt) => self.compare(terms, (origin, held.at), *level, debt, beyond),
+                    None => unsettled.push(*level),
                 }
+            }
+            if !unsettled.is_empty() {
+                self.held.insert(origin, PendingLevels { levels: unsettled, ..held });
             }
         }
     }
 
-    /// Compares one level that `origin` had at a time of this node's clock.
+    /// Compares one level that `origin` had at a time of this node's clock with this node's debt.
     fn compare(
         &mut self,
-        (now, nodes): (Nanos, i64),
+        Terms { now, used, nodes, old }: Terms,
         (origin, at): (Origin, i64),
         level: Level,
+        debt: Nanos,
         mut beyond: Beyond,
     ) {
         let (limit, key) = (level.limit, level.key);
-        let debt = self.debt((limit, key));
-        self.watches.keep(now, (limit, key), debt);
-        let since = self.watches.in_debt_since((limit, key));
-        if debt == 0 || since.is_none_or(|since| beyond.since < since) {
+        let tolerance = self.host.tolerance(limit).unwrap_or(0);
+        let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
+        if debt == 0 || !self.is_known(now, (limit, key), used, Some((&beyond, old))) {
             return;
         }
         if self.shifts.len() >= MAX_SHIFTS || self.is_held_back((limit, key)) {
@@ -176,8 +250,7 @@ impl<H: Host> Core<H> {
         // What the other node is told and does not contain yet.
         let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.told);
         if let Some(by) = step(own, peer, &mut beyond.changes, signed(now), nodes) {
-            let most = signed(self.host.tolerance(limit).unwrap_or(0));
-            let by = by.clamp(-most, most);
+            let by = by.clamp(-signed(tolerance), signed(tolerance));
             self.stats.levels_compared += 1;
             if by != 0 {
                 self.shift(now, (limit, key), by);

@@ -27,7 +27,8 @@ impl<H: Host> Core<H> {
         for delta in applied.iter().filter(|delta| delta.change.debt > 0) {
             let Some(tolerance) = self.estimated(delta.limit) else { continue };
             let (limit, key) = delta.id();
-            if !self.estimates.follows((limit, key)) && self.debt((limit, key)) > tolerance / 2 {
+            if !self.estimates.follows((limit, key)) && self.debt(now, (limit, key)) > tolerance / 2
+            {
                 self.estimates.want((limit, key));
             }
         }
@@ -45,7 +46,7 @@ impl<H: Host> Core<H> {
             let Some(id) = self.estimates.next_wanted() else { break };
             let Some(tolerance) = self.estimated(id.0) else { continue };
             let pieces = self.pieces(now, id);
-            let tat = signed(now).saturating_add(signed(self.debt(id)));
+            let tat = signed(now).saturating_add(signed(self.debt(now, id)));
             self.estimates.follow(now, id, tolerance, tat, &pieces);
         }
         self.tick_estimates(now);

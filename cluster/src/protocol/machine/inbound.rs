@@ -39,12 +39,33 @@ impl<H: Host> Core<H> {
             self.close(now, link);
         }
         for link in greeted {
-            self.ack(link);
+            let is_due = |at: Option<Nanos>| at.is_some_and(|at| at <= now);
+            let Some(inbound) = self.inbound.get(&link) else { continue };
+            let (settles, owes) = (is_due(inbound.settled_at), is_due(inbound.ack_at));
+            if settles {
+                self.take_early(now, link);
+            }
+            if owes {
+                self.ack(link);
+            }
         }
     }
 
     /// A message on a link that another node dialled.
     pub(super) fn on_inbound(
+        &mut self,
+        now: Nanos,
+        link: LinkId,
+        transit: Nanos,
+        message: Message,
+    ) -> Result<(), Violation> {
+        match self.keep_early(now, (link, transit), message)? {
+            Some(message) => self.handle_inbound(now, link, transit, message),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn handle_inbound(
         &mut self,
         now: Nanos,
         link: LinkId,
@@ -58,6 +79,9 @@ impl<H: Host> Core<H> {
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
             (Message::Beat { now: sent, delay, lag }, Some(id)) => {
+                if !self.clocks.contains_key(&id.origin()) {
+                    self.begin_settling(now, link);
+                }
                 self.on_beat(now, id.origin(), (sent, delay, lag), transit);
                 self.note_heard(link);
                 Ok(())
@@ -237,9 +261,9 @@ impl<H: Host> Core<H> {
         if number != done.through + 1 || done.missed.is_some() || !self.room_for(now, origin) {
             return Err(Violation);
         }
-        let clock = self.clocks.get_mut(&origin).ok_or(Violation)?;
         // A batch is as good as a beat: what it waited only makes it a worse one.
-        clock.read(now, batch.at, batch.transit);
+        let reading = (batch.at, batch.transit);
+        let clock = self.read_clock(now, origin, reading).ok_or(Violation)?;
         let local = clock.to_local(batch.at);
         let age = now.saturating_sub(local.try_into().unwrap_or(0));
         let usual = clock.lag();

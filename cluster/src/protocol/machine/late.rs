@@ -47,7 +47,9 @@ impl<H: Host> Core<H> {
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
         let is_exact = || delta.change.debt >= 0 && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
-            let debt = self.debt(delta.id());
+            // Also what has drained here of it: it refilled for all.
+            self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
+            let debt = self.debt(now, delta.id());
             let flushed = self.draining.unwrap_or(self.taken_at);
             let change = self.gaps.landed(now, flushed, &delta, debt);
             self.put(now, Delta { change, ..delta });
@@ -70,10 +72,6 @@ impl<H: Host> Core<H> {
     /// Applies one change to this node's word.
     pub(super) fn put(&mut self, now: Nanos, delta: Delta) {
         let change = self.rooms.landed(&delta);
-        if self.pace.waits(delta.id()) {
-            let nodes = self.nodes_alive();
-            self.pace.landed(delta.id(), delta.change.debt, nodes);
-        }
         self.host.apply(now, Delta { change, ..delta });
         self.note_changes(&[delta]);
         self.note_behind(&[delta]);
@@ -118,7 +116,7 @@ impl<H: Host> Core<H> {
 
     /// When this node's word of a key was last empty, as far as is known: at `now` if it is not.
     fn empty_at(&mut self, now: Nanos, (limit, key): KeyId) -> Nanos {
-        if self.host.debt(limit, key) == 0 {
+        if self.host.debt(now, limit, key) == 0 {
             return now;
         }
         let watched = self.watches.in_debt_since((limit, key));

@@ -110,7 +110,8 @@ impl<H: Host> Core<H> {
         let may_begin = |tolerance| self.pace.may_begin(id) && !is_much(debt, tolerance, nodes);
         let terms = terms
             .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.rooms.is_split(id));
-        let terms = terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(id)), wait));
+        let terms =
+            terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(now, id)), wait));
         let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));
         if is_urgent && !(is_short && (waits || self.pace.has_room())) {
             self.tell(now, since, *delta, nodes, taken);
@@ -119,7 +120,7 @@ impl<H: Host> Core<H> {
         let due = terms.map_or(now, |(_, wait)| now.saturating_add(wait));
         self.pace.add(now, (since, due), *delta, nodes);
         let is_urgent =
-            is_urgent || terms.is_some_and(|(left, _)| self.pace.is_urgent(id, left, nodes));
+            is_urgent || terms.is_some_and(|(left, _)| self.pace.is_urgent(now, id, left, nodes));
         if is_urgent && is_short {
             self.pace.hold(now, id);
         } else if is_urgent {

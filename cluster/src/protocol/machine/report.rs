@@ -100,11 +100,9 @@ impl<H: Host> Core<H> {
     /// Notes whether this node decides alone: it knows of others, and has a link to none of them.
     pub(super) fn note_alone(&mut self, now: Nanos) {
         let others = !self.leaving && !self.peers.is_empty() && self.has_joined();
-        let is_linked = || {
-            self.peers.values().any(|peer| peer.open_link().is_some())
-                || self.inbound.values().any(|link| link.id.is_some())
-        };
-        let is_alone = others && !is_linked();
+        let is_together = self.peers.values().any(|peer| peer.open_link().is_some())
+            || self.inbound.values().any(|link| link.id.is_some());
+        let is_alone = others && !is_together;
         let alone = &mut self.alone;
         let passed = now.saturating_sub(alone.looked_at);
         alone.looked_at = now;
@@ -114,7 +112,7 @@ impl<H: Host> Core<H> {
         if !alone.is_told && alone.since.is_some_and(long) {
             alone.is_told = true;
             self.events.push(Event::Alone);
-        } else if alone.is_told && !is_alone {
+        } else if alone.is_told && is_together {
             alone.is_told = false;
             self.events.push(Event::Together);
         }

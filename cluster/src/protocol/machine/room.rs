@@ -30,8 +30,8 @@ impl<H: Host> Core<H> {
     }
 
     /// A key's debt without what is provisional.
-    pub(super) fn debt(&mut self, id: KeyId) -> Nanos {
-        self.host.debt(id.0, id.1).saturating_sub(self.rooms.held(id))
+    pub(super) fn debt(&mut self, now: Nanos, id: KeyId) -> Nanos {
+        self.host.debt(now, id.0, id.1).saturating_sub(self.rooms.held(id))
     }
 
     /// Splits the room of keys that were used here, where it is scarce.
@@ -71,7 +71,7 @@ impl<H: Host> Core<H> {
 
     fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, others: (usize, Nanos)) {
         let Some(terms) = self.terms(id, others) else { return };
-        let debt = self.host.debt(id.0, id.1);
+        let debt = self.host.debt(now, id.0, id.1);
         let split = self.rooms.split(now, id, debt, own, terms);
         if split.was_empty {
             self.watches.emptied(now, id);
@@ -84,7 +84,7 @@ impl<H: Host> Core<H> {
         self.refresh_at = now.saturating_add(self.refresh_interval());
         for id in self.rooms.keys().collect::<Vec<_>>() {
             if let Some(terms) = self.terms(id, others) {
-                let debt = self.host.debt(id.0, id.1);
+                let debt = self.host.debt(now, id.0, id.1);
                 let by = self.rooms.refresh(now, id, debt, terms);
                 self.hold_back(id, by);
             }
@@ -124,7 +124,7 @@ impl<H: Host> Core<H> {
     /// How long until others know what is consumed here: a flush interval, and what the slowest way
     /// between any two nodes takes. All nodes take it for the same, but for what has changed since
     /// the last beat: where one split rooms and another did not, the other would take all.
-    fn lag(&self) -> Nanos {
+    pub(super) fn lag(&self) -> Nanos {
         let told = self.active_clocks().map(RemoteClock::told_lag).max().unwrap_or(0);
         self.options.flush_interval.saturating_add(self.own_way().max(told))
     }

@@ -99,7 +99,7 @@ impl<H: Host> Core<H> {
         for delta in &deltas {
             self.watches.charged(delta.id(), delta.change.debt);
             let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
-            let debt = || host.debt(delta.limit, delta.key).saturating_sub(held);
+            let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
             self.gaps.consumed(now, delta, debt);
             self.rooms.consumed(now, delta);
         }

@@ -274,7 +274,7 @@ impl<H: Host> Core<H> {
         }
         for ((limit, key), change) in sums {
             // This node has consumed nothing meanwhile: a word in debt has been so all the time.
-            let debt = match self.host.debt(limit, key) {
+            let debt = match self.host.debt(now, limit, key) {
                 0 => change.tat().saturating_sub(signed(now)).max(0),
                 owed => {
                     let tat = signed(now.saturating_add(owed));

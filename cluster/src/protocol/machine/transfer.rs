@@ -244,8 +244,10 @@ impl<H: Host> Core<H> {
             let debt = debt.min(most);
             let held = self.rooms.held(id);
             self.gaps.forget(id);
+            self.watches.forget(id);
             self.rooms.raised(now, id, debt);
-            if debt > 0 && !self.host.raise(Level { debt: debt.saturating_add(held), ..entry }) {
+            let level = Level { debt: debt.saturating_add(held), ..entry };
+            if debt > 0 && !self.host.raise(now, level) {
                 self.stats.deltas_unknown += 1;
             }
             self.turns.changed(now, (entry.limit, entry.key));

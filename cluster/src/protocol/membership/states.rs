@@ -12,12 +12,17 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// Between two looks at all members, at least.
 const LOOK_EVERY: Nanos = SECOND / 20;
+/// A member that was alive and is down has left, most likely, and its own word of that, which comes
+/// by another way than that of others, is waited for so long.
+const LEAVES_WITHIN: Nanos = SECOND / 5;
 
 /// What each member was at the last look. Bounded as the members are.
 #[derive(Debug, Default)]
 pub(super) struct States {
     known: BTreeMap<SocketAddr, Known>,
     looked_at: Option<Nanos>,
+    /// Something may have changed since, or is to be told later.
+    is_due: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -25,22 +30,40 @@ struct Known {
     id: NodeId,
     state: MemberState,
     since: Nanos,
-    /// The number of the look that has seen it last.
+    /// When it was first seen down, while it is not known whether it has left.
+    fell_at: Option<Nanos>,
+    /// When a look has seen it last.
     look: Nanos,
 }
 
 impl States {
     /// For how long a member has been in its state.
     pub(super) fn since(&self, addr: SocketAddr) -> Duration {
-        let since = self.known.get(&addr).map(|known| known.since);
+        let since = self.known.get(&addr).map(|known| known.fell_at.unwrap_or(known.since));
         let passed = since.zip(self.looked_at).map(|(since, now)| now.saturating_sub(since));
         Duration::from_nanos(passed.unwrap_or(0))
     }
 
+    /// When the next look is due.
+    pub(super) fn deadline(&self) -> Option<Nanos> {
+        self.looked_at.filter(|_| self.is_due).map(|at| at.saturating_add(LOOK_EVERY))
+    }
+
     fn see(&mut self, now: Nanos, id: NodeId, state: MemberState) -> Option<Event> {
-        let seen = Known { id, state, since: now, look: now };
+        let seen = Known { id, state, since: now, fell_at: None, look: now };
         let before = self.known.insert(id.addr, seen);
         let before = before.filter(|known| known.id.generation == id.generation);
+        if let Some(known) = before
+            && (known.state, state) == (MemberState::Alive, MemberState::Down)
+        {
+            let fell_at = known.fell_at.unwrap_or(now);
+            if now.saturating_sub(fell_at) < LEAVES_WITHIN {
+                let falling = Known { fell_at: Some(fell_at), look: now, ..known };
+                self.known.insert(id.addr, falling);
+                self.is_due = true;
+                return None;
+            }
+        }
         match before {
             Some(known) if known.state == state => {
                 self.known.insert(id.addr, Known { since: known.since, ..seen });
@@ -59,9 +82,11 @@ impl Membership {
     pub(in crate::protocol) fn look(&mut self, now: Nanos, events: &mut Events) {
         let due = |at: Nanos| now.saturating_sub(at) >= LOOK_EVERY;
         if !self.states.looked_at.is_none_or(due) {
+            self.states.is_due = true;
             return;
         }
         let mut states = std::mem::take(&mut self.states);
+        states.is_due = false;
         let me = self.me();
         if states.looked_at.is_none() {
             // This node is no news to itself.

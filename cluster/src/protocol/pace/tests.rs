@@ -35,8 +35,43 @@ fn what_the_even_part_of_the_refill_covers_is_not_told() {
 fn what_others_tell_counts_against_the_refill() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
-    pace.landed(KEY, signed(10 * MS), 5);
+    pace.landed(10 * MS, KEY, signed(10 * MS), 5);
     assert_eq!(take(&mut pace, 30 * MS).deltas[0].change.debt, signed(MS));
+}
+
+#[test]
+fn what_others_told_before_a_key_waits_counts_until_it_has_refilled() {
+    let mut pace = Pace::default();
+    // A fifth of it is this node's to make up for, of which a tenth of the time refills.
+    pace.landed(0, KEY, signed(10 * MS), 5);
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
+    assert_eq!(take(&mut pace, 20 * MS).deltas[0].change.debt, signed(MS));
+    pace.add(20 * MS, (0, 60 * MS), delta(signed(MS), 20 * MS), 5);
+    assert!(take(&mut pace, 30 * MS).deltas.is_empty(), "it has refilled by 20");
+}
+
+#[test]
+fn what_refilled_before_others_told_covers_as_it_would_without_that() {
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(signed(2 * MS), 10 * MS), 5);
+    pace.landed(20 * MS, KEY, signed(10 * MS), 5);
+    assert_eq!(take(&mut pace, 30 * MS).deltas[0].change.debt, signed(MS));
+}
+
+#[test]
+fn nothing_is_covered_while_others_tell_of_more_keys_than_are_known() {
+    let mut pace = Pace::default();
+    let known = (0..=told::MAX_KEYS as u64).map(|key| (1, key + 2));
+    known.for_each(|id| pace.landed(0, id, signed(10 * MS), 5));
+    pace.add(MS, (0, 60 * MS), delta(signed(MS), MS), 5);
+    assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, signed(MS));
+    let later = told::UNKNOWN + MS;
+    pace.add(later, (later, later + 60 * MS), delta(signed(MS), later), 5);
+    assert!(take(&mut pace, later + 10 * MS).deltas.is_empty());
+    // What has refilled makes room.
+    pace.landed(later, KEY, signed(10 * MS), 5);
+    pace.add(later, (later, later + 60 * MS), delta(signed(MS), later), 5);
+    assert_eq!(take(&mut pace, later + 10 * MS).deltas[0].change.debt, signed(MS));
 }
 
 #[test]
@@ -59,18 +94,18 @@ fn nothing_covers_what_is_held_and_it_keeps_its_turn() {
 fn telling_is_urgent_where_little_is_left() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
-    assert!(!pace.is_urgent(KEY, 80 * MS, 5));
-    assert!(pace.is_urgent(KEY, 80 * MS - 1, 5));
-    pace.landed(KEY, 5, 5);
-    assert!(pace.is_urgent(KEY, 80 * MS, 5), "others told as much as they may keep");
-    assert!(!pace.is_urgent((2, 2), 0, 5));
+    assert!(!pace.is_urgent(10 * MS, KEY, 80 * MS, 5));
+    assert!(pace.is_urgent(10 * MS, KEY, 80 * MS - 1, 5));
+    assert!(!pace.is_urgent(15 * MS, KEY, 40 * MS, 5), "half of it has refilled");
+    assert!(pace.is_urgent(15 * MS, KEY, 40 * MS - 1, 5));
+    assert!(!pace.is_urgent(10 * MS, (2, 2), 0, 5));
 }
 
 #[test]
 fn what_was_given_back_is_told() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(-5, 10 * MS), 5);
-    assert!(!pace.is_urgent(KEY, 0, 5));
+    assert!(!pace.is_urgent(10 * MS, KEY, 0, 5));
     assert_eq!(pace.due(59 * MS, 9), []);
     assert_eq!(pace.due(60 * MS, 9), [KEY]);
     assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, -5);

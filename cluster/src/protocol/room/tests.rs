@@ -1,4 +1,5 @@
 use super::*;
+use crate::inline;
 
 const KEY: KeyId = (1, 1);
 const MS: Nanos = 1_000_000;

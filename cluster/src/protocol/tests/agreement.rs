@@ -2,7 +2,7 @@
 
 use super::harness::Harness;
 use super::network::MS;
-use super::words::{QUICK, SLOW};
+use super::words::{QUICK, SHORT, SLOW};
 use super::world::{World, addr};
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message};
@@ -68,7 +68,8 @@ fn peer() -> NodeId {
     NodeId::new(addr(1), 5)
 }
 
-/// A node with links to and from a peer, which knows batch 1 of its own: a debt on the key.
+/// A node with links to and from a peer, which knows batch 1 of its own: a debt on the key that was
+/// not used lately.
 fn linked() -> (Harness, LinkId, LinkId) {
     let mut harness = Harness::new();
     harness.pass(1_000 * SECOND);
@@ -77,6 +78,7 @@ fn linked() -> (Harness, LinkId, LinkId) {
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
     harness.admit(KEY, 1_200 * SECOND);
     harness.core.flush(harness.now());
+    harness.tick(150 * MS);
     (harness, inbound, link)
 }
 
@@ -130,23 +132,83 @@ fn a_cut_names_origins_of_which_a_change_is_held_back() {
     let (mut harness, inbound, link) = linked();
     let at = harness.now() - 10 * SECOND;
     let changes = vec![(1, 12_000_000_000, 0)];
-    let groups = vec![Group { limit: QUICK, changes }];
+    let groups = vec![Group { limit: SHORT, changes }];
     let late = Message::Batch { number: 1, at, groups, levels: Agreement::default() };
     harness.deliver(inbound, &late);
     assert_eq!(harness.core.stats().deltas_late, 1);
     let _ = harness.answers(link);
     harness.pass(200 * MS);
     harness.admit(KEY, SECOND);
-    harness.admit((QUICK, 1), 50 * MS);
-    harness.core.flush(harness.now());
-    let told = harness.answers(link).into_iter().find_map(|message| match message {
-        Message::Batch { levels, .. } if !levels.levels.is_empty() => Some(levels),
-        _ => None,
-    });
-    let told = told.unwrap();
+    harness.admit((SHORT, 1), 700 * MS);
+    // Both are looked at from here on.
+    let _ = told(&mut harness, link, 5 * MS);
+    let told = told(&mut harness, link, 150 * MS);
     assert_eq!(told.cut, [(peer().origin(), 1)]);
     let keys: Vec<_> = told.levels.iter().map(|level| (level.limit, level.key)).collect();
     assert_eq!(keys, [KEY], "the other word lacks what is held back");
+}
+
+/// The levels that are told first, in this time.
+fn told(harness: &mut Harness, link: LinkId, time: Nanos) -> Agreement {
+    harness.core.flush(harness.now());
+    let until = harness.now() + time;
+    while harness.now() < until {
+        harness.tick(5 * MS);
+        harness.core.flush(harness.now());
+        let mut answers = harness.answers(link).into_iter();
+        let levels = answers.find_map(|message| match message {
+            Message::Batch { levels, .. } if !levels.levels.is_empty() => Some(levels),
+            _ => None,
+        });
+        if let Some(levels) = levels {
+            return levels;
+        }
+    }
+    Agreement::default()
+}
+
+/// Checks that are decided together are recorded when all of them are.
+#[test]
+fn a_level_contains_nothing_that_is_not_recorded() {
+    let (mut harness, _, link) = linked();
+    harness.pass(200 * MS);
+    harness.admit(KEY, SECOND);
+    harness.charge(KEY, 60 * SECOND);
+    assert_eq!(told(&mut harness, link, 5 * MS).levels, [], "nothing was seen of the word yet");
+    harness.record(KEY, 60 * SECOND);
+    let levels = told(&mut harness, link, 150 * MS).levels;
+    let owes = |harness: &Harness| harness.tat(KEY) - harness.now();
+    assert_eq!(levels, [Level { limit: KEY.0, key: KEY.1, debt: owes(&harness) }]);
+
+    harness.admit(KEY, SECOND);
+    harness.charge(KEY, 60 * SECOND);
+    assert_eq!(told(&mut harness, link, 350 * MS).levels, []);
+    harness.record(KEY, 60 * SECOND);
+    let levels = told(&mut harness, link, 150 * MS).levels;
+    assert_eq!(levels, [Level { limit: KEY.0, key: KEY.1, debt: owes(&harness) }]);
+}
+
+/// The same of this node's word, with which a level is compared.
+#[test]
+fn no_level_is_compared_with_what_is_not_recorded() {
+    let (mut harness, inbound, link) = linked();
+    harness.admit(KEY, SECOND);
+    let _ = told(&mut harness, link, 150 * MS);
+    harness.admit(KEY, SECOND);
+    harness.core.flush(harness.now());
+    let mut batches = harness.answers(link).into_iter().filter_map(|message| match message {
+        Message::Batch { number, .. } => Some(number),
+        _ => None,
+    });
+    // The peer knows all that, and owes 600 s more.
+    let mut ahead = ahead(&harness, 1, &[]);
+    let Message::Batch { levels, .. } = &mut ahead else { unreachable!() };
+    levels.cut[0].1 = batches.next_back().unwrap();
+    harness.charge(KEY, 60 * SECOND);
+    harness.deliver(inbound, &ahead);
+    assert_eq!(moved(&mut harness), 0);
+    harness.record(KEY, 60 * SECOND);
+    assert_eq!(moved(&mut harness), 300_000_000_000, "half of the difference");
 }
 
 #[test]
@@ -159,14 +221,53 @@ fn what_is_missed_is_caught_up_with_before_levels_are_told() {
     let levels = |harness: &mut Harness| {
         harness.pass(200 * MS);
         harness.admit(KEY, SECOND);
-        harness.core.flush(harness.now());
-        let told = harness.answers(link).into_iter();
-        told.filter(|m| matches!(m, Message::Batch { levels, .. } if !levels.levels.is_empty()))
-            .count()
+        told(harness, link, 150 * MS).levels.len()
     };
     assert_eq!(levels(&mut harness), 0);
     harness.deliver(inbound, &rest);
     assert_eq!(levels(&mut harness), 1);
+}
+
+/// What the other node lacks is added to its level, but may have drained there once it is old.
+#[test]
+fn nothing_is_compared_over_what_may_have_drained_at_the_other_node() {
+    // A half of the difference.
+    for (ago, expected) in [(10 * MS, 50), (100 * MS, 0)] {
+        let (mut harness, inbound, link) = linked();
+        harness.admit(HOT, 300 * MS);
+        harness.core.flush(harness.now());
+        let known = last_batch(&mut harness, link);
+        // Since then the key counts as in debt.
+        let debt = harness.tat(HOT) - harness.now();
+        harness.deliver(inbound, &hot_level(&harness, (1, known), debt));
+        harness.tick(20 * MS);
+        harness.admit(HOT, 200 * MS);
+        harness.core.flush(harness.now());
+        harness.pass(ago);
+        let debt = harness.tat(HOT) - harness.now() - 200 * MS;
+        let before = harness.tat(HOT);
+        harness.deliver(inbound, &hot_level(&harness, (2, known), debt + 100 * MS));
+        harness.tick(20 * MS);
+        let moved = (harness.tat(HOT) - before) / MS;
+        assert!(moved.abs_diff(expected) <= 2, "{moved} ms, {} ms ago", ago / MS);
+    }
+}
+
+/// The number of the last batch that this node has sent.
+fn last_batch(harness: &mut Harness, link: LinkId) -> u64 {
+    let numbers = harness.answers(link).into_iter().filter_map(|message| match message {
+        Message::Batch { number, .. } => Some(number),
+        _ => None,
+    });
+    numbers.max().unwrap()
+}
+
+/// A peer's level of the hot key in its batch, which contains this node's batches up to a number.
+fn hot_level(harness: &Harness, (number, known): (u64, u64), debt: Nanos) -> Message {
+    let levels = vec![Level { limit: HOT.0, key: HOT.1, debt }];
+    let cut = vec![(NodeId::new(addr(0), 1).origin(), known)];
+    let levels = Agreement { cut, levels, ..Agreement::default() };
+    Message::Batch { number, at: harness.now(), groups: Vec::new(), levels }
 }
 
 const HOT: (u64, u64) = (QUICK, 1);

@@ -51,6 +51,57 @@ fn the_states_of_a_member_are_told_once_each() {
     assert!(harness.core.members()[1].state_for.as_secs() < 1);
 }
 
+/// What a node that leaves says of itself comes after what others say of it, or the other way
+/// round; nothing else may come after that.
+#[test]
+fn a_member_that_leaves_is_not_told_as_down() {
+    for is_told_first in [false, true] {
+        let mut harness = Harness::new();
+        let link = harness.greet(peer());
+        gossip(&mut harness, link, peer(), 0);
+        harness.tick(SECOND / 2);
+        told(&mut harness);
+        if is_told_first {
+            let header = foca::Header {
+                src: peer(),
+                src_incarnation: 0,
+                dst: harness.core.me(),
+                message: foca::Message::Gossip,
+            };
+            let updates = vec![foca::Member::down(peer())];
+            let packet = MemberPacket { header, updates }.encode().unwrap();
+            harness.core.datagram(harness.now(), link, &packet);
+            harness.tick(SECOND / 10);
+        }
+        harness.deliver(link, &Message::Leaving);
+        harness.tick(SECOND / 4);
+        let left =
+            Event::Member { id: peer(), was: Some(MemberState::Alive), is: MemberState::Left };
+        let events = told(&mut harness);
+        let members: Vec<_> =
+            events.iter().filter(|event| matches!(event, Event::Member { .. })).collect();
+        assert_eq!(members, [&left], "{is_told_first}: {events:?}");
+    }
+}
+
+/// A node that is alone has nothing else to wake for.
+#[test]
+fn what_follows_a_look_at_once_is_looked_at_soon() {
+    let mut harness = Harness::new();
+    let link = harness.greet(peer());
+    gossip(&mut harness, link, peer(), 0);
+    harness.tick(SECOND / 2);
+    gossip(&mut harness, link, peer(), 0);
+    told(&mut harness);
+    harness.deliver(link, &Message::Leaving);
+    assert_eq!(told(&mut harness), []);
+    let soon = harness.now() + SECOND / 20;
+    assert!(harness.core.deadline().is_some_and(|at| at <= soon));
+    harness.tick(SECOND / 20);
+    let left = Event::Member { id: peer(), was: Some(MemberState::Alive), is: MemberState::Left };
+    assert!(told(&mut harness).contains(&left));
+}
+
 #[test]
 fn links_and_their_ends_are_told() {
     let mut harness = Harness::new();
@@ -70,6 +121,20 @@ fn links_and_their_ends_are_told() {
     harness.deliver(link, &Message::Leaving);
     let events = told(&mut harness);
     assert!(events.contains(&Event::Violation { addr: Some(addr(1)) }), "{events:?}");
+}
+
+#[test]
+fn a_node_that_leaves_alone_is_not_together() {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer());
+    let link = harness.welcome(peer());
+    harness.core.closed(harness.now(), inbound);
+    harness.core.closed(harness.now(), link);
+    harness.tick(2 * SECOND);
+    assert!(told(&mut harness).contains(&Event::Alone));
+    harness.core.leave(harness.now());
+    harness.tick(SECOND);
+    assert!(!told(&mut harness).contains(&Event::Together));
 }
 
 #[test]

@@ -51,6 +51,16 @@ impl Harness {
         self.words.admit(self.now(), limit, key, debt);
     }
 
+    /// The node admits something, and does not record it yet.
+    pub(super) fn charge(&self, (limit, key): (u64, u64), debt: Nanos) {
+        self.words.charge((limit, key), self.now(), debt);
+    }
+
+    /// Records what was admitted.
+    pub(super) fn record(&self, (limit, key): (u64, u64), debt: Nanos) {
+        self.words.record(self.now(), (limit, key), debt);
+    }
+
     /// What the node sent on the link; other actions are dropped.
     pub(super) fn sent(&mut self, on: LinkId) -> Vec<Bytes> {
         let mut sent = Vec::new();
@@ -68,6 +78,7 @@ impl Harness {
         let link = self.core.accepted(self.now(), Subject::node(id.addr)).unwrap();
         self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key: KEY });
         self.deliver(link, &Message::Beat { now: self.now(), delay: None, lag: 0 });
+        self.core.settle_clock(link);
         link
     }
 

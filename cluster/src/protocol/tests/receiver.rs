@@ -1,13 +1,17 @@
 //! One node and a simulated peer, for what a correct peer never does.
 
-use super::harness::Harness;
-use super::words::SHORT;
+use super::harness::{Harness, KEY as KEY_OF_ALL};
+use super::network::MS;
+use super::words::{QUICK, SHORT};
 use super::world::addr;
+use crate::member::MemberState;
+use crate::protocol::bounds::VERSION;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
-use crate::protocol::{Action, LinkId, MAX_PEERS, NodeId, Origin, Subject};
+use crate::protocol::{Action, LinkId, MAX_PEERS, Nanos, NodeId, Origin, Subject};
 
 const KEY: (u64, u64) = (1, 1);
+const SECOND: Nanos = 1_000 * MS;
 
 fn peer() -> NodeId {
     NodeId::new(addr(1), 5)
@@ -276,4 +280,75 @@ fn crashed_nodes_give_their_places_to_new_ones() {
     harness.core.flush(harness.now());
     assert!(!harness.answers(link).is_empty());
     assert_eq!(harness.core.stats().peers_undialled, 0);
+}
+
+/// A link of a peer whose clock is 3 s ahead, and whose beat was sent `late` ago.
+fn first_heard(late: Nanos) -> (Harness, LinkId) {
+    let mut harness = Harness::new();
+    harness.pass(10 * SECOND);
+    let link = harness.core.accepted(harness.now(), Subject::node(addr(1))).unwrap();
+    let hello = Message::Hello { version: VERSION, oldest: VERSION, id: peer(), key: KEY_OF_ALL };
+    harness.deliver(link, &hello);
+    let now = harness.now() + 3 * SECOND - late;
+    harness.deliver(link, &Message::Beat { now, delay: None, lag: 0 });
+    (harness, link)
+}
+
+/// A batch of a peer whose clock is 3 s ahead, sealed some time ago, of a key that takes 100 ms.
+fn sealed(harness: &Harness, number: u64, ago: Nanos) -> Message {
+    let groups = vec![Group { limit: QUICK, changes: vec![(1, 20_000_000, 0)] }];
+    let at = harness.now() + 3 * SECOND - ago;
+    Message::Batch { number, at, groups, levels: Agreement::default() }
+}
+
+#[test]
+fn what_waited_with_the_first_reading_of_a_clock_is_as_old_as_the_last_shows() {
+    let (mut harness, link) = first_heard(90 * MS);
+    for (number, ago) in [(1, 80 * MS), (2, 50 * MS), (3, 10 * MS)] {
+        harness.deliver(link, &sealed(&harness, number, ago));
+    }
+    assert_eq!(harness.core.stats().deltas_applied, 0);
+    harness.tick(10 * MS);
+    assert_eq!(harness.core.stats().deltas_applied, 3);
+    // The first two drained long ago; the third began at 10 ms before the burst arrived.
+    let left = harness.tat((QUICK, 1)) + 10 * MS - harness.now();
+    assert!(left.abs_diff(20 * MS) <= MS, "{} us", left / 1_000);
+    // From here on batches are taken as they come.
+    harness.deliver(link, &sealed(&harness, 4, 0));
+    assert_eq!(harness.core.stats().deltas_applied, 4);
+}
+
+#[test]
+fn what_waits_for_a_clock_is_bounded_and_taken_one_a_step() {
+    let (mut harness, link) = first_heard(0);
+    for number in 1..=256 {
+        harness.deliver(link, &sealed(&harness, number, 0));
+    }
+    harness.pass(5 * MS);
+    for taken in 1..=256 {
+        harness.core.tick(harness.now());
+        assert_eq!(harness.core.stats().deltas_applied, taken);
+    }
+    let (mut harness, link) = first_heard(0);
+    for number in 1..=300 {
+        harness.deliver(link, &sealed(&harness, number, 0));
+    }
+    assert_eq!(harness.core.stats().violations, 1);
+}
+
+#[test]
+fn a_peer_that_leaves_at_once_is_heard_whole() {
+    let (mut harness, link) = first_heard(0);
+    harness.deliver(link, &sealed(&harness, 1, 0));
+    harness.deliver(link, &Message::Leaving);
+    harness.tick(10 * MS);
+    assert_eq!(harness.core.stats().deltas_applied, 1);
+
+    // Its link may end before its clock is read.
+    let (mut harness, link) = first_heard(0);
+    harness.deliver(link, &sealed(&harness, 1, 0));
+    harness.deliver(link, &Message::Leaving);
+    harness.core.closed(harness.now(), link);
+    assert_eq!(harness.core.stats().deltas_applied, 1);
+    assert_eq!(harness.core.members()[1].state, MemberState::Left);
 }

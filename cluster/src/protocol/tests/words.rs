@@ -43,10 +43,20 @@ impl Words {
 
 impl WordsHandle {
     pub(super) fn admit(&self, now: Nanos, limit: u64, key: u64, debt: Nanos) {
-        self.update((limit, key), |tat| tat.max(now) + debt);
+        self.charge((limit, key), now, debt);
+        self.record(now, (limit, key), debt);
+    }
+
+    /// Consumes something, without recording it.
+    pub(super) fn charge(&self, id: (u64, u64), now: Nanos, debt: Nanos) {
+        self.update(id, |tat| tat.max(now) + debt);
+    }
+
+    /// Records what was consumed.
+    pub(super) fn record(&self, now: Nanos, id: (u64, u64), debt: Nanos) {
         let change = Change { debt: debt.cast_signed(), date: now.cast_signed() };
         let mut recorded = self.recorded.borrow_mut();
-        recorded.entry((limit, key)).and_modify(|sum| *sum = sum.then(change)).or_insert(change);
+        recorded.entry(id).and_modify(|sum| *sum = sum.then(change)).or_insert(change);
     }
 
     /// As `admit`, if the debt stays within `tau`.
@@ -97,13 +107,13 @@ impl Host for Words {
         self.handle.update((limit, key), |tat| tat.saturating_add_signed(by));
     }
 
-    fn raise(&mut self, level: Level) -> bool {
+    fn raise(&mut self, _: Nanos, level: Level) -> bool {
         let now = self.clock.get();
         self.handle.update((level.limit, level.key), |tat| tat.max(now + level.debt));
         true
     }
 
-    fn debt(&mut self, limit: u64, key: u64) -> Nanos {
+    fn debt(&mut self, _: Nanos, limit: u64, key: u64) -> Nanos {
         self.handle.tat(limit, key).saturating_sub(self.clock.get())
     }
 

@@ -1,0 +1,82 @@
+//! What other nodes told lately, key by key: it uses up the refill that would cover what this node
+//! keeps to itself.
+//!
+//! Others tell a key whether this node's use of it waits at that moment or not. So what they told
+//! is kept until the node's part of the refill has made up for it: where it was forgotten between
+//! two waits, a node that consumes little and a node that consumes much would together exceed a
+//! limit for as long as they like, and neither would see it.
+
+use std::collections::BTreeMap;
+
+use super::{COVERED, signed};
+use crate::protocol::delta::KeyId;
+use crate::protocol::time::{Nanos, SECOND};
+
+/// Keys of which it is known, at most: about 1 MiB.
+pub(super) const MAX_KEYS: usize = 1 << 13;
+/// How often keys of which nothing is left make room, at most.
+const SWEEP_EVERY: Nanos = SECOND / 10;
+/// After a key found no room, nothing is covered for this long.
+pub(super) const UNKNOWN: Nanos = SECOND;
+
+#[derive(Debug, Default)]
+pub(super) struct Told {
+    /// By word.
+    keys: BTreeMap<KeyId, Part>,
+    sweep_at: Nanos,
+    /// Until then something may have been told that is not known.
+    unknown_until: Nanos,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    /// What was told, divided by the nodes, and not made up for.
+    debt: i64,
+    /// Up to when the refill was counted.
+    counted: Nanos,
+}
+
+impl Told {
+    /// Another node has told that it consumed this.
+    pub(super) fn add(&mut self, now: Nanos, word: KeyId, debt: i64, nodes: usize) {
+        let told = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
+        if let Some(part) = self.keys.get_mut(&word) {
+            *part = Part { debt: part.left(now, nodes).saturating_add(told), counted: now };
+            return;
+        }
+        if told == 0 {
+            return;
+        }
+        if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
+            self.sweep_at = now.saturating_add(SWEEP_EVERY);
+            self.keys.retain(|_, part| part.left(now, nodes) > 0);
+        }
+        if self.keys.len() < MAX_KEYS {
+            self.keys.insert(word, Part { debt: told, counted: now });
+        } else {
+            self.unknown_until = now.saturating_add(UNKNOWN);
+        }
+    }
+
+    /// This node's part of what has refilled since a time, less what others told. What they told
+    /// since then has been [added](Self::add).
+    pub(super) fn rest(&self, (since, now): (Nanos, Nanos), word: KeyId, nodes: usize) -> i64 {
+        if now < self.unknown_until {
+            return 0;
+        }
+        let used = self.keys.get(&word).map_or(0, |p| p.left(since, nodes) - p.left(now, nodes));
+        refill(now.saturating_sub(since), nodes) - used
+    }
+}
+
+impl Part {
+    /// What is left of it at a time.
+    fn left(&self, at: Nanos, nodes: usize) -> i64 {
+        (self.debt - refill(at.saturating_sub(self.counted), nodes)).max(0)
+    }
+}
+
+/// A node's part of what refills in some time and need not be told.
+fn refill(passed: Nanos, nodes: usize) -> i64 {
+    signed(passed / (COVERED * nodes.max(1) as u64))
+}

@@ -1,0 +1,79 @@
+//! What nodes of a cluster do, and say, when one of them is stopped, killed or foreign.
+
+use std::time::Instant;
+
+use rustix::process::Signal;
+use tidegate_tests::{Node, Raw, Starting, wait_until};
+
+use super::cluster::{
+    ask, free_addresses, granted, is_in_state, joining_args, secret, start, wait_until_together,
+};
+
+/// Its clients' requests wait in its sockets, and are decided by words as old as the stop unless it
+/// hears the others first.
+#[test]
+fn a_node_that_goes_on_after_a_stop_hears_the_others_before_it_decides() {
+    const CHECKS: usize = 100;
+    let secret = secret("a secret that is long enough\n");
+    let first = start(&secret, &[]);
+    let second = start(&secret, &[&first]);
+    wait_until_together(&[&first, &second]);
+    let mut client = Raw::connect(second.resp);
+    client.expect_alive();
+
+    second.signal(Signal::STOP);
+    wait_until("it is missed", || !is_in_state(&first, &second, "alive"));
+    let begin = Instant::now();
+    assert_eq!(ask(&first, "k", CHECKS), CHECKS);
+    for _ in 0..CHECKS {
+        client.command(&[b"CL.THROTTLE", b"k", b"99", b"100", b"60"]);
+    }
+    second.signal(Signal::CONT);
+    let mut admitted = 0;
+    for _ in 0..CHECKS {
+        client.expect("*5\r\n");
+        admitted += usize::from(client.line() == ":0");
+        (0..4).for_each(|_| drop(client.line()));
+    }
+    let most = granted(begin);
+    assert!(admitted <= most, "{admitted} admitted, expected at most {most}");
+    wait_until_together(&[&first, &second]);
+}
+
+#[test]
+fn suspicion_death_leave_and_refusal_are_told_on_standard_error() {
+    let (ours, theirs) =
+        (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
+    let [address, other] = &free_addresses(2)[..] else { unreachable!() };
+    let args = |secret, own| {
+        let mut args = joining_args(secret, address);
+        args[1] = own;
+        args
+    };
+    let file = ours.path().to_str().unwrap();
+    let mut told = Starting::start(&["--cluster", address, "--cluster-secret-file", file]);
+    told.wait_for_error("founded a cluster");
+
+    let second = Node::start(&args(&ours, other));
+    let expect = |told: &mut Starting, level: &str, what: &str| {
+        let line = told.wait_for_error(what);
+        assert!(line.contains(level) && line.contains("tidegate_cluster"), "{line}");
+        line
+    };
+    assert!(expect(&mut told, "INFO", "member joined").contains(other));
+    second.signal(Signal::KILL);
+    for what in ["member suspect: it does not answer", "member down"] {
+        assert!(expect(&mut told, "WARN", what).contains(other));
+    }
+    let mut again = Node::start(&args(&ours, other));
+    assert!(expect(&mut told, "INFO", "member joined").contains(other));
+    again.signal(Signal::TERM);
+    assert_eq!(again.wait().code(), Some(0));
+    assert!(expect(&mut told, "INFO", "member left").contains(other));
+
+    let stranger = Starting::start(&args(&theirs, other));
+    expect(&mut told, "WARN", "handshake refused");
+    for node in [told, stranger] {
+        assert_eq!(node.stop().code, Some(0));
+    }
+}
