@@ -36,6 +36,7 @@ mod resp;
 mod serve;
 mod service;
 mod signals;
+mod threads;
 mod throttle;
 mod trust;
 mod units;

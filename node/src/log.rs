@@ -44,7 +44,7 @@ pub fn start(level: LevelFilter, format: LogFormat) -> Guard {
     let left_out = Arc::new(AtomicU64::new(0));
     let writer = Writer { lines: lines.clone(), left_out: Arc::clone(&left_out) };
     let thread = std::thread::Builder::new().name("log".to_owned());
-    if thread.spawn(move || write(&written, &left_out, &mut io::stderr())).is_err() {
+    if thread.spawn(move || write(&written, &left_out, format, &mut io::stderr())).is_err() {
         // Without a thread there is no log; the node works all the same.
         return Guard(None);
     }
@@ -72,7 +72,7 @@ impl Drop for Guard {
     }
 }
 
-fn write(entries: &Receiver<Entry>, left_out: &AtomicU64, out: &mut impl Write) {
+fn write(entries: &Receiver<Entry>, left_out: &AtomicU64, format: LogFormat, out: &mut impl Write) {
     while let Ok(entry) = entries.recv() {
         // A closed standard error does not stop the node.
         let _ = match entry {
@@ -82,7 +82,11 @@ fn write(entries: &Receiver<Entry>, left_out: &AtomicU64, out: &mut impl Write) 
         // Relaxed here and below: a count that orders nothing.
         let missing = left_out.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            let _ = writeln!(out, "{missing} lines left out: standard error is not read");
+            let line = format!("{missing} lines left out: standard error is not read");
+            let _ = match format {
+                LogFormat::Text => writeln!(out, "{line}"),
+                LogFormat::Json => writeln!(out, r#"{{"level":"WARN","message":"{line}"}}"#),
+            };
         }
     }
 }
@@ -119,19 +123,33 @@ impl<'a> MakeWriter<'a> for Writer {
 mod tests {
     use super::*;
 
-    #[test]
-    fn who_logs_does_not_wait_and_what_is_left_out_is_counted() {
+    /// What is written of five lines where two have room.
+    fn written(format: LogFormat) -> String {
         let (lines, written) = sync_channel(2);
         let left_out = Arc::new(AtomicU64::new(0));
         let mut writer = Writer { lines, left_out: Arc::clone(&left_out) };
         for _ in 0..5 {
-            writer.write_all(b"line\n").unwrap();
+            writer.write_all(b"{}\n").unwrap();
         }
         drop(writer);
         let mut out = Vec::new();
-        write(&written, &left_out, &mut out);
-        let text = String::from_utf8(out).unwrap();
-        assert_eq!(text.matches("line\n").count(), 2, "{text}");
-        assert!(text.contains("3 lines left out"), "{text}");
+        write(&written, &left_out, format, &mut out);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn who_logs_does_not_wait_and_what_is_left_out_is_counted() {
+        let text = written(LogFormat::Text);
+        assert_eq!(text.matches("{}\n").count(), 2, "{text}");
+        assert!(text.contains("\n3 lines left out"), "{text}");
+    }
+
+    #[test]
+    fn what_is_left_out_is_counted_in_the_format_of_the_log() {
+        let text = written(LogFormat::Json);
+        let lines = text.lines().map(|line| serde_json::from_str(line).unwrap());
+        let lines: Vec<serde_json::Value> = lines.collect();
+        assert_eq!(lines.len(), 3, "{text}");
+        assert!(lines[1]["message"].as_str().unwrap().starts_with("3 lines left out"), "{text}");
     }
 }

@@ -31,6 +31,11 @@ const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// How many unanswered probes end the connection.
 const KEEPALIVE_PROBES: u32 = 4;
+/// What the system holds of a client's replies that it has not sent yet, in bytes, and no more than
+/// one write beyond: without a bound that grows to megabytes for a client that does not read. What
+/// is on its way to a client that does read is not bounded by this.
+#[cfg(target_os = "linux")]
+const MAX_NOT_SENT: u32 = 64 * 1024;
 /// How long a client may take to read the last reply on a connection that the node closes.
 const LINGER: Duration = Duration::from_secs(1);
 /// How much more it may send in that time, in bytes.
@@ -243,10 +248,12 @@ impl<F: FrontEnd> Door<F> {
     }
 }
 
-/// Disables Nagle's algorithm, as replies are written in one piece, and enables keep-alive, as each
-/// connection of a vanished client counts towards the bound.
+/// Disables Nagle's algorithm, as replies are written in one piece; enables keep-alive, as each
+/// connection of a vanished client counts towards the bound; and bounds what the system holds.
 fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_NOT_SENT)?;
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
     sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
@@ -326,7 +333,9 @@ mod tests {
             async move {
                 let alive = sockopt::socket_keepalive(&stream).unwrap();
                 let idle = sockopt::tcp_keepidle(&stream).unwrap();
-                let _ = seen.send(alive && idle == KEEPALIVE_IDLE).await;
+                let not_sent = socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap();
+                let are_set = idle == KEEPALIVE_IDLE && not_sent == MAX_NOT_SENT;
+                let _ = seen.send(alive && are_set).await;
             }
         }
 
@@ -391,7 +400,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn vanished_clients_are_detected() {
+    async fn sockets_detect_who_vanished_and_hold_little() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
         let metrics = crate::metrics::Metrics::new(Vec::new(), crate::gossip::Gossip::alone());

@@ -29,6 +29,7 @@ use crate::readiness::Readiness;
 use crate::resp::{RespBounds, RespFrontEnd};
 use crate::service::Service;
 use crate::signals::{self, StopSignals};
+use crate::threads::{self, FrontEndThreads, Threads};
 use crate::trust;
 
 /// How much of the time for stopping is reserved for leaving the cluster, at most and at most half
@@ -42,16 +43,13 @@ const LEAVE_SHARE: Duration = Duration::from_secs(1);
 pub fn run(args: &ServeArgs) -> Result<(), String> {
     args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("threads cannot be started: {error}"))?;
-    let served = runtime.block_on(serve(args));
-    // A name that is still being looked up, or a file that is a pipe, blocks a thread, which nobody
-    // waits for.
-    runtime.shutdown_background();
+    let threads = Threads::start()?;
+    let served = threads.main.block_on(serve(args, threads.of_front_ends()));
+    threads.end();
     served
 }
 
-async fn serve(args: &ServeArgs) -> Result<(), String> {
+async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     // Each of what is read again has its own, so that no file is waited for with another.
@@ -73,12 +71,12 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
         tokio::spawn(renew_on(password_hangups, args.clone(), password.clone()));
     }
     let bound = Bound { resp, http, cluster: gossip.address() };
-    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds);
+    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, threads);
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
         HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), args.bounds.http());
-    serving.accept(FrontEndName::Http, http_listener, front_end);
+    serving.accept(FrontEndName::Http, http_listener, front_end)?;
     if service.gossip().view().is_some_and(|view| !view.joined) {
         tracing::info!(%http, "joining: probes are answered, checks wait");
     }
@@ -104,7 +102,7 @@ async fn serve(args: &ServeArgs) -> Result<(), String> {
         transaction: args.bounds.transaction(),
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
-    serving.accept(FrontEndName::Resp, resp_listener, front_end);
+    serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
     tell(&bound, &limits);
     announce(&bound, &limits);
 
@@ -126,13 +124,14 @@ struct Serving {
     /// Those of Redis clients and of HTTP clients.
     places: (Places, Places),
     bounds: BoundArgs,
+    threads: FrontEndThreads,
     /// The listeners, until `stop_accepting` is cancelled.
     listeners: JoinSet<()>,
     stop_accepting: CancellationToken,
 }
 
 impl Serving {
-    fn new(service: Service, bounds: &BoundArgs) -> Self {
+    fn new(service: Service, bounds: &BoundArgs, threads: FrontEndThreads) -> Self {
         let write_timeout = bounds.write_timeout.unsigned_abs();
         Self {
             service: Arc::new(service),
@@ -140,13 +139,25 @@ impl Serving {
             connections: Connections::new(bounds.max_unsent_bytes.0, write_timeout),
             places: Places::of(raise_file_limit(), bounds.max_connections),
             bounds: bounds.clone(),
+            threads,
             listeners: JoinSet::new(),
             stop_accepting: CancellationToken::new(),
         }
     }
 
     /// Accepts and serves clients.
-    fn accept(&mut self, name: FrontEndName, listener: TcpListener, front_end: impl FrontEnd) {
+    ///
+    /// # Errors
+    /// One line, when the listener cannot be moved to the front-end's threads.
+    fn accept(
+        &mut self,
+        name: FrontEndName,
+        listener: TcpListener,
+        front_end: impl FrontEnd,
+    ) -> Result<(), String> {
+        let threads = self.threads.of(name);
+        let listener = threads::move_listener(listener, threads);
+        let listener = listener.map_err(|error| format!("--{}: {error}", name.label()))?;
         let places = match name {
             FrontEndName::Resp => self.places.0,
             FrontEndName::Http => self.places.1,
@@ -157,13 +168,11 @@ impl Serving {
         }
         let metrics = self.service.metrics().connections(name).clone();
         let addresses = self.bounds.max_connections_per_address.map(Addresses::new);
-        self.listeners.spawn(net::accept(
-            listener,
-            front_end,
-            Limits { metrics, places, addresses },
-            self.connections.clone(),
-            self.stop_accepting.clone(),
-        ));
+        let limits = Limits { metrics, places, addresses };
+        let (connections, stop) = (self.connections.clone(), self.stop_accepting.clone());
+        let accepting = net::accept(listener, front_end, limits, connections, stop);
+        self.listeners.spawn_on(accepting, threads);
+        Ok(())
     }
 
     /// Closes the listeners, finishes work in progress, then leaves the cluster.
@@ -281,12 +290,9 @@ async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
 /// Warns that the node found no cluster and founded one.
 fn warn_alone(args: &ServeArgs) {
     let flags: Vec<String> = args.join.iter().map(|seed| format!("--join {seed}")).collect();
-    // A closed standard error does not stop the node.
-    let _ = writeln!(
-        std::io::stderr(),
-        "tidegate: {}: no node of a cluster answered for {:#}; founded one, still looking",
-        flags.join(" "),
-        args.found_after,
+    let (flags, found_after) = (flags.join(" "), args.found_after);
+    tracing::warn!(
+        "{flags}: no node of a cluster answered for {found_after:#}; founded one, still looking"
     );
 }
 

@@ -15,6 +15,10 @@ pub struct Throttle {
 }
 
 impl Throttle {
+    pub const fn new() -> Self {
+        Self { last: None, left_out: 0 }
+    }
+
     /// Whether to say it: then with how many were left out since the last time.
     pub fn admit(&mut self, now: Instant) -> Option<u64> {
         if self.last.is_some_and(|last| now.saturating_duration_since(last) < EVERY) {

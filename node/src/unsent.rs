@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,6 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::budget::{Budget, Share};
 use crate::metrics::ConnectionMetrics;
+use crate::throttle::Throttle;
+
+/// The lines of the log about connections that are reset.
+static RESET: Mutex<Throttle> = Mutex::new(Throttle::new());
 
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
 /// reset when it is closed, so that the system frees what it holds too.
@@ -112,6 +116,15 @@ impl Unsent {
 
     fn exceed(&mut self, stream: &TcpStream, error: io::ErrorKind) -> io::Error {
         self.exceeded = true;
+        let admitted = RESET.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
+        if let Some(left_out) = admitted {
+            let frontend = self.metrics.frontend;
+            let why = match error {
+                io::ErrorKind::OutOfMemory => "no room for unsent replies",
+                _ => "replies were not read in time",
+            };
+            tracing::warn!(frontend, left_out, "a connection is reset: {why}");
+        }
         // If that fails, the system keeps trying to send for a while.
         let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
         error.into()

@@ -1,4 +1,5 @@
 use std::io::Write;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::super::testing::{guarded_session, session, talk};
 use super::{MAX_GUESSES, NOT_CONFIGURED, REQUIRED, WRONG};
@@ -13,7 +14,10 @@ fn password() -> InForce {
 }
 
 fn password_of(text: &str) -> Password {
-    let name = format!("tidegate-password-{text}-{}", std::process::id());
+    static FILES: AtomicU64 = AtomicU64::new(0);
+    // Relaxed: a number of its own, which orders nothing.
+    let number = FILES.fetch_add(1, Ordering::Relaxed);
+    let name = format!("tidegate-password-{}-{number}", std::process::id());
     let path = std::env::temp_dir().join(name);
     std::fs::File::create(&path).unwrap().write_all(text.as_bytes()).unwrap();
     let password = Password::read(&path).unwrap();

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tidegate_engine::{Decision, KeyHash, Quota};
 
+use super::spelling::Spelling;
 use crate::units::seconds_up;
 
 /// The most checks that are decided together: enough to wait for memory together, and so few that
@@ -18,6 +19,8 @@ pub const MAX_TOGETHER: usize = 128;
 #[derive(Debug, Default)]
 pub struct Checks {
     pub terms: Option<BatchTerms>,
+    /// The last one that was read as a whole.
+    pub last: Option<Spelled>,
     /// Keys and costs.
     pub waiting: Vec<(KeyHash, u64)>,
     /// Those on the checks that were decided last.
@@ -29,6 +32,16 @@ impl Checks {
     pub fn take(&self, terms: &BatchTerms) -> bool {
         self.waiting.len() < MAX_TOGETHER && self.terms.as_ref() == Some(terms)
     }
+}
+
+/// How a check was spelled, and what that says.
+#[derive(Debug)]
+pub struct Spelled {
+    pub spelling: Spelling,
+    pub terms: BatchTerms,
+    pub cost: u64,
+    /// The number of its command.
+    pub command: Option<u8>,
 }
 
 /// By whom the check is spelled.

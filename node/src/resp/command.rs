@@ -7,6 +7,9 @@ pub const MAX_ARGS: usize = 64;
 /// The longest argument, in bytes.
 pub const MAX_ARG_BYTES: usize = 64 * 1024;
 
+/// The bytes of a line end.
+const LINE_END: usize = 2;
+
 /// One command: its name and arguments, borrowed from the input.
 #[derive(Clone, Copy, Debug)]
 pub struct Command<'a> {
@@ -31,6 +34,15 @@ impl<'a> Command<'a> {
         self.args
             .get(index)
             .map_or(&[], |range| &self.bytes[range.start as usize..range.end as usize])
+    }
+
+    /// The bytes before the header of the first argument and those behind it, where arguments have
+    /// headers: those of a line have none.
+    pub fn around_key(&self) -> Option<(&'a [u8], &'a [u8])> {
+        let [name, key, ..] = self.args else { return None };
+        let (before, behind) = (name.end as usize + LINE_END, key.end as usize);
+        let has_headers = name.start > 0;
+        has_headers.then(|| (&self.bytes[..before], &self.bytes[behind..]))
     }
 
     /// The arguments from `first` on.

@@ -3,6 +3,7 @@
 use super::command::Command;
 use super::describe::describe;
 use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
+use super::parser::{Parser, ProtocolError};
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spec::{ANY, Spec, folded};
@@ -27,6 +28,28 @@ impl Session {
         let made = out.len() - before;
         self.leave_out(before, out);
         made
+    }
+
+    /// Runs the command at the front of `input`, if it is there: its length in bytes, and how many
+    /// bytes of replies were made and left out.
+    ///
+    /// # Errors
+    /// A violation of the protocol.
+    #[inline]
+    pub fn run_next(
+        &mut self,
+        parser: &mut Parser,
+        input: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<(usize, usize)>, ProtocolError> {
+        if parser.is_at_start()
+            && let Some(length) = self.ask_again(input, out)
+        {
+            return Ok(Some((length, 0)));
+        }
+        parser.is_guarded = !self.is_let_in;
+        let next = parser.next(input)?;
+        Ok(next.map(|(command, length)| (length, self.run(&command, out))))
     }
 
     /// Takes back the reply to the command that has just been run, and the only one after `before`.

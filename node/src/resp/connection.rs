@@ -24,7 +24,7 @@ use crate::service::Service;
 use crate::unsent::{Bounded, Unsent};
 
 /// The most bytes of one read.
-const READ_BYTES: usize = 64 * 1024;
+const READ_BYTES: usize = 16 * 1024;
 /// How long a client that goes on sending is answered once the node drains.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An empty buffer larger than this is freed, in bytes.
@@ -300,11 +300,10 @@ impl Connection {
                 self.backlog = true;
                 break;
             }
-            self.parser.is_guarded = !self.session.is_let_in;
-            match self.parser.next(&input[used..]) {
+            match self.session.run_next(&mut self.parser, &input[used..], output) {
                 Ok(None) => break,
-                Ok(Some((command, length))) => {
-                    left_out += self.session.run(&command, output);
+                Ok(Some((length, made))) => {
+                    left_out += made;
                     used += length;
                     batch.commands += 1;
                 }

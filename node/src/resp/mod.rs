@@ -26,6 +26,7 @@ mod server;
 mod server_info;
 mod session;
 mod spec;
+mod spelling;
 #[cfg(test)]
 mod testing;
 mod throttle;

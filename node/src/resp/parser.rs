@@ -108,7 +108,7 @@ impl Parser {
                     if !self.is_guarded
                         && let Some(length) = self.whole(input)
                     {
-                        return Ok(Some((Command::new(input, &self.args), length)));
+                        return Ok(Some((Command::new(&input[..length], &self.args), length)));
                     }
                     self.args.clear();
                     if *first != b'*' {
@@ -127,7 +127,7 @@ impl Parser {
                 }
                 State::Header { left: 0 } => {
                     self.state = State::Start;
-                    return Ok(Some((Command::new(input, &self.args), self.at)));
+                    return Ok(Some((Command::new(&input[..self.at], &self.args), self.at)));
                 }
                 State::Header { left } => {
                     match input.get(self.at) {
@@ -153,6 +153,11 @@ impl Parser {
                 }
             }
         }
+    }
+
+    /// Whether `input` begins with a command of which nothing was scanned.
+    pub const fn is_at_start(&self) -> bool {
+        matches!(self.state, State::Start)
     }
 
     /// How many arguments follow. As Redis does, none and fewer are an empty command.
@@ -257,7 +262,7 @@ impl Parser {
 /// The number of a header line at `at`, which has this sign and at most six digits, and where the
 /// line ends. `None` where there is no such line.
 #[inline]
-fn length(input: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
+pub fn length(input: &[u8], at: usize, sign: u8) -> Option<(usize, usize)> {
     let line = input.get(at..)?;
     if *line.first()? != sign {
         return None;

@@ -45,8 +45,7 @@ fn session_of(password: Option<InForce>, bounds: RespBounds) -> Session {
 /// Runs what a client sends; the replies.
 pub fn answer(session: &mut Session, input: &[u8]) -> Vec<u8> {
     let (mut parser, mut out, mut used) = (Parser::default(), Vec::new(), 0);
-    while let Some((command, length)) = parser.next(&input[used..]).unwrap() {
-        session.run(&command, &mut out);
+    while let Some((length, _)) = session.run_next(&mut parser, &input[used..], &mut out).unwrap() {
         used += length;
     }
     session.decide(&mut out);

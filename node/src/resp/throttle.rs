@@ -4,13 +4,29 @@ use std::time::Duration;
 
 use tidegate_engine::{Quota, QuotaError};
 
-use super::checks::{BatchTerms, Checks, Dialect};
+use super::checks::{BatchTerms, Checks, Dialect, Spelled};
 use super::command::{Command, integer_of};
 use super::reply::Reply;
-use super::session::Session;
+use super::session::{Replies, Session};
+use super::spelling::Spelling;
 use crate::service::{CheckError, Rule};
 
 impl Session {
+    /// Asks for the check at the front of `input`, if it is spelled as the last one: the length of
+    /// its command in bytes. `None` where it is not, or something else than a key matters.
+    #[inline]
+    pub fn ask_again(&mut self, input: &[u8], out: &mut Vec<u8>) -> Option<usize> {
+        let is_plain = self.is_let_in && self.queue.is_none() && self.replies == Replies::On;
+        let last = self.checks.as_ref().and_then(|checks| checks.last.as_ref());
+        let Spelled { spelling, terms, cost, command } = last.filter(|_| is_plain)?;
+        let (key, length) = spelling.key(input)?;
+        let (terms, cost, command) = (*terms, *cost, *command);
+        self.ask(&terms, key, cost, out).ok()?;
+        self.count_command();
+        self.last = command;
+        Some(length)
+    }
+
     /// Asks for a check; it is decided, and answered, by [`Session::decide`] at the latest.
     ///
     /// # Errors
@@ -32,10 +48,19 @@ impl Session {
         Ok(())
     }
 
+    /// Remembers how a check was spelled that has just been asked for.
+    fn remember(&mut self, command: &Command<'_>, (terms, cost): (BatchTerms, u64)) {
+        let last = self.last;
+        if let Some(checks) = &mut self.checks {
+            let spelling = Spelling::of(command);
+            checks.last = spelling.map(|spelling| Spelled { spelling, terms, cost, command: last });
+        }
+    }
+
     /// Decides the checks that wait, and appends the replies to them.
     pub fn decide(&mut self, out: &mut Vec<u8>) {
         let Some(checks) = &mut self.checks else { return };
-        let Checks { terms, waiting, decisions } = &mut **checks;
+        let Checks { terms, waiting, decisions, .. } = &mut **checks;
         let Some(BatchTerms { dialect, quota }) = terms else { return };
         if waiting.is_empty() {
             return;
@@ -71,7 +96,9 @@ pub fn throttle(session: &mut Session, command: &Command<'_>, reply: &mut Reply<
 
 fn answer(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, dialect: Dialect) {
     let asked = asked(command, dialect).and_then(|(terms, cost)| {
-        session.ask(&terms, command.arg(1), cost, reply.out).map_err(refusal)
+        session.ask(&terms, command.arg(1), cost, reply.out).map_err(refusal)?;
+        session.remember(command, (terms, cost));
+        Ok(())
     });
     if let Err(text) = asked {
         session.decide(reply.out);

@@ -1,9 +1,9 @@
 //! What a connection does before others run.
 
 /// The commands of a batch.
-const MAX_COMMANDS: usize = 1_024;
+const MAX_COMMANDS: usize = 512;
 /// The input of a turn after which it ends, in bytes.
-const MAX_INPUT_BYTES: usize = 64 * 1024;
+const MAX_INPUT_BYTES: usize = 16 * 1024;
 /// The replies of a batch, in bytes; the last one may go beyond.
 const MAX_REPLY_BYTES: usize = 64 * 1024;
 /// The reads of a turn, those that find nothing included.
