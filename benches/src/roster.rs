@@ -67,6 +67,20 @@ pub fn peers() -> Result<Vec<Entry>, Failure> {
     }
 }
 
+/// Ours, and the same limit in a cluster of one node.
+///
+/// # Errors
+/// When this program is built without clusters.
+pub fn clustered() -> Result<Vec<Entry>, Failure> {
+    #[cfg(not(feature = "cluster"))]
+    return Err(Failure::SetUp("a cluster needs `--features cluster` at build time".to_owned()));
+    #[cfg(feature = "cluster")]
+    Ok(vec![
+        Entry::ours::<Ours<Precise, String, Sip>>(),
+        Entry::peer::<crate::contenders::Clustered>(),
+    ])
+}
+
 /// All algorithms except the usual quota for many keys, ours before the peers that have them.
 ///
 /// # Errors

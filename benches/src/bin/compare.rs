@@ -34,6 +34,10 @@ struct Options {
     /// needs a build with `--features peers`
     #[arg(long, conflicts_with = "peers")]
     algorithms: bool,
+    /// Run ours and the same limit in a cluster of one node, on one key and on a million; needs a
+    /// build with `--features cluster`
+    #[arg(long, conflicts_with_all = ["peers", "algorithms", "variant"])]
+    clustered: bool,
     /// Run only this workload; may be given several times
     #[arg(long, value_name = "WORKLOAD")]
     only: Vec<Workload>,
@@ -113,6 +117,9 @@ fn workloads(options: &Options) -> Result<Vec<Workload>, Failure> {
     if options.algorithms {
         workloads.retain(|workload| workload.is_of_algorithms());
     }
+    if options.clustered && options.only.is_empty() {
+        workloads = vec![Workload::HotAllowed, Workload::Zipf1M];
+    }
     if workloads.is_empty() {
         return Err(Failure::SetUp("the algorithms have no part in this workload".to_owned()));
     }
@@ -132,6 +139,9 @@ fn kept(options: &Options) -> Result<Vec<Line>, Failure> {
 fn entries(options: &Options) -> Result<Vec<Entry>, Failure> {
     if options.algorithms {
         return roster::chosen_algorithms(&options.variant);
+    }
+    if options.clustered {
+        return roster::clustered();
     }
     let mut entries = roster::chosen_of_ours(&options.variant, !options.quick)?;
     entries.push(roster::reference());
@@ -250,7 +260,11 @@ fn recording(
     mut lines: Vec<Line>,
 ) -> Vec<Line> {
     let arguments: Vec<_> = env::args().skip(1).collect();
-    let features = if options.peers || options.algorithms { "--features peers " } else { "" };
+    let features = match options {
+        Options { clustered: true, .. } => "--features cluster ",
+        Options { peers: true, .. } | Options { algorithms: true, .. } => "--features peers ",
+        _ => "",
+    };
     lines.insert(
         0,
         Line::Run(Run {

@@ -2,6 +2,8 @@
 
 #[cfg(feature = "peers")]
 mod algorithms;
+#[cfg(feature = "cluster")]
+mod clustered;
 mod governor;
 mod ours;
 #[cfg(feature = "peers")]
@@ -18,6 +20,8 @@ use serde::{Deserialize, Serialize};
 
 #[cfg(feature = "peers")]
 pub use self::algorithms::{Window, Windowed};
+#[cfg(feature = "cluster")]
+pub use self::clustered::Clustered;
 pub use self::governor::GovernorString;
 pub use self::ours::{Batch32, Hashing, Leased, Ours, Precise, Rapid, Recent, Sip, Style};
 #[cfg(feature = "peers")]
