@@ -474,6 +474,6 @@ pub(crate) fn raised(tat: u64, now: u64, to: u64) -> Option<u64> {
     (to > tat && to > now).then_some(to)
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, interleave))))]
 #[path = "gcra_tests.rs"]
 mod tests;

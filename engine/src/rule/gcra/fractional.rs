@@ -271,6 +271,6 @@ impl Algorithm for Fractional {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, not(any(loom, interleave))))]
 #[path = "fractional_tests.rs"]
 mod tests;
