@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quinn::{
     Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportErrorCode, VarInt,
 };
+use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
@@ -69,15 +70,20 @@ pub(super) struct Link {
 
 impl Link {
     /// Starts the tasks that read from and write to the connection.
-    pub(super) fn new(link: LinkId, streams: Streams, events: &mpsc::Sender<Event>) -> Self {
+    pub(super) fn new(
+        link: LinkId,
+        streams: Streams,
+        events: &mpsc::Sender<Event>,
+        tasks: &Handle,
+    ) -> Self {
         let Streams { connection, main, state, .. } = streams;
         let (main_queue, queued) = mpsc::channel(MAX_QUEUED);
-        let writer = tokio::spawn(write(main.0, queued));
+        let writer = tasks.spawn(write(main.0, queued));
         let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
-        tokio::spawn(write(state.0, queued));
-        tokio::spawn(read_main(link, connection.clone(), main.1, events.clone()));
-        tokio::spawn(read_state(link, connection.clone(), state.1, events.clone()));
-        tokio::spawn(read_datagrams(link, connection.clone(), events.clone()));
+        tasks.spawn(write(state.0, queued));
+        tasks.spawn(read_main(link, connection.clone(), main.1, events.clone()));
+        tasks.spawn(read_state(link, connection.clone(), state.1, events.clone()));
+        tasks.spawn(read_datagrams(link, connection.clone(), events.clone()));
         Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
     }
 

@@ -1,7 +1,7 @@
 //! Sockets, clocks and tasks: performs the actions of the protocol.
 //!
 //! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
-//! between QUIC and bounded channels. All of them run on a thread of the node's own ([`thread`]).
+//! between QUIC and bounded channels. They run on threads of the node's own ([`thread`]).
 
 mod certificate;
 mod currency;
@@ -29,6 +29,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
+use tokio::runtime::Handle as Tasks;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::yield_now;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
@@ -42,7 +43,7 @@ use certificate::Identity;
 use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
-use link::{Event, Incomplete, Link};
+use link::{Event, Incomplete, Link, Streams};
 use say::Speaker;
 use seeds::Found;
 pub(crate) use shared::Shared;
@@ -57,6 +58,8 @@ const MAX_COMMANDS: usize = 16;
 const MAX_EVENTS_AT_ONCE: usize = 64;
 /// The age of what handles see, at most.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// By so much earlier it may be made new: along with something else, so that nothing wakes for it.
+const PUBLISH_EARLY: Duration = Duration::from_millis(10);
 /// How long announcing a leave may take: kept of what `leave` allows, at most half of that.
 const LEAVING_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -129,6 +132,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         configs,
         hash_key,
         events,
+        tasks: Tasks::current(),
         links: BTreeMap::new(),
         started,
         publish_at: None,
@@ -225,6 +229,8 @@ struct Driver {
     /// The key that is in force.
     hash_key: [u8; 16],
     events: mpsc::Sender<Event>,
+    /// Where the tasks of links run.
+    tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
     publish_at: Option<Instant>,
@@ -259,8 +265,8 @@ impl Leave {
     }
 }
 
-/// Waits for a time. One that has come gives the tasks of links a turn, and no more: a timer would
-/// only fire when the runtime has nothing else to do.
+/// Waits for a time, but not for one that has come: a timer would only fire when the runtime looks
+/// at the clock.
 async fn until(at: Instant) {
     if at > Instant::now() {
         sleep_until(at).await;
@@ -298,7 +304,10 @@ impl Driver {
                     self.shared.set_seeds(&seeds);
                     self.step(|core, now| core.seeds(now, &seeds, complete));
                 }
-                () = shared.recorder.filled() => self.core.recorded(self.now()),
+                is_new = shared.recorder.filled() => {
+                    let now = self.now();
+                    if is_new { self.core.recorded(now) } else { self.core.recorded_late(now) }
+                }
                 command = commands.recv(), if self.leave.is_none() => match command {
                     Some(Command::Leave { within, done }) => {
                         self.step(Core::flush);
@@ -315,7 +324,10 @@ impl Driver {
                 },
                 () = until(self.wake_at()) => self.on_time(),
             }
-            self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
+            let publish_at = *self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
+            if publish_at <= Instant::now() + PUBLISH_EARLY {
+                self.publish();
+            }
         }
     }
 
@@ -341,12 +353,8 @@ impl Driver {
     }
 
     fn on_time(&mut self) {
-        let now = Instant::now();
         if self.core.deadline().is_some_and(|due| due <= self.now()) {
             self.step(Core::tick);
-        }
-        if self.publish_at.is_some_and(|at| at <= now) {
-            self.publish();
         }
     }
 
@@ -371,7 +379,7 @@ impl Driver {
                 if self.configs.accepts(streams.connection()) =>
             {
                 let subject = streams.subject();
-                self.links.insert(link, Link::new(link, streams, &self.events));
+                self.open(link, streams);
                 self.step(|core, now| core.connected(now, link, subject));
             }
             // Its handshake began before whom this node believes has changed.
@@ -382,7 +390,7 @@ impl Driver {
             Event::Accepted { streams } => {
                 let subject = streams.subject();
                 if let Some(link) = self.step(|core, now| core.accepted(now, subject)) {
-                    self.links.insert(link, Link::new(link, streams, &self.events));
+                    self.open(link, streams);
                 } else {
                     self.shared.handshakes.count_refused(streams.remote_address());
                     streams.refuse();
@@ -393,6 +401,10 @@ impl Driver {
                 self.step(|core, now| core.closed(now, link));
             }
         }
+    }
+
+    fn open(&mut self, link: LinkId, streams: Streams) {
+        self.links.insert(link, Link::new(link, streams, &self.events, &self.tasks));
     }
 
     /// Changes what this node shows and accepts, and ends the links of those whom it would refuse.
@@ -416,7 +428,7 @@ impl Driver {
                 Action::Dial { link, addr } => {
                     let events = self.events.clone();
                     let (endpoint, cluster) = (self.endpoint.clone(), self.cluster.clone());
-                    tokio::spawn(link::dial(endpoint, cluster, link, addr, events));
+                    self.tasks.spawn(link::dial(endpoint, cluster, link, addr, events));
                 }
                 Action::Close { link } => {
                     self.links.remove(&link);

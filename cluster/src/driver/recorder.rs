@@ -12,8 +12,8 @@
 //! | F2 filled, swapped for false | relaxed | F1 | as F1 | - |
 //! | F3 tables made, counted | relaxed | none: places are published by their `OnceLock` | - | - |
 //!
-//! A drain that follows a wake, or finds something, is followed by one more, a flush interval
-//! later: it finds what `table.rs` says may be seen late.
+//! A drain that follows a wake, or finds something, is followed by one more, a while later: it
+//! finds what `table.rs` says may be seen late.
 
 mod seat;
 mod shards;
@@ -207,9 +207,12 @@ impl Recorder {
         places.filter_map(|(index, place)| Some((index, place.get()?)))
     }
 
-    /// Waits until a drain is due.
-    pub(super) async fn filled(&self) {
+    /// Waits until a drain is due. Whether something was recorded for it: else it only follows
+    /// another one.
+    pub(super) async fn filled(&self) -> bool {
         self.wake.notified().await;
+        // F1. What sets it later wakes again.
+        self.filled.load(Ordering::Relaxed)
     }
 
     /// Takes what was recorded, `most` records at most, by limit and key, each key at most once a

@@ -5,10 +5,14 @@
 //! One thread has the protocol's state, which has one owner, and another one the links: what a step
 //! of the protocol takes delays no acknowledgement of QUIC. Where packets are lost, what a link
 //! carries is inversely proportional to its round trips.
+//!
+//! Each has a runtime, and so timers, of its own: where the protocol waits for the next flush, no
+//! other thread has to wake for it.
 
+use std::io;
 use std::thread::Builder;
 
-use tokio::runtime;
+use tokio::runtime::{self, Runtime};
 use tokio::sync::oneshot;
 
 use super::{Handle, begin};
@@ -29,25 +33,30 @@ pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
 }
 
 fn run(config: Config, tell: oneshot::Sender<Result<Handle, StartError>>) {
-    let runtime = match runtime::Builder::new_multi_thread()
-        .worker_threads(1)
-        .thread_name(NAME)
-        .enable_all()
-        .build()
-    {
-        Ok(runtime) => runtime,
+    let (own, links) = match runtimes() {
+        Ok(runtimes) => runtimes,
         Err(error) => return drop(tell.send(Err(StartError::Thread(error)))),
     };
-    runtime.block_on(async {
-        match begin(config) {
-            Ok((handle, running)) => {
-                if tell.send(Ok(handle)).is_ok() {
-                    running.await;
-                }
+    let begun = {
+        let _in_links = links.enter();
+        begin(config)
+    };
+    match begun {
+        Ok((handle, running)) => {
+            if tell.send(Ok(handle)).is_ok() {
+                own.block_on(running);
             }
-            Err(error) => drop(tell.send(Err(error))),
         }
-    });
+        Err(error) => drop(tell.send(Err(error))),
+    }
     // A file of seeds that blocks its reader keeps neither this thread nor the process.
-    runtime.shutdown_background();
+    links.shutdown_background();
+}
+
+/// That of the protocol, on the calling thread, and that of the links.
+fn runtimes() -> io::Result<(Runtime, Runtime)> {
+    let own = runtime::Builder::new_current_thread().enable_time().build()?;
+    let mut links = runtime::Builder::new_multi_thread();
+    let links = links.worker_threads(1).thread_name(NAME).enable_all().build()?;
+    Ok((own, links))
 }

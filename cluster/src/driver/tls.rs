@@ -34,8 +34,9 @@ const ALPN: &[u8] = b"tidegate/1";
 const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
-/// How often a silent connection sends a keep-alive.
-const KEEP_ALIVE: Duration = Duration::from_secs(1);
+/// After how long a silent connection sends a keep-alive: later than what the protocol tells on
+/// each link that is in use, so that only others do.
+const KEEP_ALIVE: Duration = Duration::from_millis(2_200);
 /// Memory for datagrams, each way.
 const DATAGRAM_BYTES: usize = 64 * 1024;
 /// Memory for unread bytes of a stream.

@@ -165,7 +165,7 @@ impl Rooms {
         terms: SplitTerms,
     ) -> Split {
         if !self.is_split(id) {
-            if !self.is_scarce(now, id, debt, terms) || self.rooms.len() >= MAX_ROOMS {
+            if !self.is_scarce(now, id, debt, terms.tolerance) || self.rooms.len() >= MAX_ROOMS {
                 return Split::default();
             }
             self.rooms.insert(word(id), Room::new(now, id.0, debt, own));
@@ -198,10 +198,11 @@ impl Rooms {
         by
     }
 
-    fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> bool {
+    /// Whether a key that is not split is to be: its word owes `debt`.
+    pub(super) fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, tolerance: Nanos) -> bool {
         let is_heard = || self.heard.get(&word(id)).is_some_and(|until| *until > now);
-        debt > terms.tolerance - terms.tolerance / SCARCE
-            || signed(debt) > signed(terms.tolerance) / PLENTY && is_heard()
+        debt > tolerance - tolerance / SCARCE
+            || signed(debt) > signed(tolerance) / PLENTY && is_heard()
     }
 }
 

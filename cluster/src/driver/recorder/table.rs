@@ -45,8 +45,7 @@
 //! advanced when it reads it again at the end, and reports that a drain is due. The one thing that
 //! no ordering excludes without a barrier in each record, which would cost more than all the rest,
 //! is that this last load overtakes the stores before it in the processor's store buffer. Stores
-//! leave that in finite time, so whoever drains does it once more a flush interval after the last
-//! report.
+//! leave that in finite time, so whoever drains does it once more a while after the last report.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |

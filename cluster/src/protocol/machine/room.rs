@@ -22,10 +22,28 @@ const EARLY: Nanos = 4;
 /// at most.
 const LAG: Nanos = 2;
 
+/// Within this time something is told that was recorded beside a flush which did not see it, if
+/// nothing else is recorded: so long that keys which are used now and then wake nobody for it.
+const SEEN_LATE_WITHIN: Nanos = 50_000_000;
+
 impl<H: Host> Core<H> {
     /// The host has recorded something, which the next flush takes.
     pub fn recorded(&mut self, now: Nanos) {
-        let due = self.next_flush.max(now);
+        self.flush_by(self.next_flush.max(now));
+    }
+
+    /// The host may have recorded something beside the last flush which that has not seen: another
+    /// one follows within [`SEEN_LATE_WITHIN`].
+    pub fn recorded_late(&mut self, now: Nanos) {
+        self.flush_by(now.saturating_add(SEEN_LATE_WITHIN));
+    }
+
+    #[cfg(test)]
+    pub(in crate::protocol) fn flush_at(&self) -> Option<Nanos> {
+        self.flush_at
+    }
+
+    fn flush_by(&mut self, due: Nanos) {
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
 
@@ -36,21 +54,32 @@ impl<H: Host> Core<H> {
 
     /// Splits the room of keys that were used here, where it is scarce.
     pub(super) fn split_new_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
-        let (nodes, lag) = (self.nodes_alive(), self.lag());
-        if nodes > 1 {
-            for delta in deltas {
-                if !self.rooms.is_split(delta.id()) {
-                    self.split_room(now, delta.id(), delta.change.debt, (nodes, lag));
-                }
+        let nodes = self.nodes_alive();
+        if nodes == 1 {
+            return;
+        }
+        let mut lag = None;
+        for delta in deltas {
+            if !self.rooms.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
+                let lag = *lag.get_or_insert_with(|| self.lag());
+                self.split_room(now, delta.id(), delta.change.debt, (nodes, lag));
             }
         }
     }
 
+    fn is_scarce(&mut self, now: Nanos, id: KeyId) -> bool {
+        let Some(tolerance) = self.host.tolerance(id.0) else { return false };
+        let debt = self.host.debt(now, id.0, id.1);
+        self.rooms.is_scarce(now, id, debt, tolerance)
+    }
+
     /// Splits rooms anew when all that was recorded is sealed, and says when the next flush is due.
     pub(super) fn split_rooms(&mut self, now: Nanos) {
-        let (nodes, lag) = (self.nodes_alive(), self.lag());
-        for id in self.rooms.keys().collect::<Vec<_>>() {
-            self.split_room(now, id, 0, (nodes, lag));
+        if self.rooms.len() > 0 {
+            let others = (self.nodes_alive(), self.lag());
+            for id in self.rooms.keys().collect::<Vec<_>>() {
+                self.split_room(now, id, 0, others);
+            }
         }
         self.next_flush = self.draw_flush(now);
         self.flush_at = None;

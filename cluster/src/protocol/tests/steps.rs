@@ -95,3 +95,17 @@ fn flushes_come_early_by_chance() {
     assert!(least >= interval - interval / 4 && most <= interval, "{least} {most}");
     assert!(most - least > interval / 5, "{least} {most}");
 }
+
+/// What a flush may not have seen waits for the next record, or 50 ms.
+#[test]
+fn what_was_recorded_beside_a_flush_is_taken_with_the_next_record_or_soon_after() {
+    const MS: Nanos = SECOND / 1_000;
+    let mut harness = Harness::new();
+    harness.core.recorded_late(harness.now());
+    assert_eq!(harness.core.flush_at(), Some(50 * MS));
+    harness.pass(15 * MS);
+    harness.core.recorded(harness.now());
+    assert_eq!(harness.core.flush_at(), Some(15 * MS), "the next flush may be at once");
+    harness.core.recorded_late(harness.now());
+    assert_eq!(harness.core.flush_at(), Some(15 * MS));
+}
