@@ -46,11 +46,19 @@ impl Steps {
         self.counts[place.unwrap_or(Self::BOUNDS.len())] += 1;
         self.total += took;
         self.above_budget += u64::from(took > STEP_BUDGET);
-        if at.saturating_sub(self.since) >= REMEMBERED {
-            (self.longest, self.present, self.since) = (self.present, Duration::ZERO, at);
-        }
+        *self = self.as_of(at);
         self.present = self.present.max(took);
         self.longest = self.longest.max(took);
+    }
+
+    /// The same without what is too long ago.
+    pub(crate) fn as_of(mut self, at: Duration) -> Self {
+        let passed = at.saturating_sub(self.since);
+        if passed >= REMEMBERED {
+            self.longest = if passed < 2 * REMEMBERED { self.present } else { Duration::ZERO };
+            (self.present, self.since) = (Duration::ZERO, at);
+        }
+        self
     }
 }
 
@@ -69,6 +77,8 @@ mod tests {
         assert_eq!(steps.longest, Duration::from_millis(7));
         steps.add(122 * second, Duration::from_micros(20));
         assert_eq!(steps.longest, Duration::from_millis(2));
+        assert_eq!(steps.as_of(181 * second).longest, Duration::from_millis(2));
+        assert_eq!(steps.as_of(242 * second).longest, Duration::ZERO, "without another step");
         assert_eq!(steps.counts.iter().sum::<u64>(), 4);
         assert_eq!((steps.counts[1], steps.counts[7]), (1, 1));
     }

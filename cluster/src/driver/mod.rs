@@ -322,8 +322,9 @@ impl Driver {
                         return;
                     }
                 },
-                () = until(self.wake_at()) => self.on_time(),
+                () = until(self.wake_at()) => {}
             }
+            self.on_time();
             let publish_at = *self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
             if publish_at <= Instant::now() + PUBLISH_EARLY {
                 self.publish();
@@ -352,6 +353,7 @@ impl Driver {
         due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
     }
 
+    /// Does what is due, also where events come without a pause.
     fn on_time(&mut self) {
         if self.core.deadline().is_some_and(|due| due <= self.now()) {
             self.step(Core::tick);

@@ -234,7 +234,9 @@ impl Recorder {
         let is_over = left > 0;
         consumer.is_draining = !is_over;
         consumer.is_news |= !into.is_empty();
-        if is_over && (consumer.is_news || self.shards.is_used()) {
+        // F1. A wake may have come between two parts of a drain that found nothing.
+        let is_filled = || self.filled.load(Ordering::Relaxed);
+        if is_over && (consumer.is_news || self.shards.is_used() || is_filled()) {
             self.wake.notify_one();
         }
         merge(into, self.now());

@@ -246,6 +246,7 @@ impl Shared {
         let stats = self.view().stats;
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
+            steps: stats.steps.as_of(self.started.elapsed()),
             records_shared: self.recorder.shared(),
             records_dropped: self.recorder.dropped(),
             unknown_dropped: self.limits.dropped(),

@@ -34,8 +34,8 @@ const ALPN: &[u8] = b"tidegate/1";
 const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
-/// After how long a silent connection sends a keep-alive: later than what the protocol tells on
-/// each link that is in use, so that only others do.
+/// After how long a silent connection sends a keep-alive: later than the protocol tells its clock
+/// on most links that carry frames, so that few of them do.
 const KEEP_ALIVE: Duration = Duration::from_millis(2_200);
 /// Memory for datagrams, each way.
 const DATAGRAM_BYTES: usize = 64 * 1024;

@@ -141,7 +141,7 @@ pub struct PeerStats {
     /// The link to it.
     pub link: LinkState,
     /// The age of what was last heard of it, by its clock; a node that has nothing to tell is heard
-    /// once a second. `None` before the first time.
+    /// every 2 to 4 s. `None` before the first time.
     pub staleness: Option<Duration>,
     /// Batches of this node that the peer has not acknowledged.
     pub unacked_batches: u64,

@@ -26,7 +26,7 @@ fn every_command_that_was_sent_is_answered() {
     const CLIENTS: usize = 3_000;
     const COMMANDS: usize = 50;
     raise_file_limit(2 * CLIENTS as u64);
-    let mut node = Node::start(&[]);
+    let mut node = Node::start(&["--drain-timeout", "1h"]);
     let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(node.resp)).collect();
     clients.iter_mut().for_each(Raw::expect_alive);
     node.signal(Signal::STOP);

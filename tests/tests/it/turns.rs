@@ -133,7 +133,7 @@ fn echoes(count: usize) -> (String, String) {
 /// Each client's socket holds more than is read at once.
 #[test]
 fn long_pipelines_are_answered_before_the_node_stops() {
-    let mut node = Node::start(&[]);
+    let mut node = Node::start(&ENDLESS_DRAIN);
     let mut clients: Vec<_> = (0..20).map(|_| Raw::connect(node.resp)).collect();
     clients.iter_mut().for_each(Raw::expect_alive);
     let (commands, replies) = echoes(20_000);

@@ -3,7 +3,7 @@
 use super::harness::Harness;
 use super::world::addr;
 use crate::protocol::wire::{Message, Position};
-use crate::protocol::{LinkId, Nanos, NodeId};
+use crate::protocol::{LinkId, Nanos, NodeId, Options};
 
 /// Keys that are recorded at once: some seconds of load that nobody has taken.
 const KEYS: u64 = 10_000;
@@ -108,4 +108,12 @@ fn what_was_recorded_beside_a_flush_is_taken_with_the_next_record_or_soon_after(
     assert_eq!(harness.core.flush_at(), Some(15 * MS), "the next flush may be at once");
     harness.core.recorded_late(harness.now());
     assert_eq!(harness.core.flush_at(), Some(15 * MS));
+
+    let flush_interval = 200 * MS;
+    let mut harness = Harness::with(Options { flush_interval, ..Options::default() });
+    harness.core.recorded(harness.now());
+    harness.core.tick(harness.now());
+    harness.core.recorded_late(harness.now());
+    let due = harness.core.flush_at().unwrap();
+    assert!((150 * MS..=200 * MS).contains(&due), "no flush is earlier than the interval: {due}");
 }
