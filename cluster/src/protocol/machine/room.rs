@@ -33,7 +33,7 @@ impl<H: Host> Core<H> {
     }
 
     /// The host may have recorded something beside the last flush which that has not seen: another
-    /// one follows within [`SEEN_LATE_WITHIN`], or the flush interval if that is longer.
+    /// one follows within 50 ms, or the flush interval if that is longer.
     pub fn recorded_late(&mut self, now: Nanos) {
         self.flush_by(now.saturating_add(SEEN_LATE_WITHIN).max(self.next_flush));
     }
