@@ -73,7 +73,8 @@ impl Oracle {
             return (from..=to).find(|at| holds(*at)).unwrap();
         }
         while from < to {
-            let middle = from.midpoint(to);
+            // Rounded down, also before time 0, so that each step leaves less.
+            let middle = (from + to).div_euclid(2);
             if holds(middle) { to = middle } else { from = middle + 1 }
         }
         to
