@@ -35,11 +35,11 @@ use crate::protocol::{Delta, nanos};
 
 /// Threads that have a table at a time, at most.
 const MAX_THREADS: usize = 256;
-/// The number of a table's slots as a power of two. A table takes 5.8 MB at most, and less
+/// The number of a table's slots as a power of two. A table takes 7.4 MB at most, and less
 /// memory while few of them were used.
 const TABLE_BITS: u32 = 16;
 /// The number of keys that are used once between two drains and need no slot, likewise.
-const SINGLES_BITS: u32 = 14;
+const SINGLES_BITS: u32 = 16;
 
 /// Sums debt by key until the next flush takes it.
 #[derive(Debug)]

@@ -13,7 +13,9 @@
 //! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
 //! interval at most: while it does, the gaps behind the last flush are no gaps of the word.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
@@ -30,7 +32,7 @@ const SWEEP_EVERY: Nanos = SECOND / 10;
 
 #[derive(Debug, Default)]
 pub(super) struct Gaps {
-    keys: BTreeMap<KeyId, Track>,
+    keys: FxHashMap<KeyId, Track>,
     sweep_at: Nanos,
 }
 

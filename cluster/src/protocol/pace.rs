@@ -21,7 +21,9 @@
 //! what is held: others do not know of it, so it may be more than its part of the refill. It is not
 //! told once all of it has drained, and others would have to be told of it late.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+
+use rustc_hash::FxHashMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
@@ -46,7 +48,7 @@ const COVERED: u64 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
-    keys: BTreeMap<KeyId, Waiting>,
+    keys: FxHashMap<KeyId, Waiting>,
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
     held: BTreeSet<(Nanos, KeyId)>,
@@ -229,9 +231,11 @@ impl Pace {
         due.take(most).map(|(_, id)| *id).collect()
     }
 
-    /// All keys that wait.
+    /// All keys that wait, in order.
     pub(super) fn keys(&self) -> Vec<KeyId> {
-        self.keys.keys().copied().collect()
+        let mut keys: Vec<_> = self.keys.keys().copied().collect();
+        keys.sort_unstable();
+        keys
     }
 }
 

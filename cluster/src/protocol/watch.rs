@@ -12,7 +12,7 @@
 //! contained nothing else, as no record stays away for long. After the first look that takes a
 //! while.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::delta::{KeyId, signed, word};
 use super::time::{Nanos, SECOND};
@@ -35,7 +35,7 @@ const DRIFT: Nanos = 1_000;
 const PERIOD: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
-pub(super) struct Watches(BTreeMap<KeyId, Watch>);
+pub(super) struct Watches(FxHashMap<KeyId, Watch>);
 
 #[derive(Debug)]
 struct Watch {

@@ -8,12 +8,12 @@
 //!
 //! What the maps hold is ordered by their locks; counts are relaxed.
 
-use std::collections::HashMap;
 use std::collections::hash_map::{Entry, IntoIter};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 use crossbeam_utils::CachePadded;
+use rustc_hash::FxHashMap;
 
 use super::table::Record;
 use crate::protocol::Change;
@@ -23,7 +23,7 @@ pub(super) const SHARDS: usize = 64;
 /// Unsent keys in one shard, at most; 2^20 in all.
 pub(super) const MAX_SHARD_KEYS: usize = (1 << 20) / SHARDS;
 
-type Shard = HashMap<(u64, u64), Change>;
+type Shard = FxHashMap<(u64, u64), Change>;
 
 #[derive(Debug)]
 pub(super) struct Shards {

@@ -6,7 +6,7 @@
 //! two waits, a node that consumes little and a node that consumes much would together exceed a
 //! limit for as long as they like, and neither would see it.
 
-use std::collections::BTreeMap;
+use rustc_hash::FxHashMap;
 
 use super::{COVERED, signed};
 use crate::protocol::delta::KeyId;
@@ -22,7 +22,7 @@ pub(super) const UNKNOWN: Nanos = SECOND;
 #[derive(Debug, Default)]
 pub(super) struct Told {
     /// By word.
-    keys: BTreeMap<KeyId, Part>,
+    keys: FxHashMap<KeyId, Part>,
     sweep_at: Nanos,
     /// Until then something may have been told that is not known.
     unknown_until: Nanos,
