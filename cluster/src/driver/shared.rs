@@ -242,8 +242,12 @@ impl Shared {
         seeds.contains(&host) || self.view().members.iter().any(|member| member.addr.ip() == host)
     }
 
+    /// With the time alone as by now: a node without links has little to do.
     pub(crate) fn stats(&self) -> Stats {
-        let stats = self.view().stats;
+        let view = self.view();
+        let (stats, passed) = (view.stats, self.since(view.at));
+        drop(view);
+        let alone_since = if stats.is_alone { passed } else { Duration::ZERO };
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
             steps: stats.steps.as_of(self.started.elapsed()),
@@ -253,6 +257,7 @@ impl Shared {
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
+            alone_for: stats.alone_for + alone_since,
             // As `has_joined`, not older.
             founded: u64::from(self.phase().entry().is_some_and(Entry::is_founding)),
             ..stats

@@ -11,13 +11,13 @@ use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use tidegate_engine::{KeyHash, Limiter, Quota};
 use tokio::time::Instant;
 
-use super::Shared;
 use super::certificate::Identity;
 use super::keys::Keys;
 use super::limiters::Limiters;
+use super::shared::{Shared, View};
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::limits::Words;
-use crate::protocol::{Change, Delta, Host, Level, MAX_PACKET_BYTES, Subject, nanos};
+use crate::protocol::{Change, Delta, Host, Level, MAX_PACKET_BYTES, Stats, Subject, nanos};
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config, LimitId};
 
@@ -82,6 +82,20 @@ async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
     let change = Change { debt: 5_000_000_000, date: 0 };
     assert!(host.apply(0, Delta { limit: slow, key: 1, change }));
     assert!(host.debt(0, fast, 1) > 0);
+}
+
+/// The driver of a node that reaches nobody publishes seldom.
+#[tokio::test(start_paused = true)]
+async fn the_time_alone_goes_on_between_two_views() {
+    let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
+    let second = Duration::from_secs(1);
+    for (is_alone, expected) in [(true, 10 * second), (false, 7 * second)] {
+        let stats = Stats { is_alone, alone_for: 7 * second, ..Stats::default() };
+        shared.publish(View { at: shared.now(), stats, ..View::default() });
+        assert_eq!(shared.stats().alone_for, 7 * second);
+        tokio::time::advance(3 * second).await;
+        assert_eq!(shared.stats().alone_for, expected);
+    }
 }
 
 #[tokio::test]

@@ -51,7 +51,8 @@ pub struct Stats {
     pub capped_keys: u64,
     /// Times a key that was to be told had to wait for room.
     pub deltas_capped: u64,
-    /// For how long something has waited for room, in all: keys, frames or parts of a state.
+    /// For how long something has waited for room, in all: keys, frames or parts of a state. As of
+    /// the last step of the protocol, which is no later than the next room.
     pub capped_for: Duration,
     /// Frames applied.
     pub frames_received: u64,

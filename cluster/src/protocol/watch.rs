@@ -9,8 +9,8 @@
 //! processor in between. So a word may be ahead of what is known to have been charged, and its
 //! level would seem to differ from others' by that. By how much it is ahead is what it has grown by
 //! since a first look, less what was charged; its least value of late is that of a word that
-//! contained nothing else, as no record stays away for long. After the first look that takes a
-//! while.
+//! contained nothing else, as no record stays away for long. So nothing is known right after a first
+//! look.
 
 use rustc_hash::FxHashMap;
 
@@ -106,20 +106,16 @@ impl Ahead {
 
 impl Watches {
     /// Watches a key for a while, from now on if it was not watched; `debt` is all that its word
-    /// owes. Whether there is room.
-    pub(super) fn keep(&mut self, now: Nanos, id: KeyId, debt: Nanos) -> bool {
+    /// owes. Nothing where there is no room.
+    pub(super) fn keep(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
         let (limit, word, until) = (id.0, word(id), now + KEEP);
         if let Some(watch) = self.0.get_mut(&word) {
             (watch.until, watch.limit) = (until, watch.limit.max(limit));
-            return true;
-        }
-        let has_room = self.0.len() < MAX_WATCHED;
-        if has_room {
+        } else if self.0.len() < MAX_WATCHED {
             let (tat, ahead) = (signed(now).saturating_add(signed(debt)), Ahead::new(now));
             let watch = Watch { limit, tat, charged: 0, in_debt_since: now, until, ahead };
             self.0.insert(word, watch);
         }
-        has_room
     }
 
     /// This much was charged to a key, or given back.
