@@ -160,7 +160,7 @@ impl Connection {
             }
             if self.turn.is_enough() {
                 // A socket that has data never suspends the task.
-                tokio::task::yield_now().await;
+                self.session.server.turns().next().await;
                 self.turn = Work::default();
             }
             if !self.backlog {

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use super::queue::{MAX_ALL_QUEUED_BYTES, Queue};
+use super::turns::Turns;
 use crate::bounds::{COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds};
 use crate::budget::{Budget, Share};
 use crate::meter::{FrontEndName, Meter};
@@ -55,6 +56,8 @@ pub struct ServerInfo {
     bounds: RespBounds,
     started: Instant,
     clients: Arc<Clients>,
+    /// Of connections that have more to do than others may wait for.
+    turns: Turns,
     commands: AtomicU64,
     /// The bytes that connections hold in incomplete commands.
     unread: Arc<Budget>,
@@ -82,6 +85,7 @@ impl ServerInfo {
             bounds,
             started: Instant::now(),
             clients: Arc::default(),
+            turns: Turns::default(),
             commands: AtomicU64::new(0),
             unread: Arc::new(Budget::new(bounds.max_unread_bytes)),
             queued: Arc::new(Budget::new(MAX_ALL_QUEUED_BYTES)),
@@ -109,6 +113,10 @@ impl ServerInfo {
     /// The connections that are open.
     pub const fn clients(&self) -> &Arc<Clients> {
         &self.clients
+    }
+
+    pub const fn turns(&self) -> &Turns {
+        &self.turns
     }
 
     /// A share of that budget for one connection.

@@ -101,18 +101,28 @@ fn all_of_them_leave_others_their_turn() {
     hogs_leave_others_their_turn(&[pings, checks], &[requests]);
 }
 
+/// What keeps a node busy that sends no reply.
+fn checks_without_replies() -> Vec<u8> {
+    [b"CLIENT REPLY OFF\r\n".to_vec(), checks().repeat(4)].concat()
+}
+
+/// The checks that were denied over the Redis protocol.
+fn denied(node: &Node) -> u64 {
+    let labels = "limit=\"inline\",frontend=\"resp\",outcome=\"denied\"";
+    node.metric(&format!("tidegate_decisions_total{{{labels}}}"))
+}
+
 /// They have nothing to read, so that nothing but their turn ends what the node does for them.
 #[test]
 fn checks_without_replies_leave_others_their_turn() {
     let mut node = Node::start(&ENDLESS_DRAIN);
-    let sent = [b"CLIENT REPLY OFF\r\n".to_vec(), checks().repeat(4)].concat();
+    let sent = checks_without_replies();
     let hogs = 2 * thread::available_parallelism().unwrap().get() + 1;
     let _hogs: Vec<_> = (0..hogs).map(|_| Hog::start(node.resp, sent.clone())).collect();
     let mut before = 0;
     for _ in 0..5 {
         wait_until("hogs are served", || {
-            let labels = "limit=\"inline\",frontend=\"resp\",outcome=\"denied\"";
-            let denied = node.metric(&format!("tidegate_decisions_total{{{labels}}}"));
+            let denied = denied(&node);
             std::mem::replace(&mut before, denied) < denied
         });
         assert_eq!(get(&node, "/healthz").status, 200);
@@ -120,6 +130,25 @@ fn checks_without_replies_leave_others_their_turn() {
     }
     node.signal(Signal::TERM);
     assert_eq!(node.wait().code(), Some(0));
+}
+
+/// One that waits for each answer does not wait for a turn of each that never pauses.
+#[test]
+fn few_of_many_that_never_pause_come_before_one_that_waits() {
+    const HOGS: u64 = 128;
+    const ANSWERS: u64 = 50;
+    /// Of one turn, at most.
+    const CHECKS: u64 = 1_023;
+    let node = Node::start(&ENDLESS_DRAIN);
+    let sent = checks_without_replies();
+    let _hogs: Vec<_> = (0..HOGS).map(|_| Hog::start(node.resp, sent.clone())).collect();
+    let mut calm = Raw::connect(node.resp);
+    wait_until("hogs are served", || denied(&node) > HOGS * CHECKS);
+    let before = denied(&node);
+    (0..ANSWERS).for_each(|_| calm.expect_alive());
+    let turns = (denied(&node) - before) / CHECKS / ANSWERS;
+    println!("{turns} turns before an answer");
+    assert!(turns < HOGS / 8, "{turns} turns of {HOGS} came before an answer");
 }
 
 /// Commands that echo numbers, and their replies.
