@@ -9,6 +9,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rustls::client::Resumption;
@@ -34,6 +35,11 @@ const ALPN: &[u8] = b"tidegate/1";
 const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
+/// What may be under way on a link before anything of it is acknowledged, in bytes: what a node
+/// tells in [`IDLE_MS`] of a few keys. While there is room, every flush sends a packet, and the
+/// first that arrives after a cut has all others sent again; without room there would be probes
+/// only, ever more seldom, and a link would take as long again as the cut did.
+const INITIAL_WINDOW: u64 = 256 * 1024;
 /// After how long a silent connection sends a keep-alive: later than the protocol tells its clock
 /// on most links that carry frames, so that few of them do.
 const KEEP_ALIVE: Duration = Duration::from_millis(2_200);
@@ -127,7 +133,10 @@ fn client(verifier: &Arc<Verifier>, identity: &Identity) -> Result<ClientConfig,
 
 pub(super) fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
+    let mut congestion = CubicConfig::default();
+    congestion.initial_window(INITIAL_WINDOW);
     transport
+        .congestion_controller_factory(Arc::new(congestion))
         .initial_mtu(INITIAL_MTU)
         .max_concurrent_bidi_streams(VarInt::from_u32(2))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
