@@ -9,8 +9,33 @@
 //! would lower or raise all words a little with each comparison.
 //!
 //! The part is one in the number of nodes. All pairs that compare at once then meet in the mean.
+//!
+//! A word that stops at zero forgets a difference, which is then no longer there to be mended: the
+//! word is as good as the other one. Not where it stays near zero while another one is nearly full,
+//! as when one node lacked what others consumed in a cut: what it consumes and what is left to the
+//! others make up the limit's rate, so that neither word moves again, and the others' nodes starve.
+//! Words that are so far [apart](are_apart) approach each other whatever they have forgotten.
 
 use super::change::Change;
+use super::time::Nanos;
+
+/// One part in so many of the burst tolerance: words are apart where one owes no more, and the
+/// other all but that.
+const NEARLY: Nanos = 10;
+
+/// Whether two words that contain the same are so far apart that no difference explains it.
+pub(super) fn are_apart(one: Nanos, other: Nanos, tolerance: Nanos) -> bool {
+    let little = tolerance / NEARLY;
+    one.min(other) <= little && one.max(other) > tolerance - little
+}
+
+/// What another node's TAT is with what it lacks, and whether its word was empty meanwhile.
+pub(super) fn with_beyond(peer: i64, beyond: &mut [Change]) -> (i64, bool) {
+    beyond.sort_unstable_by_key(|change| change.date);
+    beyond.iter().fold((peer, false), |(tat, was_empty), change| {
+        (change.apply(tat), was_empty || tat < change.date)
+    })
+}
 
 /// By how much this node's word moves, of `nodes`. `own` is its TAT, which has not been empty since
 /// the cut; `peer` is the other node's at the cut, and `beyond` what this node's word contains
@@ -25,15 +50,13 @@ pub(super) fn step(
     now: i64,
     nodes: i64,
 ) -> Option<i64> {
-    beyond.sort_unstable_by_key(|change| change.date);
-    let mut aged = peer;
-    for change in beyond.iter() {
-        if aged < change.date {
-            return None;
-        }
-        aged = aged.saturating_add(change.debt);
-    }
-    (aged > now).then(|| aged.saturating_sub(own) / nodes.max(2))
+    let (peer, was_empty) = with_beyond(peer, beyond);
+    (!was_empty && peer > now).then(|| part(own, peer, nodes))
+}
+
+/// The part of a difference by which a word moves.
+pub(super) fn part(own: i64, peer: i64, nodes: i64) -> i64 {
+    peer.saturating_sub(own) / nodes.max(2)
 }
 
 #[cfg(test)]
@@ -47,6 +70,16 @@ mod tests {
         assert_eq!(step(140, 160, &mut beyond(), 100, 2), Some(15));
         assert_eq!(step(170, 130, &mut beyond(), 100, 2), Some(-15));
         assert_eq!(step(140, 130, &mut beyond(), 100, 2), Some(0));
+    }
+
+    #[test]
+    fn words_are_apart_where_one_is_nearly_full_and_the_other_nearly_empty() {
+        for (one, other, apart) in
+            [(0, 91, true), (10, 91, true), (11, 91, false), (0, 90, false), (91, 300, false)]
+        {
+            assert_eq!(are_apart(one, other, 100), apart, "{one} {other}");
+            assert_eq!(are_apart(other, one, 100), apart, "{other} {one}");
+        }
     }
 
     #[test]

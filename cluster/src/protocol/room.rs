@@ -34,13 +34,18 @@ const RECENT: Nanos = SECOND / 10;
 const EVEN: i128 = 2;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
+/// For how long a key is scarce for others, and not for this node, until that is no chance.
+const BEHIND_FOR: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     /// By word.
-    rooms: BTreeMap<KeyId, Room>,
+    split: BTreeMap<KeyId, Room>,
     /// Until when keys are scarce because other nodes said so.
     heard: BTreeMap<KeyId, Nanos>,
+    /// Keys that are scarce for others and not for this node: since when, and when that was seen
+    /// last. By word, likewise bounded.
+    behind: BTreeMap<KeyId, (Nanos, Nanos)>,
 }
 
 #[derive(Debug)]
@@ -85,20 +90,20 @@ pub(super) struct Split {
 
 impl Rooms {
     pub(super) fn len(&self) -> usize {
-        self.rooms.len()
+        self.split.len()
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.rooms.iter().map(|((_, key), room)| (room.limit, *key))
+        self.split.iter().map(|((_, key), room)| (room.limit, *key))
     }
 
     pub(super) fn is_split(&self, id: KeyId) -> bool {
-        self.rooms.contains_key(&word(id))
+        self.split.contains_key(&word(id))
     }
 
     /// The provisional debt in the word of a key.
     pub(super) fn held(&self, id: KeyId) -> Nanos {
-        self.rooms.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
+        self.split.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
     }
 
     /// Another node says that a key is scarce.
@@ -114,7 +119,7 @@ impl Rooms {
 
     /// This node has consumed this, which is in the word.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta) {
-        let Some(room) = self.rooms.get_mut(&delta.word()) else { return };
+        let Some(room) = self.split.get_mut(&delta.word()) else { return };
         room.change(delta.change, delta.change);
         let debt = delta.change.debt.max(0);
         room.own = room.own.saturating_add(debt);
@@ -127,7 +132,7 @@ impl Rooms {
     /// provisional debt.
     pub(super) fn landed(&mut self, delta: &Delta) -> Change {
         let mut change = delta.change;
-        let Some(room) = self.rooms.get_mut(&delta.word()) else { return change };
+        let Some(room) = self.split.get_mut(&delta.word()) else { return change };
         // Nothing is held in a word that was empty then.
         if room.real >= change.date {
             change.debt -= room.held().min(change.debt.max(0));
@@ -139,7 +144,7 @@ impl Rooms {
 
     /// The word of a key was moved.
     pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
-        if let Some(room) = self.rooms.get_mut(&word(id)) {
+        if let Some(room) = self.split.get_mut(&word(id)) {
             room.real = room.real.saturating_add(by);
             room.word = room.word.saturating_add(by);
         }
@@ -147,7 +152,7 @@ impl Rooms {
 
     /// The word of a key was raised to this debt and what is provisional.
     pub(super) fn raised(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
-        if let Some(room) = self.rooms.get_mut(&word(id)) {
+        if let Some(room) = self.split.get_mut(&word(id)) {
             let held = room.held();
             room.real = room.real.max(signed(now).saturating_add(signed(debt)));
             room.word = room.word.max(room.real.saturating_add(held));
@@ -165,12 +170,12 @@ impl Rooms {
         terms: SplitTerms,
     ) -> Split {
         if !self.is_split(id) {
-            if !self.is_scarce(now, id, debt, terms.tolerance) || self.rooms.len() >= MAX_ROOMS {
+            if !self.is_scarce(now, id, debt, terms.tolerance) || self.split.len() >= MAX_ROOMS {
                 return Split::default();
             }
-            self.rooms.insert(word(id), Room::new(now, id.0, debt, own));
+            self.split.insert(word(id), Room::new(now, id.0, debt, own));
         }
-        let Some(room) = self.rooms.get_mut(&word(id)) else { return Split::default() };
+        let Some(room) = self.split.get_mut(&word(id)) else { return Split::default() };
         room.age(now, terms.lag);
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
@@ -181,14 +186,14 @@ impl Rooms {
         room.real = signed(now).saturating_add(real);
         room.word = room.real.saturating_add(others);
         if !stays {
-            self.rooms.remove(&word(id));
+            self.split.remove(&word(id));
         }
         Split { by: others - held, was_empty }
     }
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
-        let Some(room) = self.rooms.get_mut(&word(id)) else { return 0 };
+        let Some(room) = self.split.get_mut(&word(id)) else { return 0 };
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
         // What was consumed here since the last flush shows in the word alone.
@@ -200,9 +205,40 @@ impl Rooms {
 
     /// Whether a key that is not split is to be: its word owes `debt`.
     pub(super) fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, tolerance: Nanos) -> bool {
-        let is_heard = || self.heard.get(&word(id)).is_some_and(|until| *until > now);
         debt > tolerance - tolerance / SCARCE
-            || signed(debt) > signed(tolerance) / PLENTY && is_heard()
+            || signed(debt) > signed(tolerance) / PLENTY && self.is_heard(now, id)
+    }
+
+    /// Notes that of a key, which is used here, this node has nearly all left. Whether others have
+    /// said for a while that it is scarce: then the words have not only just parted.
+    pub(super) fn is_behind(&mut self, now: Nanos, id: KeyId) -> bool {
+        if !self.is_heard(now, id) {
+            return false;
+        }
+        let is_recent = |seen: Nanos| now.saturating_sub(seen) < KEEP;
+        if let Some((since, seen)) = self.behind.get_mut(&word(id)) {
+            if !is_recent(std::mem::replace(seen, now)) {
+                *since = now;
+            }
+            return now.saturating_sub(*since) >= BEHIND_FOR;
+        }
+        if self.behind.len() >= MAX_ROOMS {
+            self.behind.retain(|_, (_, seen)| is_recent(*seen));
+        }
+        if self.behind.len() < MAX_ROOMS {
+            self.behind.insert(word(id), (now, now));
+        }
+        false
+    }
+
+    /// Of a key, this node has no more left than others, or does not use it.
+    pub(super) fn not_behind(&mut self, id: KeyId) {
+        self.behind.remove(&word(id));
+    }
+
+    /// Whether another node has lately said that a key is scarce.
+    pub(super) fn is_heard(&self, now: Nanos, id: KeyId) -> bool {
+        self.heard.get(&word(id)).is_some_and(|until| *until > now)
     }
 }
 

@@ -9,8 +9,8 @@
 //! processor in between. So a word may be ahead of what is known to have been charged, and its
 //! level would seem to differ from others' by that. By how much it is ahead is what it has grown by
 //! since a first look, less what was charged; its least value of late is that of a word that
-//! contained nothing else, as no record stays away for long. So nothing is known right after a first
-//! look.
+//! contained nothing else, as no record stays away for long. So nothing is known right after a
+//! first look.
 
 use rustc_hash::FxHashMap;
 

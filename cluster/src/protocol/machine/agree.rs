@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Core;
 use super::cut::Beyond;
-use crate::protocol::agreement::step;
+use crate::protocol::agreement::{are_apart, part, step, with_beyond};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
 use crate::protocol::delta::{Delta, KeyId, signed, word};
 use crate::protocol::host::{Host, Level};
@@ -36,6 +36,11 @@ const LOOK_EVERY: Nanos = SECOND / 100;
 const LAGS: Nanos = 2;
 const DRAINS: Nanos = 2;
 
+/// Whether a debt is told, and compared, as exactly as it is known.
+fn is_deep(debt: Nanos, tolerance: Nanos) -> bool {
+    debt > tolerance / DEEP
+}
+
 /// Words, with a limit under which each was used.
 type Used = BTreeMap<KeyId, u64>;
 
@@ -52,7 +57,7 @@ struct Terms<'a> {
 
 impl<H: Host> Core<H> {
     /// The levels to tell with the next batch: of keys that are deep in debt and changed lately, or
-    /// whose turn it is.
+    /// whose turn it is; and of those of which only others have little left.
     pub(super) fn due_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
         if self.levels_at > now || self.leaving || !self.has_joined() {
             return Agreement::default();
@@ -73,9 +78,15 @@ impl<H: Host> Core<H> {
         let (mut levels, mut unsettled) = (Vec::new(), Vec::new());
         turns.take(now, changed, MAX_LEVELS, |(limit, key)| {
             let debt = self.debt(now, (limit, key));
-            let is_deep = self.host.tolerance(limit).is_some_and(|most| debt > most / DEEP);
-            if !is_deep || self.is_held_back((limit, key)) {
-                return is_deep;
+            let Some(tolerance) = self.host.tolerance(limit) else { return false };
+            let is_behind = self.is_behind(now, (limit, key), debt, &used);
+            let is_told = is_behind || is_deep(debt, tolerance);
+            if !is_told || self.is_held_back((limit, key)) {
+                return is_told;
+            }
+            if is_behind {
+                levels.push(Level { limit, key, debt });
+                return true;
             }
             match self.settled(now, (limit, key)) {
                 Some(debt) if self.is_known(now, (limit, key), &used, None) => {
@@ -99,6 +110,17 @@ impl<H: Host> Core<H> {
         Agreement { cut, levels, scarce, shifts: Vec::new() }
     }
 
+    /// Whether others have little left of a key that is used here, and this node nearly all. What
+    /// its word contains that is not recorded matters little then.
+    fn is_behind(&mut self, now: Nanos, id: KeyId, debt: Nanos, used: &Used) -> bool {
+        let tolerance = self.host.tolerance(id.0).unwrap_or(0);
+        if is_deep(debt, tolerance) || !used.contains_key(&word(id)) {
+            self.rooms.not_behind(id);
+            return false;
+        }
+        self.rooms.is_behind(now, id)
+    }
+
     /// A key's debt without what is provisional, as it was right after the last drain; `None` while
     /// its word contains what is not recorded.
     fn settled(&mut self, now: Nanos, id: KeyId) -> Option<Nanos> {
@@ -120,9 +142,7 @@ impl<H: Host> Core<H> {
         let is_new = || since.is_some() && self.watches.word(now, id).is_none();
         let is_new = used.contains_key(&word(id)) && is_new();
         let was_empty = |beyond: &Beyond| since.is_none_or(|since| beyond.since < since);
-        let lacks_old =
-            |beyond: &Beyond, old| beyond.changes.iter().any(|change| change.date < old);
-        !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !lacks_old(beyond, old))
+        !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !beyond.lacks(old))
     }
 
     /// Whether a change of a key came late and is not applied.
@@ -239,17 +259,31 @@ impl<H: Host> Core<H> {
     ) {
         let (limit, key) = (level.limit, level.key);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
-        let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
-        if debt == 0 || !self.is_known(now, (limit, key), used, Some((&beyond, old))) {
-            return;
-        }
         if self.shifts.len() >= MAX_SHIFTS || self.is_held_back((limit, key)) {
             return;
         }
+        let is_soon = old <= tolerance / DRAINS;
+        let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
+        let is_known = debt > 0
+            && is_deep(level.debt, tolerance)
+            && self.is_known(now, (limit, key), used, Some((&beyond, old)));
         let own = signed(now).saturating_add(signed(debt));
         // What the other node is told and does not contain yet.
         let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.told);
-        if let Some(by) = step(own, peer, &mut beyond.changes, signed(now), nodes) {
+        let mut by = None;
+        if is_known {
+            by = step(own, peer, &mut beyond.changes, signed(now), nodes);
+        }
+        // Who tells a level that is not deep is behind.
+        let is_behind = self.is_behind(now, (limit, key), debt, used);
+        let is_behind = is_behind || !is_deep(level.debt, tolerance);
+        if by.is_none() && is_behind && is_soon && !beyond.lacks(old) {
+            let (peer, _) = with_beyond(peer, &mut beyond.changes);
+            let peer = peer.max(signed(now));
+            let peers_debt = Nanos::try_from(peer.saturating_sub(signed(now))).unwrap_or(0);
+            by = are_apart(debt, peers_debt, tolerance).then(|| part(own, peer, nodes));
+        }
+        if let Some(by) = by {
             let by = by.clamp(-signed(tolerance), signed(tolerance));
             self.stats.levels_compared += 1;
             if by != 0 {
@@ -262,7 +296,11 @@ impl<H: Host> Core<H> {
     /// Moves this node's word of a key.
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
-        self.gaps.shifted((limit, key), by);
+        if by > 0 && self.host.debt(now, limit, key) == 0 {
+            self.gaps.added(now, (limit, key), by);
+        } else {
+            self.gaps.shifted((limit, key), by);
+        }
         self.rooms.shifted((limit, key), by);
         self.host.shift(limit, key, by);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);

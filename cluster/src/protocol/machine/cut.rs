@@ -35,6 +35,13 @@ pub(super) struct Beyond {
     pub(super) since: Nanos,
 }
 
+impl Beyond {
+    /// Whether the other node lacks anything of before this time.
+    pub(super) fn lacks(&self, old: i64) -> bool {
+        self.changes.iter().any(|change| change.date < old)
+    }
+}
+
 /// The batches that this node's words contain behind a cut.
 pub(super) struct Behind<'a> {
     own: Vec<&'a Batch>,

@@ -35,7 +35,7 @@ fn a_difference_that_load_left_behind_is_mended() {
     world.admit(1, KEY.0, KEY.1, 1_200 * SECOND);
     world.run(world.now() + 10 * SECOND);
     for place in 0..4 {
-        world.shift(place, KEY, 100 * SECOND * place as Nanos);
+        world.shift(place, KEY, (100 * SECOND * place as Nanos).cast_signed());
     }
     let (_, sum) = words(&world);
     world.run(world.now() + 100 * SECOND);

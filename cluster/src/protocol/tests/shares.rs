@@ -3,6 +3,7 @@
 use super::network::MS;
 use super::words::QUICK;
 use super::world::World;
+use crate::protocol::delta::signed;
 use crate::protocol::{Nanos, Options};
 
 const SECOND: Nanos = 1_000 * MS;
@@ -138,10 +139,28 @@ fn a_state_has_no_provisional_debt() {
 fn a_node_that_is_ahead_is_not_starved() {
     let mut hot = Hot::new(5, MS);
     hot.load(SECOND, 0.4);
-    hot.world.shift(0, KEY, 200 * MS);
+    hot.world.shift(0, KEY, signed(200 * MS));
     hot.load(19 * SECOND, 0.4);
     let figures = hot.figures(20 * SECOND);
     assert!(figures.total.abs() < 0.004 && figures.least > 0.95, "{figures:?}");
+}
+
+/// Its word is empty, as it lacks what others consumed: with what they consume besides, its own use
+/// is the limit's rate, so that its word stays empty and the others' words stay full.
+#[test]
+fn a_node_whose_word_is_empty_takes_no_more_than_its_share() {
+    for nodes in [3, 5] {
+        for place in [0, nodes - 1] {
+            let mut hot = Hot::new(nodes, MS);
+            hot.load(2 * SECOND, 2.0 / nodes as f64);
+            hot.world.shift(place, KEY, -signed(2 * TAU));
+            hot.load(2 * SECOND, 2.0 / nodes as f64);
+            hot.admitted.fill(0);
+            hot.load(5 * SECOND, 2.0 / nodes as f64);
+            let figures = hot.figures(5 * SECOND);
+            assert!(figures.least > 0.95 && figures.most < 1.05, "{place}: {figures:?}");
+        }
+    }
 }
 
 #[test]

@@ -104,7 +104,9 @@ impl Host for Words {
     }
 
     fn shift(&mut self, limit: u64, key: u64, by: i64) {
-        self.handle.update((limit, key), |tat| tat.saturating_add_signed(by));
+        let now = self.clock.get();
+        let from = |tat: Nanos| if by > 0 { tat.max(now) } else { tat };
+        self.handle.update((limit, key), |tat| from(tat).saturating_add_signed(by));
     }
 
     fn raise(&mut self, _: Nanos, level: Level) -> bool {

@@ -122,9 +122,9 @@ impl World {
     }
 
     /// Debt on one node's word alone.
-    pub(super) fn shift(&mut self, place: usize, (limit, key): (u64, u64), debt: Nanos) {
+    pub(super) fn shift(&mut self, place: usize, (limit, key): (u64, u64), by: i64) {
         use crate::protocol::Host as _;
-        self.nodes[place].as_mut().unwrap().core.host_mut().shift(limit, key, debt.cast_signed());
+        self.nodes[place].as_mut().unwrap().core.host_mut().shift(limit, key, by);
     }
 
     /// A check of a key on a node.
