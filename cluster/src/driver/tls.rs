@@ -40,6 +40,9 @@ const IDLE_MS: u32 = 5_000;
 /// first that arrives after a cut has all others sent again; without room there would be probes
 /// only, ever more seldom, and a link would take as long again as the cut did.
 const INITIAL_WINDOW: u64 = 256 * 1024;
+/// What a round trip is taken for until one was measured. A packet of a handshake that is lost is
+/// sent again after three times this: a node that restarts hears all others so much later.
+const INITIAL_RTT: Duration = Duration::from_millis(50);
 /// After how long a silent connection sends a keep-alive: later than the protocol tells its clock
 /// on most links that carry frames, so that few of them do.
 const KEEP_ALIVE: Duration = Duration::from_millis(2_200);
@@ -138,6 +141,7 @@ pub(super) fn transport() -> TransportConfig {
     transport
         .congestion_controller_factory(Arc::new(congestion))
         .initial_mtu(INITIAL_MTU)
+        .initial_rtt(INITIAL_RTT)
         .max_concurrent_bidi_streams(VarInt::from_u32(2))
         .max_concurrent_uni_streams(VarInt::from_u32(0))
         .max_idle_timeout(Some(IdleTimeout::from(VarInt::from_u32(IDLE_MS))))
