@@ -8,9 +8,9 @@ use tokio::runtime::{Builder, Handle, Runtime};
 use crate::meter::FrontEndName;
 
 /// A runtime each for the clients of Redis, for those of HTTP, and for all else: the cluster,
-/// signals and the drain. A runtime has one queue of tasks that can run, in which each client may
-/// have its turn before the next; between runtimes the system divides the processors. So what many
-/// busy Redis clients wait for, neither a health check nor a peer does.
+/// signals and the drain. A runtime has one queue of tasks that can run; between runtimes the
+/// system divides the processors. So what busy Redis clients wait for, neither a health check nor a
+/// peer does.
 ///
 /// Each has as many threads as there are processors: what one leaves over, another may use.
 #[derive(Debug)]

@@ -4,6 +4,7 @@
 //! between QUIC and bounded channels. They run on threads of the node's own ([`thread`]).
 
 mod certificate;
+mod congestion;
 mod currency;
 mod handshakes;
 mod keys;
@@ -363,7 +364,7 @@ impl Driver {
     fn publish(&mut self) {
         self.publish_at = None;
         let (members, peers, beyond, stats) = self.step(|core, now| {
-            (core.members(), core.peers(now), core.over_admission().collect(), core.stats())
+            (core.members(), core.peers(now), core.over_admission().collect(), core.stats_at(now))
         });
         let stats = Stats { steps: self.steps, ..stats };
         self.shared.publish(View { at: self.now(), members, peers, beyond, stats });

@@ -9,7 +9,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::{QuicClientConfig, QuicServerConfig};
 use quinn::{ClientConfig, Connection, IdleTimeout, ServerConfig, TransportConfig, VarInt};
 use rustls::client::Resumption;
@@ -25,6 +24,7 @@ use rustls::{
 };
 
 use super::certificate::{Failure, Identity};
+use super::congestion::congestion;
 use crate::name::ClusterName;
 use crate::protocol::Subject;
 
@@ -35,11 +35,6 @@ const ALPN: &[u8] = b"tidegate/1";
 const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
-/// What may be under way on a link before anything of it is acknowledged, in bytes: what a node
-/// tells in [`IDLE_MS`] of a few keys. While there is room, every flush sends a packet, and the
-/// first that arrives after a cut has all others sent again; without room there would be probes
-/// only, ever more seldom, and a link would take as long again as the cut did.
-const INITIAL_WINDOW: u64 = 256 * 1024;
 /// What a round trip is taken for until one was measured. A packet of a handshake that is lost is
 /// sent again after three times this: a node that restarts hears all others so much later.
 const INITIAL_RTT: Duration = Duration::from_millis(50);
@@ -136,10 +131,8 @@ fn client(verifier: &Arc<Verifier>, identity: &Identity) -> Result<ClientConfig,
 
 pub(super) fn transport() -> TransportConfig {
     let mut transport = TransportConfig::default();
-    let mut congestion = CubicConfig::default();
-    congestion.initial_window(INITIAL_WINDOW);
     transport
-        .congestion_controller_factory(Arc::new(congestion))
+        .congestion_controller_factory(congestion())
         .initial_mtu(INITIAL_MTU)
         .initial_rtt(INITIAL_RTT)
         .max_concurrent_bidi_streams(VarInt::from_u32(2))

@@ -231,7 +231,7 @@ impl Rooms {
         false
     }
 
-    /// Of a key, this node has no more left than others, or does not use it.
+    /// Of a key, this node has less than nearly all left.
     pub(super) fn not_behind(&mut self, id: KeyId) {
         self.behind.remove(&word(id));
     }

@@ -1,8 +1,10 @@
 //! One client's connection: reads, answers, writes.
 
 use std::cell::RefCell;
+use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -132,6 +134,17 @@ struct Connection {
     idle_deadline: Option<Instant>,
 }
 
+/// Waits for a future, and notes whether others could run meanwhile.
+async fn noting_sleep<F: Future>(future: F, slept: &mut bool) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        *slept |= poll.is_pending();
+        poll
+    })
+    .await
+}
+
 /// What a client has taken too long for.
 enum Expiry {
     Command,
@@ -168,9 +181,10 @@ impl Connection {
                 if draining && self.is_drained().await {
                     return Ok(());
                 }
+                let mut slept = false;
                 tokio::select! {
                     biased;
-                    ready = self.stream.readable() => ready?,
+                    ready = noting_sleep(self.stream.readable(), &mut slept) => ready?,
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
                         Expiry::Command => {
@@ -183,6 +197,9 @@ impl Connection {
                             return Ok(());
                         }
                     }
+                }
+                if slept {
+                    self.turn = Work::default();
                 }
             }
             // Once for all commands of a batch.

@@ -89,7 +89,10 @@ impl<H: Host> Core<H> {
                 return true;
             }
             match self.settled(now, (limit, key)) {
-                Some(debt) if self.is_known(now, (limit, key), &used, None) => {
+                Some(debt)
+                    if is_deep(debt, tolerance)
+                        && self.is_known(now, (limit, key), &used, None) =>
+                {
                     levels.push(Level { limit, key, debt });
                 }
                 _ => unsettled.push((limit, key)),
@@ -114,11 +117,11 @@ impl<H: Host> Core<H> {
     /// its word contains that is not recorded matters little then.
     fn is_behind(&mut self, now: Nanos, id: KeyId, debt: Nanos, used: &Used) -> bool {
         let tolerance = self.host.tolerance(id.0).unwrap_or(0);
-        if is_deep(debt, tolerance) || !used.contains_key(&word(id)) {
+        if is_deep(debt, tolerance) {
             self.rooms.not_behind(id);
             return false;
         }
-        self.rooms.is_behind(now, id)
+        used.contains_key(&word(id)) && self.rooms.is_behind(now, id)
     }
 
     /// A key's debt without what is provisional, as it was right after the last drain; `None` while
@@ -262,7 +265,7 @@ impl<H: Host> Core<H> {
         if self.shifts.len() >= MAX_SHIFTS || self.is_held_back((limit, key)) {
             return;
         }
-        let is_soon = old <= tolerance / DRAINS;
+        let is_soon = old <= (tolerance / DRAINS).min(LAGS * LEVELS_EVERY);
         let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
         let is_known = debt > 0
             && is_deep(level.debt, tolerance)

@@ -52,6 +52,15 @@ impl<H: Host> Core<H> {
         stats
     }
 
+    /// The same, with the time that the node is alone up to the present.
+    #[must_use]
+    pub fn stats_at(&self, now: Nanos) -> Stats {
+        let stats = self.stats();
+        let passed = now.saturating_sub(self.alone.looked_at);
+        let passed = if stats.is_alone { passed } else { 0 };
+        Stats { alone_for: stats.alone_for + Duration::from_nanos(passed), ..stats }
+    }
+
     /// The nodes that this one dials, by address.
     #[must_use]
     pub fn peers(&self, now: Nanos) -> Vec<PeerStats> {
