@@ -4,7 +4,8 @@
 //! `.ci/mutations [--fit | --all | --changed] [--record] [--share N] [--workers N] [NAME...]`
 //!
 //! Without a choice it replays what changed since it was recorded as red, and one in `N` (20) of
-//! the rest, others at each commit.
+//! the rest, others at each commit: those that are built alike, as a first build takes longer than
+//! the replays.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -79,16 +80,22 @@ fn choose<'a>(
     recorded: &Recorded,
     commits: u64,
 ) -> Result<Vec<Hashed<'a>>, String> {
-    let is_chosen = |(one, hash): &&Hashed<'a>| {
+    let mut places: Vec<_> = (0..all.len()).collect();
+    places.sort_by_key(|place| {
+        let one = &all[*place].0;
+        (&one.target.build, &one.mutation.file, &one.mutation.name)
+    });
+    let chosen = |(nth, (one, hash)): (usize, &Hashed<'a>)| {
         let name = one.mutation.name.as_str();
         let has_changed = !recorded.is(name, hash);
         match &arguments.choice {
             Choice::Fit => false,
             Choice::All => true,
             Choice::Changed => has_changed,
-            Choice::Share(share) => has_changed || is_due(name, *share, commits),
+            Choice::Share(share) => has_changed || is_due(nth, all.len(), *share, commits),
             Choice::Named(names) => names.contains(name),
         }
+        .then(|| (*one, hash.clone()))
     };
     if let Choice::Named(names) = &arguments.choice {
         let is_unknown = |name: &&String| !all.iter().any(|(one, _)| one.mutation.name == **name);
@@ -97,7 +104,8 @@ fn choose<'a>(
             return Err(format!("no mutation is called {}", unknown.join(", ")));
         }
     }
-    Ok(all.iter().filter(is_chosen).cloned().collect())
+    let in_order = places.into_iter().map(|place| &all[place]).enumerate();
+    Ok(in_order.filter_map(chosen).collect())
 }
 
 /// Replays and says what became of each; how many were missed.

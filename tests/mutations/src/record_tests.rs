@@ -53,14 +53,22 @@ fn a_mutation_that_fails_to_turn_red_is_forgotten() {
 
 #[test]
 fn in_as_many_commits_as_the_share_each_is_due_once() {
-    for name in ["no-fence", "charge-stored", "burst-wraps"] {
-        let due = (1000..1020).filter(|&commits| is_due(name, 20, commits)).count();
-        assert_eq!(due, 1, "{name}");
-        assert!(is_due(name, 1, 7) && !is_due(name, 0, 7));
+    for of in [1, 19, 20, 21, 792] {
+        for place in 0..of {
+            let due = (1000..1020).filter(|&commits| is_due(place, of, 20, commits)).count();
+            assert_eq!(due, 1, "{place} of {of}");
+            assert!(is_due(place, of, 1, 7) && !is_due(place, of, 0, 7));
+        }
     }
-    let names: Vec<_> = (0..400).map(|number| format!("mutation-{number}")).collect();
-    let due = names.iter().filter(|name| is_due(name, 20, 1000)).count();
-    assert!((5..=40).contains(&due), "{due}");
+}
+
+#[test]
+fn those_that_are_due_follow_each_other() {
+    for commits in 0..20 {
+        let due: Vec<_> = (0..792).filter(|place| is_due(*place, 792, 20, commits)).collect();
+        assert!((39..=40).contains(&due.len()), "{}", due.len());
+        assert_eq!(due[due.len() - 1] - due[0], due.len() - 1);
+    }
 }
 
 #[test]
