@@ -136,6 +136,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         tasks: Tasks::current(),
         links: BTreeMap::new(),
         started,
+        published_at: started,
         publish_at: None,
         leave: None,
         steps: Steps::default(),
@@ -234,6 +235,8 @@ struct Driver {
     tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
+    published_at: Instant,
+    /// Something has changed since.
     publish_at: Option<Instant>,
     leave: Option<Leave>,
     steps: Steps,
@@ -326,10 +329,7 @@ impl Driver {
                 () = until(self.wake_at()) => {}
             }
             self.on_time();
-            let publish_at = *self.publish_at.get_or_insert_with(|| Instant::now() + PUBLISH_EVERY);
-            if publish_at <= Instant::now() + PUBLISH_EARLY {
-                self.publish();
-            }
+            self.publish_in_time();
         }
     }
 
@@ -361,10 +361,20 @@ impl Driver {
         }
     }
 
+    /// Publishes what has changed, at once where that was not done lately.
+    fn publish_in_time(&mut self) {
+        let publish_at = self.published_at + PUBLISH_EVERY;
+        if publish_at <= Instant::now() + PUBLISH_EARLY {
+            self.publish();
+        } else {
+            self.publish_at = Some(publish_at);
+        }
+    }
+
     fn publish(&mut self) {
-        self.publish_at = None;
+        (self.publish_at, self.published_at) = (None, Instant::now());
         let (members, peers, beyond, stats) = self.step(|core, now| {
-            (core.members(), core.peers(now), core.over_admission().collect(), core.stats_at(now))
+            (core.seen(), core.peers(now), core.over_admission().collect(), core.stats_at(now))
         });
         let stats = Stats { steps: self.steps, ..stats };
         self.shared.publish(View { at: self.now(), members, peers, beyond, stats });

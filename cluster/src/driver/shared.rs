@@ -18,7 +18,7 @@ use super::recorder::Recorder;
 use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, Stats, nanos};
+use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, Seen, Stats, nanos};
 
 /// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -119,7 +119,7 @@ impl HandshakeCounts {
 pub(super) struct View {
     /// When that was, on the driver's clock.
     pub(super) at: Nanos,
-    pub(super) members: Vec<Member>,
+    pub(super) members: Vec<Seen>,
     pub(super) peers: Vec<PeerStats>,
     /// What was admitted beyond each limit, by its bits.
     pub(super) beyond: BTreeMap<u64, OverAdmission>,
@@ -202,11 +202,9 @@ impl Shared {
     /// As long in their states as by now: a driver without work publishes nothing.
     pub(crate) fn members(&self) -> Vec<Member> {
         let view = self.view();
-        let (mut members, passed) = (view.members.clone(), self.since(view.at));
-        for member in &mut members {
-            member.state_for += passed;
-        }
-        members
+        let (members, passed) = (view.members.clone(), self.since(view.at));
+        drop(view);
+        members.iter().map(|seen| seen.after(passed)).collect()
     }
 
     pub(crate) fn over_admission(&self, limit: u64) -> OverAdmission {
@@ -239,7 +237,7 @@ impl Shared {
     /// Whether a known member, or a seed, is at this host.
     pub(super) fn knows_host(&self, host: IpAddr) -> bool {
         let seeds = self.seed_hosts.lock().unwrap_or_else(PoisonError::into_inner);
-        seeds.contains(&host) || self.view().members.iter().any(|member| member.addr.ip() == host)
+        seeds.contains(&host) || self.view().members.iter().any(|member| member.addr().ip() == host)
     }
 
     /// With the time alone as by now: a node without links has little to do.

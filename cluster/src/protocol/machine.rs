@@ -28,6 +28,7 @@ mod void;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -47,7 +48,7 @@ use super::host::Host;
 use super::id::{NodeId, Origin};
 use super::inbounds::Inbounds;
 use super::log::Log;
-use super::membership::{MemberEvent, Membership};
+use super::membership::{MemberEvent, Membership, Seen};
 use super::options::Options;
 use super::origin::{Applied, Inbound, PendingLevels};
 use super::pace::Pace;
@@ -356,7 +357,13 @@ impl<H: Host> Core<H> {
     /// This node first, then the others by address.
     #[must_use]
     pub fn members(&self) -> Vec<Member> {
-        self.membership.members(self.leaving)
+        self.seen().iter().map(|seen| seen.after(Duration::ZERO)).collect()
+    }
+
+    /// The same, for who reads few of them.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.membership.seen(self.leaving)
     }
 
     /// How the node has come into its cluster; `None` until it has, and then final.

@@ -27,6 +27,29 @@ use states::States;
 /// How long a member may stay suspect: twice foca's own timeout.
 const MAX_SUSPICION: Nanos = 6_000_000_000;
 
+/// A member of which nobody reads a text yet.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen {
+    id: NodeId,
+    state: MemberState,
+    state_for: Duration,
+}
+
+impl Seen {
+    /// The address that its peers dial.
+    #[must_use]
+    pub fn addr(&self) -> SocketAddr {
+        self.id.addr
+    }
+
+    /// The member as it is a while later.
+    #[must_use]
+    pub fn after(&self, passed: Duration) -> Member {
+        let Self { id, state, state_for } = *self;
+        Member { id: id.to_string(), addr: id.addr, state, state_for: state_for + passed }
+    }
+}
+
 pub(super) struct Membership {
     foca: Foca<NodeId, PacketCodec, ChaCha8Rng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<NodeId>,
@@ -220,25 +243,19 @@ impl Membership {
     }
 
     /// This node first, then the others by address.
-    pub(super) fn members(&self, leaving: bool) -> Vec<Member> {
+    pub(super) fn seen(&self, leaving: bool) -> Vec<Seen> {
         let me = self.me();
-        let mut others: Vec<Member> = self
-            .foca
-            .iter_membership_state()
-            .filter(|member| member.id().addr != me.addr)
-            .map(|member| self.describe(member))
-            .collect();
-        others.sort_by_key(|member| member.addr);
+        let others = self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr);
+        let mut members: Vec<_> = others.map(|member| self.describe(member)).collect();
+        members.sort_by_key(|member| member.id.addr);
         let state = if leaving { MemberState::Left } else { MemberState::Alive };
-        let state_for = self.states.since(me.addr);
-        others.insert(0, Member { id: me.to_string(), addr: me.addr, state, state_for });
-        others
+        members.insert(0, Seen { id: me, state, state_for: self.states.since(me.addr) });
+        members
     }
 
-    fn describe(&self, member: &foca::Member<NodeId>) -> Member {
+    fn describe(&self, member: &foca::Member<NodeId>) -> Seen {
         let (id, state) = (*member.id(), self.state_of_member(member));
-        let state_for = self.states.since(id.addr);
-        Member { id: id.to_string(), addr: id.addr, state, state_for }
+        Seen { id, state, state_for: self.states.since(id.addr) }
     }
 
     fn state_of_member(&self, member: &foca::Member<NodeId>) -> MemberState {

@@ -55,7 +55,7 @@ impl Crowd {
     }
 
     fn known(&self) -> usize {
-        self.0.members(false).len()
+        self.0.seen(false).len()
     }
 }
 
