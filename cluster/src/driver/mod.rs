@@ -11,6 +11,7 @@ mod keys;
 mod limiters;
 mod link;
 mod lookup;
+mod publishing;
 mod recorder;
 mod say;
 mod seeds;
@@ -45,6 +46,7 @@ use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
 use link::{Event, Incomplete, Link, Streams};
+use publishing::Publishing;
 use say::Speaker;
 use seeds::Found;
 pub(crate) use shared::Shared;
@@ -57,10 +59,6 @@ const MAX_EVENTS: usize = 256;
 const MAX_COMMANDS: usize = 16;
 /// Events handled between two checks of the deadlines, at most.
 const MAX_EVENTS_AT_ONCE: usize = 64;
-/// The age of what handles see, at most.
-const PUBLISH_EVERY: Duration = Duration::from_millis(50);
-/// By so much earlier it may be made new: along with something else, so that nothing wakes for it.
-const PUBLISH_EARLY: Duration = Duration::from_millis(10);
 /// How long announcing a leave may take: kept of what `leave` allows, at most half of that.
 const LEAVING_TIMEOUT: Duration = Duration::from_millis(500);
 
@@ -136,8 +134,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         tasks: Tasks::current(),
         links: BTreeMap::new(),
         started,
-        published_at: started,
-        publish_at: None,
+        publishing: Publishing::new(started),
         leave: None,
         steps: Steps::default(),
         speaker: Speaker::default(),
@@ -235,9 +232,7 @@ struct Driver {
     tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
     started: Instant,
-    published_at: Instant,
-    /// Something has changed since.
-    publish_at: Option<Instant>,
+    publishing: Publishing,
     leave: Option<Leave>,
     steps: Steps,
     speaker: Speaker,
@@ -288,6 +283,10 @@ impl Driver {
     ) {
         loop {
             self.act();
+            // What an event calls for is on its way before.
+            if self.publishing.changed(Instant::now()) {
+                self.publish();
+            }
             let (core, now) = (&self.core, Instant::now());
             let ready = |leave: &mut Leave| core.is_acknowledged() || now >= leave.acknowledge_by;
             if let Some(leave) = self.leave.take_if(ready) {
@@ -329,7 +328,6 @@ impl Driver {
                 () = until(self.wake_at()) => {}
             }
             self.on_time();
-            self.publish_in_time();
         }
     }
 
@@ -350,7 +348,7 @@ impl Driver {
     fn wake_at(&self) -> Instant {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
         let leave = self.leave.as_ref().map(|leave| leave.acknowledge_by);
-        let due = [core, self.publish_at, leave].into_iter().flatten().min();
+        let due = [core, self.publishing.due(), leave].into_iter().flatten().min();
         due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
     }
 
@@ -361,18 +359,7 @@ impl Driver {
         }
     }
 
-    /// Publishes what has changed, at once where that was not done lately.
-    fn publish_in_time(&mut self) {
-        let publish_at = self.published_at + PUBLISH_EVERY;
-        if publish_at <= Instant::now() + PUBLISH_EARLY {
-            self.publish();
-        } else {
-            self.publish_at = Some(publish_at);
-        }
-    }
-
     fn publish(&mut self) {
-        (self.publish_at, self.published_at) = (None, Instant::now());
         let (members, peers, beyond, stats) = self.step(|core, now| {
             (core.seen(), core.peers(now), core.over_admission().collect(), core.stats_at(now))
         });
