@@ -85,14 +85,18 @@ fn choose<'a>(
         let one = &all[*place].0;
         (&one.target.build, &one.mutation.file, &one.mutation.name)
     });
-    let chosen = |(nth, (one, hash)): (usize, &Hashed<'a>)| {
+    let cost = all.iter().map(|(one, _)| one.target.cost()).sum();
+    let mut before = 0;
+    let chosen = |(one, hash): &Hashed<'a>| {
         let name = one.mutation.name.as_str();
         let has_changed = !recorded.is(name, hash);
+        let start = before;
+        before += one.target.cost();
         match &arguments.choice {
             Choice::Fit => false,
             Choice::All => true,
             Choice::Changed => has_changed,
-            Choice::Share(share) => has_changed || is_due(nth, all.len(), *share, commits),
+            Choice::Share(share) => has_changed || is_due(start, cost, *share, commits),
             Choice::Named(names) => names.contains(name),
         }
         .then(|| (*one, hash.clone()))
@@ -104,8 +108,7 @@ fn choose<'a>(
             return Err(format!("no mutation is called {}", unknown.join(", ")));
         }
     }
-    let in_order = places.into_iter().map(|place| &all[place]).enumerate();
-    Ok(in_order.filter_map(chosen).collect())
+    Ok(places.into_iter().map(|place| &all[place]).filter_map(chosen).collect())
 }
 
 /// Replays and says what became of each; how many were missed.

@@ -203,10 +203,13 @@ fn module(file: &Path, sources: &[Source]) -> Vec<PathBuf> {
     files
 }
 
-/// Whether an unchanged mutation, the one at this place among so many, is in the one of `share`
-/// parts that runs at this commit. In an order of builds a part takes few of them.
-pub fn is_due(place: usize, of: usize, share: u64, commits: u64) -> bool {
-    share > 0 && place as u64 * share / of as u64 == commits % share
+/// Whether an unchanged mutation is in the one of `share` parts that runs at this commit. `before`
+/// it in an order of builds are mutations that cost so much of `all`: a part takes few builds, and
+/// no part much longer than another. What is added or removed moves a part's bounds.
+pub fn is_due(before: u64, all: u64, share: u64, commits: u64) -> bool {
+    // In 128 bits no share is too large.
+    let part = |share: u64| u128::from(before) * u128::from(share) / u128::from(all);
+    share > 0 && part(share) == u128::from(commits % share)
 }
 
 #[cfg(test)]

@@ -53,11 +53,12 @@ fn a_mutation_that_fails_to_turn_red_is_forgotten() {
 
 #[test]
 fn in_as_many_commits_as_the_share_each_is_due_once() {
-    for of in [1, 19, 20, 21, 792] {
-        for place in 0..of {
-            let due = (1000..1020).filter(|&commits| is_due(place, of, 20, commits)).count();
-            assert_eq!(due, 1, "{place} of {of}");
-            assert!(is_due(place, of, 1, 7) && !is_due(place, of, 0, 7));
+    for all in [1, 19, 20, 21, 792, u64::MAX] {
+        for before in (0..all.min(800)).chain([all - 1]) {
+            let due = (1000..1020).filter(|&commits| is_due(before, all, 20, commits)).count();
+            assert_eq!(due, 1, "{before} of {all}");
+            assert!(is_due(before, all, 1, 7) && !is_due(before, all, 0, 7));
+            assert_eq!(is_due(before, all, u64::MAX, 0), before == 0);
         }
     }
 }
@@ -65,9 +66,9 @@ fn in_as_many_commits_as_the_share_each_is_due_once() {
 #[test]
 fn those_that_are_due_follow_each_other() {
     for commits in 0..20 {
-        let due: Vec<_> = (0..792).filter(|place| is_due(*place, 792, 20, commits)).collect();
+        let due: Vec<_> = (0..792).filter(|before| is_due(*before, 792, 20, commits)).collect();
         assert!((39..=40).contains(&due.len()), "{}", due.len());
-        assert_eq!(due[due.len() - 1] - due[0], due.len() - 1);
+        assert_eq!(due[due.len() - 1] - due[0] + 1, due.len() as u64);
     }
 }
 

@@ -59,6 +59,18 @@ pub struct Target {
     pub files: BTreeSet<PathBuf>,
 }
 
+/// What a replay by an integration test of the cluster costs, in replays by other tests: it
+/// simulates, or explores models, for longer than it takes to build.
+const SIMULATION: u64 = 4;
+
+impl Target {
+    /// What a replay costs, about, beside others.
+    pub fn cost(&self) -> u64 {
+        let simulates = self.build.package == "cluster" && self.build.binary.is_some();
+        if simulates { SIMULATION } else { 1 }
+    }
+}
+
 /// A crate's files and tests.
 #[derive(Debug)]
 pub struct Package {
