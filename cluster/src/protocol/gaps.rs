@@ -36,6 +36,26 @@ pub(super) struct Gaps {
     sweep_at: Nanos,
 }
 
+/// What has come of a key while this node was stale.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Replayed {
+    Change(Change),
+    /// The TAT of another node's word.
+    Level {
+        tat: i64,
+    },
+}
+
+impl Replayed {
+    /// What it does to a TAT.
+    pub(super) fn as_change(self) -> Change {
+        match self {
+            Self::Change(change) => change,
+            Self::Level { tat } => Change { debt: 0, date: tat },
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Track {
     tat: i64,
@@ -84,6 +104,21 @@ impl Gaps {
             debt => change.apply(now.saturating_add(signed(debt))),
         });
         change
+    }
+
+    /// What other nodes consumed while this one consumed nothing, in the order of dates. What it
+    /// adds to the word; `None` where the key is not followed.
+    pub(super) fn replayed(&mut self, now: Nanos, id: KeyId, all: &[Replayed]) -> Option<i64> {
+        let track = self.keys.get_mut(&word(id))?;
+        let owed = |track: &Track| track.tat.max(signed(now));
+        let before = owed(track);
+        for replayed in all {
+            match *replayed {
+                Replayed::Change(change) => _ = track.insert(change),
+                Replayed::Level { tat } => track.raise(tat),
+            }
+        }
+        Some(owed(track) - before)
     }
 
     /// The word of a key was moved.
@@ -141,6 +176,13 @@ impl Track {
         }
         self.tat = change.apply(self.tat);
         change
+    }
+
+    /// The TAT is at least this: of the time before it is not known when the word was empty.
+    fn raise(&mut self, tat: i64) {
+        if tat > self.tat {
+            (self.tat, self.since) = (tat, self.since.max(tat));
+        }
     }
 
     /// The word was empty from its TAT to then.

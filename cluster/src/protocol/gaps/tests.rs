@@ -105,6 +105,22 @@ fn a_word_exceeds_what_the_order_of_dates_makes_of_it_by_a_flush_interval_at_mos
     }
 }
 
+/// This node was stopped, and then heard what others consumed meanwhile.
+#[test]
+fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
+    let change = |debt, date| Replayed::Change(Change::new(debt, date));
+    let all = [change(5, 120), Replayed::Level { tat: 140 }, change(5, 150), change(9, 152)];
+    assert_eq!(Gaps::default().replayed(160, ID, &all), None);
+    let mut gaps = followed();
+    assert_eq!(gaps.replayed(160, ID, &all), Some(4), "it owes until 164");
+    // The level does not say when the word was empty before that.
+    assert!(!gaps.reach(ID, 130) && gaps.reach(ID, 140));
+    let mut landed = |debt, date| gaps.landed(160, 155, &delta(debt, date), 4).debt;
+    assert_eq!(landed(15, 100), 0, "in the gap that ends at 120");
+    assert_eq!(landed(2, 125), 0, "in the one that ends at 150");
+    assert_eq!(landed(9, 145), 4, "in what is left of that");
+}
+
 #[test]
 fn a_key_that_is_not_followed_is_charged_whole() {
     let mut gaps = Gaps::default();

@@ -26,6 +26,7 @@ use crate::protocol::action::LinkId;
 use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::event::Event;
+use crate::protocol::gaps::Replayed;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::origin::{Flow, Inbound};
 use crate::protocol::time::{Nanos, SECOND};
@@ -65,7 +66,7 @@ pub(super) struct Stale {
     /// How many of these times have ended without hearing everybody.
     unheard_times: u64,
     /// What came meanwhile, not yet applied, and when it was.
-    unplayed: Vec<(i64, Delta)>,
+    unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
     keys: BTreeSet<KeyId>,
     /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
@@ -98,10 +99,10 @@ impl Stale {
         std::mem::take(&mut self.is_asked)
     }
 
-    /// Keeps a change that was made at this time.
-    fn keep(&mut self, at: i64, delta: Delta) {
-        self.keys.insert(delta.id());
-        self.unplayed.push((at, delta));
+    /// Keeps what came of a key, and of when it is.
+    fn keep(&mut self, at: i64, id: KeyId, replayed: Replayed) {
+        self.keys.insert(id);
+        self.unplayed.push((at, id, replayed));
     }
 
     fn is_full(&self) -> bool {
@@ -241,7 +242,7 @@ impl<H: Host> Core<H> {
             self.play(now);
             return false;
         }
-        self.stale.keep(delta.change.date, delta);
+        self.stale.keep(delta.change.date, delta.id(), Replayed::Change(delta.change));
         if self.stale.is_full() {
             self.play(now);
         }
@@ -253,9 +254,8 @@ impl<H: Host> Core<H> {
     pub(super) fn keep_level(&mut self, at: i64, level: &Level) {
         let known = self.host.tolerance(level.limit).is_some() && self.pull.is_none();
         if known && self.stale.is_stale() && !self.stale.is_full() {
-            let change = Change { debt: 0, date: at.saturating_add(signed(level.debt)) };
-            let delta = Delta { limit: level.limit, key: level.key, change };
-            self.stale.keep(at, delta);
+            let tat = at.saturating_add(signed(level.debt));
+            self.stale.keep(at, (level.limit, level.key), Replayed::Level { tat });
         }
     }
 
@@ -263,29 +263,38 @@ impl<H: Host> Core<H> {
     /// did: nodes that each consume less than the limit exceed it together. What the word owed when
     /// the node was stopped has been forgotten; levels make up for it.
     pub(super) fn play(&mut self, now: Nanos) {
-        let mut deltas = std::mem::take(&mut self.stale.unplayed);
+        let mut unplayed = std::mem::take(&mut self.stale.unplayed);
         self.stale.keys.clear();
-        deltas.sort_by_key(|(at, _)| *at);
-        self.stats.deltas_applied += deltas.len() as u64;
-        let mut sums: BTreeMap<KeyId, Change> = BTreeMap::new();
-        for (_, delta) in &deltas {
-            let sum = sums.entry(delta.id());
-            sum.and_modify(|sum| *sum = sum.then(delta.change)).or_insert(delta.change);
+        unplayed.sort_by_key(|(at, ..)| *at);
+        self.stats.deltas_applied += unplayed.len() as u64;
+        let mut keys: BTreeMap<KeyId, Vec<Replayed>> = BTreeMap::new();
+        for (_, id, replayed) in unplayed {
+            keys.entry(id).or_default().push(replayed);
         }
-        for ((limit, key), change) in sums {
-            // This node has consumed nothing meanwhile: a word in debt has been so all the time.
-            let debt = match self.host.debt(now, limit, key) {
-                0 => change.tat().saturating_sub(signed(now)).max(0),
-                owed => {
-                    let tat = signed(now.saturating_add(owed));
-                    change.apply(tat).saturating_sub(tat)
-                }
-            };
+        for ((limit, key), all) in keys {
+            let followed = self.gaps.replayed(now, (limit, key), &all);
+            let debt = followed.unwrap_or_else(|| self.added_by(now, (limit, key), &all));
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
-            self.gaps.forget((limit, key));
+            if delta.change.debt < debt {
+                self.gaps.forget((limit, key));
+            }
             self.put(now, delta);
             self.turns.changed(now, (limit, key));
+        }
+    }
+
+    /// What this adds to the word of a key of which no gaps are known. This node has consumed
+    /// nothing meanwhile: a word in debt has been so all the time.
+    fn added_by(&mut self, now: Nanos, (limit, key): KeyId, all: &[Replayed]) -> i64 {
+        let changes = all.iter().map(|replayed| replayed.as_change());
+        let Some(change) = changes.reduce(Change::then) else { return 0 };
+        match self.host.debt(now, limit, key) {
+            0 => change.tat().saturating_sub(signed(now)).max(0),
+            owed => {
+                let tat = signed(now.saturating_add(owed));
+                change.apply(tat).saturating_sub(tat)
+            }
         }
     }
 

@@ -165,6 +165,23 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
     assert!((700 * MS..=900 * MS).contains(&owed), "{owed}");
 }
 
+/// The first retransmission after a stop comes after the bound, when those who waited are served.
+#[test]
+fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
+    let (mut harness, links) = hearing(1);
+    harness.admit(KEY, MS);
+    harness.core.recorded(harness.now());
+    harness.tick(20 * MS);
+    stop(&mut harness, SECOND);
+    harness.deliver(links[0], &batch(&harness, 1, 300 * MS, 50 * MS));
+    harness.tick(1_001 * MS);
+    assert!(!is_stale(&harness));
+    assert_eq!(harness.core.stats().stale_unheard, 1);
+    harness.admit(KEY, 200 * MS);
+    harness.deliver(links[0], &batch(&harness, 2, 400 * MS, 50 * MS));
+    assert_eq!(harness.tat(KEY) - harness.now(), 200 * MS);
+}
+
 /// A state contains what its origin has sent, whether that was applied here or not.
 #[test]
 fn what_waits_is_applied_before_a_state_that_contains_it() {
