@@ -8,7 +8,7 @@
 //! A node's part of all that is consumed is what it had lately, at least an even one. It is a part
 //! of what all nodes know to be left, so what this node has consumed and others have not heard of
 //! counts as left, and as taken from its part. What another node turns out to have consumed comes
-//! out of the others' part.
+//! out of the others' part, which is then held back anew: they go on consuming.
 //!
 //! Two TATs are kept of a key, with and without provisional debt. What happens to the word happens
 //! to both, so their difference is what there is to take back, also where the word was empty
@@ -55,6 +55,8 @@ struct Room {
     /// The TAT of the word, and what it would be without provisional debt.
     word: i64,
     real: i64,
+    /// The provisional debt at the last look: what others were given.
+    given: i64,
     /// What this node consumed lately, what all did, and what of its own others may not know.
     own: i64,
     all: i64,
@@ -104,6 +106,11 @@ impl Rooms {
     /// The provisional debt in the word of a key.
     pub(super) fn held(&self, id: KeyId) -> Nanos {
         self.split.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
+    }
+
+    /// Whether others have told more than half of what was held back for them at the last look.
+    pub(super) fn is_used_up(&self, id: KeyId) -> bool {
+        self.split.get(&word(id)).is_some_and(|room| room.held() < room.given / 2)
     }
 
     /// Another node says that a key is scarce.
@@ -185,20 +192,23 @@ impl Rooms {
         let others = if stays { room.others(real, 0, terms) } else { 0 };
         room.real = signed(now).saturating_add(real);
         room.word = room.real.saturating_add(others);
+        room.given = others;
         if !stays {
             self.split.remove(&word(id));
         }
         Split { by: others - held, was_empty }
     }
 
-    /// Between two flushes: splits anew. By how much the provisional debt grows.
+    /// Between two flushes, or when another node has told its use: splits anew. By how much the
+    /// provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
         let Some(room) = self.split.get_mut(&word(id)) else { return 0 };
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
         // What was consumed here since the last flush shows in the word alone.
         let untaken = signed(now).saturating_add(real).saturating_sub(room.real).max(0);
-        let by = room.others(real, untaken, terms) - held;
+        room.given = room.others(real, untaken, terms);
+        let by = room.given - held;
         room.word = room.word.saturating_add(by);
         by
     }
@@ -250,6 +260,7 @@ impl Room {
             limit,
             word: tat,
             real: tat,
+            given: 0,
             own,
             all: own.max(debt),
             unheard: own,

@@ -281,6 +281,7 @@ impl<H: Host> Core<H> {
             self.apply_late(now, origin);
         }
         self.estimate_remote(now, origin, local, &seen.deltas);
+        self.refresh_landed(now, &seen.deltas);
         self.recent.entry(origin).or_default().push(seen);
         self.recent_at = Some(now);
         self.hold(now, origin, (number, local), levels);

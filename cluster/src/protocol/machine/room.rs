@@ -112,12 +112,30 @@ impl<H: Host> Core<H> {
         let others = (self.nodes_alive(), self.lag());
         self.refresh_at = now.saturating_add(self.refresh_interval());
         for id in self.rooms.keys().collect::<Vec<_>>() {
-            if let Some(terms) = self.terms(id, others) {
-                let debt = self.host.debt(now, id.0, id.1);
-                let by = self.rooms.refresh(now, id, debt, terms);
-                self.hold_back(id, by);
+            self.refresh_room(now, id, others);
+        }
+    }
+
+    /// Splits rooms anew of keys that another node has told its use of: that came out of what is
+    /// held back, and what it uses from then on does not.
+    pub(super) fn refresh_landed(&mut self, now: Nanos, deltas: &[Delta]) {
+        if self.rooms.len() == 0 || self.rooms.len() > MAX_REFRESHED {
+            return;
+        }
+        let mut others = None;
+        for id in deltas.iter().map(Delta::id) {
+            if self.rooms.is_used_up(id) {
+                let others = *others.get_or_insert_with(|| (self.nodes_alive(), self.lag()));
+                self.refresh_room(now, id, others);
             }
         }
+    }
+
+    fn refresh_room(&mut self, now: Nanos, id: KeyId, others: (usize, Nanos)) {
+        let Some(terms) = self.terms(id, others) else { return };
+        let debt = self.host.debt(now, id.0, id.1);
+        let by = self.rooms.refresh(now, id, debt, terms);
+        self.hold_back(id, by);
     }
 
     /// Changes the provisional debt in a word.
