@@ -54,6 +54,10 @@ impl Replayed {
             Self::Level { tat } => Change { debt: 0, date: tat },
         }
     }
+
+    fn is_before(self, since: i64) -> bool {
+        matches!(self, Self::Change(change) if change.date < since)
+    }
 }
 
 #[derive(Debug)]
@@ -68,13 +72,15 @@ struct Track {
 impl Gaps {
     /// This node has consumed this, after which the key owes `debt`.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta, debt: impl FnOnce() -> Nanos) {
-        match self.keys.get_mut(&delta.word()) {
-            Some(track) => _ = track.insert(delta.change),
-            // Its gaps in this time are as good as before.
-            None => self.follow(now, delta.word(), delta.change.date, |now| {
-                now.saturating_add(signed(debt()))
-            }),
+        if let Some(track) = self.keys.get_mut(&delta.word()) {
+            track.insert(delta.change);
+            return;
         }
+        // Its gaps in this time are as good as before; of a word that is empty again it is not
+        // known since when.
+        let debt = signed(debt());
+        let since = if debt > 0 { delta.change.date } else { signed(now) };
+        self.follow(now, delta.word(), since, |now| now.saturating_add(debt));
     }
 
     /// Another node has consumed this. What it adds to the word, which owes `debt`. All that was
@@ -107,9 +113,12 @@ impl Gaps {
     }
 
     /// What other nodes consumed while this one consumed nothing, in the order of dates. What it
-    /// adds to the word; `None` where the key is not followed.
+    /// adds to the word; `None` where the gaps of that time are not known.
     pub(super) fn replayed(&mut self, now: Nanos, id: KeyId, all: &[Replayed]) -> Option<i64> {
         let track = self.keys.get_mut(&word(id))?;
+        if all.iter().any(|replayed| replayed.is_before(track.since)) {
+            return None;
+        }
         let owed = |track: &Track| track.tat.max(signed(now));
         let before = owed(track);
         for replayed in all {

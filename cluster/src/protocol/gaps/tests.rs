@@ -121,6 +121,20 @@ fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
     assert_eq!(landed(9, 145), 4, "in what is left of that");
 }
 
+/// What it consumed right before it was stopped is flushed when it goes on, and has drained.
+#[test]
+fn of_a_word_that_is_empty_again_it_is_not_known_since_when() {
+    let mut gaps = Gaps::default();
+    gaps.consumed(1_000, &delta(5, 100), || 0);
+    assert!(gaps.reach(ID, 1_000) && !gaps.reach(ID, 999));
+    assert_eq!(gaps.replayed(1_010, ID, &[Replayed::Change(Change::new(5, 200))]), None);
+    gaps.forget(ID);
+    gaps.consumed(1_000, &delta(950, 100), || 50);
+    assert!(gaps.reach(ID, 100));
+    let all = [Replayed::Change(Change::new(5, 200))];
+    assert_eq!(gaps.replayed(1_010, ID, &all), Some(5));
+}
+
 #[test]
 fn a_key_that_is_not_followed_is_charged_whole() {
     let mut gaps = Gaps::default();

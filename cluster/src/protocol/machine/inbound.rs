@@ -3,6 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::founding::Met;
+use super::late::AsTold;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS, OLDEST_VERSION};
@@ -272,7 +273,7 @@ impl<H: Host> Core<H> {
         (applied.position.through, applied.heard_at) = (number, now);
         let mut seen = Seen::new(now, number, local);
         for delta in ungroup(batch.groups, local) {
-            match self.apply(now, origin, delta) {
+            match self.apply(now, origin, delta, AsTold::InBatch) {
                 Some(applied) => seen.deltas.push(applied),
                 None => seen.late.push(delta.id()),
             }
@@ -362,7 +363,7 @@ impl<H: Host> Core<H> {
         for delta in ungroup(part.groups, local) {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
                 self.turns.changed(now, delta.id());
-                self.apply(now, origin, delta);
+                self.apply(now, origin, delta, AsTold::InPart);
             }
         }
         self.apply_late(now, origin);

@@ -3,12 +3,12 @@
 //! A change is applied in the order of dates ([`Gaps`](crate::protocol::gaps::Gaps)) while it is
 //! not older than the limit's burst tolerance, or than twice what is usual for its origin and
 //! [`Options::grace`](super::Options::grace); up to an age of a second also where all gaps since
-//! then are known. What comes later, after a cut or a stall, has drained at its origin meanwhile,
-//! though not from this node's word. So it is held back until the origin has caught up, and applied
-//! as what was left of it when this node's word was last empty: in debt since then, that word has
-//! lacked it. Whatever was consumed in a cut, as long as the limit was not exceeded, denies
-//! nothing; where it was exceeded, and frames are late as a rule, nothing is given away. A refund
-//! that late lapses.
+//! then are known, unless it is the sum of all that was missed. What comes later, after a cut or a
+//! stall, has drained at its origin meanwhile, though not from this node's word. So it is held back
+//! until the origin has caught up, and applied as what was left of it when this node's word was
+//! last empty: in debt since then, that word has lacked it. Whatever was consumed in a cut, as long
+//! as the limit was not exceeded, denies nothing; where it was exceeded, and frames are late as a
+//! rule, nothing is given away. A refund that late lapses.
 
 use super::Core;
 use crate::protocol::change::Change;
@@ -28,9 +28,25 @@ const MAX_LACK: Nanos = SECOND;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;
 
+/// How a change came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AsTold {
+    /// As what was consumed between two flushes.
+    InBatch,
+    /// As all that a peer missed of a key, which may have drained several times meanwhile: its date
+    /// says when the last of it was consumed, as if all before had been right before that.
+    InPart,
+}
+
 impl<H: Host> Core<H> {
     /// Applies one change of `origin`, or holds it back. What was applied at once.
-    pub(super) fn apply(&mut self, now: Nanos, origin: Origin, mut delta: Delta) -> Option<Delta> {
+    pub(super) fn apply(
+        &mut self,
+        now: Nanos,
+        origin: Origin,
+        mut delta: Delta,
+        as_told: AsTold,
+    ) -> Option<Delta> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
             self.bound(now, &mut delta);
@@ -45,7 +61,8 @@ impl<H: Host> Core<H> {
         }
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
-        let is_exact = || delta.change.debt >= 0 && self.gaps.reach(delta.id(), delta.change.date);
+        let is_dated = as_told == AsTold::InBatch && delta.change.debt >= 0;
+        let is_exact = || is_dated && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());

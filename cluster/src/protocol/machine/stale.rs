@@ -276,7 +276,7 @@ impl<H: Host> Core<H> {
             let debt = followed.unwrap_or_else(|| self.added_by(now, (limit, key), &all));
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
-            if delta.change.debt < debt {
+            if followed.is_none() || delta.change.debt < debt {
                 self.gaps.forget((limit, key));
             }
             self.put(now, delta);
@@ -284,7 +284,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// What this adds to the word of a key of which no gaps are known. This node has consumed
+    /// What this adds to the word of a key whose gaps are not known. This node has consumed
     /// nothing meanwhile: a word in debt has been so all the time.
     fn added_by(&mut self, now: Nanos, (limit, key): KeyId, all: &[Replayed]) -> i64 {
         let changes = all.iter().map(|replayed| replayed.as_change());

@@ -130,6 +130,25 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
     assert_eq!(harness.core.stats().deltas_late, 3);
 }
 
+/// Two nodes each consumed half of the limit in a cut. Of each only the sum is told, as if it had
+/// been consumed without a pause at last: both together would not have drained since.
+#[test]
+fn sums_of_what_was_missed_are_not_taken_for_recent() {
+    const HOT: (u64, u64) = (QUICK, 1);
+    let mut harness = Harness::new();
+    let links = [1, 2].map(|place| harness.greet(NodeId::new(addr(place), 5)));
+    harness.admit(HOT, MS);
+    harness.core.recorded(harness.now());
+    harness.tick(900 * MS);
+    let [debt, ago] = [600 * MS, 800 * MS].map(u64::cast_signed);
+    for link in links {
+        let groups = vec![Group { limit: HOT.0, changes: vec![(HOT.1, debt, ago)] }];
+        let at = harness.now();
+        harness.deliver(link, &Message::Missed { to: 9, at, upto: None, groups });
+    }
+    assert!(harness.tat(HOT) <= harness.now());
+}
+
 #[test]
 fn what_is_late_is_not_held_back_for_ever() {
     let mut harness = Harness::new();
