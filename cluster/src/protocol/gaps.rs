@@ -46,20 +46,6 @@ pub(super) enum Replayed {
     },
 }
 
-impl Replayed {
-    /// What it does to a TAT.
-    pub(super) fn as_change(self) -> Change {
-        match self {
-            Self::Change(change) => change,
-            Self::Level { tat } => Change { debt: 0, date: tat },
-        }
-    }
-
-    fn is_before(self, since: i64) -> bool {
-        matches!(self, Self::Change(change) if change.date < since)
-    }
-}
-
 #[derive(Debug)]
 struct Track {
     tat: i64,
@@ -80,7 +66,7 @@ impl Gaps {
         // known since when.
         let debt = signed(debt());
         let since = if debt > 0 { delta.change.date } else { signed(now) };
-        self.follow(now, delta.word(), since, |now| now.saturating_add(debt));
+        self.follow(now, delta.word(), Track::new(signed(now).saturating_add(debt), since));
     }
 
     /// Another node has consumed this. What it adds to the word, which owes `debt`. All that was
@@ -105,29 +91,42 @@ impl Gaps {
                 ..change
             };
         }
-        self.follow(now, delta.word(), signed(now), |now| match debt {
+        let tat = match debt {
             0 => change.tat(),
-            debt => change.apply(now.saturating_add(signed(debt))),
-        });
+            debt => change.apply(signed(now.saturating_add(debt))),
+        };
+        self.follow(now, delta.word(), Track::new(tat, signed(now)));
         change
     }
 
-    /// What other nodes consumed while this one consumed nothing, in the order of dates. What it
-    /// adds to the word; `None` where the gaps of that time are not known.
-    pub(super) fn replayed(&mut self, now: Nanos, id: KeyId, all: &[Replayed]) -> Option<i64> {
-        let track = self.keys.get_mut(&word(id))?;
-        if all.iter().any(|replayed| replayed.is_before(track.since)) {
-            return None;
-        }
-        let owed = |track: &Track| track.tat.max(signed(now));
-        let before = owed(track);
+    /// What other nodes consumed while this one was stopped, in the order of dates. What it adds to
+    /// the word, which owes `debt`: one in debt has been so since the stop, and one that is empty
+    /// is taken to have been empty then, unless more is known.
+    pub(super) fn replayed(
+        &mut self,
+        now: Nanos,
+        id: KeyId,
+        (stopped_at, debt): (Nanos, Nanos),
+        all: &[Replayed],
+    ) -> i64 {
+        let (present, since) = (signed(now), signed(stopped_at));
+        let known = self.keys.remove(&word(id)).filter(|track| track.since <= since);
+        let mut track = known.unwrap_or_else(|| {
+            let tat = if debt > 0 { present.saturating_add(signed(debt)) } else { since };
+            Track::new(tat, since)
+        });
+        let before = track.tat.max(present);
         for replayed in all {
             match *replayed {
-                Replayed::Change(change) => _ = track.insert(change),
+                Replayed::Change(Change { debt, date }) => {
+                    track.insert(Change { debt, date: date.max(track.since) });
+                }
                 Replayed::Level { tat } => track.raise(tat),
             }
         }
-        Some(owed(track) - before)
+        let added = track.tat.max(present) - before;
+        self.follow(now, word(id), track);
+        added
     }
 
     /// The word of a key was moved.
@@ -159,20 +158,24 @@ impl Gaps {
         self.keys.get(&word(id)).and_then(|track| track.gaps.back()).map(|(_, end)| *end)
     }
 
-    fn follow(&mut self, now: Nanos, id: KeyId, since: i64, tat: impl FnOnce(i64) -> i64) {
+    fn follow(&mut self, now: Nanos, id: KeyId, track: Track) {
         if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
             self.sweep_at = now.saturating_add(SWEEP_EVERY);
             let least = signed(now.saturating_sub(KEEP));
             self.keys.retain(|_, track| track.tat >= least);
         }
         if self.keys.len() < MAX_KEYS {
-            let tat = tat(signed(now));
-            self.keys.insert(id, Track { tat, gaps: VecDeque::new(), since });
+            self.keys.insert(id, track);
         }
     }
 }
 
 impl Track {
+    /// Of which no gap is known.
+    fn new(tat: i64, since: i64) -> Self {
+        Self { tat, gaps: VecDeque::new(), since }
+    }
+
     /// What a change adds.
     fn insert(&mut self, change: Change) -> Change {
         let Change { debt, date } = change;

@@ -42,7 +42,7 @@ fn changes_make_what_they_make_in_the_order_of_their_dates() {
     let expected = by_date.iter().fold(0, |tat, change| change.apply(tat));
     for turn in 0..40 {
         all.rotate_left(turn);
-        let mut track = Track { tat: 0, gaps: VecDeque::new(), since: 0 };
+        let mut track = Track::new(0, 0);
         let sum = all.iter().fold(0, |tat: i64, change| track.insert(*change).apply(tat));
         assert_eq!((track.tat, sum), (expected, expected));
     }
@@ -105,14 +105,16 @@ fn a_word_exceeds_what_the_order_of_dates_makes_of_it_by_a_flush_interval_at_mos
     }
 }
 
-/// This node was stopped, and then heard what others consumed meanwhile.
+fn change(debt: i64, date: i64) -> Replayed {
+    Replayed::Change(Change::new(debt, date))
+}
+
+/// This node was stopped at 106, and then heard what others consumed meanwhile.
 #[test]
 fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
-    let change = |debt, date| Replayed::Change(Change::new(debt, date));
-    let all = [change(5, 120), Replayed::Level { tat: 140 }, change(5, 150), change(9, 152)];
-    assert_eq!(Gaps::default().replayed(160, ID, &all), None);
     let mut gaps = followed();
-    assert_eq!(gaps.replayed(160, ID, &all), Some(4), "it owes until 164");
+    let all = [change(5, 120), Replayed::Level { tat: 140 }, change(5, 150), change(9, 152)];
+    assert_eq!(gaps.replayed(160, ID, (106, 0), &all), 4, "it owes until 164");
     // The level does not say when the word was empty before that.
     assert!(!gaps.reach(ID, 130) && gaps.reach(ID, 140));
     let mut landed = |debt, date| gaps.landed(160, 155, &delta(debt, date), 4).debt;
@@ -121,18 +123,31 @@ fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
     assert_eq!(landed(9, 145), 4, "in what is left of that");
 }
 
+/// What each of two nodes consumed, one after the other.
+#[test]
+fn a_key_is_followed_from_the_stop_on() {
+    let [first, second] = [[change(40, 90), change(40, 200)], [change(50, 95), change(50, 250)]];
+    let mut gaps = Gaps::default();
+    assert_eq!(gaps.replayed(300, ID, (100, 0), &first), 0);
+    assert_eq!(gaps.replayed(300, ID, (100, 0), &second), 0, "of 200 they consumed 180");
+    assert!(gaps.reach(ID, 100) && !gaps.reach(ID, 99));
+    assert_eq!(gaps.replayed(300, ID, (100, 0), &[change(30, 100)]), 10);
+    // One that is in debt has been so all the time.
+    gaps.forget(ID);
+    assert_eq!(gaps.replayed(300, ID, (100, 7), &first), 80);
+}
+
 /// What it consumed right before it was stopped is flushed when it goes on, and has drained.
 #[test]
 fn of_a_word_that_is_empty_again_it_is_not_known_since_when() {
     let mut gaps = Gaps::default();
     gaps.consumed(1_000, &delta(5, 100), || 0);
     assert!(gaps.reach(ID, 1_000) && !gaps.reach(ID, 999));
-    assert_eq!(gaps.replayed(1_010, ID, &[Replayed::Change(Change::new(5, 200))]), None);
+    assert_eq!(gaps.replayed(1_010, ID, (101, 0), &[change(5, 200)]), 0);
     gaps.forget(ID);
     gaps.consumed(1_000, &delta(950, 100), || 50);
     assert!(gaps.reach(ID, 100));
-    let all = [Replayed::Change(Change::new(5, 200))];
-    assert_eq!(gaps.replayed(1_010, ID, &all), Some(5));
+    assert_eq!(gaps.replayed(1_010, ID, (101, 40), &[change(5, 200)]), 5);
 }
 
 #[test]

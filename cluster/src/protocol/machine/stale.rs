@@ -54,8 +54,9 @@ const SILENCE: Nanos = REDIAL_AFTER / 2;
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     looked_at: Nanos,
-    /// The look that came late.
+    /// The look that came late, and the one before it.
     since: Nanos,
+    stopped_at: Nanos,
     /// Who has not been heard since, and when it is asked next. The node is stale while there is
     /// one.
     unheard: BTreeMap<SocketAddr, Nanos>,
@@ -165,6 +166,9 @@ impl<H: Host> Core<H> {
     fn begin_stale(&mut self, now: Nanos, passed: Nanos) {
         let was_stale = self.stale.is_stale();
         (self.stale.since, self.stale.is_redialled) = (now, false);
+        if !was_stale {
+            self.stale.stopped_at = now - passed;
+        }
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
         self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
         if self.stale.is_stale() && !was_stale {
@@ -272,29 +276,16 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
-            let followed = self.gaps.replayed(now, (limit, key), &all);
-            let debt = followed.unwrap_or_else(|| self.added_by(now, (limit, key), &all));
+            let owed = self.host.debt(now, limit, key);
+            let stop = (self.stale.stopped_at, owed);
+            let debt = self.gaps.replayed(now, (limit, key), stop, &all);
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
-            if followed.is_none() || delta.change.debt < debt {
+            if delta.change.debt < debt {
                 self.gaps.forget((limit, key));
             }
             self.put(now, delta);
             self.turns.changed(now, (limit, key));
-        }
-    }
-
-    /// What this adds to the word of a key whose gaps are not known. This node has consumed
-    /// nothing meanwhile: a word in debt has been so all the time.
-    fn added_by(&mut self, now: Nanos, (limit, key): KeyId, all: &[Replayed]) -> i64 {
-        let changes = all.iter().map(|replayed| replayed.as_change());
-        let Some(change) = changes.reduce(Change::then) else { return 0 };
-        match self.host.debt(now, limit, key) {
-            0 => change.tat().saturating_sub(signed(now)).max(0),
-            owed => {
-                let tat = signed(now.saturating_add(owed));
-                change.apply(tat).saturating_sub(tat)
-            }
         }
     }
 
