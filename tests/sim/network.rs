@@ -243,6 +243,9 @@ impl Network {
             return;
         };
         end.link = Some(link);
+        for what in end.unread.drain(..) {
+            self.events.plan(now, NetEvent::Carry { link: number, side: 1, what });
+        }
         self.ends.insert(End { place: end.place, life: end.life, link }, (number, 1));
     }
 
@@ -291,12 +294,16 @@ impl Network {
         if end.closed_at.is_some() {
             return None;
         }
+        if end.link.is_none() && matches!(what, Carried::Message(..) | Carried::Close) {
+            end.unread.push_back(what);
+            return None;
+        }
         let (place, life) = (end.place, end.life);
         let input = match what {
             Carried::Accept => {
                 Input::Accept { number: link, from: self.links[link].ends[1 - side].place }
             }
-            // Without a name it has not been accepted: the node has stopped, or refused.
+            // Without a name it has not been accepted: the node is stopped, or has refused.
             Carried::Datagram(bytes) => Input::Datagram { link: end.link?, bytes },
             Carried::Message(_, bytes) => {
                 let id = end.link?;

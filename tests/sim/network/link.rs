@@ -37,6 +37,8 @@ pub(super) struct LinkEnd {
     pub(super) life: u32,
     /// `None` until the node has accepted the link.
     pub(super) link: Option<LinkId>,
+    /// What has arrived on the streams before that: a node that is stopped accepts nothing.
+    pub(super) unread: VecDeque<Carried>,
     pub(super) closed_at: Option<Nanos>,
     /// Sent to this end while the path to it was cut.
     pub(super) held: VecDeque<Carried>,
@@ -50,6 +52,7 @@ impl Link {
             place,
             life,
             link,
+            unread: VecDeque::new(),
             closed_at,
             held: VecDeque::new(),
             last: [0; 2],

@@ -51,6 +51,35 @@ fn linked(seed: u64, ends: [End; 2]) -> (Network, Nanos) {
     panic!("seed {seed}: no handshake in three attempts")
 }
 
+/// The node is stopped between the handshake and its acceptance.
+#[test]
+fn what_arrives_before_a_link_is_accepted_is_read_after_it() {
+    let ends = ends();
+    let mut net = Network::new(ChaCha8Rng::seed_from_u64(1), Conditions { loss: 0.0, ..rough() });
+    net.started(0, 1);
+    net.started(1, 2);
+    net.dial(0, ends[0], 1);
+    let mut accept = None;
+    while let Some(now) = net.next_at().filter(|at| *at <= 5 * SECOND) {
+        match net.advance(now).map(|delivery| delivery.input) {
+            Some(Input::Knock { dial }) => net.answer(now, dial, 2),
+            Some(Input::Dialled { link, .. }) => {
+                for number in 0..3 {
+                    net.message(now, End { link, ..ends[0] }, Channel::Main, vec![number].into());
+                }
+            }
+            Some(Input::Accept { number, .. }) => accept = Some(number),
+            Some(Input::Message { .. }) => panic!("on a link without a name"),
+            _ => {}
+        }
+        if now >= SECOND {
+            break;
+        }
+    }
+    net.accepted(2 * SECOND, accept.unwrap(), Some(ends[1].link));
+    assert_eq!(arrivals(&mut net, 2 * SECOND).0, [0, 1, 2]);
+}
+
 /// The first bytes of messages and of datagrams, as they arrive until `until`, and closings.
 fn arrivals(net: &mut Network, until: Nanos) -> (Vec<u8>, Vec<u8>, usize) {
     let (mut messages, mut datagrams, mut closed) = (Vec::new(), Vec::new(), 0);
