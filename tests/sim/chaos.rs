@@ -4,6 +4,7 @@
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 use tidegate_cluster::protocol::Options;
+use tidegate_cluster::{Member, MemberState};
 
 use crate::calm::{Calm, RECOVERY};
 use crate::check::Checks;
@@ -17,8 +18,10 @@ use crate::rules::Rule;
 use crate::time::{MS, Nanos, SECOND, seconds};
 use crate::world::{Setup, World};
 
-/// Until all nodes have joined and know each other.
+/// Until all nodes have joined and know each other: at least, and where handshakes are lost at
+/// most.
 const FORMING: Nanos = 3 * SECOND;
+const FORMING_AT_MOST: Nanos = 30 * SECOND;
 /// Checkers look this often.
 const SAMPLE: Nanos = SECOND / 4;
 /// Load goes on after the last fault.
@@ -113,7 +116,20 @@ impl Run {
             self.world.start(place, &[0]);
         }
         self.pass_to(FORMING, checks);
+        while !self.is_formed(plan.nodes) && self.world.now() < FORMING_AT_MOST {
+            self.pass_to(self.world.now() + SAMPLE, checks);
+        }
         self.world.calm = Calm::default();
+    }
+
+    /// Whether each node holds all of them alive. One that has founded alone, as its handshakes
+    /// were lost, does not.
+    fn is_formed(&self, nodes: usize) -> bool {
+        let is_alive = |member: &Member| member.state == MemberState::Alive;
+        let knows_all = |node: &Node| {
+            node.has_joined() && node.members().iter().filter(|m| is_alive(m)).count() == nodes
+        };
+        (0..nodes).all(|place| self.world.node(place).is_some_and(knows_all))
     }
 
     /// Runs, and lets the checkers look now and then.
