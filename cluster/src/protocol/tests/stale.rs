@@ -165,6 +165,24 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
     assert!((700 * MS..=900 * MS).contains(&owed), "{owed}");
 }
 
+/// One node tells that it gave back what another tells that it consumed before.
+#[test]
+fn what_was_given_back_meanwhile_follows_what_was_consumed() {
+    let (mut harness, links) = hearing(2);
+    stop(&mut harness, SECOND);
+    for (link, ago, debt) in [(links[0], 300 * MS, -900), (links[1], 500 * MS, 900)] {
+        let changes = vec![(KEY.1, debt * MS.cast_signed(), 0)];
+        let groups = vec![Group { limit: KEY.0, changes }];
+        let (at, levels) = (harness.now() - ago, Agreement::default());
+        harness.deliver(link, &Message::Batch { number: 1, at, groups, levels });
+    }
+    for link in links {
+        harness.deliver(link, &batch(&harness, 2, 0, 0));
+    }
+    assert!(!is_stale(&harness));
+    assert!(harness.tat(KEY) <= harness.now());
+}
+
 /// The first retransmission after a stop comes after the bound, when those who waited are served.
 #[test]
 fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
@@ -177,9 +195,15 @@ fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
     harness.tick(1_001 * MS);
     assert!(!is_stale(&harness));
     assert_eq!(harness.core.stats().stale_unheard, 1);
+    // The link that was silent has been closed.
+    let link = harness.greet(peer(1));
     harness.admit(KEY, 200 * MS);
-    harness.deliver(links[0], &batch(&harness, 2, 400 * MS, 50 * MS));
-    assert_eq!(harness.tat(KEY) - harness.now(), 200 * MS);
+    harness.core.recorded(harness.now());
+    harness.tick(20 * MS);
+    let tat = harness.tat(KEY);
+    harness.deliver(link, &batch(&harness, 2, 400 * MS, 50 * MS));
+    assert_eq!(harness.core.stats().deltas_applied, 2);
+    assert_eq!(harness.tat(KEY), tat);
 }
 
 /// A state contains what its origin has sent, whether that was applied here or not.
