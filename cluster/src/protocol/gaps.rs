@@ -46,6 +46,15 @@ pub(super) enum Replayed {
     },
 }
 
+impl Replayed {
+    fn change_before(self, since: i64) -> Option<Change> {
+        match self {
+            Self::Change(change) if change.date < since => Some(change),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Track {
     tat: i64,
@@ -116,11 +125,16 @@ impl Gaps {
             Track::new(tat, since)
         });
         let before = track.tat.max(present);
+        let known_since = track.since;
+        let earlier = all.iter().filter_map(|replayed| replayed.change_before(known_since));
+        if let Some(sum) = earlier.reduce(Change::then) {
+            // What had drained by then has left nothing.
+            track.insert(Change { debt: sum.left(known_since), date: known_since });
+        }
         for replayed in all {
             match *replayed {
-                Replayed::Change(Change { debt, date }) => {
-                    track.insert(Change { debt, date: date.max(track.since) });
-                }
+                Replayed::Change(change) if change.date < known_since => {}
+                Replayed::Change(change) => _ = track.insert(change),
                 Replayed::Level { tat } => track.raise(tat),
             }
         }

@@ -129,12 +129,23 @@ fn a_key_is_followed_from_the_stop_on() {
     let [first, second] = [[change(40, 90), change(40, 200)], [change(50, 95), change(50, 250)]];
     let mut gaps = Gaps::default();
     assert_eq!(gaps.replayed(300, ID, (100, 0), &first), 0);
-    assert_eq!(gaps.replayed(300, ID, (100, 0), &second), 0, "of 200 they consumed 180");
+    assert_eq!(gaps.replayed(300, ID, (100, 0), &second), 0, "of 200 they owed 165");
     assert!(gaps.reach(ID, 100) && !gaps.reach(ID, 99));
-    assert_eq!(gaps.replayed(300, ID, (100, 0), &[change(30, 100)]), 10);
+    assert_eq!(gaps.replayed(300, ID, (100, 0), &[change(45, 100)]), 10);
     // One that is in debt has been so all the time.
     gaps.forget(ID);
-    assert_eq!(gaps.replayed(300, ID, (100, 7), &first), 80);
+    assert_eq!(gaps.replayed(300, ID, (100, 7), &first), 70);
+}
+
+/// As after a cut, at whose end the node was stopped.
+#[test]
+fn what_had_drained_when_a_node_was_stopped_is_not_replayed() {
+    let all: Vec<Replayed> =
+        (0..10).map(|n| change(50, 100 * n)).chain([change(5, 2_000)]).collect();
+    assert_eq!(Gaps::default().replayed(2_100, ID, (2_000, 0), &all), 0);
+    // Of 50 that were consumed at 900 and of 60 at 920, 10 are left at 1,000.
+    let all = [change(50, 900), change(60, 920), change(5, 1_000)];
+    assert_eq!(Gaps::default().replayed(1_000, ID, (1_000, 0), &all), 15);
 }
 
 /// What it consumed right before it was stopped is flushed when it goes on, and has drained.
