@@ -119,8 +119,7 @@ impl Gaps {
         all: &[Replayed],
     ) -> i64 {
         let (present, since) = (signed(now), signed(stopped_at));
-        let known = self.keys.remove(&word(id)).filter(|track| track.since <= since);
-        let mut track = known.unwrap_or_else(|| {
+        let mut track = self.keys.remove(&word(id)).unwrap_or_else(|| {
             let tat = if debt > 0 { present.saturating_add(signed(debt)) } else { since };
             Track::new(tat, since)
         });
@@ -218,11 +217,17 @@ impl Track {
             _ => self.gaps.push_back((self.tat, end)),
         }
         self.tat = end;
-        if self.gaps.len() > MAX_GAPS
-            && let Some((_, end)) = self.gaps.pop_front()
-        {
-            self.since = self.since.max(end);
+        self.forget_beyond_bound();
+    }
+
+    /// Forgets the oldest gap if they are more than is kept; how many were forgotten.
+    fn forget_beyond_bound(&mut self) -> usize {
+        if self.gaps.len() <= MAX_GAPS {
+            return 0;
         }
+        let Some((_, end)) = self.gaps.pop_front() else { return 0 };
+        self.since = self.since.max(end);
+        1
     }
 
     /// Fills gaps behind a date. What of the debt finds none.
@@ -241,7 +246,7 @@ impl Track {
                 (Some(first), Some(second)) => {
                     self.gaps[at] = first;
                     self.gaps.insert(at + 1, second);
-                    at += 2;
+                    at += 2 - self.forget_beyond_bound();
                 }
                 (Some(only), None) => {
                     self.gaps[at] = only;

@@ -108,7 +108,7 @@ impl Rooms {
         self.split.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
     }
 
-    /// Whether others have told more than half of what was held back for them at the last look.
+    /// Whether less than half is left of what was held back for others at the last look.
     pub(super) fn is_used_up(&self, id: KeyId) -> bool {
         self.split.get(&word(id)).is_some_and(|room| room.held() < room.given / 2)
     }

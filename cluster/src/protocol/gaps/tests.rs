@@ -171,6 +171,29 @@ fn a_key_that_is_not_followed_is_charged_whole() {
     assert_eq!(gaps.last_end(ID), None);
 }
 
+/// Another node's changes split a gap again and again.
+#[test]
+fn gaps_of_a_key_are_bounded() {
+    let mut gaps = followed();
+    gaps.consumed(100_000, &delta(5, 100_000), || 5);
+    for n in 0..4 * MAX_GAPS as i64 {
+        assert_eq!(gaps.landed(100_001, 100_000, &delta(1, 200 + 10 * n), 4).debt, 0);
+    }
+    assert_eq!(gaps.keys[&ID].gaps.len(), MAX_GAPS);
+    assert!(!gaps.reach(ID, 200) && gaps.reach(ID, 99_999));
+    assert_eq!(gaps.last_end(ID), Some(100_000));
+}
+
+/// A level comes between two parts of a replay.
+#[test]
+fn a_replay_goes_on_from_a_level() {
+    let mut gaps = Gaps::default();
+    let first = [change(50, 200), Replayed::Level { tat: 300 }];
+    assert_eq!(gaps.replayed(320, ID, (100, 0), &first), 0);
+    // Of 150 that were consumed from 180 on, the 30 that were left when the level ends.
+    assert_eq!(gaps.replayed(320, ID, (100, 0), &[change(150, 180), change(20, 310)]), 30);
+}
+
 #[test]
 fn what_has_drained_makes_room() {
     let mut gaps = Gaps::default();

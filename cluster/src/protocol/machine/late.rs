@@ -56,11 +56,12 @@ impl<H: Host> Core<H> {
             return None;
         };
         self.bound(now, &mut delta);
-        if self.keep_unplayed(now, delta) {
-            return None;
-        }
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
+        let has_place = as_told == AsTold::InBatch || !is_late(grace);
+        if has_place && self.keep_unplayed(now, delta) {
+            return None;
+        }
         let is_dated = as_told == AsTold::InBatch && delta.change.debt >= 0;
         let is_exact = || is_dated && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {

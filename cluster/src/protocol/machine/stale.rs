@@ -54,8 +54,9 @@ const SILENCE: Nanos = REDIAL_AFTER / 2;
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     looked_at: Nanos,
-    /// The look that came late, and the one before it.
+    /// The last look that came late.
     since: Nanos,
+    /// The last look before the node became stale.
     stopped_at: Nanos,
     /// Who has not been heard since, and when it is asked next. The node is stale while there is
     /// one.
@@ -276,8 +277,7 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
-            let owed = self.host.debt(now, limit, key);
-            let stop = (self.stale.stopped_at, owed);
+            let stop = (self.stale.stopped_at, self.debt(now, (limit, key)));
             let debt = self.gaps.replayed(now, (limit, key), stop, &all);
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);

@@ -1,7 +1,7 @@
 //! A node that was stopped or starved.
 
 use super::harness::Harness;
-use super::words::{SHORT, SLOW};
+use super::words::{QUICK, SHORT, SLOW};
 use super::world::addr;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message, Position};
@@ -181,6 +181,26 @@ fn what_was_given_back_meanwhile_follows_what_was_consumed() {
     }
     assert!(!is_stale(&harness));
     assert!(harness.tat(KEY) <= harness.now());
+}
+
+/// Of what was consumed when it only says when the last of it was.
+#[test]
+fn sums_of_what_was_missed_are_not_replayed_as_recent() {
+    const HOT: (u64, u64) = (QUICK, 1);
+    let (mut harness, links) = hearing(2);
+    stop(&mut harness, SECOND);
+    let [debt, ago] = [600 * MS, 800 * MS].map(u64::cast_signed);
+    for link in &links {
+        let groups = vec![Group { limit: HOT.0, changes: vec![(HOT.1, debt, ago)] }];
+        let at = harness.now();
+        harness.deliver(*link, &Message::Missed { to: 9, at, upto: None, groups });
+    }
+    assert!(is_stale(&harness));
+    for link in links {
+        harness.deliver(link, &batch(&harness, 10, 0, 0));
+    }
+    assert!(!is_stale(&harness));
+    assert!(harness.tat(HOT) <= harness.now());
 }
 
 /// The first retransmission after a stop comes after the bound, when those who waited are served.
