@@ -32,6 +32,9 @@ const RECENT: Nanos = SECOND / 10;
 /// One in so many of each node's part is even whatever it used: unequal parts of equal demand
 /// become equal.
 const EVEN: i128 = 2;
+/// Others' part is held back whole where they know what is consumed here after one part in so many
+/// of the burst tolerance; the later they do, the less of it, and nothing after a burst tolerance.
+const SOON: Nanos = 2;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
 /// For how long a key is scarce for others, and not for this node, until that is no chance.
@@ -79,6 +82,18 @@ pub(super) struct SplitTerms {
     /// How long until others know what is consumed here.
     pub lag: Nanos,
     pub nodes: usize,
+}
+
+impl SplitTerms {
+    /// What is held back of the others' part. Where they hear late, words from which all of it were
+    /// held back would reach zero now and then. It fades with the lag: of nodes whose lags differ a
+    /// little, one that split where another did not would leave the other all.
+    fn held_of(&self, others: i128) -> i128 {
+        let whole = self.tolerance / SOON;
+        let fades_in = (self.tolerance - whole).max(1);
+        let is_left = self.tolerance.saturating_sub(self.lag).min(fades_in);
+        others * i128::from(is_left) / i128::from(fades_in)
+    }
 }
 
 /// How a word is to change.
@@ -302,7 +317,7 @@ impl Room {
         let even = left * (nodes - 1) / nodes;
         let used = left * (all - own) / all;
         let others = even.min((even + (EVEN - 1) * used) / EVEN);
-        let others = i64::try_from(others).unwrap_or(i64::MAX);
+        let others = i64::try_from(terms.held_of(others)).unwrap_or(i64::MAX);
         others.saturating_sub(signed(terms.unit)).max(0)
     }
 }

@@ -18,9 +18,6 @@ const MAX_REFRESHED: usize = 64;
 /// A flush comes early by up to one part in so many of the interval, by chance. Where nodes flushed
 /// in step, the same one would take first what has refilled, each time.
 const EARLY: Nanos = 4;
-/// The part of the burst tolerance, one in so many, after which others know what is consumed here,
-/// at most.
-const LAG: Nanos = 2;
 
 /// Within this time something is told that was recorded beside a flush which did not see it, if
 /// nothing else is recorded: so long that keys which are used now and then wake nobody for it.
@@ -149,9 +146,6 @@ impl<H: Host> Core<H> {
     /// `None` where nothing is known of the limit.
     fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
-        // Where others learn later, words that are split would reach zero now and then: nothing is
-        // left to the others.
-        let nodes = if lag <= tolerance / LAG { nodes } else { 1 };
         Some(SplitTerms { tolerance, unit, interval: self.refresh_interval(), lag, nodes })
     }
 

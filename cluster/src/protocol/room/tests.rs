@@ -57,6 +57,22 @@ fn who_consumes_all_keeps_most_and_an_even_part_at_least() {
     assert_eq!(split.by, even + 800_000);
 }
 
+/// Of nodes that take the lag for a little more and a little less all hold back nearly the same.
+#[test]
+fn the_later_others_hear_the_less_is_held_back() {
+    let held_after = |lag| {
+        let terms = SplitTerms { unit: 0, lag, ..terms() };
+        Rooms::default().split(0, KEY, 95 * MS, 0, terms).by
+    };
+    let whole = signed(4 * MS);
+    for (lag, part) in
+        [(0, 1.0), (50, 1.0), (60, 0.8), (75, 0.5), (90, 0.2), (100, 0.0), (1_000, 0.0)]
+    {
+        assert_eq!(held_after(lag * MS), (whole as f64 * part) as i64, "{lag}");
+    }
+    assert!(held_after(50 * MS) - held_after(51 * MS) < whole / 40);
+}
+
 #[test]
 fn what_others_consume_comes_out_of_their_part() {
     let (mut rooms, split) = scarce(0);
