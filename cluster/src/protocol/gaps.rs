@@ -40,8 +40,9 @@ pub(super) struct Gaps {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Replayed {
     Change(Change),
-    /// The TAT of another node's word.
+    /// The TAT of another node's word, as of a time.
     Level {
+        at: i64,
         tat: i64,
     },
 }
@@ -90,9 +91,7 @@ impl Gaps {
         let change = delta.change;
         if let Some(track) = self.keys.get_mut(&delta.word()) {
             let flushed = signed(flushed);
-            if track.tat < flushed {
-                track.empty_until(flushed);
-            }
+            track.empty_until(flushed);
             let change = track.insert(change);
             // What drained in gaps has drained until then, also of a word that is still empty.
             return Change {
@@ -134,7 +133,7 @@ impl Gaps {
             match *replayed {
                 Replayed::Change(change) if change.date < known_since => {}
                 Replayed::Change(change) => _ = track.insert(change),
-                Replayed::Level { tat } => track.raise(tat),
+                Replayed::Level { at, tat } => track.raise(at, tat),
             }
         }
         let added = track.tat.max(present) - before;
@@ -149,9 +148,11 @@ impl Gaps {
         }
     }
 
-    /// This was added to the word of a key at present.
-    pub(super) fn added(&mut self, now: Nanos, id: KeyId, debt: i64) {
+    /// This was added to the word of a key at present. All that was consumed here before `flushed`
+    /// is known.
+    pub(super) fn added(&mut self, now: Nanos, flushed: Nanos, id: KeyId, debt: i64) {
         if let Some(track) = self.keys.get_mut(&word(id)) {
+            track.empty_until(signed(flushed));
             track.tat = track.tat.max(signed(now)).saturating_add(debt);
         }
     }
@@ -192,9 +193,8 @@ impl Track {
     /// What a change adds.
     fn insert(&mut self, change: Change) -> Change {
         let Change { debt, date } = change;
-        if date > self.tat {
-            self.empty_until(date);
-        } else if debt > 0 {
+        self.empty_until(date);
+        if debt > 0 {
             let left = self.fill(debt, date);
             self.tat = self.tat.saturating_add(left);
             return Change { debt: left, date };
@@ -203,15 +203,19 @@ impl Track {
         change
     }
 
-    /// The TAT is at least this: of the time before it is not known when the word was empty.
-    fn raise(&mut self, tat: i64) {
+    /// At a time the TAT was at least this: of what came before it is not known when the word was
+    /// empty.
+    fn raise(&mut self, at: i64, tat: i64) {
         if tat > self.tat {
-            (self.tat, self.since) = (tat, self.since.max(tat));
+            (self.tat, self.since) = (tat, self.since.max(at.min(tat)));
         }
     }
 
-    /// The word was empty from its TAT to then.
+    /// The word was empty from its TAT to then, if that is later.
     fn empty_until(&mut self, end: i64) {
+        if end <= self.tat {
+            return;
+        }
         match self.gaps.back_mut() {
             Some((_, last)) if *last == self.tat => *last = end,
             _ => self.gaps.push_back((self.tat, end)),

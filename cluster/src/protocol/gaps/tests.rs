@@ -113,10 +113,11 @@ fn change(debt: i64, date: i64) -> Replayed {
 #[test]
 fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
     let mut gaps = followed();
-    let all = [change(5, 120), Replayed::Level { tat: 140 }, change(5, 150), change(9, 152)];
+    let level = Replayed::Level { at: 130, tat: 140 };
+    let all = [change(5, 120), level, change(5, 150), change(9, 152)];
     assert_eq!(gaps.replayed(160, ID, (106, 0), &all), 4, "it owes until 164");
     // The level does not say when the word was empty before that.
-    assert!(!gaps.reach(ID, 130) && gaps.reach(ID, 140));
+    assert!(!gaps.reach(ID, 129) && gaps.reach(ID, 130));
     let mut landed = |debt, date| gaps.landed(160, 155, &delta(debt, date), 4).debt;
     assert_eq!(landed(15, 100), 0, "in the gap that ends at 120");
     assert_eq!(landed(2, 125), 0, "in the one that ends at 150");
@@ -188,10 +189,25 @@ fn gaps_of_a_key_are_bounded() {
 #[test]
 fn a_replay_goes_on_from_a_level() {
     let mut gaps = Gaps::default();
-    let first = [change(50, 200), Replayed::Level { tat: 300 }];
+    let first = [change(50, 200), Replayed::Level { at: 270, tat: 300 }];
     assert_eq!(gaps.replayed(320, ID, (100, 0), &first), 0);
-    // Of 150 that were consumed from 180 on, the 30 that were left when the level ends.
-    assert_eq!(gaps.replayed(320, ID, (100, 0), &[change(150, 180), change(20, 310)]), 30);
+    // Of 150 that were consumed from 180 on, the 60 that were left at the level; both that follows.
+    let second = [change(150, 180), change(20, 280), change(20, 310)];
+    assert_eq!(gaps.replayed(320, ID, (100, 0), &second), 80);
+    // What came after a level that lasts is no part of it.
+    let level = Replayed::Level { at: 300, tat: 500 };
+    assert_eq!(gaps.replayed(320, ID, (100, 0), &[level]), 100);
+    assert_eq!(gaps.replayed(320, ID, (100, 0), &[change(30, 310)]), 30);
+}
+
+/// A level says that another node's word owes more, or a change comes that had been held back.
+#[test]
+fn a_word_that_is_moved_was_empty_until_then() {
+    let mut gaps = followed();
+    gaps.added(150, 145, ID, 20);
+    let mut landed = |debt, date| gaps.landed(150, 145, &delta(debt, date), 20).debt;
+    assert_eq!(landed(50, 100), 10, "it was empty from 105 to 145");
+    assert_eq!(gaps.keys[&ID].tat, 180);
 }
 
 #[test]

@@ -68,8 +68,7 @@ impl<H: Host> Core<H> {
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             let debt = self.debt(now, delta.id());
-            let flushed = self.draining.unwrap_or(self.taken_at);
-            let change = self.gaps.landed(now, flushed, &delta, debt);
+            let change = self.gaps.landed(now, self.flushed(), &delta, debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -124,12 +123,17 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(self.empty_at(now, (limit, key))));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-                self.gaps.added(now, (limit, key), debt);
+                self.gaps.added(now, self.flushed(), (limit, key), debt);
                 self.put(now, delta);
                 self.stats.deltas_applied += 1;
             }
             self.turns.changed(now, (limit, key));
         }
+    }
+
+    /// All that was recorded before this has been drained.
+    pub(super) fn flushed(&self) -> Nanos {
+        self.draining.unwrap_or(self.taken_at)
     }
 
     /// When this node's word of a key was last empty, as far as is known: at `now` if it is not.

@@ -86,7 +86,7 @@ impl<H: Host> Core<H> {
 
     /// Takes some of what the host has recorded, and in which time that was.
     fn drain(&mut self, now: Nanos) -> ((Nanos, Nanos), Vec<Delta>) {
-        let since = self.draining.unwrap_or(self.taken_at);
+        let since = self.flushed();
         if self.draining.is_none() {
             self.taken_at = now;
         }

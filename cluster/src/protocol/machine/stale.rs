@@ -260,7 +260,7 @@ impl<H: Host> Core<H> {
         let known = self.host.tolerance(level.limit).is_some() && self.pull.is_none();
         if known && self.stale.is_stale() && !self.stale.is_full() {
             let tat = at.saturating_add(signed(level.debt));
-            self.stale.keep(at, (level.limit, level.key), Replayed::Level { tat });
+            self.stale.keep(at, (level.limit, level.key), Replayed::Level { at, tat });
         }
     }
 
