@@ -452,7 +452,10 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             self.speaker.say(&event);
         }
-        if let Some(entry) = self.core.entry() {
+        // Who has joined hears the others before it decides.
+        if let Some(entry) = self.core.entry()
+            && self.core.current_until() > 0
+        {
             self.shared.enter(entry);
         }
     }

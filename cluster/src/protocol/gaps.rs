@@ -56,6 +56,17 @@ impl Replayed {
     }
 }
 
+/// A key of which nothing was heard for a while.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unheard {
+    /// Since when.
+    pub since: Nanos,
+    /// What its word owes.
+    pub debt: Nanos,
+    /// How old a change may be that is charged whole to a word in debt.
+    pub grace: Nanos,
+}
+
 #[derive(Debug)]
 struct Track {
     tat: i64,
@@ -107,31 +118,34 @@ impl Gaps {
         change
     }
 
-    /// What other nodes consumed while this one was stopped, in the order of dates. What it adds to
-    /// the word, which owes `debt`: one in debt has been so since the stop, and one that is empty
-    /// is taken to have been empty then, unless more is known.
+    /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
+    /// it adds to the word: one in debt has been so since then, and one that is empty is taken to
+    /// have been empty then, unless more is known.
     pub(super) fn replayed(
         &mut self,
         now: Nanos,
         id: KeyId,
-        (stopped_at, debt): (Nanos, Nanos),
+        Unheard { since, debt, grace }: Unheard,
         all: &[Replayed],
     ) -> i64 {
-        let (present, since) = (signed(now), signed(stopped_at));
+        let (present, since) = (signed(now), signed(since));
         let mut track = self.keys.remove(&word(id)).unwrap_or_else(|| {
             let tat = if debt > 0 { present.saturating_add(signed(debt)) } else { since };
             Track::new(tat, since)
         });
         let before = track.tat.max(present);
         let known_since = track.since;
-        let earlier = all.iter().filter_map(|replayed| replayed.change_before(known_since));
+        // Of a word that owed something then it is not known that it was empty right before.
+        let grace = if track.owed_at_first() { signed(grace) } else { 0 };
+        let lapsed = known_since.saturating_sub(grace);
+        let earlier = all.iter().filter_map(|replayed| replayed.change_before(lapsed));
         if let Some(sum) = earlier.reduce(Change::then) {
             // What had drained by then has left nothing.
             track.insert(Change { debt: sum.left(known_since), date: known_since });
         }
         for replayed in all {
             match *replayed {
-                Replayed::Change(change) if change.date < known_since => {}
+                Replayed::Change(change) if change.date < lapsed => {}
                 Replayed::Change(change) => _ = track.insert(change),
                 Replayed::Level { at, tat } => track.raise(at, tat),
             }
@@ -188,6 +202,11 @@ impl Track {
     /// Of which no gap is known.
     fn new(tat: i64, since: i64) -> Self {
         Self { tat, gaps: VecDeque::new(), since }
+    }
+
+    /// Whether the word owed something at the beginning of the time of which all gaps are known.
+    fn owed_at_first(&self) -> bool {
+        self.gaps.front().map_or(self.tat, |(start, _)| *start) > self.since
     }
 
     /// What a change adds.

@@ -26,6 +26,8 @@ pub(super) struct Pull {
     /// When the request is given up, or repeated; or when the next entries are applied.
     pub(super) until: Nanos,
     pub(super) vector: Vec<(Origin, u64)>,
+    /// When the vector was read, as far as is known.
+    pub(super) as_of: Nanos,
     pub(super) progress: Progress,
     pub(super) entries: Entries,
 }

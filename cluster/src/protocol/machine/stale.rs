@@ -1,4 +1,4 @@
-//! A node that was stopped or starved hears its peers before it decides.
+//! A node that has joined, or was stopped or starved, hears its peers before it decides.
 //!
 //! Whoever drives the core looks at it with each input, and at its deadline, which comes at least
 //! every [`LOOK_EVERY`] while others tell it something. Where [`STALE_AFTER`] has passed since the
@@ -8,6 +8,9 @@
 //! is here too. What only waited in a buffer does not count, nor what is followed by more that is
 //! under way, and neither does a link that closes: a stop that is longer than the idle timeout
 //! closes all of them, and they are dialled again at once.
+//!
+//! A node that joins is stale in the same way from when it has taken over a state: what others have
+//! consumed since that was read is under way, from all of them at once.
 //!
 //! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
 //! comes, it would be of one origin after the other, and each of them alone would have drained.
@@ -26,7 +29,7 @@ use crate::protocol::action::LinkId;
 use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::event::Event;
-use crate::protocol::gaps::Replayed;
+use crate::protocol::gaps::{Replayed, Unheard};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::origin::{Flow, Inbound};
 use crate::protocol::time::{Nanos, SECOND};
@@ -56,8 +59,11 @@ pub(super) struct Stale {
     looked_at: Nanos,
     /// The last look that came late.
     since: Nanos,
-    /// The last look before the node became stale.
+    /// The last look before the node became stale, or when the state that it has taken over was
+    /// read.
     stopped_at: Nanos,
+    /// It is stale because it has joined.
+    joins: bool,
     /// Who has not been heard since, and when it is asked next. The node is stale while there is
     /// one.
     unheard: BTreeMap<SocketAddr, Nanos>,
@@ -151,13 +157,13 @@ impl<H: Host> Core<H> {
     pub(super) fn look(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.stale.looked_at);
         self.stale.looked_at = now;
-        if self.stale.is_stale() {
+        if self.stale.is_stale() && !self.stale.joins {
             self.stale.total += passed;
         }
         if passed >= STALE_AFTER && self.has_joined() && !self.leaving {
             self.begin_stale(now, passed);
         } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= HEAR_WITHIN {
-            self.stale.unheard_times += 1;
+            self.stale.unheard_times += u64::from(!self.stale.joins);
             let unheard = std::mem::take(&mut self.stale.unheard).len();
             self.play(now);
             self.events.push(Event::Current { unheard });
@@ -168,13 +174,31 @@ impl<H: Host> Core<H> {
         let was_stale = self.stale.is_stale();
         (self.stale.since, self.stale.is_redialled) = (now, false);
         if !was_stale {
-            self.stale.stopped_at = now - passed;
+            (self.stale.stopped_at, self.stale.joins) = (now - passed, false);
         }
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
         self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
         if self.stale.is_stale() && !was_stale {
             self.stale.times += 1;
             self.events.push(Event::Stale { unseen: Duration::from_nanos(passed) });
+        }
+    }
+
+    /// This node has taken over a state that was read at a time: hears all others that are alive.
+    pub(super) fn hear_all(&mut self, now: Nanos, as_of: Nanos) {
+        let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
+        let known = self.peers.keys().copied().filter(|addr| self.membership.is_active(*addr));
+        let unheard: BTreeMap<SocketAddr, Nanos> =
+            linked.chain(known).map(|addr| (addr, now)).collect();
+        self.stale.unheard = unheard;
+        (self.stale.since, self.stale.is_redialled) = (now, false);
+        (self.stale.stopped_at, self.stale.joins) = (as_of, true);
+    }
+
+    /// A node has opened a link: of those that this one hears as it joins, it is another.
+    pub(super) fn hear_too(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.stale.is_stale() && self.stale.joins {
+            self.stale.unheard.entry(addr).or_insert(now);
         }
     }
 
@@ -236,7 +260,9 @@ impl<H: Host> Core<H> {
         }
         if !self.stale.is_stale() {
             self.play(now);
-            self.events.push(Event::Current { unheard: 0 });
+            if !self.stale.joins {
+                self.events.push(Event::Current { unheard: 0 });
+            }
         }
     }
 
@@ -277,8 +303,12 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
-            let stop = (self.stale.stopped_at, self.debt(now, (limit, key)));
-            let debt = self.gaps.replayed(now, (limit, key), stop, &all);
+            let unheard = Unheard {
+                since: self.stale.stopped_at,
+                debt: self.debt(now, (limit, key)),
+                grace: self.host.tolerance(limit).unwrap_or(0).max(self.options.grace),
+            };
+            let debt = self.gaps.replayed(now, (limit, key), unheard, &all);
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
             if delta.change.debt < debt {

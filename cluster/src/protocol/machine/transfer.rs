@@ -78,6 +78,7 @@ impl<H: Host> Core<H> {
             from,
             until: now.saturating_add(self.stall_timeout()),
             vector: Vec::new(),
+            as_of: now,
             progress: Progress::Requested,
             entries: Entries::default(),
         });
@@ -164,6 +165,7 @@ impl<H: Host> Core<H> {
                     return Err(Violation);
                 }
                 pull.vector = vector;
+                pull.as_of = now.saturating_sub(transit);
                 pull.progress = Progress::Arriving;
                 pull.until = now.saturating_add(timeout);
             }
@@ -280,6 +282,7 @@ impl<H: Host> Core<H> {
             self.events.push(Event::CaughtUp { of: pull.from.addr });
         } else {
             self.events.push(Event::Joined { from: pull.from.addr });
+            self.hear_all(now, pull.as_of);
         }
         self.enter(now, Entry::Joined);
         if let Progress::Applying { own } = pull.progress {

@@ -11,6 +11,7 @@ mod founding;
 mod harness;
 mod heal;
 mod identity;
+mod joining;
 mod leaving;
 mod network;
 mod receiver;

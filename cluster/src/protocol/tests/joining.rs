@@ -1,0 +1,120 @@
+//! A node that has taken over a state hears all others before it decides.
+
+use super::harness::Harness;
+use super::network::MS;
+use super::words::SHORT;
+use super::world::addr;
+use crate::protocol::host::Level;
+use crate::protocol::wire::{Agreement, Group, Message};
+use crate::protocol::{Entry, LinkId, Nanos, NodeId, Options};
+
+const SECOND: Nanos = 1_000 * MS;
+const KEY: (u64, u64) = (SHORT, 1);
+/// How long the state is under way; what its words owe is as of its end.
+const AGE: Nanos = 900 * MS;
+
+fn peer(place: usize) -> NodeId {
+    NodeId::new(addr(place), 5)
+}
+
+/// A node that has just taken over the state of one of two peers, read [`AGE`] before, with the
+/// links from them. Of the key it owes `debt`.
+fn joined(debt: Nanos) -> (Harness, Vec<LinkId>) {
+    let join = vec![addr(1), addr(2)];
+    let mut harness = Harness::with(Options { join, ack_within: 0, ..Options::default() });
+    harness.tick(2 * SECOND);
+    let outbound = harness.welcome(peer(1));
+    let requested = harness.answers(outbound).into_iter().find_map(|message| match message {
+        Message::StateRequest { request, .. } => Some(request),
+        _ => None,
+    });
+    let vector = vec![(peer(1).origin(), 0), (peer(2).origin(), 0)];
+    harness.deliver(outbound, &Message::State { request: requested.unwrap(), vector });
+    harness.tick(AGE);
+    let links = (1..=2).map(|place| harness.greet(peer(place))).collect();
+    let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
+    harness.deliver(outbound, &Message::StateChunk { last: true, entries });
+    assert_eq!(harness.core.entry(), Some(Entry::Joined));
+    (harness, links)
+}
+
+fn decides(harness: &Harness) -> bool {
+    harness.core.current_until() > harness.now()
+}
+
+/// What a peer consumed some time ago.
+fn batch(harness: &Harness, number: u64, ago: Nanos, debt: Nanos) -> Message {
+    let groups = vec![Group { limit: KEY.0, changes: vec![(KEY.1, debt.cast_signed(), 0)] }];
+    let at = harness.now() - ago;
+    Message::Batch { number, at, groups, levels: Agreement::default() }
+}
+
+#[test]
+fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
+    let (mut harness, links) = joined(0);
+    assert!(!decides(&harness));
+    harness.deliver(links[0], &batch(&harness, 1, 0, MS));
+    // Another one opens its link meanwhile.
+    let third = harness.greet(peer(3));
+    harness.deliver(links[1], &batch(&harness, 1, 0, MS));
+    assert!(!decides(&harness));
+    harness.deliver(third, &batch(&harness, 1, 0, MS));
+    assert!(decides(&harness));
+    let stats = harness.core.stats();
+    assert_eq!((stats.stale, stats.stale_unheard), (0, 0), "it was not stopped");
+    assert_eq!(stats.stale_for.as_nanos(), 0);
+}
+
+#[test]
+fn a_node_that_has_joined_waits_no_longer_than_the_bound() {
+    let (mut harness, links) = joined(0);
+    harness.deliver(links[0], &batch(&harness, 1, 0, MS));
+    harness.tick(900 * MS);
+    assert!(!decides(&harness));
+    harness.tick(200 * MS);
+    assert!(decides(&harness));
+    assert_eq!(harness.core.stats().stale_unheard, 0);
+    // From then on it hears who comes later as always.
+    let _ = harness.greet(peer(3));
+    assert!(decides(&harness));
+}
+
+#[test]
+fn who_has_nothing_to_tell_is_asked() {
+    let (mut harness, links) = joined(0);
+    let asked =
+        |sent: &[Message]| sent.iter().filter(|m| matches!(m, Message::Resume { .. })).count();
+    assert_eq!(asked(&harness.answers(links[1])), 2, "from where to go on, and for something");
+    harness.deliver(links[0], &batch(&harness, 1, 0, MS));
+    harness.tick(60 * MS);
+    assert!(asked(&harness.answers(links[1])) > 0);
+}
+
+/// Of two nodes each consumed less than half of what drains; the state was read before.
+#[test]
+fn what_was_consumed_since_the_state_was_read_has_drained_in_its_order() {
+    for (debt, owed) in [(0, 40 * MS), (950 * MS, 950 * MS + 2 * 9 * 40 * MS)] {
+        let (mut harness, links) = joined(debt);
+        for link in links {
+            for number in 1..=9 {
+                let ago = AGE - 100 * MS * (number - 1) - 100 * MS;
+                harness.deliver(link, &batch(&harness, number, ago, 40 * MS));
+            }
+        }
+        assert!(decides(&harness));
+        let tat = harness.tat(KEY).saturating_sub(harness.now());
+        assert!(tat.abs_diff(owed) <= 40 * MS, "{debt}: {tat}");
+    }
+}
+
+/// It was under way to the node that served, which had not applied it.
+#[test]
+fn what_was_consumed_before_the_state_was_read_is_charged() {
+    let (mut harness, links) = joined(950 * MS);
+    harness.deliver(links[1], &batch(&harness, 1, AGE + 50 * MS, 40 * MS));
+    for (link, number) in links.into_iter().zip([1, 2]) {
+        harness.deliver(link, &batch(&harness, number, 0, 0));
+    }
+    assert!(decides(&harness));
+    assert_eq!(harness.tat(KEY) - harness.now(), 990 * MS);
+}
