@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use crate::config::LimitConfig;
-use crate::gossip::Gossip;
-use crate::limiters::Limiters;
-use crate::meter::{FrontEndName, Meter};
-use crate::resp::{RespBounds, ServerInfo};
+use crate::config::file::LimitConfig;
+use crate::front::resp::{RespBounds, ServerInfo};
+use crate::limits::gossip::Gossip;
+use crate::limits::limiters::Limiters;
 use crate::service::Service;
+use crate::telemetry::meter::{FrontEndName, Meter};
 
-pub use crate::config::{parse as parse_rules, text as rules_text};
+pub use crate::config::file::{parse as parse_rules, text as rules_text};
+pub use crate::front::resp::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError, Session};
 pub use crate::replay::{decide, log};
-pub use crate::resp::{Command, MAX_ARG_BYTES, MAX_ARGS, Parser, ProtocolError, Session};
 
 /// The service behind the front-ends of a node without arguments.
 pub struct Node {
@@ -40,7 +40,7 @@ impl Node {
 
     /// The status and header fields of the answer to the body of a check, or what is wrong with it.
     pub fn check(&self, body: &[u8]) -> Result<(u16, Vec<(String, String)>), String> {
-        let answer = crate::http::decide(self.server.service(), &self.http, body);
+        let answer = crate::front::http::decide(self.server.service(), &self.http, body);
         let answer = answer.map_err(|problem| problem.text)?;
         let field = |(name, value): (&hyper::header::HeaderName, &hyper::header::HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -50,7 +50,7 @@ impl Node {
 
     /// The answer to the body of a batch of checks, or what is wrong with it.
     pub fn check_batch(&self, body: &[u8]) -> Result<Vec<u8>, String> {
-        let results = crate::http::decide_batch(self.server.service(), &self.http, body);
+        let results = crate::front::http::decide_batch(self.server.service(), &self.http, body);
         results.map_err(|problem| problem.text)
     }
 }

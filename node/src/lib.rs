@@ -5,48 +5,21 @@
 //! enforce its limits across processes.
 #![forbid(unsafe_code)]
 
-mod addresses;
-mod banner;
-mod bounds;
-mod budget;
-mod byte_size;
-mod cli;
 mod config;
-mod exposition;
+mod front;
 #[cfg(fuzzing)]
 pub mod fuzzing;
-mod gossip;
-mod http;
-mod key_count;
-mod limiters;
-mod log;
-mod meter;
-mod metrics;
-mod nearest;
-mod net;
-mod origin;
-mod over_admission;
-mod password;
-mod peer_metrics;
-mod places;
-mod quota;
-mod readiness;
+mod limits;
 mod replay;
-mod resp;
 mod serve;
 mod service;
-mod signals;
-mod threads;
-mod throttle;
-mod trust;
-mod units;
-mod unsent;
+mod telemetry;
 
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
 
-use cli::{CliCommand, Exit};
+use config::cli::{CliCommand, Exit};
 
 /// The exit code of a mistake in flags, files or addresses.
 const EXIT_MISTAKE: u8 = 2;
@@ -54,7 +27,7 @@ const EXIT_MISTAKE: u8 = 2;
 /// Runs the command line, which begins with the program's name; the exit code of the process.
 /// Blocks until that is done: a node runs until SIGTERM or SIGINT.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match cli::parse(args) {
+    let cli = match config::cli::parse(args) {
         Ok(cli) => cli,
         Err(Exit::Show(text)) => {
             // A closed standard output is no failure.

@@ -14,8 +14,8 @@ use std::io::{self, Write};
 use tidegate_engine::Quota;
 
 use self::log::Log;
-use crate::cli::ReplayArgs;
-use crate::quota;
+use crate::config::cli::ReplayArgs;
+use crate::config::quota;
 
 /// A larger part of a log than one in so many lines should not be left out without a word: the
 /// figures would be of another log.

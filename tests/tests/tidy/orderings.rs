@@ -17,10 +17,10 @@ const ARGUED: [(&str, &str); 12] = [
     ("engine/src/direct/queue/restore.rs", "sites of the table in queue.rs"),
     ("engine/src/limiter/lease/heat.rs", "a hint, by which nothing is admitted"),
     ("engine/src/time/clock.rs", "a clock word that guards nothing"),
-    ("node/src/budget.rs", "a count that guards nothing"),
-    ("node/src/log.rs", "statistics"),
-    ("node/src/resp/clients.rs", "what lists show, each by itself"),
-    ("node/src/resp/server_info.rs", "statistics"),
+    ("node/src/front/budget.rs", "a count that guards nothing"),
+    ("node/src/telemetry/log.rs", "statistics"),
+    ("node/src/front/resp/clients.rs", "what lists show, each by itself"),
+    ("node/src/front/resp/server_info.rs", "statistics"),
 ];
 
 /// Atomics that no model needs to see.

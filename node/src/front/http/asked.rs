@@ -1,0 +1,175 @@
+//! A check as clients write it: a JSON object.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, Error, Visitor};
+use tidegate_engine::Quota;
+
+use super::answer::{Code, Problem};
+use crate::config::file::INLINE;
+use crate::config::quota::{Unenforceable, WrittenQuota};
+use crate::service::{CheckError, MAX_KEY_BYTES, Rule, Service};
+
+/// The object of a check. Each error names its field. Texts without escapes are borrowed.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked<'a> {
+    #[serde(borrow, deserialize_with = "key")]
+    pub key: Cow<'a, str>,
+    #[serde(default = "one", deserialize_with = "cost")]
+    pub cost: u64,
+    #[serde(borrow, default, deserialize_with = "limit")]
+    limit: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "rate")]
+    rate: Option<Cow<'a, str>>,
+    #[serde(default, deserialize_with = "burst")]
+    burst: Option<u64>,
+}
+
+/// The fields of [`Asked`], by which its errors begin.
+const FIELDS: [&str; 5] = ["key", "cost", "limit", "rate", "burst"];
+
+/// By what a check is decided, and how that is written.
+#[derive(Debug)]
+pub enum LimitRef<'a> {
+    Named(Cow<'a, str>),
+    Inline { rate: Cow<'a, str>, burst: Option<u64>, quota: Quota },
+}
+
+impl<'a> Asked<'a> {
+    /// Takes the terms out.
+    ///
+    /// # Errors
+    /// When there are none, or two, or the text of a rate is none.
+    pub fn terms(&mut self) -> Result<LimitRef<'a>, String> {
+        match (self.limit.take(), self.rate.take(), self.burst) {
+            (Some(name), None, None) => Ok(LimitRef::Named(name)),
+            (None, Some(rate), burst) => {
+                let written: WrittenQuota =
+                    rate.parse().map_err(|error| format!("rate: {error}"))?;
+                let quota = written.with_burst(burst).map_err(|error| format!("burst: {error}"))?;
+                Ok(LimitRef::Inline { rate, burst, quota })
+            }
+            (None, None, Some(_)) => Err("rate: missing, required with burst".to_owned()),
+            (None, None, None) => Err("give either limit or rate".to_owned()),
+            (Some(_), ..) => Err("give either limit, or rate and burst, not both".to_owned()),
+        }
+    }
+}
+
+impl LimitRef<'_> {
+    /// Whether a check has the same, in the same words.
+    pub fn are_of(&self, asked: &Asked<'_>) -> bool {
+        match (self, &asked.limit, &asked.rate) {
+            (Self::Named(name), Some(limit), None) => asked.burst.is_none() && name == limit,
+            (Self::Inline { rate, burst, .. }, None, Some(other)) => {
+                *burst == asked.burst && rate == other
+            }
+            _ => false,
+        }
+    }
+
+    pub fn rule(&self) -> Rule<'_> {
+        match self {
+            Self::Named(name) => Rule::Named(name),
+            Self::Inline { quota, .. } => Rule::Inline(quota),
+        }
+    }
+
+    /// The name of the limit in header fields.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Named(name) => name,
+            Self::Inline { .. } => INLINE,
+        }
+    }
+
+    /// Why a check is not decided; it names the limit nearest to an unknown one if it `suggests`
+    /// any.
+    pub fn refusal(&self, service: &Service, error: CheckError, suggests: bool) -> Problem {
+        match error {
+            CheckError::Key => format!("key: must be 1 to {MAX_KEY_BYTES} bytes").into(),
+            CheckError::UnknownLimit => {
+                let name = self.name();
+                unknown_limit(name, suggests.then(|| service.nearest_limit(name)).flatten())
+            }
+            CheckError::Quota(error) => {
+                let problem = Unenforceable(error);
+                let has_burst = matches!(self, Self::Inline { burst: Some(_), .. });
+                format!("{}: {problem}", problem.field(has_burst)).into()
+            }
+        }
+    }
+}
+
+fn unknown_limit(limit: &str, nearest: Option<&str>) -> Problem {
+    let text = match nearest {
+        Some(near) => format!("limit: there is no limit `{limit}`, did you mean `{near}`?"),
+        None => format!("limit: there is no limit `{limit}`"),
+    };
+    Problem { code: Code::UnknownLimit, text }
+}
+
+/// What is wrong with the check at this place of several: `checks[3].cost: ...`, or
+/// `checks[3]: ...` where no field is at fault.
+pub fn at(place: usize, problem: impl fmt::Display) -> String {
+    let problem = problem.to_string();
+    let is_of = |field| problem.strip_prefix(field).is_some_and(|rest| rest.starts_with(": "));
+    let joint = if FIELDS.into_iter().any(is_of) { "." } else { ": " };
+    format!("checks[{place}]{joint}{problem}")
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn key<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'de, str>, D::Error> {
+    text(from, "key: expected a string")
+}
+
+fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+    integer(from, "cost")
+}
+
+fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    text(from, "limit: expected a string").map(Some)
+}
+
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::Error> {
+    text(from, "rate: expected a string such as \"100/s\"").map(Some)
+}
+
+fn burst<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+    integer(from, "burst").map(Some)
+}
+
+fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<u64, D::Error> {
+    u64::deserialize(from).map_err(|_| {
+        D::Error::custom(format_args!("{field}: expected an integer from 0 to {}", u64::MAX))
+    })
+}
+
+fn text<'de, D: Deserializer<'de>>(from: D, problem: &str) -> Result<Cow<'de, str>, D::Error> {
+    from.deserialize_str(Text).map_err(|_| D::Error::custom(problem))
+}
+
+/// Reads a text, borrowed where it can be.
+struct Text;
+
+impl<'de> Visitor<'de> for Text {
+    type Value = Cow<'de, str>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Cow::Borrowed(text))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Cow::Owned(text.to_owned()))
+    }
+}

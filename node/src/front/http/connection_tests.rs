@@ -1,0 +1,98 @@
+use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tidegate_engine::KeyHasher;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_util::sync::CancellationToken;
+
+use super::{FrontEnd, Gate, HttpFrontEnd};
+use crate::config::bounds::{HttpBounds, MAX_UNSENT_BYTES};
+use crate::config::file::LimitConfig;
+use crate::front::budget::{Budget, Share};
+use crate::front::unsent::tests::WRITE_TIMEOUT;
+use crate::front::unsent::{self, Unsent};
+use crate::limits::gossip::Gossip;
+use crate::limits::limiters::Limiters;
+use crate::service::Service;
+use crate::service::readiness::Readiness;
+use crate::telemetry::meter::FrontEndName;
+use crate::telemetry::metrics::ConnectionMetrics;
+
+fn service() -> Arc<Service> {
+    let limiters =
+        Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
+    Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
+}
+
+/// The node joins its cluster, and has room for one of two bodies.
+#[tokio::test]
+async fn checks_wait_as_far_as_there_is_room() {
+    let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 11\r\n\r\n{\"key\":\"k\"}";
+    let (service, readiness) = (service(), Arc::new(Readiness::new()));
+    let bounds = HttpBounds { held_body_bytes: 21, ..HttpBounds::default() };
+    let front_end =
+        HttpFrontEnd::new(Arc::clone(&service), Arc::clone(&readiness), Gate::default(), bounds);
+    let (drain, budget) = (CancellationToken::new(), Arc::new(Budget::new(MAX_UNSENT_BYTES)));
+    let ask = async || {
+        let (mut client, accepted) = unsent::tests::pair().await;
+        let metrics = service.metrics().connections(FrontEndName::Http).clone();
+        let unsent = Unsent::new(Arc::clone(&budget), WRITE_TIMEOUT, metrics);
+        tokio::spawn(front_end.serve(accepted, unsent, drain.clone()));
+        client.write_all(request.as_bytes()).await.unwrap();
+        client
+    };
+    let mut clients = [ask().await, ask().await];
+    let status = async |client: &mut TcpStream| {
+        let mut status = [0; 12];
+        client.read_exact(&mut status).await.unwrap();
+        String::from_utf8(status.to_vec()).unwrap()
+    };
+    let [first, second] = &mut clients;
+    let (refused, waits) = tokio::select! {
+        refused = status(first) => (refused, second),
+        refused = status(second) => (refused, first),
+    };
+    assert_eq!(refused, "HTTP/1.1 503");
+    assert_eq!(service.metrics().http_refused().no_room.get(), 1);
+    readiness.join();
+    // It names no limit.
+    assert_eq!(status(waits).await, "HTTP/1.1 400");
+    assert_eq!(service.metrics().http_refused().no_room.get(), 1);
+}
+
+/// Asks for more than the systems of both ends hold of answers, and reads none of them, until the
+/// task that serves it has ended.
+async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {
+    let service = service();
+    let metrics = service.metrics().connections(FrontEndName::Http).clone();
+    let readiness = Arc::new(Readiness::new());
+    let front_end = HttpFrontEnd::new(service, readiness, Gate::default(), HttpBounds::default());
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics.clone());
+    let serving = front_end.serve(accepted, unsent, CancellationToken::new());
+    let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
+    client.write_all(&request.repeat(500)).await.unwrap();
+    tokio::time::timeout(Duration::from_hours(1), serving).await.expect("an end");
+    let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::ConnectionReset);
+    metrics
+}
+
+/// Time is paused: it advances as soon as all tasks wait.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_reads_nothing_is_cut_off() {
+    let unsent = Arc::new(Budget::new(MAX_UNSENT_BYTES));
+    let metrics = deaf(&unsent).await;
+    assert_eq!(metrics.closed_write_timeout.get(), 1);
+    assert_eq!(metrics.closed_no_room.get(), 0);
+    assert!(Share::new(unsent).resize(MAX_UNSENT_BYTES), "it still holds something");
+}
+
+#[tokio::test(start_paused = true)]
+async fn unsent_answers_are_bounded() {
+    let metrics = deaf(&Arc::new(Budget::new(100))).await;
+    assert_eq!(metrics.closed_write_timeout.get(), 0);
+    assert_eq!(metrics.closed_no_room.get(), 1);
+}

@@ -1,0 +1,151 @@
+//! Answers to pipelined requests, sent together.
+//!
+//! hyper writes each answer by itself, also where the next request has already arrived. Here what
+//! it writes is gathered while its connection has something to do, and sent as soon as it waits,
+//! whatever for: the rest of a request, a decision, or its next turn. hyper's own `pipeline_flush`
+//! holds answers back while a part of a further request is there, and without bound.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+use crate::front::unsent::Bounded;
+
+/// The most bytes that are gathered: the answers to a long pipeline are sent in parts. Larger
+/// writes are passed on.
+const MAX_GATHERED_BYTES: usize = 8 * 1024;
+/// The most bytes of memory that are kept for what is written next: an answer or two.
+const MAX_KEPT_BYTES: usize = 1024;
+
+/// A client's socket, shared by hyper, which writes to it, and by whoever drives hyper.
+#[derive(Debug)]
+pub struct Gathered<'a>(Mutex<Answers<'a>>);
+
+#[derive(Debug)]
+struct Answers<'a> {
+    socket: Bounded<'a>,
+    gathered: Vec<u8>,
+    /// How many of the gathered bytes the socket has taken.
+    sent: usize,
+    /// Whether hyper has more to write, and waits for the socket to take it.
+    is_blocked: bool,
+}
+
+impl<'a> Gathered<'a> {
+    pub const fn new(socket: Bounded<'a>) -> Self {
+        Self(Mutex::new(Answers { socket, gathered: Vec::new(), sent: 0, is_blocked: false }))
+    }
+
+    /// Drives a connection that is served from this socket to its end.
+    ///
+    /// Cancel-safe: it may be driven on.
+    pub async fn drive(&self, mut connection: Pin<&mut impl Future>) {
+        std::future::poll_fn(|context| {
+            if connection.as_mut().poll(context).is_ready() {
+                return Poll::Ready(());
+            }
+            let mut answers = self.lock();
+            match answers.poll_send(context, 0) {
+                Poll::Ready(Err(_)) => return Poll::Ready(()),
+                // The socket has just taken something: hyper tries again, so that what it holds is
+                // bounded in time.
+                Poll::Ready(Ok(())) if answers.is_blocked => context.waker().wake_by_ref(),
+                _ => {}
+            }
+            Poll::Pending
+        })
+        .await;
+        // What was answered before an error.
+        let _ = std::future::poll_fn(|context| self.lock().poll_send(context, 0)).await;
+    }
+
+    /// Nobody waits for it: one task holds all of a connection.
+    fn lock(&self) -> MutexGuard<'_, Answers<'a>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Answers<'_> {
+    /// Sends all that is gathered, while `more` bytes wait elsewhere.
+    fn poll_send(&mut self, context: &mut Context<'_>, more: usize) -> Poll<io::Result<()>> {
+        let sent = ready!(self.poll_send_all(context, more));
+        self.sent = 0;
+        // What cannot be sent is dropped.
+        self.gathered.clear();
+        self.gathered.shrink_to(MAX_KEPT_BYTES);
+        Poll::Ready(sent)
+    }
+
+    fn poll_send_all(&mut self, context: &mut Context<'_>, more: usize) -> Poll<io::Result<()>> {
+        while self.sent < self.gathered.len() {
+            let rest = &self.gathered[self.sent..];
+            let Poll::Ready(written) = Pin::new(&mut self.socket).poll_write(context, rest) else {
+                let Bounded { stream, unsent } = &mut self.socket;
+                return match unsent.hold(stream, self.gathered.len() + more) {
+                    Ok(()) => Poll::Pending,
+                    Err(error) => Poll::Ready(Err(error)),
+                };
+            };
+            match written? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => self.sent += written,
+            }
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_gather(&mut self, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        if self.gathered.len() + bytes.len() > MAX_GATHERED_BYTES {
+            ready!(self.poll_send(context, bytes.len()))?;
+            if bytes.len() > MAX_GATHERED_BYTES {
+                return Pin::new(&mut self.socket).poll_write(context, bytes);
+            }
+        } else if !self.gathered.is_empty() {
+            // Of a pipeline: more will follow.
+            self.gathered.reserve(MAX_GATHERED_BYTES - self.gathered.len());
+        }
+        self.gathered.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+}
+
+impl AsyncRead for &Gathered<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().socket).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for &Gathered<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let mut answers = self.lock();
+        let written = answers.poll_gather(context, bytes);
+        answers.is_blocked = written.is_pending();
+        written
+    }
+
+    /// Sends nothing: see [`Gathered::drive`].
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let mut answers = self.lock();
+        ready!(answers.poll_send(context, 0))?;
+        Pin::new(&mut answers.socket).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "gathered_tests.rs"]
+mod tests;

@@ -1,0 +1,425 @@
+//! Listening: accepting connections within bounds, and draining them.
+
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::net::{RecvFlags, sockopt};
+use tidegate_engine::IpKey;
+use tokio::io::{AsyncWriteExt, Interest};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::front::addresses::{AddressPlace, Addresses};
+use crate::front::budget::Budget;
+use crate::front::places::Places;
+use crate::front::unsent::Unsent;
+use crate::telemetry::metrics::ConnectionMetrics;
+use crate::telemetry::throttle::Throttle;
+
+/// How long to wait when the system lacks resources for a connection, such as file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How long a connection may be silent before TCP keep-alive probes it.
+const KEEPALIVE_IDLE: Duration = Duration::from_mins(1);
+/// The interval between keep-alive probes.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// How many unanswered probes end the connection.
+const KEEPALIVE_PROBES: u32 = 4;
+/// What the system holds of a client's replies that it has not sent yet, in bytes, and no more than
+/// one write beyond: without a bound that grows to megabytes for a client that does not read. What
+/// is on its way to a client that does read is not bounded by this.
+#[cfg(target_os = "linux")]
+const MAX_NOT_SENT: u32 = 64 * 1024;
+/// How long a client may take to read the last reply on a connection that the node closes.
+const LINGER: Duration = Duration::from_secs(1);
+/// How much more it may send in that time, in bytes.
+const LINGER_BYTES: usize = 1024 * 1024;
+/// How much of that is discarded at a time, in bytes.
+const LINGER_PIECE_BYTES: usize = 4 * 1024;
+
+/// A front-end, as the listener sees it.
+pub trait FrontEnd: Send + Sync + 'static {
+    /// Serves one client, whose replies are written within the bounds of `unsent`; ends soon after
+    /// `drain` is cancelled.
+    fn serve(
+        &self,
+        stream: TcpStream,
+        unsent: Unsent,
+        drain: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static;
+
+    /// Answers that there are too many clients, and closes.
+    fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static;
+}
+
+/// Binds a listener; the address is the bound one.
+pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let listener = TcpListener::bind(address).await?;
+    let bound = listener.local_addr()?;
+    Ok((listener, bound))
+}
+
+/// How many connections a front-end may have, and where they are counted.
+#[derive(Debug)]
+pub struct Limits {
+    pub metrics: ConnectionMetrics,
+    pub places: Places,
+    /// Those of each address, where they are bounded too.
+    pub addresses: Option<Addresses>,
+}
+
+/// The connections of all front-ends.
+#[derive(Clone, Debug)]
+pub struct Connections {
+    tasks: TaskTracker,
+    drain: CancellationToken,
+    /// What all of them may hold in unsent replies.
+    unsent: Arc<Budget>,
+    write_timeout: Duration,
+}
+
+impl Connections {
+    /// All together hold at most `unsent` bytes of replies, of which each socket takes some within
+    /// `write_timeout`.
+    pub fn new(unsent: usize, write_timeout: Duration) -> Self {
+        Self {
+            tasks: TaskTracker::new(),
+            drain: CancellationToken::new(),
+            unsent: Arc::new(Budget::new(unsent)),
+            write_timeout,
+        }
+    }
+
+    /// How many there are.
+    pub fn open(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Drains all connections: waits until they have ended, for at most `within`.
+    pub async fn drain(&self, within: Duration) {
+        self.drain.cancel();
+        self.tasks.close();
+        let _ = tokio::time::timeout(within, self.tasks.wait()).await;
+    }
+}
+
+/// Accepts clients for a front-end until `stop` is cancelled, and then closes the listener.
+pub async fn accept(
+    listener: TcpListener,
+    front_end: impl FrontEnd,
+    limits: Limits,
+    connections: Connections,
+    stop: CancellationToken,
+) {
+    let mut door = Door::new(front_end, limits, connections);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = stop.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => door.enter(stream, peer),
+            Err(error) => {
+                door.note_failure(&error);
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+/// Where clients of a front-end are let in or refused.
+struct Door<F> {
+    front_end: F,
+    metrics: ConnectionMetrics,
+    connections: Connections,
+    places: Arc<Semaphore>,
+    /// For those that are being refused, by reason: whoever exceeds the bound of its address leaves
+    /// words to those who come when all places are taken.
+    full_refusals: Arc<Semaphore>,
+    crowded_refusals: Arc<Semaphore>,
+    addresses: Option<Addresses>,
+    /// The lines of the log about failures, and about clients beyond either bound.
+    failed: Throttle,
+    full: Throttle,
+    crowded: Throttle,
+}
+
+/// The places that a connection has until it ends: among all, and among those of its address where
+/// these are bounded.
+type Place = (OwnedSemaphorePermit, Option<AddressPlace>);
+
+/// Why a client has no place.
+#[derive(Clone, Copy, Debug)]
+enum Refused {
+    /// All are taken.
+    Full,
+    /// All of its address are.
+    Crowded,
+}
+
+impl<F: FrontEnd> Door<F> {
+    fn new(front_end: F, limits: Limits, connections: Connections) -> Self {
+        let Limits { metrics, places, addresses } = limits;
+        let crowded_refusals = if addresses.is_some() { places.refusals / 2 } else { 0 };
+        Self {
+            front_end,
+            metrics,
+            connections,
+            places: Arc::new(Semaphore::new(places.connections)),
+            full_refusals: Arc::new(Semaphore::new(places.refusals - crowded_refusals)),
+            crowded_refusals: Arc::new(Semaphore::new(crowded_refusals)),
+            addresses,
+            failed: Throttle::default(),
+            full: Throttle::default(),
+            crowded: Throttle::default(),
+        }
+    }
+
+    /// Serves a client, or refuses it.
+    fn enter(&mut self, stream: TcpStream, peer: SocketAddr) {
+        // Without these options a connection works, but a vanished client is not detected.
+        let _ = set_options(&stream);
+        let place = match self.place(peer) {
+            Ok(place) => place,
+            Err(refused) => return self.refuse(stream, refused),
+        };
+        let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
+        let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
+        let connection = self.front_end.serve(stream, unsent, drain.child_token());
+        let open = self.metrics.open();
+        tasks.spawn(async move {
+            connection.await;
+            drop((open, place));
+        });
+    }
+
+    /// Refuses a client in words, or without where too many are being refused for that reason.
+    fn refuse(&self, stream: TcpStream, refused: Refused) {
+        let places = match refused {
+            Refused::Full => &self.full_refusals,
+            Refused::Crowded => &self.crowded_refusals,
+        };
+        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+            let refusal = self.front_end.refuse(stream);
+            self.connections.tasks.spawn(async move {
+                refusal.await;
+                drop(place);
+            });
+        }
+    }
+
+    /// A client's place; where there is none, that is counted and told.
+    fn place(&mut self, peer: SocketAddr) -> Result<Place, Refused> {
+        let frontend = self.metrics.frontend;
+        // First its own bound: a client that exceeds it takes none of the places of others.
+        let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
+        if matches!(of_address, Some(None)) {
+            self.metrics.refused_address.inc();
+            if let Some(left_out) = self.crowded.admit(Instant::now()) {
+                let address = IpKey::from(peer);
+                tracing::warn!(frontend, %address, left_out, "too many connections of one address");
+            }
+            return Err(Refused::Crowded);
+        }
+        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+            self.metrics.refused_full.inc();
+            if let Some(left_out) = self.full.admit(Instant::now()) {
+                tracing::warn!(frontend, left_out, "too many connections");
+            }
+            return Err(Refused::Full);
+        };
+        Ok((place, of_address.flatten()))
+    }
+
+    /// Counts and tells that no connection was accepted.
+    fn note_failure(&mut self, error: &io::Error) {
+        self.metrics.accept_errors.inc();
+        if let Some(left_out) = self.failed.admit(Instant::now()) {
+            let frontend = self.metrics.frontend;
+            tracing::warn!(frontend, left_out, "no connection accepted: {error}");
+        }
+    }
+}
+
+/// Disables Nagle's algorithm, as replies are written in one piece; enables keep-alive, as each
+/// connection of a vanished client counts towards the bound; and bounds what the system holds.
+fn set_options(stream: &TcpStream) -> io::Result<()> {
+    stream.set_nodelay(true)?;
+    #[cfg(target_os = "linux")]
+    socket2::SockRef::from(stream).set_tcp_notsent_lowat(MAX_NOT_SENT)?;
+    sockopt::set_socket_keepalive(stream, true)?;
+    sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+    sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+    Ok(sockopt::set_tcp_keepcnt(stream, KEEPALIVE_PROBES)?)
+}
+
+/// Reads what a client has sent: how many bytes, or `None` without any.
+///
+/// What does not fill the buffer is all there is, so the next read waits for more to arrive, as it
+/// does after `poll_read`, instead of finding nothing first.
+pub fn read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    let room = buffer.len();
+    let mut all = None;
+    let read = stream.try_io(Interest::READABLE, || {
+        let (count, _) = rustix::net::recv(stream, &mut *buffer, RecvFlags::DONTWAIT)?;
+        if (1..room).contains(&count) {
+            all = Some(count);
+            // Clears the readiness that led here, and none that came since.
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        Ok(count)
+    });
+    match read {
+        Ok(count) => Ok(Some(count)),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(all),
+        Err(error) => Err(error),
+    }
+}
+
+/// How many bytes of a client its socket holds.
+pub fn unread_bytes(stream: &TcpStream) -> u64 {
+    // It does not fail on an open socket.
+    rustix::io::ioctl_fionread(stream).unwrap_or(0)
+}
+
+/// Closes a connection on which more input may be in flight: closing at once would reset it, and
+/// the client's system would discard the last reply.
+pub async fn linger(stream: &mut TcpStream) {
+    if stream.shutdown().await.is_err() {
+        return;
+    }
+    let discard = async {
+        let mut left = LINGER_BYTES;
+        while left > 0 && stream.readable().await.is_ok() {
+            match stream.try_read(&mut [0; LINGER_PIECE_BYTES]) {
+                Ok(0) => break,
+                Ok(count) => left = left.saturating_sub(count),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => break,
+            }
+        }
+    };
+    let _ = tokio::time::timeout(LINGER, discard).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::num::NonZeroUsize;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::config::bounds::{MAX_CONNECTIONS, MAX_UNSENT_BYTES};
+    use crate::front::unsent::tests::WRITE_TIMEOUT;
+    use tokio::sync::mpsc;
+
+    /// Reports the options of its connections.
+    struct Seen(mpsc::Sender<bool>);
+
+    impl FrontEnd for Seen {
+        fn serve(
+            &self,
+            stream: TcpStream,
+            _: Unsent,
+            _: CancellationToken,
+        ) -> impl Future<Output = ()> + Send + 'static {
+            let seen = self.0.clone();
+            async move {
+                let alive = sockopt::socket_keepalive(&stream).unwrap();
+                let idle = sockopt::tcp_keepidle(&stream).unwrap();
+                let not_sent = socket2::SockRef::from(&stream).tcp_notsent_lowat().unwrap();
+                let are_set = idle == KEEPALIVE_IDLE && not_sent == MAX_NOT_SENT;
+                let _ = seen.send(alive && are_set).await;
+            }
+        }
+
+        fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+            std::future::ready(())
+        }
+    }
+
+    /// Serves and refuses without end; counts whom it refuses in words.
+    struct Endless(Arc<AtomicUsize>);
+
+    impl FrontEnd for Endless {
+        fn serve(
+            &self,
+            _: TcpStream,
+            _: Unsent,
+            _: CancellationToken,
+        ) -> impl Future<Output = ()> + Send + 'static {
+            std::future::pending()
+        }
+
+        fn refuse(&self, _: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            std::future::pending()
+        }
+    }
+
+    #[tokio::test]
+    async fn clients_of_one_address_leave_words_to_others() {
+        let refused = Arc::new(AtomicUsize::new(0));
+        let metrics = crate::telemetry::metrics::Metrics::new(
+            Vec::new(),
+            crate::limits::gossip::Gossip::alone(),
+        );
+        let metrics = metrics.connections(crate::telemetry::meter::FrontEndName::Resp).clone();
+        let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
+        let places = Places { connections: 2, refusals: 4 };
+        let door = |bounded: bool| {
+            let addresses = bounded.then(|| Addresses::new(NonZeroUsize::MIN));
+            let limits = Limits { metrics: metrics.clone(), places, addresses };
+            Door::new(Endless(Arc::clone(&refused)), limits, connections.clone())
+        };
+        let enter = async |door: &mut Door<Endless>, last: u8| {
+            door.enter(crate::front::unsent::tests::pair().await.1, ([192, 0, 2, last], 1).into());
+            refused.load(Ordering::Relaxed)
+        };
+        let mut bounded = door(true);
+        let mut told = 0;
+        for _ in 0..10 {
+            told = enter(&mut bounded, 1).await;
+        }
+        assert_eq!(told, 2);
+        // The last place, and none.
+        assert_eq!(enter(&mut bounded, 2).await, 2);
+        for last in 3..10 {
+            told = enter(&mut bounded, last).await;
+        }
+        assert_eq!(told, 4);
+        // Where addresses are not bounded, no place is kept for those beyond.
+        let mut open = door(false);
+        for _ in 0..10 {
+            told = enter(&mut open, 1).await;
+        }
+        assert_eq!(told, 4 + 4);
+    }
+
+    #[tokio::test]
+    async fn sockets_detect_who_vanished_and_hold_little() {
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (seen, mut answers) = mpsc::channel(1);
+        let metrics = crate::telemetry::metrics::Metrics::new(
+            Vec::new(),
+            crate::limits::gossip::Gossip::alone(),
+        );
+        let connections = metrics.connections(crate::telemetry::meter::FrontEndName::Resp).clone();
+        let stop = CancellationToken::new();
+        let places = Places::of(None, MAX_CONNECTIONS).0;
+        let limits = Limits { metrics: connections, places, addresses: None };
+        let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
+        let accepting = accept(listener, Seen(seen), limits, connections, stop.clone());
+        let accepting = tokio::spawn(accepting);
+        let _client = TcpStream::connect(address).await.unwrap();
+        assert_eq!(answers.recv().await, Some(true));
+        stop.cancel();
+        accepting.await.unwrap();
+    }
+}

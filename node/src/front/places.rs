@@ -1,0 +1,81 @@
+//! How many connections the node may have: each needs a file descriptor.
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
+/// The most connections of one front-end that are being refused at a time.
+const MAX_REFUSALS: usize = 100;
+/// File descriptors for all else: listeners, the cluster's socket, files that are read.
+const RESERVED_FILES: u64 = 64;
+/// The part of the others that HTTP has for itself, one in so many: whoever fills the Redis port
+/// keeps no health check out.
+const HTTP_PART: u64 = 4;
+/// The part of a front-end's file descriptors in which clients are refused, one in so many.
+const REFUSAL_PART: u64 = 10;
+
+/// The connections of a front-end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// At a time, at most.
+    pub connections: usize,
+    /// That are being refused beside them.
+    pub refusals: usize,
+}
+
+impl Places {
+    /// Those of Redis clients and of HTTP clients where this many file descriptors may be open;
+    /// `None` is any number. Neither has more than `most` connections.
+    pub fn of(files: Option<u64>, most: usize) -> (Self, Self) {
+        let files = files.unwrap_or(u64::MAX).saturating_sub(RESERVED_FILES);
+        let http = files / HTTP_PART;
+        (Self::within(files - http, most), Self::within(http, most))
+    }
+
+    fn within(files: u64, most: usize) -> Self {
+        let at_most = |files: u64, most: usize| usize::try_from(files).unwrap_or(most).min(most);
+        let refusals = at_most(files / REFUSAL_PART, MAX_REFUSALS);
+        let connections = at_most(files.saturating_sub(refusals as u64), most);
+        // Even a node that may open next to nothing serves somebody.
+        Self { connections: connections.max(1), refusals }
+    }
+}
+
+/// Raises the number of files that the process may open as far as it may, and says how many those
+/// are; `None` where there is no limit. The usual one allows for about a thousand.
+pub fn raise_file_limit() -> Option<u64> {
+    let limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    // If that fails, fewer connections are accepted.
+    if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::bounds::MAX_CONNECTIONS;
+
+    #[test]
+    fn all_places_together_have_a_file_each() {
+        for files in [0, 1, 64, 70, 128, 1_024, 4_096, 100_000] {
+            let (redis, http) = Places::of(Some(files), MAX_CONNECTIONS);
+            let all = [redis, http].map(|places| places.connections + places.refusals);
+            let rest = files.saturating_sub(RESERVED_FILES) as usize;
+            assert!(all[0] + all[1] <= rest.max(2), "{files}: {all:?}");
+            assert!(redis.connections >= http.connections);
+        }
+        let few = |connections, refusals| Places { connections, refusals };
+        assert_eq!(Places::of(Some(1_024), MAX_CONNECTIONS), (few(648, 72), few(216, 24)));
+        let all = few(MAX_CONNECTIONS, MAX_REFUSALS);
+        assert_eq!(Places::of(None, MAX_CONNECTIONS), (all, all));
+        assert_eq!(Places::of(Some(1_000_000), MAX_CONNECTIONS), (all, all));
+    }
+
+    #[test]
+    fn no_front_end_has_more_connections_than_it_is_given() {
+        let places = |connections, refusals| Places { connections, refusals };
+        assert_eq!(Places::of(Some(1_024), 300), (places(300, 72), places(216, 24)));
+        let few = places(1, MAX_REFUSALS);
+        assert_eq!(Places::of(None, 1), (few, few));
+        let many = places(50_000, MAX_REFUSALS);
+        assert_eq!(Places::of(None, 50_000), (many, many));
+    }
+}

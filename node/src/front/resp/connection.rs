@@ -1,0 +1,373 @@
+//! One client's connection: reads, answers, writes.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::checks::Checks;
+use super::clients::Ends;
+use super::parser::Parser;
+use super::server_info::{RespBounds, ServerInfo};
+use super::session::Session;
+use super::work::Work;
+use crate::config::password::InForce;
+use crate::front::budget::Share;
+use crate::front::net::{self, FrontEnd, linger};
+use crate::front::unsent::{Bounded, Unsent};
+use crate::service::Service;
+
+/// The most bytes of one read.
+const READ_BYTES: usize = 16 * 1024;
+/// How long a client that goes on sending is answered once the node drains.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// An empty buffer larger than this is freed, in bytes.
+const KEPT_BYTES: usize = 256 * 1024;
+
+thread_local! {
+    /// Shared by all connections of a thread, so an idle connection owns no buffer.
+    static BUFFERS: RefCell<Buffers> = RefCell::new(Buffers {
+        input: vec![0; READ_BYTES].into_boxed_slice(),
+        output: Vec::new(),
+        checks: None,
+    });
+}
+
+struct Buffers {
+    input: Box<[u8]>,
+    output: Vec<u8>,
+    /// For checks that wait to be decided; none does between two batches.
+    checks: Option<Box<Checks>>,
+}
+
+/// Serves the Redis protocol.
+#[derive(Debug)]
+pub struct RespFrontEnd {
+    server: Arc<ServerInfo>,
+}
+
+impl RespFrontEnd {
+    /// `address` is where clients reach the front-end.
+    pub fn new(
+        service: Arc<Service>,
+        address: SocketAddr,
+        password: Option<InForce>,
+        bounds: RespBounds,
+    ) -> Self {
+        Self { server: Arc::new(ServerInfo::new(service, address, password, bounds)) }
+    }
+}
+
+impl FrontEnd for RespFrontEnd {
+    fn serve(
+        &self,
+        stream: TcpStream,
+        bounds: Unsent,
+        drain: CancellationToken,
+    ) -> impl Future<Output = ()> + Send + 'static {
+        let session = Session::new(Arc::clone(&self.server), Ends::of(&stream));
+        serve(stream, bounds, session, drain)
+    }
+
+    fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
+        refuse(stream)
+    }
+}
+
+/// Serves one client until either side closes. Once `drain` is cancelled, what has been received is
+/// answered, an incomplete command is waited for, and the connection is closed, also if the client
+/// never stops sending.
+async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: CancellationToken) {
+    let mut connection = Connection {
+        share: session.server.unread_share(),
+        deadline: None,
+        idle_deadline: None,
+        stream,
+        bounds,
+        session,
+        parser: Parser::default(),
+        unread: Vec::new(),
+        unsent: Vec::new(),
+        backlog: false,
+        turn: Work::default(),
+        draining_since: None,
+    };
+    connection.restart_silence();
+    // An error of the socket is a normal end of a connection.
+    let _ = connection.run(&drain).await;
+}
+
+/// Answers that there are too many clients, and closes.
+async fn refuse(mut stream: TcpStream) {
+    let _ = stream.write_all(b"-ERR max number of clients reached\r\n").await;
+    linger(&mut stream).await;
+}
+
+struct Connection {
+    stream: TcpStream,
+    session: Session,
+    parser: Parser,
+    /// An incomplete command; or, with `backlog`, commands that have not been run.
+    unread: Vec<u8>,
+    /// Replies that the socket has not taken.
+    unsent: Vec<u8>,
+    /// The bounds of `unsent`.
+    bounds: Unsent,
+    /// Whether commands may be left in `unread`, for another batch.
+    backlog: bool,
+    /// What was done since others last ran.
+    turn: Work,
+    draining_since: Option<Instant>,
+    /// The bytes of `unread`, out of the budget of all connections.
+    share: Share,
+    /// When the command at the front of `unread` must be complete.
+    deadline: Option<Instant>,
+    /// When the client will have been silent for too long, where that is bounded.
+    idle_deadline: Option<Instant>,
+}
+
+/// Waits for a future, and notes whether others could run meanwhile.
+async fn noting_sleep<F: Future>(future: F, slept: &mut bool) -> F::Output {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let poll = future.as_mut().poll(context);
+        *slept |= poll.is_pending();
+        poll
+    })
+    .await
+}
+
+/// What a client has taken too long for.
+enum Expiry {
+    Command,
+    Idle,
+}
+
+/// Waits for the earlier of the two deadlines.
+async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
+    let (deadline, expiry) = match (command, idle) {
+        (Some(command), Some(idle)) if idle < command => (idle, Expiry::Idle),
+        (Some(command), _) => (command, Expiry::Command),
+        (None, Some(idle)) => (idle, Expiry::Idle),
+        (None, None) => std::future::pending().await,
+    };
+    tokio::time::sleep_until(deadline).await;
+    expiry
+}
+
+impl Connection {
+    async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
+        loop {
+            self.send().await?;
+            if self.session.closing {
+                linger(&mut self.stream).await;
+                return Ok(());
+            }
+            if self.turn.is_enough() {
+                // A socket that has data never suspends the task.
+                self.session.server.turns().next().await;
+                self.turn = Work::default();
+            }
+            if !self.backlog {
+                let draining = drain.is_cancelled();
+                if draining && self.is_drained().await {
+                    return Ok(());
+                }
+                let mut slept = false;
+                tokio::select! {
+                    biased;
+                    ready = noting_sleep(self.stream.readable(), &mut slept) => ready?,
+                    () = drain.cancelled(), if !draining => continue,
+                    expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
+                        Expiry::Command => {
+                            let problem = "the command took too long to arrive";
+                            self.session.give_up(problem, &mut self.unsent);
+                            continue;
+                        }
+                        Expiry::Idle => {
+                            self.bounds.note_idle();
+                            return Ok(());
+                        }
+                    }
+                }
+                if slept {
+                    self.turn = Work::default();
+                }
+            }
+            // Once for all commands of a batch.
+            self.session.service().gossip().current().await;
+            if !self.run_batch()? {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Whether a node that drains need not wait for this client any more.
+    async fn is_drained(&mut self) -> bool {
+        let since = *self.draining_since.get_or_insert_with(Instant::now);
+        if net::unread_bytes(&self.stream) == 0 {
+            return self.unread.is_empty();
+        }
+        let overdue = since.elapsed() >= DRAIN_TIMEOUT;
+        if overdue {
+            linger(&mut self.stream).await;
+        }
+        overdue
+    }
+
+    /// Runs commands of the backlog or of one read, and writes their replies in one piece. False
+    /// when the client has closed.
+    fn run_batch(&mut self) -> io::Result<bool> {
+        BUFFERS.with_borrow_mut(|Buffers { input, output, checks }| {
+            // It may hold replies to another client, whose socket failed.
+            output.clear();
+            self.turn.reads += 1;
+            let read = if self.backlog {
+                None
+            } else {
+                match net::read(&self.stream, input)? {
+                    None => return Ok(true),
+                    Some(0) => return Ok(false),
+                    Some(count) => Some(&input[..count]),
+                }
+            };
+            std::mem::swap(&mut self.session.checks, checks);
+            let used = match read {
+                None => self.answer_unread(output),
+                Some(input) => {
+                    self.turn.input += input.len();
+                    self.answer_read(input, output)
+                }
+            };
+            std::mem::swap(&mut self.session.checks, checks);
+            self.account(used > 0, output);
+            self.write(output)?;
+            Ok(true)
+        })
+    }
+
+    /// Starts anew the time in which the client may be silent.
+    fn restart_silence(&mut self) {
+        let timeout = self.session.server.bounds().idle_timeout;
+        self.idle_deadline = timeout.map(|timeout| Instant::now() + timeout);
+    }
+
+    /// Updates the budget and the deadlines.
+    fn account(&mut self, progressed: bool, output: &mut Vec<u8>) {
+        self.restart_silence();
+        if self.unread.is_empty() || self.backlog {
+            self.deadline = None;
+        } else if progressed || self.deadline.is_none() {
+            self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
+        }
+        if !self.share.resize(self.unread.len()) {
+            self.unread = Vec::new();
+            self.share.resize(0);
+            self.backlog = false;
+            self.deadline = None;
+            self.session.give_up("too many commands have not arrived in full", output);
+        }
+    }
+
+    /// Runs commands of a read and what was left of earlier ones, and keeps the rest; the number of
+    /// bytes consumed.
+    fn answer_read(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+        if self.unread.is_empty() {
+            let used = self.answer(input, output);
+            self.unread.extend_from_slice(&input[used..]);
+            used
+        } else {
+            self.unread.extend_from_slice(input);
+            self.answer_unread(output)
+        }
+    }
+
+    /// Runs commands in `unread`; the number of bytes consumed.
+    fn answer_unread(&mut self, output: &mut Vec<u8>) -> usize {
+        let mut unread = std::mem::take(&mut self.unread);
+        let used = self.answer(&unread, output);
+        unread.drain(..used);
+        if used > 0 && unread.capacity() > KEPT_BYTES {
+            unread.shrink_to_fit();
+        }
+        if !unread.is_empty() {
+            self.unread = unread;
+        }
+        used
+    }
+
+    /// Runs the complete commands at the front of `input`, at most a batch; the number of bytes
+    /// consumed.
+    fn answer(&mut self, input: &[u8], output: &mut Vec<u8>) -> usize {
+        let mut used = 0;
+        let mut batch = Work::default();
+        let mut left_out = 0;
+        self.backlog = false;
+        loop {
+            batch.replies = output.len() + left_out;
+            if batch.is_enough() {
+                self.backlog = true;
+                break;
+            }
+            match self.session.run_next(&mut self.parser, &input[used..], output) {
+                Ok(None) => break,
+                Ok(Some((length, made))) => {
+                    left_out += made;
+                    used += length;
+                    batch.commands += 1;
+                }
+                Err(error) => self.session.fail(error, output),
+            }
+            if self.session.closing {
+                used = input.len();
+                break;
+            }
+        }
+        self.session.decide(output);
+        self.turn.add(&batch);
+        self.session.flush_counts();
+        used
+    }
+
+    /// Writes what the socket takes without blocking, and keeps the rest.
+    fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
+        let sent = if output.is_empty() {
+            0
+        } else {
+            match self.stream.try_write(output) {
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => 0,
+                sent => sent?,
+            }
+        };
+        self.unsent.extend_from_slice(&output[sent..]);
+        if output.capacity() > KEPT_BYTES {
+            *output = Vec::new();
+        }
+        self.bounds.hold(&self.stream, self.unsent.len())
+    }
+
+    /// Waits until the unsent replies are written. Nothing is read in that time, so a client that
+    /// does not read cannot make the node hold more.
+    async fn send(&mut self) -> io::Result<()> {
+        if !self.unsent.is_empty() {
+            let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
+            stream.write_all(&self.unsent).await?;
+            self.unsent = Vec::new();
+            // It had replies to read.
+            self.restart_silence();
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+#[path = "connection_tests.rs"]
+mod tests;

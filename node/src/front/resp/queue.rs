@@ -1,0 +1,126 @@
+//! The commands of an open transaction.
+
+use std::ops::Range;
+
+use super::command::Command;
+use crate::config::bounds::TransactionBounds;
+use crate::front::budget::Share;
+
+/// The most that the commands of all transactions take, in bytes, beside [`FREE_BYTES`] of each: a
+/// budget of its own, so that whoever fills it leaves room to those without transactions.
+pub const MAX_ALL_QUEUED_BYTES: usize = 64 * 1024 * 1024;
+/// What each transaction may take in any case, in bytes: small ones are not refused because others
+/// are large.
+const FREE_BYTES: usize = 4 * 1024;
+
+/// What one argument takes beside its bytes.
+const ARG_BYTES: usize = size_of::<Range<u32>>();
+
+/// The commands of an open transaction, none of which has been run.
+#[derive(Debug)]
+pub struct Queue {
+    bytes: Vec<u8>,
+    /// The arguments of all commands, in `bytes`.
+    args: Vec<Range<u32>>,
+    /// Where the arguments of each command end in `args`.
+    ends: Vec<u32>,
+    /// The memory of all this beyond [`FREE_BYTES`], out of the budget of all transactions.
+    share: Share,
+    bounds: TransactionBounds,
+    /// Whether a command was refused, so that none will be run.
+    is_aborted: bool,
+}
+
+/// Why a command is not queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Full {
+    /// The transaction has reached a bound of its own.
+    Transaction,
+    /// All transactions together have reached theirs.
+    Node,
+}
+
+impl Queue {
+    /// An empty one, whose memory counts in `share`.
+    pub const fn new(share: Share, bounds: TransactionBounds) -> Self {
+        Self {
+            bytes: Vec::new(),
+            args: Vec::new(),
+            ends: Vec::new(),
+            share,
+            bounds,
+            is_aborted: false,
+        }
+    }
+
+    /// What it may have.
+    pub const fn bounds(&self) -> TransactionBounds {
+        self.bounds
+    }
+
+    /// The number of commands.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether a command was refused, so that none may be run.
+    pub const fn is_aborted(&self) -> bool {
+        self.is_aborted
+    }
+
+    /// Forgets all commands, and those to come.
+    pub fn abort(&mut self) {
+        self.is_aborted = true;
+        (self.bytes, self.args, self.ends) = (Vec::new(), Vec::new(), Vec::new());
+        self.share.resize(0);
+    }
+
+    /// Adds a command; one of an aborted transaction is forgotten.
+    ///
+    /// # Errors
+    /// Beyond a bound; the transaction is aborted.
+    pub fn push(&mut self, command: &Command<'_>) -> Result<(), Full> {
+        if self.is_aborted {
+            return Ok(());
+        }
+        let more: usize = command.args_from(0).map(|arg| arg.len() + ARG_BYTES).sum();
+        let held = self.bytes.len() + self.args.len() * ARG_BYTES;
+        if self.len() >= self.bounds.commands || held + more > self.bounds.bytes {
+            self.abort();
+            return Err(Full::Transaction);
+        }
+        for arg in command.args_from(0) {
+            // Both ends are within the bound of bytes: far below 2^32.
+            let start = self.bytes.len() as u32;
+            self.bytes.extend_from_slice(arg);
+            self.args.push(start..self.bytes.len() as u32);
+        }
+        self.ends.push(self.args.len() as u32);
+        if !self.share.resize(self.allocated().saturating_sub(FREE_BYTES)) {
+            self.abort();
+            return Err(Full::Node);
+        }
+        Ok(())
+    }
+
+    /// The commands, in their order.
+    pub fn commands(&self) -> impl Iterator<Item = Command<'_>> {
+        let mut begin = 0;
+        self.ends.iter().map(move |end| {
+            let args = &self.args[begin..*end as usize];
+            begin = *end as usize;
+            Command::new(&self.bytes, args)
+        })
+    }
+
+    /// The memory of the vectors, in bytes.
+    const fn allocated(&self) -> usize {
+        self.bytes.capacity()
+            + self.args.capacity() * ARG_BYTES
+            + self.ends.capacity() * size_of::<u32>()
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -1,0 +1,88 @@
+//! Transactions: what follows `MULTI` is queued, and run in one piece by `EXEC`.
+//!
+//! No command of the same connection comes between those of a transaction. Checks of other clients
+//! may, on other threads, and a denial undoes nothing: it is an answer.
+
+use super::command::Command;
+use super::queue::{Full, Queue};
+use super::reply::Reply;
+use super::session::Session;
+use super::spec::Spec;
+use crate::config::bounds::TransactionBounds;
+
+/// The replies to the commands of one transaction, in bytes, beyond which no further one is run.
+const MAX_EXEC_REPLY_BYTES: usize = 1024 * 1024;
+
+pub fn multi(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
+    if session.queue.is_some() {
+        return reply.error(b"ERR MULTI calls can not be nested");
+    }
+    session.queue = Some(Box::new(session.server.queue()));
+    reply.ok();
+}
+
+pub fn exec(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
+    let Some(queue) = session.queue.take() else {
+        return reply.error(b"ERR EXEC without MULTI");
+    };
+    if queue.is_aborted() {
+        return reply.error(b"EXECABORT Transaction discarded because of previous errors.");
+    }
+    reply.array(queue.len());
+    let most = reply.out.len() + MAX_EXEC_REPLY_BYTES;
+    for command in queue.commands() {
+        if reply.out.len() < most {
+            session.answer(&command, reply.out);
+        } else {
+            session.decide(reply.out);
+            let problem = format!(
+                "ERR not run: the replies of the transaction exceed {MAX_EXEC_REPLY_BYTES} bytes"
+            );
+            reply.error(problem.as_bytes());
+        }
+    }
+    session.decide(reply.out);
+}
+
+pub fn discard(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
+    match session.queue.take() {
+        Some(_) => reply.ok(),
+        None => reply.error(b"ERR DISCARD without MULTI"),
+    }
+}
+
+/// Keys hold no values that could be compared, so a promise to watch one could not be kept.
+pub fn watch(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
+    reply.error(match session.queue {
+        Some(_) => b"ERR WATCH inside MULTI is not allowed",
+        None => b"ERR WATCH is not supported: there are no values to watch",
+    });
+}
+
+/// Nothing is ever watched.
+pub fn unwatch(_: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
+    reply.ok();
+}
+
+/// Queues a well-formed command of an open transaction.
+pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut Reply<'_>) {
+    match queue.push(command) {
+        Ok(()) => reply.simple("QUEUED"),
+        Err(Full::Transaction) => {
+            let TransactionBounds { commands, bytes } = queue.bounds();
+            let problem = format!(
+                "ERR '{}' is not queued: a transaction takes at most {commands} commands and \
+                 {bytes} bytes",
+                spec.name
+            );
+            reply.error(problem.as_bytes());
+        }
+        Err(Full::Node) => {
+            reply.error(b"ERR too many commands are queued in all transactions together");
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "transaction_tests.rs"]
+mod tests;

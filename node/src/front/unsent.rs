@@ -1,0 +1,179 @@
+//! Replies that clients have not taken: how many bytes all connections hold of them, and for how
+//! long a socket may take none.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::net::{SendFlags, sockopt};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
+
+use crate::front::budget::{Budget, Share};
+use crate::telemetry::metrics::ConnectionMetrics;
+use crate::telemetry::throttle::Throttle;
+
+/// The lines of the log about connections that are reset.
+static RESET: Mutex<Throttle> = Mutex::new(Throttle::new());
+
+/// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
+/// reset when it is closed, so that the system frees what it holds too.
+#[derive(Debug)]
+pub struct Unsent {
+    share: Share,
+    /// How long the socket may take nothing; while room is scarce, how long for all that waits.
+    timeout: Duration,
+    metrics: ConnectionMetrics,
+    /// While the socket takes nothing: when that has lasted too long.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// While something is held: since when.
+    held_since: Option<Instant>,
+    exceeded: bool,
+}
+
+impl Unsent {
+    /// `budget` is that of the node, `timeout` how long a socket may take nothing, `metrics` are
+    /// those of the front-end.
+    pub const fn new(budget: Arc<Budget>, timeout: Duration, metrics: ConnectionMetrics) -> Self {
+        Self {
+            share: Share::new(budget),
+            timeout,
+            metrics,
+            deadline: None,
+            held_since: None,
+            exceeded: false,
+        }
+    }
+
+    /// Counts `bytes` as unsent until all of them are written.
+    ///
+    /// # Errors
+    /// When the node has no room for them, or little, and the client has not taken them in
+    /// time: the connection is to be closed.
+    pub fn hold(&mut self, stream: &TcpStream, bytes: usize) -> io::Result<()> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // What is written in part stays in memory as a whole.
+        if bytes <= self.share.held() || self.share.resize(bytes) {
+            let since = *self.held_since.get_or_insert_with(Instant::now);
+            // Whoever takes a byte now and then would keep what others need.
+            if since.elapsed() < self.timeout || !self.share.is_scarce() {
+                return Ok(());
+            }
+            self.metrics.closed_write_timeout.inc();
+            return Err(self.exceed(stream, io::ErrorKind::TimedOut));
+        }
+        self.metrics.closed_no_room.inc();
+        Err(self.exceed(stream, io::ErrorKind::OutOfMemory))
+    }
+
+    /// Counts that the connection is closed as its client was silent for too long.
+    pub fn note_idle(&self) {
+        self.metrics.closed_idle.inc();
+    }
+
+    /// Whether the connection has exceeded a bound.
+    pub const fn exceeded(&self) -> bool {
+        self.exceeded
+    }
+
+    /// What comes of a write of these bytes, of which the socket has taken those `written`.
+    fn poll_written(
+        &mut self,
+        stream: &TcpStream,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+        written: Poll<io::Result<usize>>,
+    ) -> Poll<io::Result<usize>> {
+        let written = match written {
+            Poll::Ready(written) => written?,
+            Poll::Pending => match try_write(stream, bytes) {
+                Err(Errno::AGAIN) => {
+                    self.hold(stream, bytes.len())?;
+                    let timeout = self.timeout;
+                    let wait = || Box::pin(tokio::time::sleep(timeout));
+                    ready!(self.deadline.get_or_insert_with(wait).as_mut().poll(context));
+                    self.metrics.closed_write_timeout.inc();
+                    return Poll::Ready(Err(self.exceed(stream, io::ErrorKind::TimedOut)));
+                }
+                written => written?,
+            },
+        };
+        self.deadline = None;
+        if written == bytes.len() {
+            self.share.resize(0);
+            self.held_since = None;
+        } else {
+            self.hold(stream, bytes.len())?;
+        }
+        Poll::Ready(Ok(written))
+    }
+
+    fn exceed(&mut self, stream: &TcpStream, error: io::ErrorKind) -> io::Error {
+        self.exceeded = true;
+        let admitted = RESET.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
+        if let Some(left_out) = admitted {
+            let frontend = self.metrics.frontend;
+            let why = match error {
+                io::ErrorKind::OutOfMemory => "no room for unsent replies",
+                _ => "replies were not read in time",
+            };
+            tracing::warn!(frontend, left_out, "a connection is reset: {why}");
+        }
+        // If that fails, the system keeps trying to send for a while.
+        let _ = sockopt::set_socket_linger(stream, Some(Duration::ZERO));
+        error.into()
+    }
+}
+
+/// Writes to a socket that is not reported as writable: it is once a third of its buffer is free,
+/// which a slow client may not achieve in time. What counts is whether it takes anything.
+fn try_write(stream: &TcpStream, bytes: &[u8]) -> Result<usize, Errno> {
+    rustix::net::send(stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)
+}
+
+/// A client's socket, written within these bounds.
+#[derive(Debug)]
+pub struct Bounded<'a> {
+    pub stream: &'a mut TcpStream,
+    pub unsent: &'a mut Unsent,
+}
+
+impl AsyncRead for Bounded<'_> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for Bounded<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        let Self { stream, unsent } = self.get_mut();
+        let written = Pin::new(&mut **stream).poll_write(context, bytes);
+        unsent.poll_written(stream, context, bytes, written)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut *self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+#[path = "unsent_tests.rs"]
+pub mod tests;

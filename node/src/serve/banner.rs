@@ -1,0 +1,94 @@
+//! The output of a node when it starts.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use crate::config::file::LimitConfig;
+
+/// The addresses a node has bound.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    pub resp: SocketAddr,
+    pub http: SocketAddr,
+    pub cluster: Option<SocketAddr>,
+}
+
+/// The start-up text: commands to try, with what their answers mean, then the line that says where
+/// the node listens. `limit` is one that the node enforces.
+pub fn text(bound: &Bound, limit: &LimitConfig) -> String {
+    let LimitConfig { name, quota, .. } = limit;
+    let resp = reachable(bound.resp);
+    let (host, port) = (resp.ip(), resp.port());
+    let http = reachable(bound.http);
+    let body = serde_json::json!({ "key": "user:42", "limit": name });
+    // Single quotes cannot contain a quote; a shell joins adjacent strings.
+    let body = body.to_string().replace('\'', r"'\''");
+    let is_built_in = *limit == LimitConfig::built_in();
+    let origin = if is_built_in { ": built in, as no --config is given" } else { "" };
+    format!(
+        "tidegate {version} is ready. Three commands to try in another terminal, \
+         the last one in the repository:\n\
+         \n\
+         \x20 redis-cli -h {host} -p {port} CL.THROTTLE user:42 19 100 60\n\
+         \x20   100 requests in 60 seconds, 20 at once; five numbers: denied (0 or 1), limit,\n\
+         \x20   remaining, seconds until a retry (-1 if allowed), seconds until it is all back\n\
+         \x20 curl -i http://{http}/v1/check -d '{body}'\n\
+         \x20   the limit `{name}`, {quota}{origin}\n\
+         \x20 cargo run --release -- replay tests/fixtures/access.log --rate 10/m --burst 5\n\
+         \x20   what that limit for each client address would have denied\n\
+         \n\
+         {listening}\n",
+        version = env!("CARGO_PKG_VERSION"),
+        listening = listening(bound),
+    )
+}
+
+/// `listening resp=ADDR http=ADDR [cluster=ADDR]`
+fn listening(bound: &Bound) -> String {
+    let cluster = bound.cluster.map(|address| format!(" cluster={address}")).unwrap_or_default();
+    format!("listening resp={} http={}{cluster}", bound.resp, bound.http)
+}
+
+/// The address at which a client on this machine reaches a listener bound to `address`.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Bound, text};
+    use crate::config::file::LimitConfig;
+
+    #[test]
+    fn the_last_line_says_where_the_node_listens() {
+        let mut bound = Bound {
+            resp: "127.0.0.1:1".parse().unwrap(),
+            http: "0.0.0.0:2".parse().unwrap(),
+            cluster: None,
+        };
+        let shown = text(&bound, &LimitConfig::built_in());
+        assert!(shown.ends_with("\n\nlistening resp=127.0.0.1:1 http=0.0.0.0:2\n"));
+        assert!(shown.contains("the limit `default`, 100/s burst 200: built in"), "{shown}");
+        assert!(shown.contains("http://127.0.0.1:2/v1/check"));
+        bound.cluster = Some("[::1]:3".parse().unwrap());
+        let shown = text(&bound, &LimitConfig::built_in());
+        assert!(shown.ends_with("\nlistening resp=127.0.0.1:1 http=0.0.0.0:2 cluster=[::1]:3\n"));
+    }
+
+    #[test]
+    fn the_name_of_a_limit_is_safe_to_paste() {
+        let bound = Bound {
+            resp: "127.0.0.1:1".parse().unwrap(),
+            http: "127.0.0.1:2".parse().unwrap(),
+            cluster: None,
+        };
+        let limit = LimitConfig { name: "it's".to_owned(), ..LimitConfig::built_in() };
+        let shown = text(&bound, &limit);
+        assert!(shown.contains(r#""limit":"it'\''s"}'"#), "{shown}");
+        assert!(!shown.contains("built in"), "{shown}");
+    }
+}

@@ -1,0 +1,402 @@
+//! Running a node: read files, bind, join, announce the addresses, serve, drain, leave.
+
+mod banner;
+mod signals;
+mod threads;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tidegate_cluster::Trust;
+use tidegate_engine::KeyHasher;
+use tokio::net::TcpListener;
+use tokio::signal::unix::Signal;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use self::banner::Bound;
+use self::signals::StopSignals;
+use self::threads::{FrontEndThreads, Threads};
+use crate::config::bounds::BoundArgs;
+use crate::config::cli::ServeArgs;
+use crate::config::file::{self, LimitConfig};
+use crate::config::password::{InForce, Password};
+use crate::config::trust;
+use crate::front::addresses::Addresses;
+use crate::front::http::{Gate, HttpFrontEnd};
+use crate::front::net::{self, Connections, FrontEnd, Limits};
+use crate::front::places::{Places, raise_file_limit};
+use crate::front::resp::{RespBounds, RespFrontEnd};
+use crate::limits::gossip::{Config, Entry, Gossip};
+use crate::limits::limiters::Limiters;
+use crate::service::Service;
+use crate::service::readiness::Readiness;
+use crate::telemetry::log;
+use crate::telemetry::meter::FrontEndName;
+
+/// How much of the time for stopping is reserved for leaving the cluster, at most and at most half
+/// of it, so that the last admissions are sent.
+const LEAVE_SHARE: Duration = Duration::from_secs(1);
+
+/// Runs a node until a signal stops it.
+///
+/// # Errors
+/// One line that names the flag, or the file with line and key, when the node cannot start.
+pub fn run(args: &ServeArgs) -> Result<(), String> {
+    args.bounds.check()?;
+    let _log = log::start(args.log, args.log_format);
+    let threads = Threads::start()?;
+    let served = threads.main.block_on(serve(args, threads.of_front_ends()));
+    threads.end();
+    served
+}
+
+async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String> {
+    let unhandled = |error| format!("signals cannot be handled: {error}");
+    let mut stop = StopSignals::new().map_err(unhandled)?;
+    // Each of what is read again has its own, so that no file is waited for with another.
+    let hangups = signals::hangups().map_err(unhandled)?;
+    let password_hangups = signals::hangups().map_err(unhandled)?;
+    let started = tokio::select! {
+        started = start(args) => started?,
+        // Nothing is served yet. A file may be a pipe into which nobody writes.
+        signal = stop.next() => {
+            tracing::info!("{signal}: stopped before anything was served");
+            return Ok(());
+        }
+    };
+    let Started { limits, password, resp, http, limiters, gossip } = started;
+    let ((resp_listener, resp), (http_listener, http)) = (resp, http);
+    tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
+    let password = password.map(InForce::new);
+    if let Some(password) = &password {
+        tokio::spawn(renew_on(password_hangups, args.clone(), password.clone()));
+    }
+    let bound = Bound { resp, http, cluster: gossip.address() };
+    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, threads);
+    let service = Arc::clone(&serving.service);
+    let readiness = Arc::clone(&serving.readiness);
+    let front_end =
+        HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), args.bounds.http());
+    serving.accept(FrontEndName::Http, http_listener, front_end)?;
+    if service.gossip().view().is_some_and(|view| !view.joined) {
+        tracing::info!(%http, "joining: probes are answered, checks wait");
+    }
+    // No check is decided yet, and Redis clients wait to be accepted: before the node has the state
+    // of the cluster it would admit again what other nodes have admitted.
+    tokio::select! {
+        entry = service.gossip().joined() => {
+            if entry == Some(Entry::Alone) {
+                warn_alone(args);
+            }
+        }
+        signal = stop.next() => {
+            serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
+            return Ok(());
+        }
+    }
+    serving.readiness.join();
+    let bounds = RespBounds {
+        max_clients: serving.places.0.connections,
+        idle_timeout: args.bounds.idle_timeout(),
+        max_unread_bytes: args.bounds.max_unread_bytes.0,
+        command_timeout: args.bounds.command_timeout.unsigned_abs(),
+        transaction: args.bounds.transaction(),
+    };
+    let front_end = RespFrontEnd::new(service, resp, password, bounds);
+    serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
+    tell(&bound, &limits);
+    announce(&bound, &limits);
+
+    let signal = stop.next().await;
+    serving.readiness.stop();
+    if !args.lame_duck.is_zero() {
+        tracing::info!("{signal}: not ready any more; drain begins in {:#}", args.lame_duck);
+        hasten(&mut stop, tokio::time::sleep(args.lame_duck.unsigned_abs())).await;
+    }
+    serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
+    Ok(())
+}
+
+/// The node once it has been started.
+struct Serving {
+    service: Arc<Service>,
+    readiness: Arc<Readiness>,
+    connections: Connections,
+    /// Those of Redis clients and of HTTP clients.
+    places: (Places, Places),
+    bounds: BoundArgs,
+    threads: FrontEndThreads,
+    /// The listeners, until `stop_accepting` is cancelled.
+    listeners: JoinSet<()>,
+    stop_accepting: CancellationToken,
+}
+
+impl Serving {
+    fn new(service: Service, bounds: &BoundArgs, threads: FrontEndThreads) -> Self {
+        let write_timeout = bounds.write_timeout.unsigned_abs();
+        Self {
+            service: Arc::new(service),
+            readiness: Arc::new(Readiness::new()),
+            connections: Connections::new(bounds.max_unsent_bytes.0, write_timeout),
+            places: Places::of(raise_file_limit(), bounds.max_connections),
+            bounds: bounds.clone(),
+            threads,
+            listeners: JoinSet::new(),
+            stop_accepting: CancellationToken::new(),
+        }
+    }
+
+    /// Accepts and serves clients.
+    ///
+    /// # Errors
+    /// One line, when the listener cannot be moved to the front-end's threads.
+    fn accept(
+        &mut self,
+        name: FrontEndName,
+        listener: TcpListener,
+        front_end: impl FrontEnd,
+    ) -> Result<(), String> {
+        let threads = self.threads.of(name);
+        let listener = threads::move_listener(listener, threads);
+        let listener = listener.map_err(|error| format!("--{}: {error}", name.label()))?;
+        let places = match name {
+            FrontEndName::Resp => self.places.0,
+            FrontEndName::Http => self.places.1,
+        };
+        if places.connections < self.bounds.max_connections {
+            let (of, connections) = (name.label(), places.connections);
+            tracing::info!(frontend = of, connections, "the limit of open files allows for this");
+        }
+        let metrics = self.service.metrics().connections(name).clone();
+        let addresses = self.bounds.max_connections_per_address.map(Addresses::new);
+        let limits = Limits { metrics, places, addresses };
+        let (connections, stop) = (self.connections.clone(), self.stop_accepting.clone());
+        let accepting = net::accept(listener, front_end, limits, connections, stop);
+        self.listeners.spawn_on(accepting, threads);
+        Ok(())
+    }
+
+    /// Closes the listeners, finishes work in progress, then leaves the cluster.
+    async fn drain(mut self, signal: &str, within: Duration, stop: &mut StopSignals) {
+        self.readiness.stop();
+        // The listeners are closed before the first connection is.
+        self.stop_accepting.cancel();
+        while self.listeners.join_next().await.is_some() {}
+        let (connections, gossip) = (&self.connections, self.service.gossip());
+        tracing::info!(connections = connections.open(), "{signal}: drain begun");
+        let begun = Instant::now();
+        let is_member = gossip.address().is_some();
+        let leave_share = if is_member { LEAVE_SHARE.min(within / 2) } else { Duration::ZERO };
+        // Connections that are still open then end with the process.
+        let is_hasty = hasten(stop, connections.drain(within.saturating_sub(leave_share))).await;
+        let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
+        hasten(stop, gossip.leave(left)).await;
+        match connections.open() {
+            0 => tracing::info!("stopped; every connection had ended"),
+            cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
+        }
+    }
+}
+
+/// Waits for a part of stopping, unless another signal comes: whether one did.
+async fn hasten(stop: &mut StopSignals, part: impl Future<Output = ()>) -> bool {
+    tokio::select! {
+        () = part => false,
+        signal = stop.next() => {
+            tracing::warn!("{signal} again: no longer waiting");
+            true
+        }
+    }
+}
+
+/// The password of Redis clients, if there is one.
+fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
+    let Some(path) = &args.resp_password_file else { return Ok(None) };
+    let read = Password::read(path).map_err(|error| format!("--resp-password-file {error}"))?;
+    let access = trust::check_access(path);
+    access.map_err(|error| format!("--resp-password-file {}: {error}", path.display()))?;
+    if read.is_weak() {
+        let path = path.display();
+        tracing::warn!("{path}: this password is soon guessed; 16 random letters are not");
+    }
+    Ok(Some(read))
+}
+
+/// Whose requests HTTP answers.
+fn gate(args: &ServeArgs) -> Gate {
+    Gate { origins: args.allow_origin.clone(), hosts: args.allow_host.clone() }
+}
+
+/// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
+/// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
+async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        gossip.look_up_seeds();
+        let (trust, next) = read_until(&mut hangups, &args, trust::read).await;
+        if let Some(trust) = trust {
+            rotate(&gossip, trust).await;
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads the password of Redis clients again with each SIGHUP, in the same manner.
+async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        let (read, next) = read_until(&mut hangups, &args, password).await;
+        match read {
+            Some(Ok(Some(password))) => {
+                in_force.replace(password);
+                tracing::info!("SIGHUP: clients that come now give the password that was read");
+            }
+            Some(Err(line)) => tracing::error!("SIGHUP: the password stays: {line}"),
+            // The command line names a file.
+            Some(Ok(None)) | None => {}
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads files, or gives that up with the next SIGHUP, which then is the second.
+async fn read_until<T: Send + 'static>(
+    hangups: &mut Signal,
+    args: &ServeArgs,
+    files: fn(&ServeArgs) -> Result<T, String>,
+) -> (Option<Result<T, String>>, Option<()>) {
+    tokio::select! {
+        read = read(args, files) => (Some(read), None),
+        hangup = hangups.recv() => {
+            tracing::warn!("SIGHUP again: no longer waiting for a file");
+            (None, hangup)
+        }
+    }
+}
+
+/// Puts what was read in force.
+async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
+    let rotated = match trust {
+        Ok(Some(trust)) => gossip.rotate(trust).await,
+        // A node without a cluster.
+        Ok(None) => return,
+        Err(line) => Err(line),
+    };
+    match rotated {
+        Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
+        Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
+    }
+}
+
+/// Warns that the node found no cluster and founded one.
+fn warn_alone(args: &ServeArgs) {
+    let flags: Vec<String> = args.join.iter().map(|seed| format!("--join {seed}")).collect();
+    let (flags, found_after) = (flags.join(" "), args.found_after);
+    tracing::warn!(
+        "{flags}: no node of a cluster answered for {found_after:#}; founded one, still looking"
+    );
+}
+
+/// What a node serves from.
+struct Started {
+    limits: Vec<LimitConfig>,
+    password: Option<Password>,
+    /// The listeners, with the addresses that are bound.
+    resp: (TcpListener, SocketAddr),
+    http: (TcpListener, SocketAddr),
+    limiters: Limiters,
+    /// The cluster across which limits are enforced, if there is one.
+    gossip: Gossip,
+}
+
+/// What the files of the command line say.
+struct Files {
+    limits: Vec<LimitConfig>,
+    password: Option<Password>,
+    trust: Option<Trust>,
+}
+
+impl Files {
+    /// # Errors
+    /// One line that names the flag and the file.
+    fn read(args: &ServeArgs) -> Result<Self, String> {
+        let limits = match &args.config {
+            Some(path) => file::read(path).map_err(|error| format!("--config {error}"))?,
+            None => vec![LimitConfig::built_in()],
+        };
+        Ok(Self { limits, password: password(args)?, trust: trust::read(args)? })
+    }
+}
+
+/// Reads files on a thread of its own, which nobody waits for when the node stops: one may be a
+/// pipe.
+async fn read<T: Send + 'static>(
+    args: &ServeArgs,
+    files: fn(&ServeArgs) -> Result<T, String>,
+) -> Result<T, String> {
+    let args = args.clone();
+    let read = tokio::task::spawn_blocking(move || files(&args)).await;
+    read.unwrap_or_else(|error| Err(format!("files cannot be read: {error}")))
+}
+
+async fn start(args: &ServeArgs) -> Result<Started, String> {
+    // Mistakes in files come first: they are there whatever else runs on this machine.
+    let Files { limits, password, trust } = read(args, Files::read).await?;
+    let bind = async |flag, address| {
+        let bound = net::bind(address).await;
+        bound.map_err(|error| format!("{flag} {address}: {error}"))
+    };
+    let (resp, http) = (bind("--resp", args.resp).await?, bind("--http", args.http).await?);
+    let gossip = match (args.cluster, trust) {
+        (Some(address), Some(trust)) => {
+            let mut config = Config::new(address, trust);
+            config.advertise = args.advertise;
+            config.seeds.clone_from(&args.join);
+            config.name_servers.clone_from(&args.name_server);
+            config.found_after = args.found_after.unsigned_abs();
+            config.flush_interval = args.flush_interval.unsigned_abs();
+            config.tell_within = args.tell_within.unsigned_abs();
+            config.byte_cap = args.cluster_byte_cap;
+            config.name = args.cluster_name.clone();
+            Gossip::start(config).await?
+        }
+        // The command line gives either both or none.
+        _ => Gossip::alone(),
+    };
+    let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
+    let limiters = Limiters::build(&limits, &gossip, &hasher)?;
+    Ok(Started { limits, password, resp, http, limiters, gossip })
+}
+
+/// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a
+/// cluster its nodes' common one takes its place.
+fn random_hasher() -> Result<KeyHasher, String> {
+    let mut secret = [0; 16];
+    getrandom::fill(&mut secret).map_err(|error| format!("no randomness available: {error}"))?;
+    Ok(KeyHasher::siphash(secret))
+}
+
+/// Logs what is served, and where clients are exposed.
+fn tell(bound: &Bound, limits: &[LimitConfig]) {
+    for limit in limits {
+        let LimitConfig { name, quota, overflow } = limit;
+        tracing::info!(%name, %quota, %overflow, "limit");
+    }
+    for (flag, address) in [("--resp", bound.resp), ("--http", bound.http)] {
+        if !address.ip().is_loopback() {
+            tracing::warn!("{flag} {address}: plain text on the network; put TLS in front of it");
+        }
+    }
+}
+
+/// Prints where the node listens, and flushes: scripts wait for that line.
+fn announce(bound: &Bound, limits: &[LimitConfig]) {
+    let built_in = LimitConfig::built_in();
+    let text = banner::text(bound, limits.first().unwrap_or(&built_in));
+    let mut out = std::io::stdout().lock();
+    // A closed standard output does not stop the node.
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}

@@ -1,0 +1,9 @@
+//! What operators see: metrics and log lines.
+
+pub mod exposition;
+pub mod log;
+pub mod meter;
+pub mod metrics;
+mod over_admission;
+mod peer_metrics;
+pub mod throttle;
