@@ -11,7 +11,8 @@
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
 //! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
 //! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
-//! interval at most: while it does, the gaps behind the last flush are no gaps of the word.
+//! interval at most: while it does, the gaps behind the last flush are no gaps of the word. It
+//! lacks as much at most, where what was consumed since the flush has drained again.
 
 use std::collections::VecDeque;
 
@@ -104,11 +105,10 @@ impl Gaps {
             let flushed = signed(flushed);
             track.empty_until(flushed);
             let change = track.insert(change);
-            // What drained in gaps has drained until then, also of a word that is still empty.
-            return Change {
-                date: change.date.max(flushed.min(track.tat - change.debt)),
-                ..change
-            };
+            // What came before has drained until then, also of a word that is still empty: it is
+            // not known to a table, which keeps nothing that has drained.
+            let begins = signed(now).min(track.tat - change.debt);
+            return Change { date: change.date.max(begins), ..change };
         }
         let tat = match debt {
             0 => change.tat(),
@@ -206,7 +206,8 @@ impl Track {
 
     /// Whether the word owed something at the beginning of the time of which all gaps are known.
     fn owed_at_first(&self) -> bool {
-        self.gaps.front().map_or(self.tat, |(start, _)| *start) > self.since
+        let known = self.gaps.iter().find(|(_, end)| *end > self.since);
+        known.map_or(self.tat, |(start, _)| *start) > self.since
     }
 
     /// What a change adds.
