@@ -74,7 +74,8 @@ enum Leave {
     },
     /// Its end is planned.
     Ending {
-        is_complete: bool,
+        /// It has told everything to everybody, the last of whom was this life.
+        told: Option<u32>,
     },
 }
 
@@ -187,20 +188,25 @@ impl Node {
     }
 
     /// Once a node has left, the last look before its end, at the places of live nodes. It has told
-    /// everything to everybody if it knew all of them as alive, and waited for them.
-    pub fn ends(&mut self, live: &[usize]) -> bool {
+    /// everything to everybody if it knew all of them as alive, and waited for them; `last` is the
+    /// life that has started last.
+    pub fn ends(&mut self, live: &[usize], last: u32) -> bool {
         let Leave::Left { is_acknowledged } = self.leave else { return false };
         let members = self.core.members();
         let alive = members.iter().filter(|member| member.state == MemberState::Alive);
         let known: Vec<usize> = alive.map(|member| place_of(member.addr)).collect();
         let is_known = |place: &usize| *place == self.place || known.contains(place);
-        self.leave = Leave::Ending { is_complete: is_acknowledged && live.iter().all(is_known) };
+        let is_complete = is_acknowledged && live.iter().all(is_known);
+        self.leave = Leave::Ending { told: is_complete.then_some(last) };
         true
     }
 
-    /// Whether a leave has told everything to everybody.
-    pub fn is_complete(&self) -> bool {
-        self.leave == Leave::Ending { is_complete: true }
+    /// The last life that was told everything, if a leave has told it to everybody.
+    pub fn told(&self) -> Option<u32> {
+        match self.leave {
+            Leave::Ending { told } => told,
+            _ => None,
+        }
     }
 
     /// Whether it answers clients.

@@ -92,10 +92,8 @@ enum Event {
 /// A life that is over.
 struct Ended {
     life: u32,
-    /// It has told everybody everything.
-    is_complete: bool,
-    /// The life that had started last.
-    last: u32,
+    /// It has told everybody everything, the last of whom was this life.
+    told: Option<u32>,
 }
 
 pub struct World {
@@ -201,7 +199,7 @@ impl World {
     /// Ends a node as `kill -9` does.
     pub fn crash(&mut self, place: usize) {
         self.trace(|| format!("crash node {place}"));
-        self.end(place, false);
+        self.end(place, None);
         self.calm.moment(self.now);
     }
 
@@ -216,10 +214,9 @@ impl World {
         self.act(place);
     }
 
-    fn end(&mut self, place: usize, is_complete: bool) {
+    fn end(&mut self, place: usize, told: Option<u32>) {
         if let Some(node) = self.nodes[place].take() {
-            let last = self.lives;
-            self.ended.push(Ended { life: node.ledger, is_complete, last });
+            self.ended.push(Ended { life: node.ledger, told });
             self.past.push(node.steps);
             self.net.ended(self.now, place);
         }
@@ -276,7 +273,7 @@ impl World {
 
     /// The lives that ended before they had told everybody everything.
     pub fn lost(&self) -> Vec<u32> {
-        let lost = self.ended.iter().filter(|ended| !ended.is_complete);
+        let lost = self.ended.iter().filter(|ended| ended.told.is_none());
         lost.map(|ended| ended.life).collect()
     }
 
@@ -285,7 +282,7 @@ impl World {
     /// who may be gone.
     pub fn must_know(&self, at: u32, of: u32) -> bool {
         let ended = self.ended.iter().find(|ended| ended.life == of);
-        ended.is_none_or(|ended| ended.is_complete && at <= ended.last)
+        ended.is_none_or(|ended| ended.told.is_some_and(|last| at <= last))
     }
 
     /// The places where a node runs.
@@ -400,8 +397,8 @@ impl World {
         let Some(node) = self.nodes[place].as_mut() else { return };
         if node.has_started_over() {
             self.lives += 1;
-            let (life, last) = (std::mem::replace(&mut node.ledger, self.lives), self.lives);
-            self.ended.push(Ended { life, is_complete: false, last });
+            let life = std::mem::replace(&mut node.ledger, self.lives);
+            self.ended.push(Ended { life, told: None });
             let ledger = self.lives;
             self.calm.start(self.now);
             self.trace(|| format!("node {place} goes on as life {ledger}, under another key"));
@@ -466,7 +463,7 @@ impl World {
     fn plan_end(&mut self, place: usize) {
         let live = self.live();
         if let Some(node) = &mut self.nodes[place]
-            && node.ends(&live)
+            && node.ends(&live, self.lives)
         {
             self.events.plan(self.now + ANNOUNCING, Event::End { place, life: node.life });
         }
@@ -476,9 +473,9 @@ impl World {
         let Some(node) = self.nodes[place].as_ref().filter(|node| node.life == life) else {
             return;
         };
-        let is_complete = node.is_complete();
-        self.trace(|| format!("node {place} has left, all told: {is_complete}"));
-        self.end(place, is_complete);
+        let told = node.told();
+        self.trace(|| format!("node {place} has left, all told: {}", told.is_some()));
+        self.end(place, told);
         self.calm.moment(self.now);
     }
 
