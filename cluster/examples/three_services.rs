@@ -16,8 +16,8 @@ async fn service(others: &[SocketAddr]) -> Result<(Cluster, Arc<GossipLimiter>),
     let mut config = Config::new("127.0.0.1:0".parse()?, secret);
     config.join = others.to_vec();
     let cluster = Cluster::start(config).await?;
-    cluster.joined().await;
     let limit = cluster.limit("per-user", Quota::per_hour(60))?;
+    cluster.joined().await;
     Ok((cluster, limit))
 }
 

@@ -21,10 +21,10 @@
 //! // Every node is given the same list.
 //! config.join = vec!["10.0.0.1:7381".parse()?, "10.0.0.2:7381".parse()?];
 //! let cluster = Cluster::start(config).await?;
+//! let api = cluster.limit("api", Quota::per_minute(100))?; // an engine's `Limiter`
 //! // Until then this node does not know what the others have admitted.
 //! cluster.joined().await;
 //!
-//! let api = cluster.limit("api", Quota::per_minute(100))?; // an engine's `Limiter`
 //! let decision = api.check("user:42"); // decides here, and is told the other nodes
 //! # let _ = decision;
 //!

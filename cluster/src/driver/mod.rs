@@ -454,7 +454,7 @@ impl Driver {
         }
         // Who has joined hears the others before it decides.
         if let Some(entry) = self.core.entry()
-            && self.core.current_until() > 0
+            && !self.core.is_joining()
         {
             self.shared.enter(entry);
         }

@@ -24,6 +24,8 @@ pub(super) struct Log {
     batches: VecDeque<Batch>,
     /// Number of the last batch, 0 before the first.
     last: u64,
+    /// A batch has said that something was consumed.
+    has_told: bool,
     deltas: usize,
     /// Debt of all batches there were, and of those before each one that is kept.
     consumed: i128,
@@ -56,6 +58,11 @@ impl Log {
         self.last
     }
 
+    /// Whether any batch there was says that something was consumed.
+    pub(super) fn has_told(&self) -> bool {
+        self.has_told
+    }
+
     /// The number before the oldest batch that is kept.
     pub(super) fn base(&self) -> u64 {
         self.last - self.batches.len() as u64
@@ -65,6 +72,7 @@ impl Log {
     pub(super) fn push(&mut self, batch: Batch) {
         debug_assert!(batch.number == self.last + 1);
         self.last = batch.number;
+        self.has_told |= !batch.deltas.is_empty();
         self.deltas += batch.deltas.len();
         self.before.push_back(self.consumed);
         self.consumed += batch.debt();

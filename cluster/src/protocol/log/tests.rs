@@ -24,3 +24,14 @@ fn a_trimmed_log_knows_what_it_lacks() {
     assert_eq!(numbers(4), []);
     assert!(log.since(5).is_none());
 }
+
+#[test]
+fn a_log_knows_whether_it_ever_told_of_use() {
+    let mut log = Log::default();
+    log.push(batch(1));
+    assert!(!log.has_told(), "it is empty");
+    let change = super::super::change::Change::new(1, 1);
+    log.push(Batch { deltas: vec![Delta { limit: 1, key: 1, change }], ..batch(2) });
+    while log.trim(9).is_some() {}
+    assert!(log.has_told());
+}

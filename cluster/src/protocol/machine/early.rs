@@ -17,7 +17,7 @@ use crate::protocol::wire::Message;
 
 /// How long it takes to read a clock for the first time: within this all comes that waited for one
 /// retransmission.
-const SETTLING: Nanos = SECOND / 200;
+pub(super) const SETTLING: Nanos = SECOND / 200;
 /// Messages of a link that wait for that, at most: the batches that may be in flight, and few
 /// others.
 const MAX_EARLY: usize = MAX_IN_FLIGHT as usize + 16;

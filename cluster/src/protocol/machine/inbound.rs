@@ -164,8 +164,8 @@ impl<H: Host> Core<H> {
             inbound.version = version;
         });
         self.send(link, Channel::Main, &welcome);
-        self.hear_too(now, id.addr);
         self.dial_now(now, id);
+        self.hear_too(now, id.addr);
         if joined && !self.is_applying(id.origin()) {
             self.send_resume(link);
         }

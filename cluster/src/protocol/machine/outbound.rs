@@ -31,6 +31,7 @@ const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 impl<H: Host> Core<H> {
     pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
         self.add_peer(now, id.addr, Claim::Heard);
+        self.hear_too(now, id.addr);
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since = None;
         }
@@ -41,6 +42,7 @@ impl<H: Host> Core<H> {
             peer.down_since.get_or_insert(now);
         }
         self.undialled.retain(|addr| *addr != id.addr);
+        self.hear_no_more(now, id.addr);
     }
 
     /// The node has opened a link, so it is reachable: dials it at once, also when a link to its
@@ -61,6 +63,7 @@ impl<H: Host> Core<H> {
 
     /// The node at `addr` will not return in this generation: drops what is kept for it.
     pub(super) fn peer_left(&mut self, now: Nanos, addr: SocketAddr) {
+        self.hear_no_more(now, addr);
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let link = peer.link();
         if peer.seed {
@@ -78,7 +81,7 @@ impl<H: Host> Core<H> {
     /// Whether leaving loses nothing: each peer that is alive, also one that is still being
     /// dialled, has acknowledged all that this node has admitted.
     pub(super) fn all_acknowledged(&self) -> bool {
-        let unsent = self.log.last() > 0;
+        let unsent = self.log.has_told();
         self.draining.is_none()
             && self.pace.len() == 0
             && self.peers.iter().all(|(addr, peer)| match peer.dial {
@@ -329,6 +332,12 @@ impl<H: Host> Core<H> {
             self.send(link, Channel::Main, &Message::Key { key: self.hash_key });
         }
         self.events.push(Event::LinkOpen { addr });
+        if joined {
+            self.hear_too(now, addr);
+        } else {
+            // It has consumed nothing, and tells nothing before it joins.
+            self.hear_no_more(now, addr);
+        }
         self.membership.outrank(now, rank_floor);
         self.announce(now, addr);
         Ok(())

@@ -81,10 +81,11 @@ impl<H: Host> Core<H> {
         self.next_flush = self.draw_flush(now);
         self.flush_at = None;
         self.refresh_at = now.saturating_add(self.refresh_interval());
+        self.answer_asked(now);
         if self.rooms.len() > 0 {
             self.recorded(now);
         } else if let Some(due) = self.pace_deadline() {
-            self.flush_at = Some(due.max(self.next_flush));
+            self.flush_by(due.max(self.next_flush));
         }
     }
 

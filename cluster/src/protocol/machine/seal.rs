@@ -112,11 +112,12 @@ impl<H: Host> Core<H> {
     /// Seals in batches, the last one with the levels.
     pub(super) fn seal_all(&mut self, now: Nanos, taken: Taken, levels: Agreement) {
         let Taken { mut deltas, since } = taken;
-        let is_asked = self.stale.take_asked();
+        let is_asked = self.stale.answer_at().is_some_and(|at| at <= now);
         let empty = deltas.is_empty() && levels.levels.is_empty() && levels.shifts.is_empty();
         if empty && !is_asked {
             return;
         }
+        self.stale.tell(now);
         let since = since.unwrap_or(now);
         deltas.sort_unstable_by_key(Delta::id);
         let mut rest = deltas.as_slice();

@@ -25,6 +25,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Core;
+use super::early::SETTLING;
 use crate::protocol::action::LinkId;
 use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId, signed};
@@ -40,7 +41,8 @@ const STALE_AFTER: Nanos = SECOND / 2;
 const LOOK_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
 pub(crate) const HEAR_WITHIN: Nanos = SECOND;
-/// What is older than usual by so many flush intervals is followed by more, which is under way.
+/// What is older than usual by so many flush intervals, and than what settling a clock takes, is
+/// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
 /// Changes that are kept to be applied in order, at most: then they are applied.
 const MAX_UNPLAYED: usize = 1 << 14;
@@ -48,6 +50,8 @@ const MAX_UNPLAYED: usize = 1 << 14;
 const MAX_UNPLAYED_KEYS: usize = 1 << 10;
 /// A peer that has not been heard is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
+/// Who is asked by many answers all of them so often at most, with one batch.
+const ANSWER_EVERY: Nanos = ASK_EVERY;
 /// Who has not been heard by then, and is silent, has its link closed.
 const REDIAL_AFTER: Nanos = HEAR_WITHIN / 2;
 /// A link is silent on which nothing has come for this long.
@@ -64,6 +68,8 @@ pub(super) struct Stale {
     stopped_at: Nanos,
     /// It is stale because it has joined.
     joins: bool,
+    /// Whom it has heard since.
+    heard: BTreeSet<SocketAddr>,
     /// Who has not been heard since, and when it is asked next. The node is stale while there is
     /// one.
     unheard: BTreeMap<SocketAddr, Nanos>,
@@ -77,8 +83,10 @@ pub(super) struct Stale {
     unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
     keys: BTreeSet<KeyId>,
-    /// A peer wants to hear of this node, so the next flush is sealed also when it is empty.
+    /// A peer wants to hear of this node, so a flush is sealed also when it is empty.
     is_asked: bool,
+    /// When the last batch was sealed.
+    told_at: Option<Nanos>,
 }
 
 impl Stale {
@@ -102,9 +110,15 @@ impl Stale {
         !self.unplayed.is_empty()
     }
 
-    /// Whether a peer has asked for a batch since the last one.
-    pub(super) fn take_asked(&mut self) -> bool {
-        std::mem::take(&mut self.is_asked)
+    /// When a batch is due for which a peer has asked.
+    pub(super) fn answer_at(&self) -> Option<Nanos> {
+        let earliest = self.told_at.map_or(0, |at| at.saturating_add(ANSWER_EVERY));
+        self.is_asked.then_some(earliest)
+    }
+
+    /// A batch is sealed, for which whoever has asked.
+    pub(super) fn tell(&mut self, now: Nanos) {
+        (self.is_asked, self.told_at) = (false, Some(now));
     }
 
     /// Keeps what came of a key, and of when it is.
@@ -174,32 +188,53 @@ impl<H: Host> Core<H> {
         let was_stale = self.stale.is_stale();
         (self.stale.since, self.stale.is_redialled) = (now, false);
         if !was_stale {
-            (self.stale.stopped_at, self.stale.joins) = (now - passed, false);
+            self.stale.stopped_at = now - passed;
         }
+        let joined = std::mem::take(&mut self.stale.joins);
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
         self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
-        if self.stale.is_stale() && !was_stale {
+        if self.stale.is_stale() && (!was_stale || joined) {
             self.stale.times += 1;
             self.events.push(Event::Stale { unseen: Duration::from_nanos(passed) });
         }
     }
 
-    /// This node has taken over a state that was read at a time: hears all others that are alive.
-    pub(super) fn hear_all(&mut self, now: Nanos, as_of: Nanos) {
+    /// This node has taken over a state, read at a time: hears its server and all others that are
+    /// alive. Links that have just been opened are not dialled anew.
+    pub(super) fn hear_all(&mut self, now: Nanos, server: SocketAddr, as_of: Nanos) {
+        (self.stale.since, self.stale.is_redialled) = (now, true);
+        (self.stale.stopped_at, self.stale.joins) = (as_of, true);
+        self.stale.unheard = BTreeMap::from([(server, now)]);
+        self.stale.heard.clear();
         let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
         let known = self.peers.keys().copied().filter(|addr| self.membership.is_active(*addr));
-        let unheard: BTreeMap<SocketAddr, Nanos> =
-            linked.chain(known).map(|addr| (addr, now)).collect();
-        self.stale.unheard = unheard;
-        (self.stale.since, self.stale.is_redialled) = (now, false);
-        (self.stale.stopped_at, self.stale.joins) = (as_of, true);
+        for addr in linked.chain(known).collect::<Vec<_>>() {
+            self.hear_too(now, addr);
+        }
     }
 
-    /// A node has opened a link: of those that this one hears as it joins, it is another.
+    /// A node has become known, or has opened a link: this one, if it joins, hears it too. Not one
+    /// that is known to join as well.
     pub(super) fn hear_too(&mut self, now: Nanos, addr: SocketAddr) {
-        if self.stale.is_stale() && self.stale.joins {
+        let peer = self.peers.get(&addr);
+        let joins = peer.is_some_and(|peer| peer.welcomed_link().is_some() && !peer.joined);
+        let is_other = addr != self.me().addr && !self.stale.heard.contains(&addr);
+        if self.is_joining() && !joins && is_other {
             self.stale.unheard.entry(addr).or_insert(now);
         }
+    }
+
+    /// Nothing more is to come of a node.
+    pub(super) fn hear_no_more(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.stale.unheard.remove(&addr).is_some() && !self.stale.is_stale() {
+            self.end_stale(now);
+        }
+    }
+
+    /// Whether this node has taken over a state, and hears the others before it decides.
+    #[must_use]
+    pub fn is_joining(&self) -> bool {
+        self.stale.is_stale() && self.stale.joins
     }
 
     /// Asks those who have not been heard for a batch.
@@ -253,16 +288,24 @@ impl<H: Host> Core<H> {
         (from, sealed): (SocketAddr, i64),
         (age, usual): (Nanos, Nanos),
     ) {
-        let fresh = usual.saturating_add(self.options.flush_interval.saturating_mul(FLUSHES));
+        let interval = self.options.flush_interval;
+        let under_way = interval.saturating_mul(FLUSHES).max(interval.saturating_add(SETTLING));
+        let fresh = usual.saturating_add(under_way);
         let is_anew = sealed >= signed(self.stale.since) && age <= fresh;
         if !is_anew || self.stale.unheard.remove(&from).is_none() {
             return;
         }
+        self.stale.heard.extend(self.stale.joins.then_some(from));
         if !self.stale.is_stale() {
-            self.play(now);
-            if !self.stale.joins {
-                self.events.push(Event::Current { unheard: 0 });
-            }
+            self.end_stale(now);
+        }
+    }
+
+    /// All are heard.
+    fn end_stale(&mut self, now: Nanos) {
+        self.play(now);
+        if !self.stale.joins {
+            self.events.push(Event::Current { unheard: 0 });
         }
     }
 
@@ -327,6 +370,13 @@ impl<H: Host> Core<H> {
     /// A peer to which frames flow wants to hear of this node: the next flush tells it something.
     pub(super) fn be_heard(&mut self, now: Nanos) {
         self.stale.is_asked = true;
-        self.recorded(now);
+        self.answer_asked(now);
+    }
+
+    /// A flush comes in time for what a peer has asked.
+    pub(super) fn answer_asked(&mut self, now: Nanos) {
+        if let Some(at) = self.stale.answer_at() {
+            self.recorded(now.max(at));
+        }
     }
 }

@@ -1,10 +1,12 @@
 //! A node that has taken over a state hears all others before it decides.
 
-use super::harness::Harness;
+use super::harness::{Harness, KEY as HASH_KEY};
 use super::network::MS;
 use super::words::SHORT;
 use super::world::addr;
+use crate::protocol::bounds::VERSION;
 use crate::protocol::host::Level;
+use crate::protocol::subject::Subject;
 use crate::protocol::wire::{Agreement, Group, Message};
 use crate::protocol::{Entry, LinkId, Nanos, NodeId, Options};
 
@@ -17,24 +19,46 @@ fn peer(place: usize) -> NodeId {
     NodeId::new(addr(place), 5)
 }
 
-/// A node that has just taken over the state of one of two peers, read [`AGE`] before, with the
-/// links from them. Of the key it owes `debt`.
-fn joined(debt: Nanos) -> (Harness, Vec<LinkId>) {
+/// The dial of a link to a peer is answered.
+fn welcome(harness: &mut Harness, link: LinkId, id: NodeId, joined: bool) {
+    harness.core.connected(harness.now(), link, Subject::node(id.addr));
+    let version = VERSION;
+    harness.deliver(link, &Message::Welcome { version, id, rank_floor: 0, key: HASH_KEY, joined });
+}
+
+/// A node that has requested the state of one of two peers, with the links that it dialled; the
+/// answer has begun.
+fn asking() -> (Harness, [LinkId; 2]) {
     let join = vec![addr(1), addr(2)];
     let mut harness = Harness::with(Options { join, ack_within: 0, ..Options::default() });
     harness.tick(2 * SECOND);
-    let outbound = harness.welcome(peer(1));
-    let requested = harness.answers(outbound).into_iter().find_map(|message| match message {
+    let dials = harness.dials();
+    let dial_to = |place| dials.iter().rfind(|(_, to)| *to == addr(place)).unwrap().0;
+    let outbound = [dial_to(1), dial_to(2)];
+    welcome(&mut harness, outbound[0], peer(1), true);
+    let requested = harness.answers(outbound[0]).into_iter().find_map(|message| match message {
         Message::StateRequest { request, .. } => Some(request),
         _ => None,
     });
     let vector = vec![(peer(1).origin(), 0), (peer(2).origin(), 0)];
-    harness.deliver(outbound, &Message::State { request: requested.unwrap(), vector });
+    harness.deliver(outbound[0], &Message::State { request: requested.unwrap(), vector });
+    (harness, outbound)
+}
+
+/// The rest of the state.
+fn take_over(harness: &mut Harness, outbound: [LinkId; 2], debt: Nanos) {
+    let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
+    harness.deliver(outbound[0], &Message::StateChunk { last: true, entries });
+    assert_eq!(harness.core.entry(), Some(Entry::Joined));
+}
+
+/// A node that has just taken over the state of one of two peers, read [`AGE`] before, with the
+/// links from them. Of the key it owes `debt`.
+fn joined(debt: Nanos) -> (Harness, Vec<LinkId>) {
+    let (mut harness, outbound) = asking();
     harness.tick(AGE);
     let links = (1..=2).map(|place| harness.greet(peer(place))).collect();
-    let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
-    harness.deliver(outbound, &Message::StateChunk { last: true, entries });
-    assert_eq!(harness.core.entry(), Some(Entry::Joined));
+    take_over(&mut harness, outbound, debt);
     (harness, links)
 }
 
@@ -60,9 +84,50 @@ fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
     assert!(!decides(&harness));
     harness.deliver(third, &batch(&harness, 1, 0, MS));
     assert!(decides(&harness));
-    let stats = harness.core.stats();
-    assert_eq!((stats.stale, stats.stale_unheard), (0, 0), "it was not stopped");
-    assert_eq!(stats.stale_for.as_nanos(), 0);
+}
+
+/// Its server has not dialled it yet, and nobody else is known.
+#[test]
+fn a_node_that_has_joined_hears_its_server_and_who_becomes_known_meanwhile() {
+    let (mut harness, outbound) = asking();
+    take_over(&mut harness, outbound, 0);
+    assert!(!decides(&harness));
+    let server = harness.greet(peer(1));
+    let second = harness.greet(peer(2));
+    harness.deliver(server, &batch(&harness, 1, 0, MS));
+    assert!(!decides(&harness));
+    // It opens its link anew, and is heard already.
+    let _ = harness.greet(peer(1));
+    harness.deliver(second, &batch(&harness, 1, 0, MS));
+    assert!(decides(&harness));
+}
+
+#[test]
+fn who_joins_too_or_leaves_is_not_waited_for() {
+    for leaves in [false, true] {
+        let (mut harness, outbound) = asking();
+        let links = [1, 2].map(|place| harness.greet(peer(place)));
+        take_over(&mut harness, outbound, 0);
+        harness.deliver(links[0], &batch(&harness, 1, 0, MS));
+        assert!(!decides(&harness));
+        if leaves {
+            harness.deliver(links[1], &Message::Leaving);
+        } else {
+            welcome(&mut harness, outbound[1], peer(2), false);
+        }
+        assert!(decides(&harness));
+    }
+}
+
+/// From then on it has been stopped, which does not keep it from having joined.
+#[test]
+fn a_node_that_is_stopped_as_it_joins_is_stale() {
+    let (mut harness, _) = joined(0);
+    assert!(harness.core.is_joining());
+    harness.pass(600 * MS);
+    harness.core.tick(harness.now());
+    assert!(!decides(&harness) && !harness.core.is_joining());
+    assert_eq!(harness.core.stats().stale, 1);
 }
 
 #[test]
@@ -73,7 +138,9 @@ fn a_node_that_has_joined_waits_no_longer_than_the_bound() {
     assert!(!decides(&harness));
     harness.tick(200 * MS);
     assert!(decides(&harness));
-    assert_eq!(harness.core.stats().stale_unheard, 0);
+    let stats = harness.core.stats();
+    assert_eq!((stats.stale, stats.stale_unheard), (0, 0), "it was not stopped");
+    assert_eq!(stats.stale_for.as_nanos(), 0);
     // From then on it hears who comes later as always.
     let _ = harness.greet(peer(3));
     assert!(decides(&harness));
@@ -93,7 +160,7 @@ fn who_has_nothing_to_tell_is_asked() {
 /// Of two nodes each consumed less than half of what drains; the state was read before.
 #[test]
 fn what_was_consumed_since_the_state_was_read_has_drained_in_its_order() {
-    for (debt, owed) in [(0, 40 * MS), (950 * MS, 950 * MS + 2 * 9 * 40 * MS)] {
+    for (debt, owed) in [(0, 2 * 40 * MS), (950 * MS, 950 * MS + 2 * 9 * 40 * MS)] {
         let (mut harness, links) = joined(debt);
         for link in links {
             for number in 1..=9 {
@@ -102,8 +169,7 @@ fn what_was_consumed_since_the_state_was_read_has_drained_in_its_order() {
             }
         }
         assert!(decides(&harness));
-        let tat = harness.tat(KEY).saturating_sub(harness.now());
-        assert!(tat.abs_diff(owed) <= 40 * MS, "{debt}: {tat}");
+        assert_eq!(harness.tat(KEY) - harness.now(), owed, "{debt}");
     }
 }
 

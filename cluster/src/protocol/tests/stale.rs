@@ -137,6 +137,15 @@ fn a_peer_with_nothing_to_tell_is_asked_and_answers() {
     let sealed =
         |m: &Message| matches!(m, Message::Batch { number: 1, groups, .. } if groups.is_empty());
     assert!(answers.iter().any(sealed), "{answers:?}");
+    // Others may ask as well: one batch in a while answers all of them.
+    let asks = |harness: &mut Harness| {
+        harness.deliver(link, &Message::Resume { position, fresh: false });
+        harness.tick(15 * MS);
+        let batches = |m: &Message| matches!(m, Message::Batch { .. });
+        harness.answers(link).iter().filter(|message| batches(message)).count()
+    };
+    let answered: usize = (0..10).map(|_| asks(&mut harness)).sum();
+    assert!((2..=4).contains(&answered), "{answered}");
 }
 
 /// Two nodes of which each consumes half of the limit fill the bucket together, if it was full.
