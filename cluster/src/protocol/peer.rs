@@ -62,7 +62,7 @@ pub(super) struct Traffic {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dial {
     Waiting { until: Nanos },
-    Dialling { link: LinkId },
+    Dialling { link: LinkId, since: Nanos },
     Open { link: LinkId, welcomed: bool, flowing: bool },
 }
 
@@ -124,7 +124,7 @@ impl Peer {
 
     pub(super) fn link(&self) -> Option<LinkId> {
         match self.dial {
-            Dial::Dialling { link } | Dial::Open { link, .. } => Some(link),
+            Dial::Dialling { link, .. } | Dial::Open { link, .. } => Some(link),
             Dial::Waiting { .. } => None,
         }
     }

@@ -25,6 +25,8 @@ use super::places::Claim;
 const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
+/// A node that opens a link is dialled anew where it has not answered for this long.
+const UNANSWERED: Nanos = 100_000_000;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -55,6 +57,11 @@ impl<H: Host> Core<H> {
             Dial::Open { link, .. } if restarted => {
                 self.close(now, link);
                 self.dial_now(now, NodeId { generation: 0, ..id });
+            }
+            // It began before the node was there: a handshake is repeated ever more seldom.
+            Dial::Dialling { link, since } if since.saturating_add(UNANSWERED) <= now => {
+                self.close(now, link);
+                self.dial_now(now, id);
             }
             Dial::Waiting { .. } => peer.dial = Dial::Waiting { until: now },
             Dial::Open { .. } | Dial::Dialling { .. } => {}
@@ -109,7 +116,8 @@ impl<H: Host> Core<H> {
         let version = self.options.newest_version;
         let hello = Message::Hello { version, oldest: OLDEST_VERSION, id, key };
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr));
-        let Some(peer) = peer.filter(|peer| peer.dial == Dial::Dialling { link }) else {
+        let is_dialled = |peer: &&mut Peer| matches!(peer.dial, Dial::Dialling { link: dialled, .. } if dialled == link);
+        let Some(peer) = peer.filter(is_dialled) else {
             self.actions.push_back(Action::Close { link });
             return;
         };
@@ -129,7 +137,7 @@ impl<H: Host> Core<H> {
             return;
         };
         let was_open = matches!(peer.dial, Dial::Open { welcomed: true, .. });
-        self.stats.dials_failed += u64::from(peer.dial == Dial::Dialling { link });
+        self.stats.dials_failed += u64::from(matches!(peer.dial, Dial::Dialling { .. }));
         if !active {
             // A node that never became a member is not dialled for ever either.
             peer.down_since.get_or_insert(now);
@@ -166,7 +174,7 @@ impl<H: Host> Core<H> {
                 let link = self.new_link();
                 self.dialled.insert(link, addr);
                 self.actions.push_back(Action::Dial { link, addr });
-                Dial::Dialling { link }
+                Dial::Dialling { link, since: now }
             };
             if let Some(peer) = self.peers.get_mut(&addr) {
                 peer.dial = dial;

@@ -5,7 +5,7 @@ use super::network::MS;
 use super::world::{World, addr};
 use crate::member::MemberState;
 use crate::protocol::wire::Message;
-use crate::protocol::{Entry, Nanos, NodeId, Options};
+use crate::protocol::{Entry, Nanos, NodeId, Options, Subject};
 
 const SECOND: Nanos = 1_000 * MS;
 const LIMIT: u64 = 1;
@@ -148,6 +148,23 @@ fn a_founder_that_is_restarted_with_its_list_gives_nothing_away() {
         let (known, expected) = (debt(&world, 0, 1), debt(&world, 1, 1));
         let is_same = known.abs_diff(expected) < MOST_DELAY;
         assert!(known > DEBT / 2 && is_same, "seed {seed}: {known} {expected}");
+    }
+}
+
+/// It was dialled before it was there.
+#[test]
+fn a_node_that_opens_a_link_is_dialled_anew() {
+    for (unanswered, anew) in [(50 * MS, 0), (150 * MS, 1)] {
+        let options = Options { join: vec![addr(1)], ..Options::default() };
+        let mut harness = Harness::with(options);
+        let first = harness.dial_of(addr(1));
+        harness.tick(unanswered);
+        let _ = harness.greet(NodeId::new(addr(1), 5));
+        let dials = harness.dials();
+        assert_eq!(dials.len(), anew, "{dials:?}");
+        // Who answers the first one nevertheless is not greeted on it.
+        harness.core.connected(harness.now(), first, Subject::node(addr(1)));
+        assert_eq!(harness.answers(first).len(), 1 - anew);
     }
 }
 

@@ -26,29 +26,27 @@ fn welcome(harness: &mut Harness, link: LinkId, id: NodeId, joined: bool) {
     harness.deliver(link, &Message::Welcome { version, id, rank_floor: 0, key: HASH_KEY, joined });
 }
 
-/// A node that has requested the state of one of two peers, with the links that it dialled; the
-/// answer has begun.
-fn asking() -> (Harness, [LinkId; 2]) {
+/// A node that has requested the state of one of two peers, with the link to it; the answer has
+/// begun.
+fn asking() -> (Harness, LinkId) {
     let join = vec![addr(1), addr(2)];
     let mut harness = Harness::with(Options { join, ack_within: 0, ..Options::default() });
     harness.tick(2 * SECOND);
-    let dials = harness.dials();
-    let dial_to = |place| dials.iter().rfind(|(_, to)| *to == addr(place)).unwrap().0;
-    let outbound = [dial_to(1), dial_to(2)];
-    welcome(&mut harness, outbound[0], peer(1), true);
-    let requested = harness.answers(outbound[0]).into_iter().find_map(|message| match message {
+    let outbound = harness.dial_of(addr(1));
+    welcome(&mut harness, outbound, peer(1), true);
+    let requested = harness.answers(outbound).into_iter().find_map(|message| match message {
         Message::StateRequest { request, .. } => Some(request),
         _ => None,
     });
     let vector = vec![(peer(1).origin(), 0), (peer(2).origin(), 0)];
-    harness.deliver(outbound[0], &Message::State { request: requested.unwrap(), vector });
+    harness.deliver(outbound, &Message::State { request: requested.unwrap(), vector });
     (harness, outbound)
 }
 
 /// The rest of the state.
-fn take_over(harness: &mut Harness, outbound: [LinkId; 2], debt: Nanos) {
+fn take_over(harness: &mut Harness, outbound: LinkId, debt: Nanos) {
     let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
-    harness.deliver(outbound[0], &Message::StateChunk { last: true, entries });
+    harness.deliver(outbound, &Message::StateChunk { last: true, entries });
     assert_eq!(harness.core.entry(), Some(Entry::Joined));
 }
 
@@ -107,13 +105,14 @@ fn who_joins_too_or_leaves_is_not_waited_for() {
     for leaves in [false, true] {
         let (mut harness, outbound) = asking();
         let links = [1, 2].map(|place| harness.greet(peer(place)));
+        let dialled = harness.dial_of(addr(2));
         take_over(&mut harness, outbound, 0);
         harness.deliver(links[0], &batch(&harness, 1, 0, MS));
         assert!(!decides(&harness));
         if leaves {
             harness.deliver(links[1], &Message::Leaving);
         } else {
-            welcome(&mut harness, outbound[1], peer(2), false);
+            welcome(&mut harness, dialled, peer(2), false);
         }
         assert!(decides(&harness));
     }
