@@ -127,10 +127,9 @@ impl Run {
     fn is_formed(&self, nodes: usize) -> bool {
         let is_alive = |member: &Member| member.state == MemberState::Alive;
         let knows_all = |node: &Node| {
-            let (stats, others) = (node.stats(), nodes as u64 - 1);
             node.has_joined()
                 && node.members().iter().filter(|m| is_alive(m)).count() == nodes
-                && (stats.links_out, stats.links_in) == (others, others)
+                && node.told_now(self.world.now()) == nodes - 1
         };
         (0..nodes).all(|place| self.world.node(place).is_some_and(knows_all))
     }

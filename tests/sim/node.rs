@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats, Subject};
-use tidegate_cluster::{Member, MemberState};
+use tidegate_cluster::{LinkState, Member, MemberState};
 
 use crate::host::Limits;
 use crate::network::Input;
@@ -199,6 +199,12 @@ impl Node {
         let is_complete = is_acknowledged && live.iter().all(is_known);
         self.leave = Leave::Ending { told: is_complete.then_some(last) };
         true
+    }
+
+    /// To how many nodes frames flow.
+    pub fn told_now(&self, now: Nanos) -> usize {
+        let peers = self.core.peers(self.clock.local(now));
+        peers.iter().filter(|peer| peer.link == LinkState::Flowing).count()
     }
 
     /// The last life that was told everything, if a leave has told it to everybody.

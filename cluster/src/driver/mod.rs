@@ -33,7 +33,7 @@ use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, VarInt};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio::runtime::Handle as Tasks;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::yield_now;
+use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::config::{Config, StartError};
@@ -133,6 +133,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         events,
         tasks: Tasks::current(),
         links: BTreeMap::new(),
+        dials: BTreeMap::new(),
         started,
         publishing: Publishing::new(started),
         leave: None,
@@ -231,6 +232,8 @@ struct Driver {
     /// Where the tasks of links run.
     tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
+    /// Handshakes under way that this node began.
+    dials: BTreeMap<LinkId, AbortHandle>,
     started: Instant,
     publishing: Publishing,
     leave: Option<Leave>,
@@ -368,6 +371,9 @@ impl Driver {
     }
 
     fn handle(&mut self, event: Event) {
+        if let Event::Dialled { link, .. } = &event {
+            self.dials.remove(link);
+        }
         match event {
             Event::Message { link, transit, bytes } => {
                 self.step(|core, now| core.message(now, link, transit, &bytes));
@@ -428,10 +434,14 @@ impl Driver {
                 Action::Dial { link, addr } => {
                     let events = self.events.clone();
                     let (endpoint, cluster) = (self.endpoint.clone(), self.cluster.clone());
-                    self.tasks.spawn(link::dial(endpoint, cluster, link, addr, events));
+                    let dial = link::dial(endpoint, cluster, link, addr, events);
+                    self.dials.insert(link, self.tasks.spawn(dial).abort_handle());
                 }
                 Action::Close { link } => {
                     self.links.remove(&link);
+                    if let Some(dial) = self.dials.remove(&link) {
+                        dial.abort();
+                    }
                 }
                 Action::Datagram { link, bytes } => {
                     if let Some(link) = self.links.get(&link) {

@@ -76,7 +76,7 @@ impl<H: Host> Core<H> {
         let id = self.inbound.get(&link).and_then(|inbound| inbound.id);
         match (message, id) {
             (Message::Hello { version, oldest, id, key }, None) => {
-                self.on_hello(now, link, oldest..=version, id, key)
+                self.on_hello(now, (link, transit), oldest..=version, id, key)
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
             (Message::Beat { now: sent, delay, lag }, Some(id)) => {
@@ -121,7 +121,7 @@ impl<H: Host> Core<H> {
     fn on_hello(
         &mut self,
         now: Nanos,
-        link: LinkId,
+        (link, transit): (LinkId, Nanos),
         versions: RangeInclusive<u16>,
         id: NodeId,
         key: HashKey,
@@ -164,7 +164,7 @@ impl<H: Host> Core<H> {
             inbound.version = version;
         });
         self.send(link, Channel::Main, &welcome);
-        self.dial_now(now, id);
+        self.dial_now(now, id, transit);
         self.hear_too(now, id.addr);
         if joined && !self.is_applying(id.origin()) {
             self.send_resume(link);

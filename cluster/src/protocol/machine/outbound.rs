@@ -25,8 +25,10 @@ use super::places::Claim;
 const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
-/// A node that opens a link is dialled anew where it has not answered for this long.
+/// A node that opens a link is dialled anew where it has not answered for this long, and for so
+/// many times what a message takes: its own dial may have begun as late as that.
 const UNANSWERED: Nanos = 100_000_000;
+const ANSWERED_IN: Nanos = 4;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -39,29 +41,36 @@ impl<H: Host> Core<H> {
         }
     }
 
-    pub(super) fn member_down(&mut self, now: Nanos, id: NodeId) {
+    pub(in crate::protocol) fn member_down(&mut self, now: Nanos, id: NodeId) {
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since.get_or_insert(now);
         }
         self.undialled.retain(|addr| *addr != id.addr);
-        self.hear_no_more(now, id.addr);
+        // Whom others hold for down may have told what is under way.
+        if self.inbound.from(id.addr).is_none() {
+            self.hear_no_more(now, id.addr);
+        }
     }
 
     /// The node has opened a link, so it is reachable: dials it at once, also when a link to its
-    /// earlier generation has not been detected as dead.
-    pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId) {
+    /// earlier generation has not been detected as dead. `transit` is how long a message from it
+    /// takes.
+    pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId, transit: Nanos) {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
         let restarted = peer.generation().is_some_and(|known| known < id.generation);
         match peer.dial {
             Dial::Open { link, .. } if restarted => {
                 self.close(now, link);
-                self.dial_now(now, NodeId { generation: 0, ..id });
+                self.dial_now(now, NodeId { generation: 0, ..id }, transit);
             }
             // It began before the node was there: a handshake is repeated ever more seldom.
-            Dial::Dialling { link, since } if since.saturating_add(UNANSWERED) <= now => {
-                self.close(now, link);
-                self.dial_now(now, id);
+            Dial::Dialling { link, since }
+                if since.saturating_add(UNANSWERED.max(ANSWERED_IN * transit)) <= now =>
+            {
+                peer.dial = Dial::Waiting { until: now };
+                self.dialled.remove(&link);
+                self.actions.push_back(Action::Close { link });
             }
             Dial::Waiting { .. } => peer.dial = Dial::Waiting { until: now },
             Dial::Open { .. } | Dial::Dialling { .. } => {}
@@ -116,8 +125,9 @@ impl<H: Host> Core<H> {
         let version = self.options.newest_version;
         let hello = Message::Hello { version, oldest: OLDEST_VERSION, id, key };
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get_mut(addr));
-        let is_dialled = |peer: &&mut Peer| matches!(peer.dial, Dial::Dialling { link: dialled, .. } if dialled == link);
-        let Some(peer) = peer.filter(is_dialled) else {
+        let is_dialled =
+            |dial| matches!(dial, Dial::Dialling { link: dialled, .. } if dialled == link);
+        let Some(peer) = peer.filter(|peer| is_dialled(peer.dial)) else {
             self.actions.push_back(Action::Close { link });
             return;
         };
@@ -343,7 +353,7 @@ impl<H: Host> Core<H> {
         if joined {
             self.hear_too(now, addr);
         } else {
-            // It has consumed nothing, and tells nothing before it joins.
+            // It tells nothing before it joins.
             self.hear_no_more(now, addr);
         }
         self.membership.outrank(now, rank_floor);

@@ -33,6 +33,7 @@ use crate::protocol::event::Event;
 use crate::protocol::gaps::{Replayed, Unheard};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::origin::{Flow, Inbound};
+use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old hears its peers before it decides.
@@ -199,29 +200,33 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// This node has taken over a state, read at a time: hears its server and all others that are
-    /// alive. Links that have just been opened are not dialled anew.
-    pub(super) fn hear_all(&mut self, now: Nanos, server: SocketAddr, as_of: Nanos) {
+    /// This node has taken over a state, read at a time: hears all that are alive, or have a link
+    /// to it or from it. Links that have just been opened are not dialled anew.
+    pub(super) fn hear_all(&mut self, now: Nanos, as_of: Nanos) {
         (self.stale.since, self.stale.is_redialled) = (now, true);
         (self.stale.stopped_at, self.stale.joins) = (as_of, true);
-        self.stale.unheard = BTreeMap::from([(server, now)]);
         self.stale.heard.clear();
         let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
-        let known = self.peers.keys().copied().filter(|addr| self.membership.is_active(*addr));
-        for addr in linked.chain(known).collect::<Vec<_>>() {
-            self.hear_too(now, addr);
+        let is_there = |(addr, peer): &(&SocketAddr, &Peer)| {
+            self.membership.is_active(**addr) || peer.welcomed_link().is_some()
+        };
+        let known = self.peers.iter().filter(is_there).map(|(addr, _)| *addr);
+        let unheard = linked.chain(known).filter(|addr| self.is_to_be_heard(*addr));
+        self.stale.unheard = unheard.map(|addr| (addr, now)).collect();
+    }
+
+    /// A node has become known, or has opened a link: this one, if it joins, hears it too.
+    pub(super) fn hear_too(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.is_joining() && self.is_to_be_heard(addr) {
+            self.stale.unheard.entry(addr).or_insert(now);
         }
     }
 
-    /// A node has become known, or has opened a link: this one, if it joins, hears it too. Not one
-    /// that is known to join as well.
-    pub(super) fn hear_too(&mut self, now: Nanos, addr: SocketAddr) {
+    /// Another node that has not been heard, and is not known to join as well.
+    fn is_to_be_heard(&self, addr: SocketAddr) -> bool {
         let peer = self.peers.get(&addr);
         let joins = peer.is_some_and(|peer| peer.welcomed_link().is_some() && !peer.joined);
-        let is_other = addr != self.me().addr && !self.stale.heard.contains(&addr);
-        if self.is_joining() && !joins && is_other {
-            self.stale.unheard.entry(addr).or_insert(now);
-        }
+        addr != self.me().addr && !joins && !self.stale.heard.contains(&addr)
     }
 
     /// Nothing more is to come of a node.

@@ -282,7 +282,7 @@ impl<H: Host> Core<H> {
             self.events.push(Event::CaughtUp { of: pull.from.addr });
         } else {
             self.events.push(Event::Joined { from: pull.from.addr });
-            self.hear_all(now, pull.from.addr, pull.as_of);
+            self.hear_all(now, pull.as_of);
         }
         self.enter(now, Entry::Joined);
         if let Progress::Applying { own } = pull.progress {

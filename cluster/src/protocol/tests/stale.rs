@@ -86,6 +86,19 @@ fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
     assert_eq!(harness.core.stats().stale_unheard, 1);
 }
 
+/// As others say that were cut off from it meanwhile, or this node's own timers when it goes on.
+#[test]
+fn a_peer_that_is_held_for_down_is_heard_while_its_link_is_open() {
+    let (mut harness, links) = hearing(2);
+    stop(&mut harness, SECOND);
+    harness.deliver(links[0], &batch(&harness, 1, 0, MS));
+    harness.core.member_down(harness.now(), peer(2));
+    assert!(is_stale(&harness));
+    harness.core.closed(harness.now(), links[1]);
+    harness.core.member_down(harness.now(), peer(2));
+    assert!(!is_stale(&harness));
+}
+
 /// Its retransmissions have backed off; one that goes on is not disturbed.
 #[test]
 fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
