@@ -59,15 +59,14 @@ impl<H: Host> Core<H> {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
         let restarted = peer.generation().is_some_and(|known| known < id.generation);
+        let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWERED_IN));
         match peer.dial {
             Dial::Open { link, .. } if restarted => {
                 self.close(now, link);
                 self.dial_now(now, NodeId { generation: 0, ..id }, transit);
             }
             // It began before the node was there: a handshake is repeated ever more seldom.
-            Dial::Dialling { link, since }
-                if since.saturating_add(UNANSWERED.max(ANSWERED_IN * transit)) <= now =>
-            {
+            Dial::Dialling { link, since } if now.saturating_sub(since) >= unanswered => {
                 peer.dial = Dial::Waiting { until: now };
                 self.dialled.remove(&link);
                 self.actions.push_back(Action::Close { link });

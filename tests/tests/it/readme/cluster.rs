@@ -14,8 +14,9 @@ mod example {
         // Every node is given the same list.
         config.join = vec!["10.0.0.1:7381".parse()?, "10.0.0.2:7381".parse()?];
         let cluster = Cluster::start(config).await?;
+        let limit = cluster.limit("api", Quota::per_second(100))?;
         cluster.joined().await; // until then it does not know what the others have admitted
-        Ok(cluster.limit("api", Quota::per_second(100))?)
+        Ok(limit)
     }
 
     fn serve(limit: &GossipLimiter) {
