@@ -300,7 +300,7 @@ impl<H: Host> Core<H> {
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
         if by > 0 && self.host.debt(now, limit, key) == 0 {
-            self.gaps.added(now, self.flushed(), (limit, key), by);
+            self.gaps.added(now, self.known_until(now), (limit, key), by);
         } else {
             self.gaps.shifted((limit, key), by);
         }

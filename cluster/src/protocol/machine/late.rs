@@ -68,7 +68,7 @@ impl<H: Host> Core<H> {
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             let debt = self.debt(now, delta.id());
-            let change = self.gaps.landed(now, self.flushed(), &delta, debt);
+            let change = self.gaps.landed(now, self.known_until(now), &delta, debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -123,7 +123,7 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(self.empty_at(now, (limit, key))));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-                self.gaps.added(now, self.flushed(), (limit, key), debt);
+                self.gaps.added(now, self.known_until(now), (limit, key), debt);
                 self.put(now, delta);
                 self.stats.deltas_applied += 1;
             }
@@ -134,6 +134,11 @@ impl<H: Host> Core<H> {
     /// All that was recorded before this has been drained.
     pub(super) fn flushed(&self) -> Nanos {
         self.draining.unwrap_or(self.taken_at)
+    }
+
+    /// All that was consumed here before this is known: while it is stale, a node consumes nothing.
+    pub(super) fn known_until(&self, now: Nanos) -> Nanos {
+        if self.stale.is_stale() { now } else { self.flushed() }
     }
 
     /// When this node's word of a key was last empty, as far as is known: at `now` if it is not.

@@ -4,7 +4,7 @@ use super::harness::Harness;
 use super::words::{QUICK, SHORT, SLOW};
 use super::world::addr;
 use crate::protocol::host::Level;
-use crate::protocol::wire::{Agreement, Group, Message, Position};
+use crate::protocol::wire::{Agreement, Group, Message, Position, Shift};
 use crate::protocol::{LinkId, Nanos, NodeId};
 
 const KEY: (u64, u64) = (SHORT, 1);
@@ -203,6 +203,27 @@ fn what_was_given_back_meanwhile_follows_what_was_consumed() {
     }
     assert!(!is_stale(&harness));
     assert!(harness.tat(KEY) <= harness.now());
+}
+
+/// Another node moves this one's word to meet its own: what was consumed in the stop has drained.
+#[test]
+fn a_word_that_is_moved_after_a_stop_was_empty_until_then() {
+    let (mut harness, links) = hearing(1);
+    // One with a lower address.
+    let moves = harness.greet(NodeId::new(([10, 0, 0, 1], 1).into(), 5));
+    harness.admit(KEY, MS);
+    harness.core.recorded(harness.now());
+    harness.tick(20 * MS);
+    stop(&mut harness, 4 * SECOND);
+    let (to, by) = (harness.core.me().origin(), (100 * MS).cast_signed());
+    let shifts = vec![Shift { to, limit: KEY.0, key: KEY.1, by }];
+    let levels = Agreement { shifts, ..Agreement::default() };
+    let at = harness.now();
+    harness.deliver(moves, &Message::Batch { number: 1, at, groups: Vec::new(), levels });
+    harness.deliver(links[0], &batch(&harness, 1, 2 * SECOND, 500 * MS));
+    harness.deliver(links[0], &batch(&harness, 2, 0, 0));
+    assert!(!is_stale(&harness));
+    assert_eq!(harness.tat(KEY), harness.now() + 100 * MS);
 }
 
 /// Of what was consumed when it only says when the last of it was.
