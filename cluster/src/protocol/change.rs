@@ -35,6 +35,15 @@ impl Change {
         }
     }
 
+    /// The same as changes no later than `at`: what was given back, and what was consumed after
+    /// that. Of both as one, made before `at`, the date may be as much later as was given back.
+    pub(super) fn parts(self, at: i64) -> impl Iterator<Item = Self> {
+        let ahead = self.date.saturating_sub(at).max(0);
+        let given_back = (ahead > 0).then_some(Self::new(-ahead, at));
+        let rest = Self::new(self.debt.saturating_add(ahead), self.date.min(at));
+        given_back.into_iter().chain([rest])
+    }
+
     /// The TAT afterwards.
     #[must_use]
     pub fn apply(self, tat: i64) -> i64 {

@@ -80,15 +80,18 @@ struct Track {
 impl Gaps {
     /// This node has consumed this, after which the key owes `debt`.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta, debt: impl FnOnce() -> Nanos) {
+        let present = signed(now);
         if let Some(track) = self.keys.get_mut(&delta.word()) {
-            track.insert(delta.change);
+            for change in delta.change.parts(present) {
+                track.insert(change);
+            }
             return;
         }
         // Its gaps in this time are as good as before; of a word that is empty again it is not
         // known since when.
         let debt = signed(debt());
-        let since = if debt > 0 { delta.change.date } else { signed(now) };
-        self.follow(now, delta.word(), Track::new(signed(now).saturating_add(debt), since));
+        let since = if debt > 0 { delta.change.date.min(present) } else { present };
+        self.follow(now, delta.word(), Track::new(present.saturating_add(debt), since));
     }
 
     /// Another node has consumed this. What it adds to the word, which owes `debt`. All that was

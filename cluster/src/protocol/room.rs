@@ -142,11 +142,13 @@ impl Rooms {
     /// This node has consumed this, which is in the word.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta) {
         let Some(room) = self.split.get_mut(&delta.word()) else { return };
-        room.change(delta.change, delta.change);
-        let debt = delta.change.debt.max(0);
-        room.own = room.own.saturating_add(debt);
-        room.all = room.all.saturating_add(debt);
-        room.unheard = room.unheard.saturating_add(debt);
+        for change in delta.change.parts(signed(now)) {
+            room.change(change, change);
+            let debt = change.debt.max(0);
+            room.own = room.own.saturating_add(debt);
+            room.all = room.all.saturating_add(debt);
+            room.unheard = room.unheard.saturating_add(debt);
+        }
         room.used_at = now;
     }
 

@@ -124,9 +124,9 @@ pub(super) fn group(deltas: &[Delta], at: Nanos) -> Vec<Group> {
 /// The changes of a message whose `at` is `local` on this node's clock.
 pub(super) fn ungroup(groups: Vec<Group>, local: i64) -> impl Iterator<Item = Delta> {
     groups.into_iter().flat_map(move |Group { limit, changes }| {
-        changes.into_iter().map(move |(key, debt, ago)| {
-            let change = Change { debt, date: local.saturating_sub(ago.max(0)) };
-            Delta { limit, key, change }
+        changes.into_iter().flat_map(move |(key, debt, ago)| {
+            let told = Change { debt, date: local.saturating_sub(ago) };
+            told.parts(local).map(move |change| Delta { limit, key, change })
         })
     })
 }

@@ -60,6 +60,21 @@ fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
     assert_eq!(gaps.keys[&ID].tat, 175);
 }
 
+/// More is given back than others knew of, and something consumed right after that.
+#[test]
+fn a_reset_leaves_no_gap_behind_the_present() {
+    let mut gaps = followed();
+    let both = Change::new(-80, 108).then(Change::new(10, 109));
+    assert_eq!(both, Change::new(-70, 189));
+    gaps.consumed(110, &delta(both.debt, both.date), || 9);
+    assert_eq!(gaps.keys[&ID].tat, 119);
+    assert_eq!(gaps.landed(118, 118, &delta(20, 115), 1).debt, 20);
+    // Of a key that was not followed before all gaps are known from then on.
+    let mut gaps = Gaps::default();
+    gaps.consumed(110, &delta(both.debt, both.date), || 9);
+    assert!(gaps.reach(ID, 110) && !gaps.reach(ID, 109));
+}
+
 /// Several nodes tell what they consumed, and a table forgets what has drained.
 #[test]
 fn what_comes_at_once_adds_up_in_a_word_that_is_empty() {

@@ -27,6 +27,21 @@ proptest! {
     }
 
     #[test]
+    fn parts_of_what_was_made_before_are_the_same_and_not_later(
+        first in any_debt(),
+        others in prop::collection::vec(any_debt(), 0..20),
+        tat in RANGE,
+    ) {
+        let composed = others.iter().fold(first, |all, one| all.then(*one));
+        let at = others.iter().fold(first.date, |at, one| at.max(one.date));
+        let parts: Vec<Change> = composed.parts(at).collect();
+        prop_assert!(parts.iter().all(|part| part.date <= at));
+        let parted = parts.iter().fold(tat, |tat, part| part.apply(tat));
+        // An empty word is one, however long it has been so.
+        prop_assert_eq!(parted.max(at), composed.apply(tat).max(at));
+    }
+
+    #[test]
     fn nothing_wraps(a in any::<(i64, i64)>(), b in any::<(i64, i64)>()) {
         let both = Change::new(a.0, a.1).then(Change::new(b.0, b.1));
         prop_assert!(both.date >= a.1);

@@ -8,7 +8,7 @@ use crate::member::MemberState;
 use crate::protocol::bounds::VERSION;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
-use crate::protocol::{Action, LinkId, MAX_PEERS, Nanos, NodeId, Origin, Subject};
+use crate::protocol::{Action, Change, LinkId, MAX_PEERS, Nanos, NodeId, Origin, Subject};
 
 const KEY: (u64, u64) = (1, 1);
 const SECOND: Nanos = 1_000 * MS;
@@ -22,6 +22,22 @@ fn greeted() -> (Harness, LinkId) {
     let mut harness = Harness::new();
     let link = harness.greet(peer());
     (harness, link)
+}
+
+/// The key owes less here than was given back there: another node has reset it too.
+#[test]
+fn what_was_consumed_after_a_reset_counts() {
+    for owed in [0, 30 * MS, 100 * MS] {
+        let (mut harness, link) = greeted();
+        harness.tick(SECOND);
+        harness.admit(KEY, owed);
+        let reset = Change::new(-(100 * MS).cast_signed(), 0);
+        let Change { debt, date } = reset.then(Change::new((20 * MS).cast_signed(), 0));
+        let groups = vec![Group { limit: KEY.0, changes: vec![(KEY.1, debt, -date)] }];
+        let (at, levels) = (harness.now(), Agreement::default());
+        harness.deliver(link, &Message::Batch { number: 1, at, groups, levels });
+        assert_eq!(harness.tat(KEY), at + 20 * MS, "{owed}");
+    }
 }
 
 #[test]
