@@ -148,6 +148,7 @@ impl Run {
         self.begin_load(plan);
         self.world.begin_entering(plan.enter_every);
         self.world.begin_giving_back(plan.gives_back.unwrap_or(0.0));
+        self.world.begin_resetting(plan.resets.unwrap_or(0.0));
         self.world.begin_thread_waits(plan.thread_waits.unwrap_or(0));
         for (at, fault) in &plan.faults {
             self.pass_to(began + at, checks);
@@ -167,6 +168,7 @@ impl Run {
         self.pass_to(began + plan.chaos + AFTER, checks);
         self.world.begin_entering(0);
         self.world.begin_giving_back(0.0);
+        self.world.begin_resetting(0.0);
         self.world.begin_thread_waits(0);
         for flow in &self.flows {
             self.world.ask(*flow, false);

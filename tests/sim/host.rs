@@ -80,11 +80,15 @@ impl Limits {
         }
     }
 
-    /// Gives back what a check was charged, as far as the key owes it; returns that much debt.
-    pub fn give_back(&mut self, rule: usize, key: u64, cost: u64) -> Nanos {
+    /// Gives back what a check was charged, or all, as far as the key owes it; returns that much
+    /// debt.
+    pub fn give_back(&mut self, rule: usize, key: u64, cost: Option<u64>) -> Nanos {
         let (limiter, hash) = (&self.limiters[rule], KeyHash::from_bits(key));
         let before = limiter.debt(hash);
-        limiter.refund(hash, cost);
+        match cost {
+            Some(cost) => limiter.refund(hash, cost),
+            None => limiter.reset(hash),
+        }
         let given = nanos(before.saturating_sub(limiter.debt(hash)));
         if given > 0 {
             self.record(rule as u64 + 1, key, -signed(given));

@@ -17,7 +17,7 @@ use rand_chacha::ChaCha8Rng;
 use tidegate_cluster::protocol::{Channel, LinkId};
 
 use crate::events::Events;
-use crate::time::{Nanos, SECOND};
+use crate::time::{MS, Nanos, SECOND};
 pub use kinds::Kinds;
 pub use link::End;
 use link::{Carried, Link};
@@ -29,8 +29,8 @@ const IDLE_TIMEOUT: Nanos = 5 * SECOND;
 const DIAL_TIMEOUT: Nanos = 5 * SECOND;
 /// When the packets of an unanswered handshake are sent, after its start.
 const ATTEMPTS: [Nanos; 3] = [0, SECOND, 3 * SECOND];
-/// A closed end answers with a reset: at the latest the peer's next keep-alive.
-const KEEP_ALIVE: Nanos = SECOND;
+/// A closed end answers with a reset: at the latest the peer's next keep-alive, as of real links.
+const KEEP_ALIVE: Nanos = 2_200 * MS;
 /// The longest a retransmission after a cut waits for its turn.
 pub const MAX_BACKOFF: Nanos = 2 * SECOND;
 

@@ -251,11 +251,11 @@ impl Node {
     }
 
     /// A client gives back what it was admitted with; returns the debt that this took away.
-    pub fn give_back(&mut self, now: Nanos, (rule, key, cost): Asked) -> Nanos {
+    pub fn give_back(&mut self, now: Nanos, (rule, key, cost): Asked, all: bool) -> Nanos {
         if !self.serves() {
             return 0;
         }
-        let given = self.limits(now).give_back(rule, key, cost);
+        let given = self.limits(now).give_back(rule, key, (!all).then_some(cost));
         self.plan_flush(now);
         given
     }

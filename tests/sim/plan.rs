@@ -63,6 +63,8 @@ pub struct Plan {
     pub enter_every: Nanos,
     /// The part of what is admitted that clients give back.
     pub gives_back: Option<f64>,
+    /// The part of what is admitted whose key is reset.
+    pub resets: Option<f64>,
     /// How long a thread waits between charging and recording, at most.
     pub thread_waits: Option<Nanos>,
 }
@@ -93,6 +95,7 @@ impl Plan {
             spray: rng.random_bool(0.2).then(|| rng.random_range(500.0..4_000.0)),
             enter_every: rng.random_range(10..80) * MS,
             gives_back: None,
+            resets: None,
             thread_waits: None,
         };
         // Some runs have no faults but those of the conditions.
@@ -105,6 +108,7 @@ impl Plan {
         plan.backlog = plan.log_age.and(Some(backlog)).filter(|_| rng.random_bool(0.5));
         plan.gives_back = rng.random_bool(0.4).then(|| rng.random_range(0.02..0.5));
         plan.thread_waits = rng.random_bool(0.3).then(|| rng.random_range(MS..MAX_THREAD_WAIT));
+        plan.resets = rng.random_bool(0.2).then(|| rng.random_range(0.000_5..0.01));
         plan
     }
 

@@ -70,11 +70,12 @@ enum Event {
         place: usize,
         life: u32,
     },
-    /// A client gives back what it was admitted with.
+    /// A client gives back what it was admitted with, or somebody resets the key.
     GiveBack {
         place: usize,
         life: u32,
         asked: Asked,
+        all: bool,
     },
     /// A thread that has charged words begins to wait before it records that, or records it.
     Waits {
@@ -110,6 +111,7 @@ pub struct World {
     enter_every: Nanos,
     /// The part of what is admitted that clients give back.
     gives_back: f64,
+    resets: f64,
     /// How long a thread waits between charging and recording, at most.
     thread_waits: Nanos,
     lives: u32,
@@ -135,6 +137,7 @@ impl World {
             events: Events::default(),
             enter_every: 0,
             gives_back: 0.0,
+            resets: 0.0,
             thread_waits: 0,
             lives: 0,
             ended: Vec::new(),
@@ -351,7 +354,9 @@ impl World {
                 Some(Event::GoOn { place, life }) => self.go_on(place, life),
                 Some(Event::End { place, life }) => self.finish_leaving(place, life),
                 Some(Event::Decide { place, life }) => self.decide_kept(place, life, watch),
-                Some(Event::GiveBack { place, life, asked }) => self.give_back(place, life, asked),
+                Some(Event::GiveBack { place, life, asked, all }) => {
+                    self.give_back(place, life, asked, all);
+                }
                 Some(Event::Waits { place, life, begins }) => self.wait(place, life, begins),
                 Some(Event::Idle { place, life }) => self.idle(place, life),
                 None => break,

@@ -88,7 +88,11 @@ impl World {
             self.plan_wake(place);
             if self.gives_back > 0.0 && self.rng.random_bool(self.gives_back) {
                 let (held, life) = (self.rng.random_range(0..=MAX_HELD), who.1);
-                self.events.plan(now + held, Event::GiveBack { place, life, asked });
+                self.events.plan(now + held, Event::GiveBack { place, life, asked, all: false });
+            }
+            if self.resets > 0.0 && self.rng.random_bool(self.resets) {
+                let (held, life) = (self.rng.random_range(0..=MAX_HELD), who.1);
+                self.events.plan(now + held, Event::GiveBack { place, life, asked, all: true });
             }
         }
     }
@@ -98,11 +102,17 @@ impl World {
         self.gives_back = part;
     }
 
-    pub(super) fn give_back(&mut self, place: usize, life: u32, asked: Asked) {
+    /// From the next check on, of this part of what is admitted the key is reset.
+    pub fn begin_resetting(&mut self, part: f64) {
+        self.resets = part;
+    }
+
+    /// A client gives back what a check was charged, or somebody all that its key owes.
+    pub(super) fn give_back(&mut self, place: usize, life: u32, asked: Asked, all: bool) {
         let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
             return;
         };
-        let given = node.give_back(self.now, asked);
+        let given = node.give_back(self.now, asked, all);
         let (rule, key, _) = asked;
         self.truth.give_back(self.now, rule, key, given);
         self.plan_wake(place);
