@@ -15,15 +15,18 @@ const FIELDS: usize = 3;
 /// [VHOST] ADDRESS IDENT USER [DAY/MONTH/YEAR:HOUR:MINUTE:SECOND ZONE]
 /// ```
 ///
-/// or has a time of ISO 8601 with a zone there, in brackets or without.
+/// or has a time of ISO 8601 with a zone there, in brackets or without. In place of the address may
+/// stand what proxies forwarded, as `CLIENT, PROXY, PROXY`.
 pub fn parse(line: &[u8]) -> Option<(IpKey, i64)> {
+    let (forwarded, line) = forwarded_for(line).map_or((None, line), |(by, rest)| (Some(by), rest));
     let mut head = [&line[..0]; FIELDS + 1];
     let mut rest = line;
     for count in 0..=head.len() {
         if count >= FIELDS
             && let Some(time) = time(rest)
         {
-            return Some((client(&head[..count])?, time));
+            let client = forwarded.map(IpKey::from).or_else(|| client(&head[..count]));
+            return Some((client?, time));
         }
         let end = rest.iter().position(|byte| *byte == b' ').filter(|end| *end > 0)?;
         *head.get_mut(count)? = &rest[..end];
@@ -32,11 +35,29 @@ pub fn parse(line: &[u8]) -> Option<(IpKey, i64)> {
     None
 }
 
+/// The client of a line that begins with a list of addresses, and the line from the last of them.
+fn forwarded_for(line: &[u8]) -> Option<(IpAddr, &[u8])> {
+    let mut client = None;
+    let mut rest = line;
+    loop {
+        let end = rest.iter().position(|byte| *byte == b' ')?;
+        let Some(listed) = rest[..end].strip_suffix(b",") else {
+            return client.map(|client| (client, rest));
+        };
+        let listed = listed.strip_prefix(b"\"").unwrap_or(listed);
+        client = client.or(address(listed));
+        client?;
+        rest = &rest[end + 1..];
+    }
+}
+
 /// The client among the fields before the time. With one field more than usual the server's name
 /// stands in front, or the user's name has a space.
 fn client(head: &[&[u8]]) -> Option<IpKey> {
     let address = match head {
         [_, b"-", _, _] => address(head[0]),
+        // Of a list that begins with no address the client is not known.
+        [first, ..] if first.ends_with(b",") => None,
         [_, second, _, _] => address(second),
         _ => address(head.first()?),
     };

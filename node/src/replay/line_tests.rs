@@ -50,6 +50,23 @@ fn an_address_is_written_in_many_ways() {
 }
 
 #[test]
+fn of_addresses_that_proxies_forwarded_the_first_is_the_clients() {
+    let of = |list: &str| parse(format!("{list} - - [17/May/2015:10:05:03 +0000] x").as_bytes());
+    for list in [
+        "192.0.2.7, 10.0.0.1",
+        "192.0.2.7, 10.0.0.1, 10.0.0.2, 10.0.0.3",
+        "\"192.0.2.7, 10.0.0.1\"",
+        "192.0.2.7, unknown",
+        "192.0.2.7:80, 10.0.0.1",
+    ] {
+        assert_eq!(of(list), Some((key("192.0.2.7"), TIME)), "{list}");
+    }
+    for list in ["unknown, 10.0.0.1", "unknown, 192.0.2.7, 10.0.0.1", ", 10.0.0.1"] {
+        assert_eq!(of(list), None, "{list}");
+    }
+}
+
+#[test]
 fn a_time_may_be_of_iso_8601() {
     for time in [
         "[2015-05-17T10:05:03Z]",
