@@ -1,7 +1,7 @@
 //! How many keys the limits hold.
 //!
 //! A count reads every slot, which takes milliseconds a limit. So a thread counts, at most once a
-//! second and for at most a twentieth of its time, and only where somebody asks.
+//! second and for at most a twentieth of its time, and only where somebody asks, who waits for it.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,12 @@ use crate::limits::gossip::Limiter;
 const LIFE: Duration = Duration::from_secs(1);
 /// How many times longer than it took a count is kept at least.
 const LIVES_OF_WORK: u32 = 19;
-/// How long the one who asks first waits for the count; whoever asks meanwhile gets the last one.
+/// How long who asks waits for a count where it keeps others of its thread waiting, and then in
+/// all: beyond that the last one stands.
 const PATIENCE: Duration = Duration::from_millis(5);
+const LONGEST: Duration = Duration::from_secs(2);
+/// How many wait for a count at a time; whoever asks beyond gets the last one.
+const MAX_WAITING: usize = 16;
 
 /// A count of keys that is renewed when it is asked for.
 #[derive(Debug)]
@@ -32,6 +36,7 @@ struct Shared {
 struct State {
     keys: u64,
     is_counting: bool,
+    waiting: usize,
     /// When the count is too old; `None` before the first.
     expiry: Option<Instant>,
 }
@@ -49,27 +54,43 @@ impl KeyCount {
 
     /// One that is counted so.
     fn by(count: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
-        let state = State { keys: 0, is_counting: false, expiry: None };
+        let state = State { keys: 0, is_counting: false, waiting: 0, expiry: None };
         let state = Mutex::new(state);
         let shared = Shared { count: Box::new(count), state, counted: Condvar::new() };
         Self { shared: Arc::new(shared) }
     }
 
-    /// The number of keys in debt, as of the last count. Waits at most [`PATIENCE`], and at most
-    /// once in [`LIFE`].
+    /// The number of keys in debt, as of the last count, which is made anew where it is too old:
+    /// then waits for it, at most [`LONGEST`].
     pub fn get(&self) -> u64 {
         let mut state = self.shared.state();
         let is_old = state.expiry.is_none_or(|expiry| Instant::now() >= expiry);
-        if state.is_counting || !is_old {
+        if !is_old || state.waiting >= MAX_WAITING {
             return state.keys;
         }
-        let shared = Arc::clone(&self.shared);
-        let thread = std::thread::Builder::new().name("key count".to_owned());
-        // Without a thread the last count stands.
-        state.is_counting = thread.spawn(move || shared.count()).is_ok();
-        let is_counting = |state: &mut State| state.is_counting;
-        let waited = self.shared.counted.wait_timeout_while(state, PATIENCE, is_counting);
-        waited.map_or_else(|error| error.into_inner().0.keys, |(state, _)| state.keys)
+        if !state.is_counting {
+            let shared = Arc::clone(&self.shared);
+            let thread = std::thread::Builder::new().name("key count".to_owned());
+            // Without a thread the last count stands.
+            state.is_counting = thread.spawn(move || shared.count()).is_ok();
+        }
+        state.waiting += 1;
+        drop(state);
+        if self.shared.wait(PATIENCE) {
+            aside(|| self.shared.wait(LONGEST));
+        }
+        let mut state = self.shared.state();
+        state.waiting -= 1;
+        state.keys
+    }
+}
+
+/// Runs what blocks this thread. A runtime's other tasks go on in another one.
+fn aside<T>(blocks: impl FnOnce() -> T) -> T {
+    use tokio::runtime::{Handle, RuntimeFlavor};
+    match Handle::try_current().map(|runtime| runtime.runtime_flavor()) {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(blocks),
+        _ => blocks(),
     }
 }
 
@@ -96,7 +117,8 @@ impl Drop for Counting<'_> {
         let life = LIFE.max((end - self.begin).saturating_mul(LIVES_OF_WORK));
         let mut state = self.shared.state();
         let keys = self.keys.unwrap_or(state.keys);
-        *state = State { keys, is_counting: false, expiry: end.checked_add(life) };
+        let waiting = state.waiting;
+        *state = State { keys, is_counting: false, waiting, expiry: end.checked_add(life) };
         self.shared.counted.notify_all();
     }
 }
@@ -105,6 +127,13 @@ impl Shared {
     fn count(&self) {
         let mut counting = Counting { shared: self, begin: Instant::now(), keys: None };
         counting.keys = Some((self.count)());
+    }
+
+    /// Waits for the count under way; whether that takes longer.
+    fn wait(&self, within: Duration) -> bool {
+        let is_counting = |state: &mut State| state.is_counting;
+        let waited = self.counted.wait_timeout_while(self.state(), within, is_counting);
+        waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

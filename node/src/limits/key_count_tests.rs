@@ -46,6 +46,18 @@ fn keys_of_all_limits_are_counted_and_the_count_is_kept_for_a_while() {
 }
 
 #[test]
+fn who_asks_waits_for_the_count() {
+    let count = KeyCount::by(|| {
+        std::thread::sleep(10 * super::PATIENCE);
+        7
+    });
+    assert_eq!(count.get(), 7);
+    // No more than a few do.
+    *count.shared.state() = State { keys: 5, is_counting: true, waiting: 16, expiry: None };
+    assert_eq!(count.get(), 5);
+}
+
+#[test]
 fn a_count_that_panics_leaves_the_last_one_and_is_made_again() {
     let panics = Arc::new(AtomicBool::new(false));
     let count = KeyCount::by({
