@@ -12,7 +12,8 @@ use crate::config::file::INLINE;
 use crate::config::quota::{Unenforceable, WrittenQuota};
 use crate::service::{CheckError, MAX_KEY_BYTES, Rule, Service};
 
-/// The object of a check. Each error names its field. Texts without escapes are borrowed.
+/// The object of a check. Each error names its field. Texts without escapes are borrowed. A field
+/// that may be left out may be null.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked<'a> {
@@ -130,29 +131,58 @@ fn key<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'de, str>, D::Error> {
 }
 
 fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    integer(from, "cost")
+    Ok(integer(from, "cost")?.unwrap_or_else(one))
 }
 
 fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::Error> {
-    text(from, "limit: expected a string").map(Some)
+    text_or_null(from, "limit: expected a string")
 }
 
 fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::Error> {
-    text(from, "rate: expected a string such as \"100/s\"").map(Some)
+    text_or_null(from, "rate: expected a string such as \"100/s\"")
 }
 
 fn burst<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    integer(from, "burst").map(Some)
+    integer(from, "burst")
 }
 
-fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<u64, D::Error> {
-    u64::deserialize(from).map_err(|_| {
+fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<u64>, D::Error> {
+    Option::deserialize(from).map_err(|_| {
         D::Error::custom(format_args!("{field}: expected an integer from 0 to {}", u64::MAX))
     })
 }
 
 fn text<'de, D: Deserializer<'de>>(from: D, problem: &str) -> Result<Cow<'de, str>, D::Error> {
     from.deserialize_str(Text).map_err(|_| D::Error::custom(problem))
+}
+
+fn text_or_null<'de, D: Deserializer<'de>>(
+    from: D,
+    problem: &str,
+) -> Result<Option<Cow<'de, str>>, D::Error> {
+    from.deserialize_option(TextOrNull).map_err(|_| D::Error::custom(problem))
+}
+
+struct TextOrNull;
+
+impl<'de> Visitor<'de> for TextOrNull {
+    type Value = Option<Cow<'de, str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string or null")
+    }
+
+    fn visit_none<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(None)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
+        from.deserialize_str(Text).map(Some)
+    }
 }
 
 /// Reads a text, borrowed where it can be.

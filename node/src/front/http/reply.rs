@@ -9,7 +9,10 @@ pub const DECISION_BYTES: usize = 96;
 /// The most that one takes: four integers of 20 digits, and what is around them.
 const MAX_DECISION_BYTES: usize = 192;
 
-/// Appends a decision.
+/// The largest integer that every client reads exactly: numbers of JavaScript are doubles.
+const MAX_INTEGER: u64 = (1 << 53) - 1;
+
+/// Appends a decision. Its figures are at most [`MAX_INTEGER`].
 pub fn decision(out: &mut Vec<u8>, decision: &Decision) {
     let allowed = decision.is_allowed();
     let mut text = Text { bytes: [0; MAX_DECISION_BYTES], len: 0 };
@@ -42,7 +45,7 @@ impl Text {
     #[inline]
     fn number(&mut self, name: &[u8], value: u64) {
         self.push(name);
-        self.push(itoa::Buffer::new().format(value).as_bytes());
+        self.push(itoa::Buffer::new().format(value.min(MAX_INTEGER)).as_bytes());
     }
 }
 
@@ -51,14 +54,14 @@ mod tests {
     use serde_json::{Value, json};
     use tidegate_engine::{Limiter, ManualClock, Quota};
 
-    use super::{DECISION_BYTES, decision};
+    use super::{DECISION_BYTES, MAX_INTEGER, decision};
 
     #[test]
     fn a_decision_is_an_object_of_five_fields() {
         for (quota, cost, expected) in [
             (Quota::per_second(100).burst(200), 1, (true, 200, 199, json!(0), 10)),
             (Quota::per_day(1), 2, (false, 1, 1, Value::Null, 0)),
-            (Quota::unlimited(), 1, (true, u64::MAX, u64::MAX, json!(0), 0)),
+            (Quota::unlimited(), 1, (true, MAX_INTEGER, MAX_INTEGER, json!(0), 0)),
             (Quota::blocked(), 1, (false, 0, 0, Value::Null, 0)),
         ] {
             let limiter = Limiter::builder(quota).capacity(1).clock(ManualClock::new());
@@ -73,7 +76,7 @@ mod tests {
                 "reset_after_ms": reset,
             });
             assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), expected, "{quota}");
-            assert!(limit == u64::MAX || out.len() <= DECISION_BYTES);
+            assert!(limit == MAX_INTEGER || out.len() <= DECISION_BYTES);
         }
     }
 }
