@@ -51,6 +51,11 @@ impl Raw {
         self.0.write_all(bytes).expect("the node reads");
     }
 
+    /// Closes this side: nothing more is sent.
+    pub fn finish(&mut self) {
+        self.0.shutdown(std::net::Shutdown::Write).expect("an open socket");
+    }
+
     /// Sends as much of `bytes` again and again as the node takes within `pause`, at most `most`
     /// bytes; how many it took.
     pub fn flood(&mut self, bytes: &[u8], most: usize, pause: std::time::Duration) -> usize {

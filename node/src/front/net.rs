@@ -38,8 +38,9 @@ const KEEPALIVE_PROBES: u32 = 4;
 const MAX_NOT_SENT: u32 = 64 * 1024;
 /// How long a client may take to read the last reply on a connection that the node closes.
 const LINGER: Duration = Duration::from_secs(1);
-/// How much more it may send in that time, in bytes.
-const LINGER_BYTES: usize = 1024 * 1024;
+/// How much more it may send in that time, in bytes: of a large body most is under way when its
+/// head is refused.
+const LINGER_BYTES: usize = 64 * 1024 * 1024;
 /// How much of that is discarded at a time, in bytes.
 const LINGER_PIECE_BYTES: usize = 4 * 1024;
 

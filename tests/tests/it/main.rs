@@ -10,6 +10,7 @@ mod cluster;
 mod drain;
 mod faults;
 mod files;
+mod habits;
 mod http;
 mod readiness;
 mod readme;

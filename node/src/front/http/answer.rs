@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONNECTION, CONTENT_TYPE, HeaderValue};
 use hyper::{Response, StatusCode};
 use serde::Serialize;
 
@@ -24,6 +24,12 @@ pub fn error(code: Code, problem: &str) -> Answer {
     let mut body = Vec::new();
     write_error(&mut body, code, problem);
     content(code.status(), "application/json", body)
+}
+
+/// The same, as the last one of its connection: a client would send the next request in vain.
+pub fn last(mut answer: Answer) -> Answer {
+    answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    answer
 }
 
 /// Appends what is wrong as JSON.

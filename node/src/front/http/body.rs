@@ -9,7 +9,7 @@ use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
 
-use super::answer::{Answer, Code, Problem, error};
+use super::answer::{Answer, Code, Problem, error, last};
 use crate::front::budget::{Budget, Share};
 
 /// Why there is no body.
@@ -23,18 +23,19 @@ pub enum Missing {
 }
 
 impl Missing {
-    /// The answer to a client that may send at most `max` bytes.
+    /// The answer to a client that may send at most `max` bytes, and whose next request would
+    /// follow a body that was not read.
     pub fn answer(self, max: usize) -> Answer {
         let (code, problem) = match self {
             Self::TooLarge => {
                 let problem = format!("the body is larger than {max} bytes");
-                return error(Code::BodyTooLarge, &problem);
+                return last(error(Code::BodyTooLarge, &problem));
             }
             Self::NoRoom => (Code::NoRoom, "too many bodies are arriving"),
             Self::Incomplete => (Code::BodyIncomplete, "the body did not arrive in full"),
             Self::Late => (Code::BodyTimeout, "the body took too long to arrive"),
         };
-        error(code, problem)
+        last(error(code, problem))
     }
 }
 
@@ -104,6 +105,28 @@ where
         }
     }
     Ok(Whole { bytes: whole.into(), share })
+}
+
+/// Reads a body that does not matter; false if it is larger than `max`, or does not arrive in full
+/// within `time`.
+pub async fn skip<B>(mut body: B, max: usize, time: Duration) -> bool
+where
+    B: Body<Data = Bytes> + Unpin,
+{
+    if body.size_hint().lower() > max as u64 {
+        return false;
+    }
+    let mut length = 0;
+    let skipping = async {
+        while let Some(frame) = body.frame().await {
+            length += frame.map_or(usize::MAX, |frame| frame.data_ref().map_or(0, Bytes::len));
+            if length > max {
+                return false;
+            }
+        }
+        true
+    };
+    tokio::time::timeout(time, skipping).await.unwrap_or(false)
 }
 
 /// Makes room for `length` bytes, at most `max`: twice what there was, and no more than fits.

@@ -80,10 +80,15 @@ async fn serve(
 
 /// Answers requests until either side closes.
 async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
-    let service = service_fn(move |request| async move {
-        Ok::<_, std::convert::Infallible>(router::answer(node, request).await)
-    });
     let socket = Gathered::new(stream);
+    let service = service_fn(|request| {
+        socket.set_asked(true);
+        async {
+            let answer = router::answer(node, request).await;
+            socket.set_asked(false);
+            Ok::<_, std::convert::Infallible>(answer)
+        }
+    });
     let connection = builder(&node.bounds).serve_connection(TokioIo::new(&socket), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {

@@ -62,6 +62,63 @@ async fn checks_wait_as_far_as_there_is_room() {
     assert_eq!(service.metrics().http_refused().no_room.get(), 1);
 }
 
+/// What comes of these bytes, after which the client closes its side.
+async fn answered(request: &str, readiness: Readiness) -> String {
+    let service = service();
+    let metrics = service.metrics().connections(FrontEndName::Http).clone();
+    let (gate, bounds) = (Gate::default(), HttpBounds::default());
+    let front_end = HttpFrontEnd::new(service, Arc::new(readiness), gate, bounds);
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
+    client.write_all(request.as_bytes()).await.unwrap();
+    client.shutdown().await.unwrap();
+    let serving = tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()));
+    let mut answers = String::new();
+    client.read_to_string(&mut answers).await.unwrap();
+    drop(client);
+    serving.await.unwrap();
+    answers
+}
+
+fn joined() -> Readiness {
+    let readiness = Readiness::new();
+    readiness.join();
+    readiness
+}
+
+#[tokio::test]
+async fn a_client_that_closes_its_side_is_answered() {
+    let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    for count in [1, 2, 100] {
+        let answers = answered(&request.repeat(count), joined()).await;
+        assert_eq!(answers.matches("HTTP/1.1 400").count(), count);
+    }
+}
+
+/// It cannot be told from one that hangs up, and takes a place.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_its_side_while_its_check_waits_is_dropped() {
+    let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    assert_eq!(answered(request, Readiness::new()).await, "");
+}
+
+/// Where the rest of a body is not read.
+#[tokio::test]
+async fn the_last_answer_of_a_connection_says_that_it_is() {
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    for (length, fields, is_last) in
+        [(9, "", false), (70_000, "", true), (9, "expect: y\r\n", true)]
+    {
+        let head = "POST /nowhere HTTP/1.1\r\nhost: x\r\n";
+        let body = "x".repeat(length);
+        let request = format!("{head}{fields}content-length: {length}\r\n\r\n{body}{health}");
+        let answers = answered(&request, joined()).await;
+        assert!(answers.starts_with("HTTP/1.1 404"), "{answers}");
+        assert_eq!(answers.contains("connection: close"), is_last, "{answers}");
+        assert_eq!(answers.contains("HTTP/1.1 200"), !is_last, "{answers}");
+    }
+}
+
 /// Asks for more than the systems of both ends hold of answers, and reads none of them, until the
 /// task that serves it has ended.
 async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {

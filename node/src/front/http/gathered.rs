@@ -4,13 +4,19 @@
 //! it writes is gathered while its connection has something to do, and sent as soon as it waits,
 //! whatever for: the rest of a request, a decision, or its next turn. hyper's own `pipeline_flush`
 //! holds answers back while a part of a further request is there, and without bound.
+//!
+//! A client may close its side once it has sent its last request. hyper takes that for one that
+//! hangs up, and its `half_close` for one that does not, however long a check waits. Here a client
+//! that has closed its side is answered for a while.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
 
 use crate::front::unsent::Bounded;
 
@@ -19,6 +25,8 @@ use crate::front::unsent::Bounded;
 const MAX_GATHERED_BYTES: usize = 8 * 1024;
 /// The most bytes of memory that are kept for what is written next: an answer or two.
 const MAX_KEPT_BYTES: usize = 1024;
+/// How long a request is answered whose client has closed its side.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
 
 /// A client's socket, shared by hyper, which writes to it, and by whoever drives hyper.
 #[derive(Debug)]
@@ -32,11 +40,27 @@ struct Answers<'a> {
     sent: usize,
     /// Whether hyper has more to write, and waits for the socket to take it.
     is_blocked: bool,
+    /// A request is being answered.
+    is_asked: bool,
+    /// How long its client, which has closed its side, is waited for.
+    half_closed: Option<Pin<Box<Sleep>>>,
 }
 
 impl<'a> Gathered<'a> {
     pub const fn new(socket: Bounded<'a>) -> Self {
-        Self(Mutex::new(Answers { socket, gathered: Vec::new(), sent: 0, is_blocked: false }))
+        Self(Mutex::new(Answers {
+            socket,
+            gathered: Vec::new(),
+            sent: 0,
+            is_blocked: false,
+            is_asked: false,
+            half_closed: None,
+        }))
+    }
+
+    /// A request has come, or is answered.
+    pub fn set_asked(&self, is_asked: bool) {
+        self.lock().is_asked = is_asked;
     }
 
     /// Drives a connection that is served from this socket to its end.
@@ -69,6 +93,11 @@ impl<'a> Gathered<'a> {
 }
 
 impl Answers<'_> {
+    fn half_closed(&mut self) -> Pin<&mut Sleep> {
+        let begin = || Box::pin(tokio::time::sleep(HALF_CLOSED));
+        self.half_closed.get_or_insert_with(begin).as_mut()
+    }
+
     /// Sends all that is gathered, while `more` bytes wait elsewhere.
     fn poll_send(&mut self, context: &mut Context<'_>, more: usize) -> Poll<io::Result<()>> {
         let sent = ready!(self.poll_send_all(context, more));
@@ -118,7 +147,14 @@ impl AsyncRead for &Gathered<'_> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.lock().socket).poll_read(context, buffer)
+        let mut answers = self.lock();
+        let before = buffer.filled().len();
+        ready!(Pin::new(&mut answers.socket).poll_read(context, buffer))?;
+        let is_closed = buffer.filled().len() == before;
+        if is_closed && answers.is_asked {
+            ready!(answers.half_closed().poll(context));
+        }
+        Poll::Ready(Ok(()))
     }
 }
 

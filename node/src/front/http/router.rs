@@ -1,15 +1,16 @@
 //! Dispatch by path and method.
 
-use hyper::body::Incoming;
-use hyper::header::{ACCEPT, ALLOW, HOST, HeaderMap, HeaderValue};
+use hyper::body::{Body, Incoming};
+use hyper::header::{ACCEPT, ALLOW, EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
-use super::answer::{Answer, Code, content, error, json};
-use super::gate::Stopped;
+use super::answer::{Answer, Code, content, error, json, last};
+use super::gate::{Passed, Stopped};
 use super::health::{HEALTH, READY, health, ready};
 use super::routes::Routes;
-use super::{batch, check};
+use super::{batch, body, check};
+use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
 use crate::telemetry::exposition::Format;
 
@@ -22,28 +23,13 @@ enum Route {
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
-    if !names_host(&request) {
-        return error(Code::InvalidHost, "expected one Host header");
-    }
-    // Probes name the node by any of its addresses, and whether it is ready is no secret.
-    let passed = if matches!(request.uri().path(), HEALTH | READY) {
-        None
-    } else {
-        match node.gate.pass(&request) {
-            Ok(passed) => Some(passed),
-            Err(stopped) => {
-                let refused = node.service.metrics().http_refused();
-                match stopped {
-                    Stopped::HostNotAllowed => refused.host.inc(),
-                    Stopped::OriginNotAllowed => refused.origin.inc(),
-                    Stopped::Asked(_) => 0,
-                };
-                return stopped.answer();
-            }
-        }
+    let (passed, route) = match pass(node, &request) {
+        Ok(passed) => (passed, route(node, &request)),
+        Err(answer) => (None, Route::Answer(answer)),
     };
-    let mut answer = match route(node, &request) {
-        Route::Answer(answer) => *answer,
+    let mut answer = match route {
+        Route::Answer(answer) if request.body().is_end_stream() => *answer,
+        Route::Answer(answer) => after_body(node, request, *answer).await,
         Route::Check => check::answer(node, request.into_body()).await,
         Route::Batch => batch::answer(node, request.into_body()).await,
     };
@@ -51,6 +37,39 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
         passed.add_to(answer.headers_mut());
     }
     answer
+}
+
+/// Lets a request through: what its answer has to say to a browser, unless it is a probe's.
+///
+/// # Errors
+/// Its answer.
+fn pass(node: &Routes, request: &Request<Incoming>) -> Result<Option<Passed>, Box<Answer>> {
+    if !names_host(request) {
+        return Err(error(Code::InvalidHost, "expected one Host header").into());
+    }
+    // Probes name the node by any of its addresses, and whether it is ready is no secret.
+    if matches!(request.uri().path(), HEALTH | READY) {
+        return Ok(None);
+    }
+    node.gate.pass(request).map(Some).map_err(|stopped| {
+        let refused = node.service.metrics().http_refused();
+        match stopped {
+            Stopped::HostNotAllowed => refused.host.inc(),
+            Stopped::OriginNotAllowed => refused.origin.inc(),
+            Stopped::Asked(_) => 0,
+        };
+        stopped.answer().into()
+    })
+}
+
+/// The answer to a request whose body says nothing to it: the last of its connection, unless that
+/// body arrives as one that is asked for has to.
+async fn after_body(node: &Routes, request: Request<Incoming>, answer: Answer) -> Answer {
+    // Its client sends the body once it is told to go on.
+    let waits = request.headers().contains_key(EXPECT);
+    let HttpBounds { body_bytes, body_timeout, .. } = node.bounds;
+    let is_read = !waits && body::skip(request.into_body(), body_bytes, body_timeout).await;
+    if is_read { answer } else { last(answer) }
 }
 
 fn route(node: &Routes, request: &Request<Incoming>) -> Route {
