@@ -1,5 +1,9 @@
 //! What clients do that no specification asks of them.
 
+use std::thread;
+use std::time::Duration;
+
+use rustix::process::Signal;
 use tidegate_tests::{Node, Raw, post};
 
 /// A check that is always allowed.
@@ -62,12 +66,39 @@ fn a_refusal_ends_no_connection_whose_body_is_small() {
         let (head, body) = request.split_at(request.len() - CHECK.len());
         // In two segments, the second after the node has seen the first.
         raw.send(head.as_bytes());
-        std::thread::yield_now();
+        thread::yield_now();
         raw.send(body.as_bytes());
         assert_eq!(raw.http_answer().0, status);
     }
     raw.send(request("/v1/check", "", CHECK).as_bytes());
     assert_eq!(raw.http_answer().0, "HTTP/1.1 200 OK");
+}
+
+/// A process that is stopped, as its machine may be, notices first how late it is.
+#[test]
+fn what_came_while_a_node_was_stopped_is_in_time() {
+    let times = ["--idle-timeout", "4s", "--command-timeout", "3s", "--body-timeout", "3s"];
+    let node = Node::start(&times);
+    let [mut silent, mut halfway] = [node.resp, node.resp].map(Raw::connect);
+    silent.expect_alive();
+    halfway.expect_alive();
+    halfway.send(b"*1\r\n$4\r\nPI");
+    let mut web = Raw::connect(node.http);
+    let request = request("/v1/check", "", CHECK);
+    let (head, body) = request.split_at(request.len() - CHECK.len());
+    web.send(head.as_bytes());
+    // The node has seen the head once it answers another.
+    assert_eq!(post(&node, "/v1/check", CHECK).status, 200);
+
+    node.signal(Signal::STOP);
+    silent.send(b"PING\r\n");
+    halfway.send(b"NG\r\n");
+    web.send(body.as_bytes());
+    thread::sleep(Duration::from_millis(4_100));
+    node.signal(Signal::CONT);
+    silent.expect("+PONG\r\n");
+    halfway.expect("+PONG\r\n");
+    assert_eq!(web.http_answer().0, "HTTP/1.1 200 OK");
 }
 
 #[test]

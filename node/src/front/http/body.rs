@@ -8,9 +8,13 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::Body;
+use tokio::time::Instant;
 
 use super::answer::{Answer, Code, Problem, error, last};
 use crate::front::budget::{Budget, Share};
+
+/// A time that is noticed so late passed while the node was stopped, or starved.
+const NOTICED_LATE: Duration = Duration::from_millis(100);
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,10 +76,15 @@ where
     let mut reading = pin!(collect(body, max, room));
     // A body that came with its head needs no timer.
     let read = std::future::poll_fn(|context| Poll::Ready(reading.as_mut().poll(context))).await;
-    let read = match read {
-        Poll::Ready(read) => Ok(read),
-        Poll::Pending => tokio::time::timeout(time, reading).await,
-    };
+    if let Poll::Ready(read) = read {
+        return read;
+    }
+    let due = Instant::now() + time;
+    let mut read = tokio::time::timeout_at(due, reading.as_mut()).await;
+    if read.is_err() && due.elapsed() >= NOTICED_LATE {
+        // A node that was stopped meanwhile notices the time first, and then what has come.
+        read = tokio::time::timeout(NOTICED_LATE, reading).await;
+    }
     read.unwrap_or(Err(Missing::Late))
 }
 

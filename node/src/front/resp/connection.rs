@@ -187,6 +187,8 @@ impl Connection {
                     ready = noting_sleep(self.stream.readable(), &mut slept) => ready?,
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
+                        // A node that was stopped meanwhile notices the time first.
+                        _ if net::unread_bytes(&self.stream) > 0 => self.stream.readable().await?,
                         Expiry::Command => {
                             let problem = "the command took too long to arrive";
                             self.session.give_up(problem, &mut self.unsent);
