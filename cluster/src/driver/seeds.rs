@@ -28,7 +28,7 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(4);
 /// From then on.
 const REFRESH: Duration = Duration::from_secs(30);
-/// Between two lines of the log about one source.
+/// Between two lines of the log about one source that say the same.
 const SAY_EVERY: Duration = Duration::from_secs(60);
 
 /// What has been looked up.
@@ -58,8 +58,8 @@ pub(super) struct Seeker {
 struct Source {
     /// What it gave last.
     gave: Option<Vec<Seed>>,
-    /// When it was said that it gives nothing.
-    said_at: Option<Instant>,
+    /// When it was said that it gives nothing, and why.
+    said: Option<(Instant, String)>,
 }
 
 impl Seeker {
@@ -106,7 +106,10 @@ impl Seeker {
             let wait = if settled { REFRESH } else { retry };
             tokio::select! {
                 () = tell.closed() => return,
-                () = shared.look_up.notified() => retry = RETRY_MIN,
+                () = shared.look_up.notified() => {
+                    retry = RETRY_MIN;
+                    self.sources.values_mut().for_each(Source::say_again);
+                }
                 () = sleep(wait) => retry = RETRY_MAX.min(retry * 2),
             }
         }
@@ -178,16 +181,30 @@ impl Source {
     fn note(&mut self, seed: &Seed, gives: Result<Vec<Seed>, String>) {
         match gives {
             Ok(gives) => {
-                if self.said_at.take().is_some() || self.gave.is_none() {
+                if self.said.take().is_some() || self.gave.is_none() {
                     info!(target: TARGET, %seed, gives = gives.len(), "seed found");
                 }
                 self.gave = Some(gives);
             }
             Err(problem) => {
-                if is_due(&mut self.said_at) {
+                if self.is_to_be_said(&problem) {
                     warn!(target: TARGET, %seed, "seed not found, looking again: {problem}");
+                    self.said = Some((Instant::now(), problem));
                 }
             }
+        }
+    }
+
+    /// Whether a problem is another one than was said last, or was said long ago.
+    fn is_to_be_said(&self, problem: &str) -> bool {
+        let is_said = |(at, said): &(Instant, String)| at.elapsed() < SAY_EVERY && said == problem;
+        !self.said.as_ref().is_some_and(is_said)
+    }
+
+    /// Says the next problem, also if it is the same: somebody wants to know.
+    fn say_again(&mut self) {
+        if let Some((_, problem)) = &mut self.said {
+            problem.clear();
         }
     }
 }

@@ -168,3 +168,15 @@ async fn a_seeker_ends_with_those_whom_it_tells() {
     }
     assert!(left > 0, "its task has not ended");
 }
+
+#[test]
+fn a_problem_is_said_again_after_a_while_or_where_it_is_another_one() {
+    let mut source = Source::default();
+    assert!(source.is_to_be_said("one"));
+    source.said = Some((Instant::now(), "one".to_owned()));
+    assert!(!source.is_to_be_said("one") && source.is_to_be_said("another"));
+    source.say_again();
+    assert!(source.is_to_be_said("one"));
+    source.said = Instant::now().checked_sub(SAY_EVERY).map(|at| (at, "one".to_owned()));
+    assert!(source.is_to_be_said("one"));
+}
