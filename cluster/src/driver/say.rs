@@ -12,6 +12,8 @@ use crate::protocol::Event;
 pub(super) const TARGET: &str = "tidegate_cluster";
 /// Between two lines of what others can cause as often as they like.
 const THROTTLED_EVERY: Duration = Duration::from_secs(1);
+/// Between two lines of what goes on until an operator mends it.
+const LASTING_EVERY: Duration = Duration::from_secs(10);
 
 /// Lets one line through a second, and counts the others.
 #[derive(Debug, Default)]
@@ -23,7 +25,11 @@ pub(super) struct Throttle {
 impl Throttle {
     /// Whether to say it: then with how many were left out since the last time.
     pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
-        if self.last.is_some_and(|last| now.saturating_duration_since(last) < THROTTLED_EVERY) {
+        self.admit_each(THROTTLED_EVERY, now)
+    }
+
+    fn admit_each(&mut self, every: Duration, now: Instant) -> Option<u64> {
+        if self.last.is_some_and(|last| now.saturating_duration_since(last) < every) {
             self.left_out += 1;
             return None;
         }
@@ -52,6 +58,8 @@ pub(super) struct Speaker {
     current: Throttle,
     versions: Throttle,
     violations: Throttle,
+    rejoined: Throttle,
+    contended: Throttle,
 }
 
 impl Speaker {
@@ -65,13 +73,24 @@ impl Speaker {
             }
             Event::Member { id, was, is } => say_member(id, *was, *is),
             Event::Rejoined => {
-                warn!(target: TARGET, "others held this node down; it is back under a new rank");
+                if let Some(left_out) = self.rejoined.admit_each(LASTING_EVERY, now) {
+                    warn!(target: TARGET, left_out, "others held this node down; it is back under \
+                        a new rank");
+                }
             }
-            Event::Alone => {
-                warn!(target: TARGET, "deciding alone: no link to any other node; are they not \
-                    running, or have they another secret?");
+            Event::Contended { id, before } => {
+                if let Some(left_out) = self.contended.admit_each(LASTING_EVERY, now) {
+                    warn!(target: TARGET, member = %id, %before, left_out, "an earlier run of a \
+                        member is back: another node has the same address, or its clock was set \
+                        back");
+                }
             }
-            Event::Together => info!(target: TARGET, "no longer alone"),
+            Event::Unlinked { .. }
+            | Event::Linked { .. }
+            | Event::Alone
+            | Event::Together
+            | Event::LinkOpen { .. }
+            | Event::LinkClosed { .. } => Self::say_link(event),
             Event::Stale { unseen } => {
                 if let Some(left_out) = self.stale.admit(now) {
                     warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; hearing the \
@@ -88,8 +107,6 @@ impl Speaker {
                     warn!(target: TARGET, unheard, left_out, "decides without having heard others");
                 }
             }
-            Event::LinkOpen { addr } => debug!(target: TARGET, peer = %addr, "link open"),
-            Event::LinkClosed { addr } => debug!(target: TARGET, peer = %addr, "link closed"),
             Event::Gap { of } => {
                 if let Some(left_out) = self.gaps.admit(now) {
                     warn!(target: TARGET, peer = %of, left_out, "gap: its log does not reach back; \
@@ -111,6 +128,37 @@ impl Speaker {
             }
             Event::LeftOut { count } => warn!(target: TARGET, count, "events left out"),
         }
+    }
+
+    /// Links that are there, or are not.
+    fn say_link(event: &Event) {
+        match event {
+            Event::Unlinked { addr, tells, hears, passed } => {
+                let seconds = passed.as_secs();
+                warn!(target: TARGET, peer = %addr, seconds, "alive, but {}",
+                    lacking(*tells, *hears));
+            }
+            Event::Linked { addr } => {
+                info!(target: TARGET, peer = %addr, "linked again, to it and from it");
+            }
+            Event::Alone => {
+                warn!(target: TARGET, "deciding alone: no link to any other node; are they not \
+                    running, or have they another secret?");
+            }
+            Event::Together => info!(target: TARGET, "no longer alone"),
+            Event::LinkOpen { addr } => debug!(target: TARGET, peer = %addr, "link open"),
+            Event::LinkClosed { addr } => debug!(target: TARGET, peer = %addr, "link closed"),
+            _ => {}
+        }
+    }
+}
+
+/// What a member lacks of its links, and what comes of that.
+fn lacking(tells: bool, hears: bool) -> &'static str {
+    match (tells, hears) {
+        (false, true) => "there is no link to it: it does not count what this node admits",
+        (true, false) => "there is no link from it: this node does not count what it admits",
+        _ => "there is no link to it nor from it: neither counts what the other admits",
     }
 }
 

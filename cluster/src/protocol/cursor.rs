@@ -161,8 +161,8 @@ impl Cursor {
     }
 
     /// The peer has everything up to batch `last`.
-    pub(super) fn is_at(&self, last: u64) -> bool {
-        self.acked == last
+    pub(super) fn has(&self, last: u64) -> bool {
+        self.acked >= last
     }
 }
 

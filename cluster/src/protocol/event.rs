@@ -41,6 +41,30 @@ pub enum Event {
     Alone,
     /// It has a link to another node again.
     Together,
+    /// A member is alive and has lacked a link for 10 s, or for a minute since the last such event.
+    Unlinked {
+        /// The member.
+        addr: SocketAddr,
+        /// There is a link to it: it counts what this node consumes.
+        tells: bool,
+        /// There is one from it: this node counts what it consumes.
+        hears: bool,
+        /// For how long.
+        passed: Duration,
+    },
+    /// That member has both links again.
+    Linked {
+        /// The member.
+        addr: SocketAddr,
+    },
+    /// The node at an address was there in a later run before: another node has the same address,
+    /// or its clock was set back.
+    Contended {
+        /// Its present run.
+        id: NodeId,
+        /// The later one.
+        before: NodeId,
+    },
     /// This node was stopped or starved, and hears its peers before it decides.
     Stale {
         /// How long it has not run.

@@ -14,6 +14,7 @@ mod frames;
 mod hearsay;
 mod inbound;
 mod late;
+mod leaving;
 mod outbound;
 mod pace;
 mod places;
@@ -24,6 +25,7 @@ mod seeds;
 mod serve;
 mod stale;
 mod transfer;
+mod unlinked;
 mod void;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -70,6 +72,7 @@ use report::Alone;
 use seeds::Seeds;
 pub(crate) use stale::HEAR_WITHIN;
 use stale::Stale;
+use unlinked::Unlinked;
 
 /// One node of a cluster.
 pub struct Core<H> {
@@ -141,10 +144,13 @@ pub struct Core<H> {
     /// This node's words contain nothing of any other node, and it has joined.
     fresh: bool,
     leaving: bool,
+    /// The last batch of what it has flushed as it is about to leave.
+    leaves_after: Option<u64>,
     next_link: u64,
     actions: VecDeque<Action>,
     events: Events,
     alone: Alone,
+    unlinked: Unlinked,
     stale: Stale,
     stats: Stats,
 }
@@ -207,10 +213,12 @@ impl<H: Host> Core<H> {
             waited: false,
             fresh: alone,
             leaving: false,
+            leaves_after: None,
             next_link: 1,
             actions: VecDeque::new(),
             events: Events::default(),
             alone: Alone::default(),
+            unlinked: Unlinked::default(),
             stale: Stale::new(now),
             stats: Stats::default(),
         };
@@ -229,13 +237,14 @@ impl<H: Host> Core<H> {
         self.budget.lift();
         self.take_all(now);
         self.compare_levels(now);
+        self.leaves_after = Some(self.log.last());
         self.settle(now);
     }
 
     /// A link that this node dialled is open; `subject` is that of the other side's certificate.
     pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
         self.look(now);
-        self.on_connected(link, subject);
+        self.on_connected(now, link, subject);
         self.settle(now);
     }
 
@@ -379,24 +388,6 @@ impl<H: Host> Core<H> {
         self.entry.is_some()
     }
 
-    /// Whether every peer that is alive has acknowledged everything this node has admitted. A peer
-    /// that is still being dialled, or has not sent its position, has not.
-    #[must_use]
-    pub fn is_acknowledged(&self) -> bool {
-        self.all_acknowledged()
-    }
-
-    /// Announces that this node leaves. Deltas that are not acknowledged are lost for those peers.
-    pub fn leave(&mut self, now: Nanos) {
-        self.look(now);
-        self.membership.leave(now);
-        self.leaving = true;
-        for link in self.open_links() {
-            self.send(link, Channel::Main, &Message::Leaving);
-        }
-        self.settle(now);
-    }
-
     /// The work that follows every input: membership events, dials, frames, packets.
     fn settle(&mut self, now: Nanos) {
         while let Some(event) = self.membership.next_event() {
@@ -428,6 +419,7 @@ impl<H: Host> Core<H> {
             }
         }
         self.note_alone(now);
+        self.note_unlinked(now);
         self.membership.look(now, &mut self.events);
     }
 

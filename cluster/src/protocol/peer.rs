@@ -7,8 +7,11 @@ use super::bounds::VERSION;
 use super::cursor::Cursor;
 use super::id::NodeId;
 use super::subject::Subject;
-use super::time::Nanos;
+use super::time::{Nanos, SECOND};
 use super::wire::Position;
+
+/// A link is closed so often at most as an earlier run of its node is there.
+const CONTENDED_EVERY: Nanos = 10 * SECOND;
 
 /// A node that is dialled.
 #[derive(Debug)]
@@ -19,6 +22,8 @@ pub(super) struct Peer {
     /// It has shown by a handshake that it is a node of the cluster.
     pub(super) proven: bool,
     pub(super) dial: Dial,
+    /// When its link was opened last.
+    pub(super) opened_at: Nanos,
     pub(super) attempts: u32,
     /// The version that both speak on the present link.
     pub(super) version: u16,
@@ -32,6 +37,8 @@ pub(super) struct Peer {
     pub(super) resume: Option<(Option<Position>, bool)>,
     pub(super) down_since: Option<Nanos>,
     pub(super) announce_at: Nanos,
+    /// When its link was closed last because an earlier run of it has opened one.
+    pub(super) contended_at: Option<Nanos>,
     pub(super) delivery: Delivery,
 }
 
@@ -77,6 +84,7 @@ impl Peer {
             alias: None,
             proven: false,
             dial: Dial::Waiting { until: now },
+            opened_at: 0,
             attempts: 0,
             version: VERSION,
             subject: None,
@@ -85,6 +93,7 @@ impl Peer {
             resume: None,
             down_since: None,
             announce_at: 0,
+            contended_at: None,
             delivery: Delivery {
                 cursor: None,
                 told_at: 0,
@@ -116,6 +125,21 @@ impl Peer {
     /// Whether frames are sent to it.
     pub(super) fn is_flowing(&self) -> bool {
         matches!(self.dial, Dial::Open { flowing: true, .. })
+    }
+
+    /// Whether the link is one to another run than that of this generation, which is there. Whether
+    /// a later run is over is not certain: another node may have the same address.
+    pub(super) fn is_over(&mut self, now: Nanos, generation: u64) -> bool {
+        let Some(known) = self.generation() else { return false };
+        if known <= generation {
+            return known < generation;
+        }
+        let is_recent = |at: Nanos| now.saturating_sub(at) < CONTENDED_EVERY;
+        let is_over = !self.contended_at.is_some_and(is_recent);
+        if is_over {
+            self.contended_at = Some(now);
+        }
+        is_over
     }
 
     pub(super) fn generation(&self) -> Option<u64> {

@@ -121,6 +121,9 @@ pub struct Stats {
     pub origins: u64,
     /// Whether this node decides alone: it knows of other nodes, and has a link to none of them.
     pub is_alone: bool,
+    /// Members that are alive and have lacked a link for 10 s, to them or from them: of each pair
+    /// of nodes one does not count what the other consumes. Those that decide alone are among them.
+    pub unlinked: u64,
     /// For how long this node has decided alone, in all, so far.
     pub alone_for: Duration,
     /// Times this node found that it had been stopped or starved, and waited to hear its peers.

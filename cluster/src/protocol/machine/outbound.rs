@@ -52,18 +52,24 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// The node has opened a link, so it is reachable: dials it at once, also when a link to its
-    /// earlier generation has not been detected as dead. `transit` is how long a message from it
-    /// takes.
+    /// The node has opened a link, so it is reachable: dials it at once, also when a link to
+    /// another run of it has not been detected as dead. That run is an earlier one, as a rule: a
+    /// clock may go back. `transit` is how long a message from it takes.
     pub(super) fn dial_now(&mut self, now: Nanos, id: NodeId, transit: Nanos) {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
-        let restarted = peer.generation().is_some_and(|known| known < id.generation);
         let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWERED_IN));
-        match peer.dial {
-            Dial::Open { link, .. } if restarted => {
+        let dial = peer.dial;
+        match dial {
+            Dial::Open { link, .. } if peer.is_over(now, id.generation) => {
                 self.close(now, link);
-                self.dial_now(now, NodeId { generation: 0, ..id }, transit);
+                self.dial_now(now, id, transit);
+            }
+            Dial::Open { link, welcomed: false, .. }
+                if now.saturating_sub(peer.opened_at) >= unanswered =>
+            {
+                self.close(now, link);
+                self.dial_now(now, id, transit);
             }
             // It began before the node was there: a handshake is repeated ever more seldom.
             Dial::Dialling { link, since } if now.saturating_sub(since) >= unanswered => {
@@ -93,33 +99,11 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Whether leaving loses nothing: each peer that is alive, also one that is still being
-    /// dialled, has acknowledged all that this node has admitted.
-    pub(super) fn all_acknowledged(&self) -> bool {
-        let unsent = self.log.has_told();
-        self.draining.is_none()
-            && self.pace.len() == 0
-            && self.peers.iter().all(|(addr, peer)| match peer.dial {
-                Dial::Open { flowing: true, .. } => {
-                    peer.cursor().is_none_or(|cursor| cursor.is_at(self.log.last()))
-                }
-                // The peer has not sent its position, or has not taken over this node's state.
-                Dial::Open { .. } => !unsent,
-                Dial::Waiting { .. } | Dial::Dialling { .. } => {
-                    let alive =
-                        self.membership.is_active(*addr) || self.inbound.from(*addr).is_some();
-                    let first = peer.attempts == 0;
-                    // Without deltas only `Leaving` is at stake: that is worth a first dial.
-                    if unsent { !alive && !first } else { !alive || !first }
-                }
-            })
-    }
-
     pub(super) fn open_links(&self) -> Vec<LinkId> {
         self.peers.values().filter_map(Peer::open_link).collect()
     }
 
-    pub(super) fn on_connected(&mut self, link: LinkId, subject: Subject) {
+    pub(super) fn on_connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
         let (id, key) = (self.me(), self.hash_key);
         let version = self.options.newest_version;
         let hello = Message::Hello { version, oldest: OLDEST_VERSION, id, key };
@@ -131,6 +115,7 @@ impl<H: Host> Core<H> {
             return;
         };
         peer.dial = Dial::Open { link, welcomed: false, flowing: false };
+        peer.opened_at = now;
         peer.subject = Some(subject);
         // That of the greeting.
         peer.version = OLDEST_VERSION;

@@ -46,6 +46,7 @@ impl<H: Host> Core<H> {
         stats.founded = u64::from(self.entry.is_some_and(Entry::is_founding));
         stats.estimates_left_out = self.estimates.left_out();
         stats.is_alone = self.alone.since.is_some();
+        stats.unlinked = self.unlinked.count();
         stats.alone_for = Duration::from_nanos(self.alone.total);
         (stats.stale, stats.stale_unheard) = self.stale.times();
         stats.stale_for = self.stale.total();

@@ -52,6 +52,11 @@ impl States {
     fn see(&mut self, now: Nanos, id: NodeId, state: MemberState) -> Option<Event> {
         let seen = Known { id, state, since: now, fell_at: None, look: now };
         let before = self.known.insert(id.addr, seen);
+        if let Some(later) = before.filter(|known| known.id.generation > id.generation)
+            && matches!(state, MemberState::Alive | MemberState::Suspect)
+        {
+            return Some(Event::Contended { id, before: later.id });
+        }
         let before = before.filter(|known| known.id.generation == id.generation);
         if let Some(known) = before
             && (known.state, state) == (MemberState::Alive, MemberState::Down)

@@ -168,6 +168,40 @@ fn a_node_that_opens_a_link_is_dialled_anew() {
     }
 }
 
+/// It has not answered on the link that is open: its process is another one.
+#[test]
+fn a_link_without_an_answer_is_dialled_anew_too() {
+    for (unanswered, anew) in [(50 * MS, 0), (150 * MS, 1)] {
+        let options = Options { join: vec![addr(1)], ..Options::default() };
+        let mut harness = Harness::with(options);
+        let first = harness.dial_of(addr(1));
+        harness.tick(unanswered);
+        harness.core.connected(harness.now(), first, Subject::node(addr(1)));
+        harness.tick(unanswered);
+        let _ = harness.greet(NodeId::new(addr(1), 5));
+        assert_eq!(harness.dials().len(), anew);
+    }
+}
+
+/// Its clock was set back over a crash; or another node has the same address, and each of them
+/// opens links again and again.
+#[test]
+fn a_node_that_is_there_in_an_earlier_run_is_dialled_anew() {
+    let [later, earlier] = [9, 5].map(|generation| NodeId::new(addr(1), generation));
+    let mut harness = Harness::new();
+    harness.greet(later);
+    harness.welcome(later);
+    let _ = harness.greet(earlier);
+    // Dialled, it is the later one after all.
+    harness.welcome(later);
+    for (passed, dialled) in [(0, 0), (9 * SECOND, 0), (2 * SECOND, 1)] {
+        harness.tick(passed);
+        let _ = harness.greet(earlier);
+        assert_eq!(harness.dials().len(), dialled);
+    }
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
 #[test]
 fn a_node_that_is_listed_by_another_of_its_addresses_knows_itself() {
     let join = vec![addr(0), addr(7)];

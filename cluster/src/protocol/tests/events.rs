@@ -102,6 +102,54 @@ fn what_follows_a_look_at_once_is_looked_at_soon() {
     assert!(told(&mut harness).contains(&left));
 }
 
+/// Others keep it from being held for down, and forward nothing.
+#[test]
+fn a_member_that_is_alive_without_a_link_is_told() {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer());
+    let of = |events: Vec<Event>| -> Vec<Event> {
+        let is_meant =
+            |event: &Event| matches!(event, Event::Unlinked { .. } | Event::Linked { .. });
+        events.into_iter().filter(is_meant).collect()
+    };
+    let mut refuted = 0;
+    let mut pass = |harness: &mut Harness, seconds: u16| {
+        for _ in 0..seconds {
+            refuted += 1;
+            gossip(harness, inbound, peer(), refuted);
+            harness.tick(SECOND);
+        }
+        of(told(harness))
+    };
+    assert_eq!(pass(&mut harness, 9), []);
+    assert_eq!(harness.core.stats().unlinked, 0);
+    let events = pass(&mut harness, 50);
+    let [Event::Unlinked { addr: of, tells: false, hears: true, passed }] = events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((of, passed.as_secs(), harness.core.stats().unlinked), (addr(1), 10, 1));
+    assert_eq!(pass(&mut harness, 20).len(), 1, "again after a minute");
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    assert_eq!(pass(&mut harness, 2), [Event::Linked { addr: addr(1) }]);
+    assert_eq!(harness.core.stats().unlinked, 0);
+}
+
+#[test]
+fn an_earlier_run_at_an_address_is_told() {
+    let mut harness = Harness::new();
+    let link = harness.greet(peer());
+    gossip(&mut harness, link, peer(), 0);
+    harness.tick(SECOND / 2);
+    told(&mut harness);
+    let earlier = NodeId { generation: 3, rank: peer().rank + 1, ..peer() };
+    let link = harness.greet(earlier);
+    gossip(&mut harness, link, earlier, 0);
+    harness.tick(SECOND / 2);
+    let contended = Event::Contended { id: earlier, before: peer() };
+    assert!(told(&mut harness).contains(&contended));
+}
+
 #[test]
 fn links_and_their_ends_are_told() {
     let mut harness = Harness::new();

@@ -2,7 +2,7 @@
 
 use super::harness::Harness;
 use super::world::addr;
-use crate::protocol::wire::{MemberPacket, Message};
+use crate::protocol::wire::{MemberPacket, Message, Position};
 use crate::protocol::{Nanos, NodeId, Options};
 
 const KEY: (u64, u64) = (1, 1);
@@ -56,7 +56,7 @@ fn a_member_that_needs_the_state_first_is_waited_for() {
     assert!(harness.core.is_acknowledged(), "there is nothing to acknowledge");
     admit(&mut harness);
     // It has frames of a queue that is gone, so this node announces a gap.
-    let position = Some(crate::protocol::wire::Position { through: 9, missed: None });
+    let position = Some(Position { through: 9, missed: None });
     harness.deliver(link, &Message::Resume { position, fresh: false });
     assert!(harness.answers(link).contains(&Message::Gap));
     assert!(!harness.core.is_acknowledged());
@@ -82,6 +82,29 @@ fn a_seed_is_waited_for_until_the_first_dial_fails() {
     let dialled = harness.dial_of(peer().addr);
     harness.core.closed(harness.now(), dialled);
     assert!(harness.core.is_acknowledged());
+}
+
+/// Its peers go on, so it has words to agree on, and answers, until it is gone.
+#[test]
+fn what_a_node_tells_while_it_leaves_is_not_waited_for() {
+    let mut harness = Harness::new();
+    harness.greet(peer());
+    let link = harness.welcome(peer());
+    let position = Some(Position { through: 0, missed: None });
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    admit(&mut harness);
+    assert!(!harness.core.is_acknowledged());
+    // It asks for a batch, before the one before is acknowledged.
+    harness.deliver(link, &Message::Resume { position, fresh: false });
+    harness.tick(SECOND);
+    let numbers = harness.answers(link).into_iter().filter_map(|message| match message {
+        Message::Batch { number, .. } => Some(number),
+        _ => None,
+    });
+    assert_eq!(numbers.max(), Some(2));
+    harness.deliver(link, &Message::Ack { number: 1 });
+    assert!(harness.core.is_acknowledged());
+    assert_eq!(harness.core.stats().violations, 0);
 }
 
 /// All nodes of a cluster are stopped at once: each has said that it leaves, and will not be back.

@@ -1,0 +1,89 @@
+//! Members that are alive and without a link.
+//!
+//! Failure detection asks others about a node that does not answer, so of two nodes that cannot
+//! reach each other, and both can reach a third, neither is held for down. But nobody forwards what
+//! they consume: each admits as if the other did nothing. An operator is told.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use super::Core;
+use crate::protocol::event::Event;
+use crate::protocol::host::Host;
+use crate::protocol::time::{Nanos, SECOND};
+
+/// Between two looks, at least.
+const LOOK_EVERY: Nanos = SECOND;
+/// A link that is lost, or to a node that has just started, may take so long to be opened.
+const TOLD_AFTER: Nanos = 10 * SECOND;
+/// Between two words of one member.
+const TOLD_EVERY: Nanos = 60 * SECOND;
+/// Members that are told of in one look, at most: others in the next one.
+const TOLD_AT_ONCE: usize = 4;
+
+/// Who lacks a link at the last look. Bounded as the peers are.
+#[derive(Debug, Default)]
+pub(super) struct Unlinked {
+    looked_at: Nanos,
+    members: BTreeMap<SocketAddr, Lack>,
+    /// Members that were told of in the present look.
+    told: usize,
+}
+
+/// Links that a member lacks.
+#[derive(Clone, Copy, Debug)]
+struct Lack {
+    since: Nanos,
+    told_at: Option<Nanos>,
+}
+
+impl Unlinked {
+    /// How many have been so for long enough to tell.
+    pub(super) fn count(&self) -> u64 {
+        let long = |lack: &&Lack| self.looked_at.saturating_sub(lack.since) >= TOLD_AFTER;
+        self.members.values().filter(long).count() as u64
+    }
+
+    /// What to tell of a member.
+    fn note(&mut self, now: Nanos, addr: SocketAddr, tells: bool, hears: bool) -> Option<Event> {
+        if tells && hears {
+            let lack = self.members.remove(&addr)?;
+            return lack.told_at.map(|_| Event::Linked { addr });
+        }
+        let lack = self.members.entry(addr).or_insert(Lack { since: now, told_at: None });
+        if self.told >= TOLD_AT_ONCE {
+            return None;
+        }
+        let passed = now.saturating_sub(lack.since);
+        let is_due = lack.told_at.map_or(passed >= TOLD_AFTER, |at| now - at >= TOLD_EVERY);
+        is_due.then(|| {
+            lack.told_at = Some(now);
+            self.told += 1;
+            Event::Unlinked { addr, tells, hears, passed: Duration::from_nanos(passed) }
+        })
+    }
+}
+
+impl<H: Host> Core<H> {
+    /// Looks which members are alive and lack a link, to them or from them.
+    pub(super) fn note_unlinked(&mut self, now: Nanos) {
+        let is_due = now.saturating_sub(self.unlinked.looked_at) >= LOOK_EVERY;
+        if !is_due || self.leaving || !self.has_joined() {
+            return;
+        }
+        (self.unlinked.looked_at, self.unlinked.told) = (now, 0);
+        let (membership, peers) = (&self.membership, &self.peers);
+        self.unlinked
+            .members
+            .retain(|addr, _| membership.is_active(*addr) && peers.get(addr).is_some());
+        let active = self.peers.iter().filter(|(addr, _)| self.membership.is_active(**addr));
+        for (addr, peer) in active {
+            let hears = self.inbound.from(*addr).is_some();
+            let event = self.unlinked.note(now, *addr, peer.is_flowing(), hears);
+            if let Some(event) = event {
+                self.events.push(event);
+            }
+        }
+    }
+}
