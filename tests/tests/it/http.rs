@@ -281,7 +281,7 @@ fn other_paths_and_methods_are_refused_as_json() {
 #[test]
 fn metrics_count_decisions_by_limit_front_end_and_outcome() {
     let node = Node::start(&[]);
-    for cost in [1, 200, 0] {
+    for cost in [1, 201, 0] {
         check(&node, &format!(r#"{{"key":"k","limit":"default","cost":{cost}}}"#));
     }
     let mut raw = Raw::connect(node.resp);
