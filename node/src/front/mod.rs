@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod budget;
 pub mod http;
 pub mod net;
+pub mod patience;
 pub mod places;
 pub mod resp;
 pub mod units;

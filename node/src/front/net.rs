@@ -41,8 +41,9 @@ const LINGER: Duration = Duration::from_secs(1);
 /// How much more it may send in that time, in bytes: of a large body most is under way when its
 /// head is refused.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;
-/// How much of that is discarded at a time, in bytes.
+/// How much of that is discarded at a time, in bytes, and before others of its thread go on.
 const LINGER_PIECE_BYTES: usize = 4 * 1024;
+const LINGER_TURN_BYTES: usize = 64 * 1024;
 
 /// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
@@ -297,11 +298,19 @@ pub async fn linger(stream: &mut TcpStream) {
         return;
     }
     let discard = async {
-        let mut left = LINGER_BYTES;
+        let (mut left, mut turn) = (LINGER_BYTES, LINGER_TURN_BYTES);
         while left > 0 && stream.readable().await.is_ok() {
             match stream.try_read(&mut [0; LINGER_PIECE_BYTES]) {
                 Ok(0) => break,
-                Ok(count) => left = left.saturating_sub(count),
+                Ok(count) => {
+                    left = left.saturating_sub(count);
+                    turn = turn.saturating_sub(count);
+                    // A socket that has data never suspends the task.
+                    if turn == 0 {
+                        tokio::task::yield_now().await;
+                        turn = LINGER_TURN_BYTES;
+                    }
+                }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(_) => break,
             }

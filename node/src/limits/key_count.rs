@@ -13,8 +13,8 @@ use crate::limits::gossip::Limiter;
 const LIFE: Duration = Duration::from_secs(1);
 /// How many times longer than it took a count is kept at least.
 const LIVES_OF_WORK: u32 = 19;
-/// How long who asks waits for a count where it keeps others of its thread waiting, and then in
-/// all: beyond that the last one stands.
+/// How long who asks first waits for a count where it keeps others of its thread waiting, and then
+/// in all: beyond that the last one stands.
 const PATIENCE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(2);
 /// How many wait for a count at a time; whoever asks beyond gets the last one.
@@ -68,7 +68,8 @@ impl KeyCount {
         if !is_old || state.waiting >= MAX_WAITING {
             return state.keys;
         }
-        if !state.is_counting {
+        let is_first = !state.is_counting;
+        if is_first {
             let shared = Arc::clone(&self.shared);
             let thread = std::thread::Builder::new().name("key count".to_owned());
             // Without a thread the last count stands.
@@ -76,7 +77,7 @@ impl KeyCount {
         }
         state.waiting += 1;
         drop(state);
-        if self.shared.wait(PATIENCE) {
+        if !is_first || self.shared.wait(PATIENCE) {
             aside(|| self.shared.wait(LONGEST));
         }
         let mut state = self.shared.state();

@@ -35,18 +35,26 @@ pub fn parse(line: &[u8]) -> Option<(IpKey, i64)> {
     None
 }
 
-/// The client of a line that begins with a list of addresses, and the line from the last of them.
+/// The client of a line that has a list of addresses in place of one, and the line from the last
+/// of them. A server's name may stand in front.
 fn forwarded_for(line: &[u8]) -> Option<(IpAddr, &[u8])> {
-    let mut client = None;
-    let mut rest = line;
+    let name = line.iter().position(|byte| *byte == b' ')?;
+    let behind_name = || (!line[..name].contains(&b',')).then(|| &line[name + 1..]);
+    first_listed(line).or_else(|| first_listed(behind_name()?))
+}
+
+/// The first address of the list at the front, and the rest from the last part of it.
+fn first_listed(list: &[u8]) -> Option<(IpAddr, &[u8])> {
+    let comma = list.iter().position(|byte| matches!(byte, b',' | b' '))?;
+    let first = &list[..comma];
+    let first = first.strip_prefix(b"\"").unwrap_or(first);
+    let client = address(first).filter(|_| list[comma] == b',')?;
+    let mut rest = list;
     loop {
         let end = rest.iter().position(|byte| *byte == b' ')?;
-        let Some(listed) = rest[..end].strip_suffix(b",") else {
-            return client.map(|client| (client, rest));
-        };
-        let listed = listed.strip_prefix(b"\"").unwrap_or(listed);
-        client = client.or(address(listed));
-        client?;
+        if !rest[..end].ends_with(b",") {
+            return Some((client, rest));
+        }
         rest = &rest[end + 1..];
     }
 }

@@ -58,6 +58,10 @@ fn of_addresses_that_proxies_forwarded_the_first_is_the_clients() {
         "\"192.0.2.7, 10.0.0.1\"",
         "192.0.2.7, unknown",
         "192.0.2.7:80, 10.0.0.1",
+        "192.0.2.7,10.0.0.1",
+        "192.0.2.7,10.0.0.1, 10.0.0.2",
+        "example.org 192.0.2.7, 10.0.0.1",
+        "example.org:80 192.0.2.7,10.0.0.1",
     ] {
         assert_eq!(of(list), Some((key("192.0.2.7"), TIME)), "{list}");
     }

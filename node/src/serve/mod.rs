@@ -286,7 +286,7 @@ async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
         Err(line) => Err(line),
     };
     match rotated {
-        Ok(()) => tracing::info!("SIGHUP: new links use what was read; seeds are looked up again"),
+        Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
         Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
     }
 }

@@ -77,13 +77,18 @@ fn a_refusal_ends_no_connection_whose_body_is_small() {
 /// A process that is stopped, as its machine may be, notices first how late it is.
 #[test]
 fn what_came_while_a_node_was_stopped_is_in_time() {
-    let times = ["--idle-timeout", "4s", "--command-timeout", "3s", "--body-timeout", "3s"];
-    let node = Node::start(&times);
+    let node = Node::start(&[
+        "--idle-timeout=4s",
+        "--command-timeout=3s",
+        "--body-timeout=3s",
+        "--head-timeout=4s",
+    ]);
     let [mut silent, mut halfway] = [node.resp, node.resp].map(Raw::connect);
     silent.expect_alive();
     halfway.expect_alive();
     halfway.send(b"*1\r\n$4\r\nPI");
-    let mut web = Raw::connect(node.http);
+    let [mut web, mut heads] = [node.http, node.http].map(Raw::connect);
+    heads.send(b"GET /healthz HTTP/1.1\r\n");
     let request = request("/v1/check", "", CHECK);
     let (head, body) = request.split_at(request.len() - CHECK.len());
     web.send(head.as_bytes());
@@ -94,11 +99,13 @@ fn what_came_while_a_node_was_stopped_is_in_time() {
     silent.send(b"PING\r\n");
     halfway.send(b"NG\r\n");
     web.send(body.as_bytes());
+    heads.send(b"host: x\r\n\r\n");
     thread::sleep(Duration::from_millis(4_100));
     node.signal(Signal::CONT);
     silent.expect("+PONG\r\n");
     halfway.expect("+PONG\r\n");
     assert_eq!(web.http_answer().0, "HTTP/1.1 200 OK");
+    assert_eq!(heads.http_answer().0, "HTTP/1.1 200 OK");
 }
 
 #[test]

@@ -12,9 +12,7 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Code, Problem, error, last};
 use crate::front::budget::{Budget, Share};
-
-/// A time that is noticed so late passed while the node was stopped, or starved.
-const NOTICED_LATE: Duration = Duration::from_millis(100);
+use crate::front::patience;
 
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,13 +77,11 @@ where
     if let Poll::Ready(read) = read {
         return read;
     }
-    let due = Instant::now() + time;
-    let mut read = tokio::time::timeout_at(due, reading.as_mut()).await;
-    if read.is_err() && due.elapsed() >= NOTICED_LATE {
-        // A node that was stopped meanwhile notices the time first, and then what has come.
-        read = tokio::time::timeout(NOTICED_LATE, reading).await;
+    tokio::select! {
+        biased;
+        read = reading => read,
+        () = patience::until(Instant::now() + time) => Err(Missing::Late),
     }
-    read.unwrap_or(Err(Missing::Late))
 }
 
 async fn collect<B>(mut body: B, max: usize, room: &Arc<Budget>) -> Result<Whole, Missing>
@@ -128,7 +124,8 @@ where
     let mut length = 0;
     let skipping = async {
         while let Some(frame) = body.frame().await {
-            length += frame.map_or(usize::MAX, |frame| frame.data_ref().map_or(0, Bytes::len));
+            let Ok(frame) = frame else { return false };
+            length += frame.data_ref().map_or(0, Bytes::len);
             if length > max {
                 return false;
             }

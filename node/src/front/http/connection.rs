@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
@@ -13,6 +13,7 @@ use super::gate::Gate;
 use super::gathered::Gathered;
 use super::router;
 use super::routes::Routes;
+use super::timer::PatientTimer;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
 use crate::front::net::{self, FrontEnd};
@@ -103,7 +104,7 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
 fn builder(bounds: &HttpBounds) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(TokioTimer::new())
+        .timer(PatientTimer)
         .header_read_timeout(bounds.head_timeout)
         .max_header_size(bounds.head_bytes)
         .max_buf_size(bounds.head_bytes.max(LEAST_AHEAD_BYTES));

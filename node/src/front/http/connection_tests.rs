@@ -106,6 +106,9 @@ async fn a_client_that_closes_its_side_while_its_check_waits_is_dropped() {
 #[tokio::test]
 async fn the_last_answer_of_a_connection_says_that_it_is() {
     let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    // It ends early.
+    let request = "POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabcde";
+    assert!(answered(request, joined()).await.contains("connection: close"));
     for (length, fields, is_last) in
         [(9, "", false), (70_000, "", true), (9, "expect: y\r\n", true)]
     {

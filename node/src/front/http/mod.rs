@@ -2,7 +2,7 @@
 //! dispatches by path and method what `gate` lets through, with what `routes` answer from. `check`
 //! answers a check, with the fields of `headers`, and `batch` many at once: `body` reads what
 //! clients send, `asked` is a check as they write it, `reply` writes decisions. `health` answers
-//! probes, `answer` builds answers.
+//! probes, `answer` builds answers, `timer` ends what takes too long.
 
 mod answer;
 mod asked;
@@ -17,6 +17,7 @@ mod health;
 mod reply;
 mod router;
 mod routes;
+mod timer;
 
 #[cfg(fuzzing)]
 pub use batch::decide as decide_batch;

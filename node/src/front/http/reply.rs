@@ -6,7 +6,7 @@ use crate::front::units::millis_up;
 
 /// The bytes that a decision takes with figures of usual length.
 pub const DECISION_BYTES: usize = 96;
-/// The most that one takes: four integers of 20 digits, and what is around them.
+/// The most that one takes: four integers of 16 digits, and what is around them.
 const MAX_DECISION_BYTES: usize = 192;
 
 /// The largest integer that every client reads exactly: numbers of JavaScript are doubles.

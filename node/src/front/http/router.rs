@@ -1,5 +1,7 @@
 //! Dispatch by path and method.
 
+use std::time::Duration;
+
 use hyper::body::{Body, Incoming};
 use hyper::header::{ACCEPT, ALLOW, EXPECT, HOST, HeaderMap, HeaderValue};
 use hyper::{Method, Request, StatusCode, Version};
@@ -14,26 +16,32 @@ use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
 use crate::telemetry::exposition::Format;
 
-/// What comes of a request.
+/// How long a body that does not matter may take, at most.
+const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What a request is answered by.
 enum Route {
-    Answer(Box<Answer>),
-    /// Of what its body says.
+    /// Its body.
     Check,
     Batch,
+    /// Its head alone.
+    Other,
 }
 
 pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
-    let (passed, route) = match pass(node, &request) {
-        Ok(passed) => (passed, route(node, &request)),
-        Err(answer) => (None, Route::Answer(answer)),
+    let passed = pass(node, &request);
+    let mut answer = match (&passed, route(&request)) {
+        (Ok(_), Route::Check) => check::answer(node, request.into_body()).await,
+        (Ok(_), Route::Batch) => batch::answer(node, request.into_body()).await,
+        _ if request.body().is_end_stream() => by_head(node, &request, &passed),
+        _ => {
+            let (head, body) = request.into_parts();
+            let is_read = skip(node, &head.headers, body).await;
+            let answer = by_head(node, &Request::from_parts(head, ()), &passed);
+            if is_read { answer } else { last(answer) }
+        }
     };
-    let mut answer = match route {
-        Route::Answer(answer) if request.body().is_end_stream() => *answer,
-        Route::Answer(answer) => after_body(node, request, *answer).await,
-        Route::Check => check::answer(node, request.into_body()).await,
-        Route::Batch => batch::answer(node, request.into_body()).await,
-    };
-    if let Some(passed) = passed {
+    if let Ok(Some(passed)) = passed {
         passed.add_to(answer.headers_mut());
     }
     answer
@@ -43,7 +51,7 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
 ///
 /// # Errors
 /// Its answer.
-fn pass(node: &Routes, request: &Request<Incoming>) -> Result<Option<Passed>, Box<Answer>> {
+fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<Answer>> {
     if !names_host(request) {
         return Err(error(Code::InvalidHost, "expected one Host header").into());
     }
@@ -62,22 +70,34 @@ fn pass(node: &Routes, request: &Request<Incoming>) -> Result<Option<Passed>, Bo
     })
 }
 
-/// The answer to a request whose body says nothing to it: the last of its connection, unless that
-/// body arrives as one that is asked for has to.
-async fn after_body(node: &Routes, request: Request<Incoming>, answer: Answer) -> Answer {
-    // Its client sends the body once it is told to go on.
-    let waits = request.headers().contains_key(EXPECT);
-    let HttpBounds { body_bytes, body_timeout, .. } = node.bounds;
-    let is_read = !waits && body::skip(request.into_body(), body_bytes, body_timeout).await;
-    if is_read { answer } else { last(answer) }
+fn route<B>(request: &Request<B>) -> Route {
+    match request.uri().path() {
+        "/v1/check" if request.method() == Method::POST => Route::Check,
+        "/v1/check-batch" if request.method() == Method::POST => Route::Batch,
+        _ => Route::Other,
+    }
 }
 
-fn route(node: &Routes, request: &Request<Incoming>) -> Route {
+/// Reads a body that does not matter, so that its connection goes on. False where it is larger than
+/// that of a check, or does not come soon, as of a client that waits to be told to go on.
+async fn skip(node: &Routes, headers: &HeaderMap, body: Incoming) -> bool {
+    let HttpBounds { body_bytes, body_timeout, .. } = node.bounds;
+    let within = body_timeout.min(SKIPPED_WITHIN);
+    !headers.contains_key(EXPECT) && body::skip(body, body_bytes, within).await
+}
+
+/// The answer to a request whose body says nothing to it.
+fn by_head<B>(
+    node: &Routes,
+    request: &Request<B>,
+    passed: &Result<Option<Passed>, Box<Answer>>,
+) -> Answer {
+    if let Err(refusal) = passed {
+        return Answer::clone(refusal);
+    }
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
-    let answer = match request.uri().path() {
-        "/v1/check" if method == Method::POST => return Route::Check,
-        "/v1/check-batch" if method == Method::POST => return Route::Batch,
+    match request.uri().path() {
         "/v1/check" | "/v1/check-batch" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
         HEALTH if reads => health(node.readiness.phase()),
@@ -85,12 +105,11 @@ fn route(node: &Routes, request: &Request<Incoming>) -> Route {
         "/metrics" if reads => metrics(node, request.headers()),
         "/v1/cluster" | HEALTH | READY | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(Code::UnknownPath, "no such path"),
-    };
-    Route::Answer(answer.into())
+    }
 }
 
 /// Whether the request has one Host header, as HTTP/1.1 requires; its value does not matter.
-fn names_host(request: &Request<Incoming>) -> bool {
+fn names_host<B>(request: &Request<B>) -> bool {
     let hosts = request.headers().get_all(HOST).iter().count();
     hosts == 1 || hosts == 0 && request.version() < Version::HTTP_11
 }

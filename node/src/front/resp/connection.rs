@@ -22,6 +22,7 @@ use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
 use crate::front::net::{self, FrontEnd, linger};
+use crate::front::patience;
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 
@@ -159,7 +160,7 @@ async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
         (None, Some(idle)) => (idle, Expiry::Idle),
         (None, None) => std::future::pending().await,
     };
-    tokio::time::sleep_until(deadline).await;
+    patience::until(deadline).await;
     expiry
 }
 
@@ -187,8 +188,6 @@ impl Connection {
                     ready = noting_sleep(self.stream.readable(), &mut slept) => ready?,
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
-                        // A node that was stopped meanwhile notices the time first.
-                        _ if net::unread_bytes(&self.stream) > 0 => self.stream.readable().await?,
                         Expiry::Command => {
                             let problem = "the command took too long to arrive";
                             self.session.give_up(problem, &mut self.unsent);
