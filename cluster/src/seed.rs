@@ -60,9 +60,12 @@ impl Seed {
     }
 }
 
+/// An IPv4 address that is written as IPv6 is that IPv4 address.
 impl From<SocketAddr> for Seed {
     fn from(addr: SocketAddr) -> Self {
-        Self(Kind::Address(addr))
+        let is_mapped = addr.ip() != addr.ip().to_canonical();
+        let canonical = SocketAddr::new(addr.ip().to_canonical(), addr.port());
+        Self(Kind::Address(if is_mapped { canonical } else { addr }))
     }
 }
 

@@ -133,9 +133,9 @@ impl Speaker {
     /// Links that are there, or are not.
     fn say_link(event: &Event) {
         match event {
-            Event::Unlinked { addr, tells, hears, passed } => {
+            Event::Unlinked { addr, tells, hears, passed, all } => {
                 let seconds = passed.as_secs();
-                warn!(target: TARGET, peer = %addr, seconds, "alive, but {}",
+                warn!(target: TARGET, peer = %addr, seconds, unlinked = all, "alive, but {}",
                     lacking(*tells, *hears));
             }
             Event::Linked { addr } => {

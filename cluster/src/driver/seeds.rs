@@ -28,8 +28,9 @@ const RETRY_MIN: Duration = Duration::from_secs(1);
 const RETRY_MAX: Duration = Duration::from_secs(4);
 /// From then on.
 const REFRESH: Duration = Duration::from_secs(30);
-/// Between two lines of the log about one source that say the same.
+/// Between two lines of the log about one source that say the same, and that do not.
 const SAY_EVERY: Duration = Duration::from_secs(60);
+const SAY_OTHER_EVERY: Duration = Duration::from_secs(10);
 
 /// What has been looked up.
 #[derive(Debug, PartialEq, Eq)]
@@ -58,8 +59,17 @@ pub(super) struct Seeker {
 struct Source {
     /// What it gave last.
     gave: Option<Vec<Seed>>,
-    /// When it was said that it gives nothing, and why.
-    said: Option<(Instant, String)>,
+    /// What was said of it last.
+    said: Option<Said>,
+}
+
+/// That a source gives nothing.
+#[derive(Debug)]
+struct Said {
+    at: Instant,
+    problem: String,
+    /// Somebody wants to know.
+    again: bool,
 }
 
 impl Seeker {
@@ -189,22 +199,22 @@ impl Source {
             Err(problem) => {
                 if self.is_to_be_said(&problem) {
                     warn!(target: TARGET, %seed, "seed not found, looking again: {problem}");
-                    self.said = Some((Instant::now(), problem));
+                    self.said = Some(Said { at: Instant::now(), problem, again: false });
                 }
             }
         }
     }
 
-    /// Whether a problem is another one than was said last, or was said long ago.
     fn is_to_be_said(&self, problem: &str) -> bool {
-        let is_said = |(at, said): &(Instant, String)| at.elapsed() < SAY_EVERY && said == problem;
-        !self.said.as_ref().is_some_and(is_said)
+        let Some(said) = &self.said else { return true };
+        let every = if said.problem == problem { SAY_EVERY } else { SAY_OTHER_EVERY };
+        said.again || said.at.elapsed() >= every
     }
 
-    /// Says the next problem, also if it is the same: somebody wants to know.
+    /// The next problem is said in any case.
     fn say_again(&mut self) {
-        if let Some((_, problem)) = &mut self.said {
-            problem.clear();
+        if let Some(said) = &mut self.said {
+            said.again = true;
         }
     }
 }

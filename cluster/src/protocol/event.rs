@@ -51,6 +51,8 @@ pub enum Event {
         hears: bool,
         /// For how long.
         passed: Duration,
+        /// How many members there are of which this is so: not all of them are told of.
+        all: u64,
     },
     /// That member has both links again.
     Linked {

@@ -10,7 +10,8 @@ use super::subject::Subject;
 use super::time::{Nanos, SECOND};
 use super::wire::Position;
 
-/// A link is closed so often at most as an earlier run of its node is there.
+/// Where an earlier run of a node is there, links to it are closed so often at most as another run
+/// is.
 const CONTENDED_EVERY: Nanos = 10 * SECOND;
 
 /// A node that is dialled.
@@ -128,18 +129,12 @@ impl Peer {
     }
 
     /// Whether the link is one to another run than that of this generation, which is there. Whether
-    /// a later run is over is not certain: another node may have the same address.
-    pub(super) fn is_over(&mut self, now: Nanos, generation: u64) -> bool {
-        let Some(known) = self.generation() else { return false };
-        if known <= generation {
-            return known < generation;
-        }
+    /// a later run is over is not certain: another node may have the same address, and then both
+    /// are there again and again.
+    pub(super) fn is_over(&self, now: Nanos, generation: u64) -> bool {
         let is_recent = |at: Nanos| now.saturating_sub(at) < CONTENDED_EVERY;
-        let is_over = !self.contended_at.is_some_and(is_recent);
-        if is_over {
-            self.contended_at = Some(now);
-        }
-        is_over
+        let is_contended = self.contended_at.is_some_and(is_recent);
+        !is_contended && self.generation().is_some_and(|known| known != generation)
     }
 
     pub(super) fn generation(&self) -> Option<u64> {

@@ -24,7 +24,7 @@ pub(super) struct Seen {
     pub(super) at: Nanos,
     /// When it was sealed, on this node's clock.
     pub(super) sealed: i64,
-    /// As they were applied, sorted by limit and key.
+    /// As they were applied, one a key, sorted by limit and key.
     pub(super) deltas: Vec<Delta>,
     /// Keys of changes that were held back, or refused.
     pub(super) late: Vec<KeyId>,
@@ -34,6 +34,14 @@ impl Seen {
     /// A batch that has arrived, and of which nothing is applied.
     pub(super) fn new(now: Nanos, number: u64, sealed: i64) -> Self {
         Self { number, at: now, sealed, deltas: Vec::new(), late: Vec::new() }
+    }
+
+    /// Adds a change that was applied. Those of one key follow each other, and are one.
+    pub(super) fn add(&mut self, delta: Delta) {
+        match self.deltas.last_mut() {
+            Some(last) if last.id() == delta.id() => last.change = last.change.then(delta.change),
+            _ => self.deltas.push(delta),
+        }
     }
 
     fn size(&self) -> usize {

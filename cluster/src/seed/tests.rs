@@ -24,6 +24,7 @@ fn what_is_printed_of_a_seed_is_read_back() {
         assert_eq!(seed.to_string().parse(), Ok(seed));
     }
     assert_eq!("dns+localhost:1".parse::<Seed>(), "localhost:1".parse());
+    assert_eq!("[::ffff:10.0.0.1]:1".parse::<Seed>(), "10.0.0.1:1".parse());
 }
 
 #[test]

@@ -170,13 +170,18 @@ async fn a_seeker_ends_with_those_whom_it_tells() {
 }
 
 #[test]
-fn a_problem_is_said_again_after_a_while_or_where_it_is_another_one() {
+fn a_problem_is_said_again_after_a_while_and_another_one_sooner() {
     let mut source = Source::default();
     assert!(source.is_to_be_said("one"));
-    source.said = Some((Instant::now(), "one".to_owned()));
-    assert!(!source.is_to_be_said("one") && source.is_to_be_said("another"));
-    source.say_again();
-    assert!(source.is_to_be_said("one"));
-    source.said = Instant::now().checked_sub(SAY_EVERY).map(|at| (at, "one".to_owned()));
-    assert!(source.is_to_be_said("one"));
+    let mut said = |ago: Duration| {
+        let at = Instant::now().checked_sub(ago).unwrap();
+        source.said = Some(Said { at, problem: "one".to_owned(), again: false });
+        let is_said = [source.is_to_be_said("one"), source.is_to_be_said("another")];
+        source.say_again();
+        assert!(source.is_to_be_said("one"), "somebody wants to know");
+        is_said
+    };
+    assert_eq!(said(Duration::ZERO), [false, false]);
+    assert_eq!(said(SAY_OTHER_EVERY), [false, true]);
+    assert_eq!(said(SAY_EVERY), [true, true]);
 }

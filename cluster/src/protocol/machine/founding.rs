@@ -11,7 +11,7 @@
 
 use std::net::SocketAddr;
 
-use super::{Core, Violation};
+use super::{Core, Unlinked, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
 use crate::protocol::bounds::MAX_HASH_KEYS;
@@ -126,6 +126,8 @@ impl<H: Host> Core<H> {
         self.pull = None;
         self.timeouts = 0;
         self.served.clear();
+        self.leaves_after = None;
+        self.unlinked = Unlinked::default();
         (self.entry, self.waited, self.fresh) = (None, false, false);
         self.events.push(Event::StartedOver { with: from });
     }

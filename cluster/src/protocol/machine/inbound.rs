@@ -275,7 +275,7 @@ impl<H: Host> Core<H> {
         let mut seen = Seen::new(now, number, local);
         for delta in ungroup(batch.groups, local) {
             match self.apply(now, origin, delta, AsTold::InBatch) {
-                Some(applied) => seen.deltas.push(applied),
+                Some(applied) => seen.add(applied),
                 None => seen.late.push(delta.id()),
             }
         }

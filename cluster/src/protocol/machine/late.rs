@@ -136,7 +136,8 @@ impl<H: Host> Core<H> {
         self.draining.unwrap_or(self.taken_at)
     }
 
-    /// All that was consumed here before this is known: while it is stale, a node consumes nothing.
+    /// All that was consumed here before this is drained: while it is stale, a node consumes
+    /// nothing. What it recorded right before that drains into the gap that is noted until now.
     pub(super) fn known_until(&self, now: Nanos) -> Nanos {
         if self.stale.is_stale() { now } else { self.flushed() }
     }

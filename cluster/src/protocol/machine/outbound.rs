@@ -29,6 +29,8 @@ const BACKOFF_MAX: Nanos = 5_000_000_000;
 /// many times what a message takes: its own dial may have begun as late as that.
 const UNANSWERED: Nanos = 100_000_000;
 const ANSWERED_IN: Nanos = 4;
+/// Where its link is open, its answer may be lost: that is sent again within this, as a rule.
+const UNWELCOMED: Nanos = 500_000_000;
 /// How often this node announces itself to a connected peer that is no active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
@@ -59,17 +61,17 @@ impl<H: Host> Core<H> {
         self.add_peer(now, id.addr, Claim::Proven);
         let Some(peer) = self.peers.get_mut(&id.addr) else { return };
         let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWERED_IN));
-        let dial = peer.dial;
-        match dial {
-            Dial::Open { link, .. } if peer.is_over(now, id.generation) => {
-                self.close(now, link);
-                self.dial_now(now, id, transit);
-            }
-            Dial::Open { link, welcomed: false, .. }
-                if now.saturating_sub(peer.opened_at) >= unanswered =>
-            {
-                self.close(now, link);
-                self.dial_now(now, id, transit);
+        match peer.dial {
+            Dial::Open { link, welcomed, .. } => {
+                let open_for = now.saturating_sub(peer.opened_at);
+                let is_over = peer.is_over(now, id.generation);
+                if is_over && peer.generation().is_some_and(|known| known > id.generation) {
+                    peer.contended_at = Some(now);
+                }
+                if is_over || !welcomed && open_for >= unanswered.max(UNWELCOMED) {
+                    self.close(now, link);
+                    self.dial_at_once(now, id.addr);
+                }
             }
             // It began before the node was there: a handshake is repeated ever more seldom.
             Dial::Dialling { link, since } if now.saturating_sub(since) >= unanswered => {
@@ -77,8 +79,16 @@ impl<H: Host> Core<H> {
                 self.dialled.remove(&link);
                 self.actions.push_back(Action::Close { link });
             }
-            Dial::Waiting { .. } => peer.dial = Dial::Waiting { until: now },
-            Dial::Open { .. } | Dial::Dialling { .. } => {}
+            Dial::Waiting { .. } => self.dial_at_once(now, id.addr),
+            Dial::Dialling { .. } => {}
+        }
+    }
+
+    /// Where a node is not being dialled, it is next.
+    fn dial_at_once(&mut self, now: Nanos, addr: SocketAddr) {
+        let waiting = self.peers.get_mut(&addr).filter(|peer| peer.link().is_none());
+        if let Some(peer) = waiting {
+            peer.dial = Dial::Waiting { until: now };
         }
     }
 

@@ -19,15 +19,16 @@ const LOOK_EVERY: Nanos = SECOND;
 const TOLD_AFTER: Nanos = 10 * SECOND;
 /// Between two words of one member.
 const TOLD_EVERY: Nanos = 60 * SECOND;
-/// Members that are told of in one look, at most: others in the next one.
-const TOLD_AT_ONCE: usize = 4;
+/// Members that are told of in that time, at most.
+const MAX_TOLD: usize = 8;
 
 /// Who lacks a link at the last look. Bounded as the peers are.
 #[derive(Debug, Default)]
 pub(super) struct Unlinked {
     looked_at: Nanos,
     members: BTreeMap<SocketAddr, Lack>,
-    /// Members that were told of in the present look.
+    /// Since when members are told of, and how many were.
+    told_since: Nanos,
     told: usize,
 }
 
@@ -52,16 +53,15 @@ impl Unlinked {
             return lack.told_at.map(|_| Event::Linked { addr });
         }
         let lack = self.members.entry(addr).or_insert(Lack { since: now, told_at: None });
-        if self.told >= TOLD_AT_ONCE {
-            return None;
-        }
         let passed = now.saturating_sub(lack.since);
         let is_due = lack.told_at.map_or(passed >= TOLD_AFTER, |at| now - at >= TOLD_EVERY);
-        is_due.then(|| {
-            lack.told_at = Some(now);
-            self.told += 1;
-            Event::Unlinked { addr, tells, hears, passed: Duration::from_nanos(passed) }
-        })
+        if !is_due || self.told >= MAX_TOLD {
+            return None;
+        }
+        lack.told_at = Some(now);
+        self.told += 1;
+        let (passed, all) = (Duration::from_nanos(passed), self.count());
+        Some(Event::Unlinked { addr, tells, hears, passed, all })
     }
 }
 
@@ -72,15 +72,20 @@ impl<H: Host> Core<H> {
         if !is_due || self.leaving || !self.has_joined() {
             return;
         }
-        (self.unlinked.looked_at, self.unlinked.told) = (now, 0);
+        self.unlinked.looked_at = now;
+        if now.saturating_sub(self.unlinked.told_since) >= TOLD_EVERY {
+            (self.unlinked.told_since, self.unlinked.told) = (now, 0);
+        }
         let (membership, peers) = (&self.membership, &self.peers);
         self.unlinked
             .members
             .retain(|addr, _| membership.is_active(*addr) && peers.get(addr).is_some());
         let active = self.peers.iter().filter(|(addr, _)| self.membership.is_active(**addr));
         for (addr, peer) in active {
+            // Who takes over a state, to join or behind a gap, is told it all by that.
+            let tells = peer.welcomed_link().is_some();
             let hears = self.inbound.from(*addr).is_some();
-            let event = self.unlinked.note(now, *addr, peer.is_flowing(), hears);
+            let event = self.unlinked.note(now, *addr, tells, hears);
             if let Some(event) = event {
                 self.events.push(event);
             }

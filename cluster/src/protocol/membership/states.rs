@@ -49,14 +49,17 @@ impl States {
         self.looked_at.filter(|_| self.is_due).map(|at| at.saturating_add(LOOK_EVERY))
     }
 
+    /// Whether a member that is alive is an earlier run than was seen at its address last.
+    fn contended(&self, id: NodeId, state: MemberState) -> Option<Event> {
+        let before = self.known.get(&id.addr).map(|known| known.id);
+        let before = before.filter(|before| before.generation > id.generation)?;
+        let is_there = matches!(state, MemberState::Alive | MemberState::Suspect);
+        is_there.then_some(Event::Contended { id, before })
+    }
+
     fn see(&mut self, now: Nanos, id: NodeId, state: MemberState) -> Option<Event> {
         let seen = Known { id, state, since: now, fell_at: None, look: now };
         let before = self.known.insert(id.addr, seen);
-        if let Some(later) = before.filter(|known| known.id.generation > id.generation)
-            && matches!(state, MemberState::Alive | MemberState::Suspect)
-        {
-            return Some(Event::Contended { id, before: later.id });
-        }
         let before = before.filter(|known| known.id.generation == id.generation);
         if let Some(known) = before
             && (known.state, state) == (MemberState::Alive, MemberState::Down)
@@ -99,9 +102,10 @@ impl Membership {
         }
         states.looked_at = Some(now);
         for member in self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr) {
-            let change = states.see(now, *member.id(), self.state_of_member(member));
-            if let Some(change) = change {
-                events.push(change);
+            let (id, state) = (*member.id(), self.state_of_member(member));
+            let contended = states.contended(id, state);
+            for event in contended.into_iter().chain(states.see(now, id, state)) {
+                events.push(event);
             }
         }
         states.known.retain(|addr, known| known.look == now || *addr == me.addr);

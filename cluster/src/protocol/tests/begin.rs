@@ -171,7 +171,7 @@ fn a_node_that_opens_a_link_is_dialled_anew() {
 /// It has not answered on the link that is open: its process is another one.
 #[test]
 fn a_link_without_an_answer_is_dialled_anew_too() {
-    for (unanswered, anew) in [(50 * MS, 0), (150 * MS, 1)] {
+    for (unanswered, anew) in [(450 * MS, 0), (550 * MS, 1)] {
         let options = Options { join: vec![addr(1)], ..Options::default() };
         let mut harness = Harness::with(options);
         let first = harness.dial_of(addr(1));

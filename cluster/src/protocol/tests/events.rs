@@ -124,7 +124,8 @@ fn a_member_that_is_alive_without_a_link_is_told() {
     assert_eq!(pass(&mut harness, 9), []);
     assert_eq!(harness.core.stats().unlinked, 0);
     let events = pass(&mut harness, 50);
-    let [Event::Unlinked { addr: of, tells: false, hears: true, passed }] = events[..] else {
+    let [Event::Unlinked { addr: of, tells: false, hears: true, passed, all: 1 }] = events[..]
+    else {
         panic!("{events:?}")
     };
     assert_eq!((of, passed.as_secs(), harness.core.stats().unlinked), (addr(1), 10, 1));
