@@ -90,3 +90,25 @@ pub(super) fn find(deltas: &[Delta], id: KeyId) -> Option<Change> {
     let place = deltas.binary_search_by_key(&id, Delta::id).ok()?;
     deltas.get(place).map(|delta| delta.change)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was given back, and what was consumed after that, comes as two changes.
+    #[test]
+    fn a_key_has_one_change_in_a_batch() {
+        let mut seen = Seen::new(0, 1, 100);
+        let parts: Vec<Change> = Change::new(-70, 130).parts(100).collect();
+        assert_eq!(parts.len(), 2);
+        for key in [2, 1] {
+            for change in &parts {
+                seen.add(Delta { limit: 1, key, change: *change });
+            }
+        }
+        let mut recent = Recent::default();
+        recent.push(seen);
+        let kept = recent.newest().next().map(|seen| find(&seen.deltas, (1, 2)));
+        assert_eq!(kept, Some(Some(Change::new(-70, 130))));
+    }
+}
