@@ -18,7 +18,7 @@ const WIDTH: f64 = 960.0;
 const MARGIN: f64 = 12.0;
 /// The column of names.
 const NAMES: f64 = 150.0;
-/// What a bar's figure needs beside the longest bar.
+/// What a bar's figure needs next to the longest bar.
 const FIGURE: f64 = 44.0;
 const ROW: f64 = 15.0;
 const BAR: f64 = 10.0;
@@ -114,12 +114,12 @@ fn bar(line: &Line, of: Workload) -> Option<(&Label, Bar)> {
     }
 }
 
-/// Two significant digits where they suffice to tell more than "one".
+/// Two significant digits where they suffice to show more than "one".
 fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-/// The panels beside the names, one for each number of threads.
+/// The panels next to the names, one for each number of threads.
 struct Panels {
     threads: Vec<usize>,
     scale: Scale,

@@ -147,7 +147,7 @@ fn paragraph(text: &mut String, paragraph: &str) {
     let _ = writeln!(text, "{paragraph}\n");
 }
 
-/// A row for everybody who has a figure, a column for every workload.
+/// A row for every contender that has a figure, a column for every workload.
 fn table(lines: &[Line], labels: &[&Label]) -> String {
     let mut workloads = Workload::ALL.to_vec();
     workloads.retain(|workload| labels.iter().any(|label| cell(lines, label, *workload).is_some()));
@@ -207,7 +207,7 @@ fn two_digits(ratio: f64) -> String {
     if ratio < 9.95 { format!("{ratio:.2}") } else { format!("{ratio:.1}") }
 }
 
-/// Everybody who has a figure: ours first, then in the order of their first figure.
+/// Every contender that has a figure: ours first, then in the order of their first figure.
 fn labels(lines: &[Line]) -> Vec<&Label> {
     let mut labels = Vec::new();
     for line in lines {

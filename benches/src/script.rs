@@ -115,8 +115,8 @@ impl Script {
         Ok(Self { draw, strings, numbers: vec![0; length as usize], laps, scattered: None })
     }
 
-    /// The scripts of so many threads. If the workload's keys are scattered, all take them from one
-    /// pool.
+    /// The scripts of this number of threads. If the workload's keys are scattered, all take them
+    /// from one pool.
     ///
     /// # Errors
     /// When the keys cannot be drawn.

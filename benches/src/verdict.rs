@@ -1,4 +1,4 @@
-//! Evaluates recorded lines: who took part and who won.
+//! Evaluates recorded lines: which contenders took part and which won.
 
 use core::fmt;
 use std::collections::HashMap;

@@ -89,7 +89,7 @@ impl Workload {
         !matches!(self, Self::NewKey | Self::Memory)
     }
 
-    /// Whether there are so many keys that most checks miss the cache, the case for batches.
+    /// Whether there are enough keys that most checks miss the cache, the case for batches.
     #[must_use]
     pub const fn is_wide(self) -> bool {
         matches!(self, Self::Zipf1M | Self::Zipf1MScattered | Self::Uniform10M | Self::NewKey)

@@ -119,18 +119,18 @@ impl Cluster {
 
     /// Whether this node's words are recent enough to decide from. Not when the process, or the
     /// task of the cluster, has not run for 500 ms, as after SIGSTOP or on a machine that is
-    /// overloaded: then not until it has heard each node that told it something before, for 1 s at
+    /// overloaded: then not until it has heard each node that sent it changes before, for 1 s at
     /// most. Nor where it has taken over a state and hears the others before it has joined. Always
-    /// for a node that nobody tells anything: one that decides alone, has no state yet, leaves or
-    /// has ended.
+    /// for a node to which no other node sends changes: one that decides alone, has no state yet,
+    /// leaves or has ended.
     ///
-    /// Limiters do not look at it: a check decides at once. Whoever would rather answer later asks
-    /// once for each request, or for many that are decided together, and awaits
+    /// Limiters do not look at it: a check decides at once. A caller that would rather answer later
+    /// asks once for each request, or for many that are decided together, and awaits
     /// [`Cluster::current`].
     ///
     /// It takes a load and a reading of the clock, any number of threads at a time. When it is
-    /// true, checks of the calling thread see all that the other nodes had told before the moment
-    /// from which on this node is current again. What is told next takes a flush interval as
+    /// true, checks of the calling thread see all that the other nodes had sent before the moment
+    /// from which on this node is current again. What is sent next takes a flush interval as
     /// always, and a thread may be stopped between this call and its check.
     #[inline]
     #[must_use]
@@ -156,8 +156,8 @@ impl Cluster {
         self.shared.peers()
     }
 
-    /// What all nodes admitted beyond a limit, as far as this node can tell from what they told: no
-    /// sum over nodes, every node comes to about the same. Nothing is known of
+    /// What all nodes admitted beyond a limit, as far as this node can estimate it from what they
+    /// sent: not a sum over nodes, every node comes to about the same. Nothing is known of
     /// [`LimitId::INLINE`], of keys beyond 512 that are near their limit at a time
     /// ([`Stats::estimates_left_out`]), and of what came too late to be applied whole. At most
     /// 350 ms old.
@@ -172,7 +172,7 @@ impl Cluster {
         self.shared.stats()
     }
 
-    /// Changes how this node proves itself and whom it believes, while it runs.
+    /// Changes how this node proves its identity and which nodes it trusts, while it runs.
     ///
     /// New links use it. Links that are open stay so, except to nodes that would now be refused;
     /// those that prove themselves anew go on from where they were, and nothing is lost. So a

@@ -34,11 +34,11 @@ pub struct Config {
     /// most [`MAX_SEEDS`](crate::protocol::MAX_SEEDS) (128) addresses are used, 64 of each name, of
     /// 128 names.
     ///
-    /// What is not found is no error: it is looked up again, and told in the log at most once a
-    /// minute. Until then it counts as a node that has not answered, so this node founds a cluster
-    /// only after [`Config::found_after`]; as it does where only itself is found. What was found is
-    /// kept while a look-up fails. A file without seeds is one that is not found yet. An address
-    /// that is no longer found is not dialled any more, unless it is that of a node.
+    /// What is not found is not an error: it is looked up again, and logged at most once a minute.
+    /// Until then it counts as a node that has not answered, so this node founds a cluster only
+    /// after [`Config::found_after`]; as it does where only itself is found. What was found is kept
+    /// while a look-up fails. A file without seeds is one that is not found yet. An address that is
+    /// no longer found is not dialled any more, unless it is that of a node.
     ///
     /// Names have to be those of nodes: not of a load balancer in front of them. Addresses that
     /// [`Config::bind`] cannot reach, as IPv6 from an IPv4 address, are left out.
@@ -62,28 +62,28 @@ pub struct Config {
     /// How long admissions are collected before they are sent; 10 ms by default, sensibly 1 ms to
     /// 1 s. It is most of the remote staleness: in that time each node may admit a key's burst.
     /// A shorter interval costs packets: at most one frame a peer and interval, none while nothing
-    /// is to be told.
+    /// is to be sent.
     pub flush_interval: Duration,
-    /// How long the use of a key that is far from its limit may wait to be told; 1 s by default,
+    /// How long the use of a key that is far from its limit may wait to be sent; 1 s by default,
     /// and never longer than half of the limit's burst tolerance. It says how long another node's
     /// `remaining` may not know of it: decisions do not depend on it, as use near a limit does not
-    /// wait. Shorter costs packets; at most [`Config::flush_interval`] everything is told at once.
+    /// wait. Shorter costs packets; at most [`Config::flush_interval`] everything is sent at once.
     pub tell_within: Duration,
-    /// Bytes a second that this node sends at most of what it tells and of its state, to all other
-    /// nodes together, without what QUIC and UDP add; at least
+    /// Bytes a second that this node sends at most of changes and of its state, to all other nodes
+    /// together, without what QUIC and UDP add; at least
     /// [`MIN_BYTE_CAP`](crate::protocol::MIN_BYTE_CAP) (65,536). `None` by default: a cap trades
     /// accuracy for bytes, as in the time for which others do not know of use they may admit as
     /// much again, and without one a node sends no more than its limits need.
     ///
-    /// What exceeds it waits, and is told later as one change a key: nothing is lost. Keys near
+    /// What exceeds it waits, and is sent later as one change a key: nothing is lost. Keys near
     /// their limit go first, then those far from it, then states, which have a quarter of the cap
     /// to themselves. Acknowledgements, clocks and membership neither wait nor count, and nothing
     /// waits when the node leaves. [`Stats::capped_for`](crate::Stats::capped_for) and
     /// [`Stats::capped_keys`](crate::Stats::capped_keys) say what waits.
     pub byte_cap: Option<u64>,
     /// After which time the node founds a cluster ([`Entry::Alone`](crate::Entry::Alone)) if no
-    /// node answers that has joined one; 5 s by default. So long wait the clients of a node
-    /// that starts while it can reach nobody. Sensibly longer than it takes to start the other
+    /// node answers that has joined one; 5 s by default. The clients of a node that starts while it
+    /// can reach no other node wait for that time. Sensibly longer than it takes to start the other
     /// nodes: one that founds on its own gives away up to a burst a key. It goes on dialling.
     pub found_after: Duration,
 }

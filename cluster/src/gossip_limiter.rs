@@ -39,7 +39,7 @@ impl Cluster {
     /// the cluster, and leases, of which there are none. An observer that is set is notified as
     /// usual.
     ///
-    /// At any time, also before the node has joined. What other nodes have told of a limit before
+    /// At any time, also before the node has joined. What other nodes have sent of a limit before
     /// this node had it counts: up to [`MAX_EARLY_KEYS`](crate::MAX_EARLY_KEYS) keys in debt of all
     /// such limits together ([`Stats::unknown_dropped`](crate::Stats::unknown_dropped)). The
     /// limiter keeps the node running; when its last `Arc` is dropped, this node no longer has the
@@ -76,7 +76,7 @@ impl Cluster {
         Recording { id, cluster: self.clone(), inner: () }
     }
 
-    /// Makes a limiter that of a limit on this node, so that what other nodes tell of it counts. It
+    /// Makes a limiter that of a limit on this node, so that what other nodes send of it counts. It
     /// records what it charges itself if its observer is, or contains, [`Cluster::recording`] of
     /// the same id; else [`Cluster::record`] has to be called. Its hasher must be
     /// [`Cluster::key_hasher`], or its keys be given as [`Cluster::hash`] makes them.

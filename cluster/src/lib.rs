@@ -25,7 +25,7 @@
 //! // Until then this node does not know what the others have admitted.
 //! cluster.joined().await;
 //!
-//! let decision = api.check("user:42"); // decides here, and is told the other nodes
+//! let decision = api.check("user:42"); // decides here, and is gossiped to the others
 //! # let _ = decision;
 //!
 //! cluster.leave(std::time::Duration::from_secs(2)).await;

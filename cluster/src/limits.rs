@@ -1,4 +1,4 @@
-//! The limits of a node, by the id that all nodes share, and what others told of limits that this
+//! The limits of a node, by the id that all nodes share, and what others sent of limits that this
 //! node does not have.
 //!
 //! The lock is held for one look-up, one word, or a named number of them.
@@ -27,7 +27,7 @@ const SWEPT_AT_ONCE: usize = 2;
 /// The part of a limit's words from which on they are its limiter's; before that they are by key.
 const OF_LIMITER: u64 = 1 << 63;
 
-/// What a key can owe for what one node tells, in burst tolerances: charges after the fact may go
+/// What a key can owe for what one node sends, in burst tolerances: charges after the fact may go
 /// beyond the burst.
 const MAX_TOLERANCES: u64 = 16;
 
@@ -80,7 +80,7 @@ pub(crate) trait Words: Send + Sync {
     fn debt(&self, key: KeyHash) -> Duration;
     fn tolerance(&self) -> Duration;
     fn unit(&self) -> Duration;
-    /// The keys in debt of one part of so many.
+    /// The keys in debt of one of the `parts`.
     fn part(&self, part: usize, each: &mut dyn FnMut(KeyHash, Duration));
     fn parts(&self) -> usize;
 }
@@ -151,7 +151,7 @@ pub(crate) enum Refused {
 }
 
 impl Limits {
-    /// Makes the limiter that of a limit, and hands over what others told of it before. `now` is on
+    /// Makes the limiter that of a limit, and hands over what others sent of it before. `now` is on
     /// the driver's clock.
     pub(crate) fn insert(
         &self,
@@ -338,7 +338,7 @@ impl Table {
     }
 }
 
-/// What a key can owe for what one node tells, at most, where the burst tolerance is known.
+/// What a key can owe for what one node sends, at most, where the burst tolerance is known.
 pub(crate) fn most_debt(limit: u64, tolerance: Option<Nanos>) -> Nanos {
     match tolerance {
         Some(tolerance) if inline::words_of(limit) != LimitId::INLINE.to_bits() => {

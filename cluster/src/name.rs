@@ -82,7 +82,7 @@ impl fmt::Debug for ClusterName {
     }
 }
 
-/// The text is no name of a cluster.
+/// The text is not a cluster name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClusterNameError(());
 

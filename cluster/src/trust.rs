@@ -17,7 +17,7 @@ const MAX_PEM_BYTES: usize = 1 << 20;
 /// Certificates in a PEM file, at most.
 const MAX_CERTIFICATES: usize = 64;
 
-/// How a node proves what it is, and whom it believes.
+/// How a node proves its identity, and which nodes it trusts.
 #[derive(Clone, Debug)]
 pub struct Trust(pub(crate) Kind);
 

@@ -98,7 +98,7 @@
 //! | [`charge_denied`](LimiterBuilder::charge_denied) | clients that keep retrying are to stay banned; with a `Quota` or `LiveQuota` |
 //! | [`lease_units`](LimiterBuilder::lease_units) | several cores use one key: its admissions then scale with them; with a `Quota` |
 //! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more calls may wait in `acquire` at once; with a `Quota` or `LiveQuota` |
-//! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as a closure that logs who was denied, or [`Counts`](observer::Counts) |
+//! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as a closure that logs which keys were denied, or [`Counts`](observer::Counts) |
 //!
 //! # What is guaranteed, and what concurrent callers may observe
 //!

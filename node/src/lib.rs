@@ -30,7 +30,7 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match config::cli::parse(args) {
         Ok(cli) => cli,
         Err(Exit::Show(text)) => {
-            // A closed standard output is no failure.
+            // A closed standard output is not a failure.
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }

@@ -66,7 +66,7 @@ impl Faults {
 }
 
 impl Calm {
-    /// A fault begins that is no stop.
+    /// A fault begins that is not a stop.
     pub fn begin(&mut self, now: Nanos) {
         self.ongoing += 1;
         self.others.begin(now);

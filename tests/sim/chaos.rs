@@ -29,15 +29,15 @@ const AFTER: Nanos = 2 * SECOND;
 /// Even demand of twice the limit, at last.
 const EVENING: Nanos = 6 * SECOND;
 const TWICE: f64 = 2.0;
-/// Beside it, demand a little above the limit, of which one node has most: but not the limit.
+/// Concurrently, demand a little above the limit, of which one node has most: but not the limit.
 const LITTLE_ABOVE: f64 = 1.1;
 const ONES: f64 = 0.8;
 /// Until the last frame has arrived.
 const DRAIN: Nanos = 2 * SECOND;
-/// As long as nodes may take to tell all that they have admitted, where bytes are capped.
+/// How long nodes may take to send all that they have admitted, where bytes are capped.
 const TELLING: Nanos = 600 * SECOND;
 
-/// Tells the plan's randomness from the world's.
+/// Separates the plan's randomness from the world's.
 const PLAN: u64 = 0x70_6c61_6e00;
 
 /// Numbers of keys.
@@ -251,7 +251,7 @@ impl Run {
         }
     }
 
-    /// Where bytes are capped, waits until all that nodes have admitted is told.
+    /// Where bytes are capped, waits until all that nodes have admitted is acknowledged.
     fn tell_all(&mut self, checks: &mut Checks) {
         let until = self.world.now() + TELLING;
         let is_told = |world: &World| {
@@ -287,7 +287,7 @@ impl Run {
                 flows.push(self.world.add_flow(flow));
             }
             let others = live.len() - 1;
-            // What a node consumes at once is little, or it is told at once.
+            // What a node consumes at once is little, or it is sent at once.
             let is_first = *place == live[0];
             let (part, cost) =
                 if is_first { (ONES, 20) } else { ((1.0 - ONES) / others as f64, 4) };

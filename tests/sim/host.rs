@@ -20,8 +20,8 @@ pub const UNIT: Nanos = 86_400 * SECOND;
 /// The identifiers of ledgers are this and the number of the life.
 const LEDGER: u64 = 1 << 32;
 
-/// As in a large table of few keys, so many parts of a state are empty before each ledger's key: a
-/// state is many chunks, and there is use and news between them.
+/// As in a large table of few keys, this number of parts of a state is empty before each ledger's
+/// key: a state is many chunks, and there is use and news between them.
 const EMPTY_PARTS: u64 = 256;
 /// How empty parts are counted in a [`Part`], above the ledger's key.
 const EMPTY: u64 = 1 << 32;
@@ -96,7 +96,7 @@ impl Limits {
         given
     }
 
-    /// Charges a debt that nobody is told of: the word is ahead of the others'.
+    /// Charges a debt that is not sent to any node: the word is ahead of the others'.
     pub fn put_ahead(&mut self, rule: usize, key: u64, debt: Nanos) {
         let debt = Duration::from_nanos(debt);
         self.limiters[rule].charge_debt(KeyHash::from_bits(key), debt, self.clock.now());

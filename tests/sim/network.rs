@@ -329,7 +329,7 @@ impl Network {
         self.carry_close(now, link, 1 - side);
     }
 
-    /// Tells a side that the other has closed, by a packet that may be lost; then by a reset.
+    /// Notifies a side that the other has closed, by a packet that may be lost; then by a reset.
     fn carry_close(&mut self, now: Nanos, link: usize, side: usize) {
         let [from, to] = [1 - side, side].map(|side| self.links[link].ends[side].place);
         self.plan_silence(now, link, side);

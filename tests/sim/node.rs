@@ -74,7 +74,7 @@ enum Leave {
     },
     /// Its end is planned.
     Ending {
-        /// It has told everything to everybody, the last of whom was this life.
+        /// It has sent everything to every node, the last of which was this life.
         told: Option<u32>,
     },
 }
@@ -93,12 +93,12 @@ pub struct Node {
     pub place: usize,
     pub life: u32,
     /// The life that it enters units for: another one once it has started over, as what it admitted
-    /// before is hashed under a key that nobody uses.
+    /// before is hashed under a key that no node uses.
     pub ledger: u32,
     hash_key: [u8; 16],
     has_started_over: bool,
     pub steps: Steps,
-    /// Calls are timed, and keep the node busy for so many times that.
+    /// Calls are timed, and keep the node busy for this multiple of their time.
     pub cpu: Option<f64>,
     clock: LocalClock,
     leave: Leave,
@@ -107,7 +107,7 @@ pub struct Node {
     is_stopped: bool,
     /// Clients that wait for it.
     kept: Kept,
-    /// How often it had been stale, and without hearing everybody, when it was stopped last.
+    /// How often it had been stale, and without hearing every node, when it was stopped last.
     stale_before: (u64, u64),
     /// In true time.
     busy_until: Nanos,
@@ -187,8 +187,8 @@ impl Node {
         self.leave != Leave::No
     }
 
-    /// Once a node has left, the last look before its end, at the places of live nodes. It has told
-    /// everything to everybody if it knew all of them as alive, and waited for them; `last` is the
+    /// Once a node has left, the last look before its end, at the places of live nodes. It has sent
+    /// everything to every node if it knew all of them as alive, and waited for them; `last` is the
     /// life that has started last.
     pub fn ends(&mut self, live: &[usize], last: u32) -> bool {
         let Leave::Left { is_acknowledged } = self.leave else { return false };
@@ -207,7 +207,7 @@ impl Node {
         peers.iter().filter(|peer| peer.link == LinkState::Flowing).count()
     }
 
-    /// The last life that was told everything, if a leave has told it to everybody.
+    /// The last life that was sent everything, if a leave has sent it to every node.
     pub fn told(&self) -> Option<u32> {
         match self.leave {
             Leave::Ending { told } => told,
@@ -233,7 +233,7 @@ impl Node {
 
     // ---- inputs ----
 
-    /// A client asks. `None` when it is not answered now: the node serves nobody, or it waits.
+    /// A client asks. `None` when it is not answered now: the node serves no client, or it waits.
     pub fn check(&mut self, now: Nanos, asked: Asked) -> Option<bool> {
         if !self.is_leaving() && self.has_joined() && self.keeps_waiting(now) {
             if self.kept.asked.len() < MAX_KEPT {
@@ -284,7 +284,7 @@ impl Node {
         std::mem::take(&mut self.kept).asked
     }
 
-    /// Admits a unit on this life's ledger; false when the node serves nobody.
+    /// Admits a unit on this life's ledger; false when the node serves no client.
     pub fn enter(&mut self, now: Nanos, key: u64) -> bool {
         if !self.serves() {
             return false;
@@ -449,7 +449,7 @@ impl Node {
         self.follow_key(local);
     }
 
-    /// Under another key to hash by all keys are other ones: what the words owe, nobody asks for.
+    /// Under another key to hash by all keys are other ones: no client asks for what the words owe.
     fn follow_key(&mut self, local: Nanos) {
         let hash_key = self.core.hash_key().to_bytes();
         if std::mem::replace(&mut self.hash_key, hash_key) != hash_key {

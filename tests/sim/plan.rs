@@ -16,7 +16,7 @@ const MAX_FAULT: Nanos = 7 * SECOND;
 
 /// Places at which nodes start later.
 pub const NEW_PLACES: usize = 2;
-/// How long a node that finds nobody waits before it serves, drawn from this.
+/// How long a node that finds no other node waits before it serves, drawn from this.
 const FOUND_AFTER: (Nanos, Nanos) = (SECOND / 5, 5 * SECOND);
 /// How long batches are kept in some runs: shorter than faults, so that peers fall behind the log,
 /// and nodes that join meet gaps.
@@ -142,8 +142,8 @@ impl Plan {
         }
     }
 
-    /// A node starts at a new place: half of them find nobody at first, and admit alone once they
-    /// have waited for long enough.
+    /// A node starts at a new place: half of them find no other node at first, and admit alone once
+    /// they have waited for long enough.
     fn add_start(&mut self, rng: &mut impl Rng, at: Nanos, until: Nanos) {
         let new = self.nodes + rng.random_range(0..NEW_PLACES);
         if rng.random_bool(0.5) {

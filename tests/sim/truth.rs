@@ -105,7 +105,7 @@ impl Truth {
         }
     }
 
-    /// Forgets what the central bucket knows and nobody else does: its debt becomes at most `debt`.
+    /// Forgets what the central bucket knows and no node does: its debt becomes at most `debt`.
     pub fn rebase(&mut self, at: Nanos, rule: usize, key: u64, debt: Nanos) {
         let fast = self.fastest(at);
         if let Some(central) = self.keys.get_mut(&(rule, key)) {
@@ -120,7 +120,7 @@ impl Truth {
         all.iter().filter(|(life, _)| lives.contains(life)).map(|(_, sum)| sum).sum()
     }
 
-    /// All keys that anybody asked for.
+    /// All keys that any client asked for.
     pub fn keys(&self) -> impl Iterator<Item = (usize, u64)> {
         self.keys.keys().copied()
     }

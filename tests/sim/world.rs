@@ -40,7 +40,7 @@ pub struct Setup {
     pub ppm: u64,
     pub options: Options,
     pub is_traced: bool,
-    /// Calls of cores are timed, and each unit of time that they take is so much simulated time.
+    /// Calls of cores are timed, and each unit of time that they take is this much simulated time.
     pub cpu: Option<f64>,
 }
 
@@ -65,12 +65,12 @@ enum Event {
         place: usize,
         life: u32,
     },
-    /// A node answers those who have waited.
+    /// A node answers the clients that have waited.
     Decide {
         place: usize,
         life: u32,
     },
-    /// A client gives back what it was admitted with, or somebody resets the key.
+    /// A client gives back what it was admitted with, or the key is reset.
     GiveBack {
         place: usize,
         life: u32,
@@ -93,7 +93,7 @@ enum Event {
 /// A life that is over.
 struct Ended {
     life: u32,
-    /// It has told everybody everything, the last of whom was this life.
+    /// It has sent everything to every node, the last of which was this life.
     told: Option<u32>,
 }
 
@@ -274,15 +274,15 @@ impl World {
         self.calm.end(self.now);
     }
 
-    /// The lives that ended before they had told everybody everything.
+    /// The lives that ended before they had sent everything to every node.
     pub fn lost(&self) -> Vec<u32> {
         let lost = self.ended.iter().filter(|ended| ended.told.is_none());
         lost.map(|ended| ended.life).collect()
     }
 
     /// Whether a node of life `at` must know all that life `of` has admitted: that is live, or has
-    /// told all that were live when it left. Those that started later learn of it from them only,
-    /// who may be gone.
+    /// sent it to all that were live when it left. Those that started later learn of it from these
+    /// only, which may be gone.
     pub fn must_know(&self, at: u32, of: u32) -> bool {
         let ended = self.ended.iter().find(|ended| ended.life == of);
         ended.is_none_or(|ended| ended.told.is_some_and(|last| at <= last))
@@ -397,7 +397,7 @@ impl World {
         self.act(place);
     }
 
-    /// A node that has started over enters on another ledger: nobody will hear of the one before.
+    /// A node that has started over enters on another ledger: no node will hear of the one before.
     fn turn_ledger(&mut self, place: usize) {
         let Some(node) = self.nodes[place].as_mut() else { return };
         if node.has_started_over() {

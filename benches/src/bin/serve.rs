@@ -60,7 +60,7 @@ enum Role {
     Ceiling,
 }
 
-/// Each server is asked for so long before a measurement.
+/// Each server is asked for this long before a measurement.
 const WARM_UP: Duration = Duration::from_millis(300);
 
 fn main() -> ExitCode {

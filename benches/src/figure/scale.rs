@@ -9,7 +9,7 @@ pub struct Scale {
     high: f64,
 }
 
-/// A ratio beyond these is drawn at the end of the scale; its figure tells.
+/// A ratio beyond these is drawn at the end of the scale; its figure states it.
 const ENDS: (f64, f64) = (-4.0, 7.0);
 
 impl Scale {

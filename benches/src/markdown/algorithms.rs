@@ -1,4 +1,4 @@
-//! The table of algorithms, each beside the best peer that has it.
+//! The table of algorithms, each compared with the best peer that has it.
 
 use crate::contenders::Label;
 use crate::failure::Failure;

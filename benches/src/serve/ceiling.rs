@@ -19,7 +19,7 @@ const RESULT: &str =
 /// How a request for a batch begins.
 const BATCH_REQUEST: &[u8] = b"POST /v1/check-batch ";
 
-/// What the watch calls what is no connection.
+/// What the watch calls what is not a connection.
 const LEASH: u64 = u64::MAX;
 const RESP: u64 = u64::MAX - 1;
 const HTTP: u64 = u64::MAX - 2;
@@ -27,7 +27,7 @@ const HTTP: u64 = u64::MAX - 2;
 /// Answers on this thread until `leash` is closed, or says anything.
 ///
 /// # Errors
-/// Where it can not go on; what one connection does is no such reason.
+/// Where it cannot go on; what one connection does is not such a reason.
 pub fn run(resp: &TcpListener, http: &TcpListener, leash: impl AsFd) -> io::Result<()> {
     let mut watch = Watch::new()?;
     watch.add(&leash, LEASH)?;

@@ -92,7 +92,7 @@ pub struct ClosedLoop {
 }
 
 impl ClosedLoop {
-    /// Opens so many connections; each has sent its first requests.
+    /// Opens this number of connections; each has sent its first requests.
     ///
     /// # Errors
     /// Where the server does not listen.

@@ -34,7 +34,7 @@ impl Usage {
     /// What this thread used so far.
     ///
     /// # Errors
-    /// Where the kernel does not tell.
+    /// Where the kernel does not report it.
     pub fn of_this_thread() -> io::Result<Self> {
         Self::parse(&fs::read_to_string("/proc/thread-self/schedstat")?)
     }
@@ -42,7 +42,7 @@ impl Usage {
     /// What the threads of a process used so far that have not ended.
     ///
     /// # Errors
-    /// Where the process is gone, or the kernel does not tell.
+    /// Where the process is gone, or the kernel does not report it.
     pub fn of_process(id: u32) -> io::Result<Self> {
         let mut sum = Self::default();
         for task in fs::read_dir(format!("/proc/{id}/task"))? {

@@ -46,9 +46,9 @@ struct Connection {
     awaited: VecDeque<u32>,
 }
 
-/// Sends all requests of the schedule on so many connections in turn and waits for the replies;
-/// calls `begins` when the first that counts is due. It never sleeps, so that no waking of its own
-/// is part of a latency.
+/// Sends all requests of the schedule on this number of connections in turn and waits for the
+/// replies; calls `begins` when the first that counts is due. It never sleeps, so that no waking of
+/// its own is part of a latency.
 ///
 /// # Errors
 /// Where a connection ends, or the server says nothing for long.

@@ -3,7 +3,7 @@
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{Rng as _, SeedableRng as _};
 
-/// Keys are drawn evenly out of so many.
+/// Keys are drawn evenly out of this number.
 pub const KEYS: u32 = 1_000_000;
 
 /// What stands where a key is to be drawn.
@@ -21,7 +21,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// So many of one request, in which keys stand as [`KEY`].
+    /// `count` copies of one request, in which keys stand as [`KEY`].
     #[must_use]
     pub fn new(request: &str, count: usize, seed: u64) -> Self {
         let text = request.repeat(count);

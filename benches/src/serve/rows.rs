@@ -85,7 +85,7 @@ impl Row {
         if matches!(self, Self::HttpBatch) { BATCH } else { 1 }
     }
 
-    /// Whether `reply`, which is no error, answers the request of this row.
+    /// Whether `reply`, which is not an error, answers the request of this row.
     ///
     /// # Errors
     /// Says what is wrong with it.

@@ -23,7 +23,7 @@ impl<W: Write> Table<W> {
     /// Writes the head of the table.
     ///
     /// # Errors
-    /// Where it can not be written.
+    /// Where it cannot be written.
     pub fn begin(mut out: W) -> io::Result<Self> {
         writeln!(
             out,
@@ -37,7 +37,7 @@ impl<W: Write> Table<W> {
     /// Writes what was measured of a row.
     ///
     /// # Errors
-    /// Where it can not be written.
+    /// Where it cannot be written.
     pub fn row(&mut self, row: Row, entries: &[Entry]) -> io::Result<()> {
         let of_rounds = |entry: &Entry| entry.rounds.as_ref().ok().map(|all| median_rate(all));
         let ceiling = entries.iter().find(|entry| entry.name == CEILING).and_then(of_rounds);
@@ -78,7 +78,7 @@ impl<W: Write> Table<W> {
     /// Writes what there is to say.
     ///
     /// # Errors
-    /// Where it can not be written.
+    /// Where it cannot be written.
     pub fn finish(mut self) -> io::Result<()> {
         writeln!(self.out)?;
         for note in &self.notes {

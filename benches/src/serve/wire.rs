@@ -72,7 +72,7 @@ impl Wire {
         &self.room[self.start..self.end]
     }
 
-    /// Takes so many bytes of what was received.
+    /// Takes `length` bytes of what was received.
     #[inline]
     pub fn take(&mut self, length: usize) {
         self.start = (self.start + length).min(self.end);
@@ -141,12 +141,13 @@ impl Watch {
     /// Watches whatever can be read, until it is closed.
     ///
     /// # Errors
-    /// Where it can not be watched, as files.
+    /// Where it cannot be watched, as files.
     pub fn add(&self, fd: &impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, epoll::EventData::new_u64(number), epoll::EventFlags::IN)?)
     }
 
-    /// Waits until something can be read, or `patience` is over, and tells the numbers of what can.
+    /// Waits until something can be read, or `patience` is over, and returns the numbers of what
+    /// can.
     ///
     /// # Errors
     /// Never, of a descriptor that is open.

@@ -2,7 +2,7 @@
 //!
 //! They come from the operator's authority, or from a secret. A secret yields an Ed25519 key that
 //! acts as the cluster's certificate authority; so every node can issue its own certificate and
-//! verify the others'. Who knows the secret can be any node.
+//! verify the others'. A party that knows the secret can act as any node.
 
 use std::error::Error;
 use std::net::SocketAddr;
@@ -27,7 +27,7 @@ pub(super) type Failure = Box<dyn Error + Send + Sync>;
 const PKCS8_ED25519: [u8; 16] =
     [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
 
-/// What a node shows, and whom it accepts.
+/// What a node shows, and which nodes it accepts.
 #[derive(Debug)]
 pub(super) struct Identity {
     pub(super) roots: Arc<RootCertStore>,

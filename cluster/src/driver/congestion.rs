@@ -1,6 +1,6 @@
 //! How much a link may have under way.
 //!
-//! Cubic, with a window that is never smaller than what a node with a few busy keys tells within
+//! Cubic, with a window that is never smaller than what a node with a few busy keys sends within
 //! the idle timeout. A link that has little to send never grows a window again which losses have
 //! made small, and would be out of room early in a cut. Then QUIC sends probes only, each twice as
 //! late as the one before, and a link takes about as long again as the cut did to recover. While

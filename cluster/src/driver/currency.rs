@@ -5,7 +5,7 @@
 //!
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | C1 the time is stored | release | C2: who reads a later time sees what the driver has applied to the words before | a decision from a word as old as the stop |
+//! | C1 the time is stored | release | C2: a thread that reads a later time sees what the driver has applied to the words before | a decision from a word as old as the stop |
 //! | C2 the time is loaded | acquire | C1 | as C1 |
 //! | C3 the time is loaded by the driver | relaxed | it has stored it itself | - |
 
@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 use crate::protocol::{HEAR_WITHIN, Nanos};
 
-/// Whoever waits does so for this long, at most: longer than the driver waits for peers.
+/// A caller waits for this long, at most: longer than the driver waits for peers.
 pub(super) const WAIT_WITHIN: Duration = Duration::from_nanos(HEAR_WITHIN + HEAR_WITHIN / 2);
 
 /// Until when the node is current, on the protocol's clock. The driver stores it after each look at
@@ -25,12 +25,12 @@ pub(super) const WAIT_WITHIN: Duration = Duration::from_nanos(HEAR_WITHIN + HEAR
 #[derive(Debug)]
 pub(super) struct Currency {
     until: AtomicU64,
-    /// Wakes those who wait.
+    /// Wakes the tasks that wait.
     is_current: Notify,
 }
 
 impl Currency {
-    /// Of a node to which nobody tells anything yet.
+    /// Of a node to which no other node sends changes yet.
     pub(super) fn new() -> Self {
         Self { until: AtomicU64::new(Nanos::MAX), is_current: Notify::new() }
     }

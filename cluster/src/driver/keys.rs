@@ -2,7 +2,7 @@
 //!
 //! | site | ordering | partner | what breaks if weaker |
 //! |---|---|---|---|
-//! | K1 the index is stored | release | K2: who reads the index finds the hasher in its place | a hash by the first hasher, for a moment |
+//! | K1 the index is stored | release | K2: a thread that reads the index finds the hasher in its place | a hash by the first hasher, for a moment |
 //! | K2 the index is loaded | acquire | K1 | as K1 |
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,7 +15,7 @@ use crate::protocol::MAX_HASH_KEYS;
 
 /// The hashers of this run, each written once, and which of them is in force.
 ///
-/// Reading takes two loads, and waits for nobody.
+/// Reading takes two loads, and waits for no other thread.
 #[derive(Debug)]
 pub(crate) struct Keys {
     first: KeyHasher,

@@ -11,7 +11,7 @@ use crate::limits::{LimitId, Words, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
 /// How long reading a debt and the time may take; if more, the thread did not run meanwhile, and
-/// both are read again, so many times at most.
+/// both are read again, for [`MAX_READS`] timed readings at most.
 const MAX_READ_TIME: Nanos = 20_000;
 const MAX_READS: usize = 3;
 

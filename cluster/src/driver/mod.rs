@@ -157,7 +157,7 @@ fn configs(cluster: &ClusterName, addr: SocketAddr, trust: &Trust) -> Result<Con
     made.map_err(StartError::Certificate)
 }
 
-/// Bytes that nobody can guess.
+/// Unpredictable random bytes.
 fn random<const N: usize>() -> Result<[u8; N], StartError> {
     let mut bytes = [0; N];
     let filled = SystemRandom::new().fill(&mut bytes);
@@ -224,7 +224,7 @@ struct Driver {
     shared: Arc<Shared>,
     endpoint: Endpoint,
     cluster: ClusterName,
-    /// Whom this node believes.
+    /// Which nodes this node trusts.
     configs: Configs,
     /// The key that is in force.
     hash_key: [u8; 16],
@@ -388,7 +388,7 @@ impl Driver {
                 self.open(link, streams);
                 self.step(|core, now| core.connected(now, link, subject));
             }
-            // Its handshake began before whom this node believes has changed.
+            // Its handshake began before the set of nodes that this node trusts changed.
             Event::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
                 let from = streams.connection().remote_address();
                 self.shared.handshakes.count_rejected(from, Incomplete::Distrusted);
@@ -413,7 +413,7 @@ impl Driver {
         self.links.insert(link, Link::new(link, streams, &self.events, &self.tasks));
     }
 
-    /// Changes what this node shows and accepts, and ends the links of those whom it would refuse.
+    /// Changes what this node shows and accepts, and ends the links of nodes that it would refuse.
     fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
         self.configs = configs(&self.cluster, self.shared.addr, trust)?;
         self.endpoint.set_server_config(Some(self.configs.server.clone()));
@@ -462,7 +462,7 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             self.speaker.say(&event);
         }
-        // Who has joined hears the others before it decides.
+        // A node that has joined hears the others before it decides.
         if let Some(entry) = self.core.entry()
             && !self.core.is_joining()
         {

@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 /// The age of what handles see, at most.
 const EVERY: Duration = Duration::from_millis(50);
-/// By so much earlier it may be made new: along with something else, so that nothing wakes for it.
+/// How much earlier than that it may be made new: along with something else, so that nothing wakes
+/// for it.
 const EARLY: Duration = Duration::from_millis(10);
 
 /// Makes it new along with a change where that was not done lately, so that a change that comes

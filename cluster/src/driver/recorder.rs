@@ -193,7 +193,7 @@ impl Recorder {
         }
         let index = self.made.fetch_add(1, Ordering::Relaxed);
         let place = self.tables.get(index as usize)?;
-        // Each index is given out once, so nobody waits for another one's `set`.
+        // Each index is given out once, so no thread waits for another one's `set`.
         let table = Arc::new(Table::new(self.bits, self.singles));
         place.set(Arc::clone(&table)).ok().map(|()| table)
     }

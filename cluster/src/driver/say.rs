@@ -1,4 +1,4 @@
-//! What the cluster tells an operator, by `tracing`, with the target `tidegate_cluster`.
+//! What the cluster logs for an operator, by `tracing`, with the target `tidegate_cluster`.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,7 +1,8 @@
 //! Looking up seeds, again and again, in a task of its own.
 //!
-//! A source is a seed that is no address: a name, a service or a file, which lists more of them. It
-//! is found once it has given something, and keeps what it gave last when it gives nothing.
+//! A source is a seed that is not an address: a name, a service or a file, which lists more of
+//! them. It is found once it has given something, and keeps what it gave last when it gives
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ const SAY_OTHER_EVERY: Duration = Duration::from_secs(10);
 /// What has been looked up.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Found {
-    /// All seeds, at most [`MAX_SEEDS`] beside this node's own address.
+    /// All seeds, at most [`MAX_SEEDS`] in addition to this node's own address.
     pub(super) seeds: Vec<SocketAddr>,
     /// Each source is found.
     pub(super) complete: bool,
@@ -68,7 +69,7 @@ struct Source {
 struct Said {
     at: Instant,
     problem: String,
-    /// Somebody wants to know.
+    /// The problem is to be logged again.
     again: bool,
 }
 

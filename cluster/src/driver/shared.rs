@@ -64,7 +64,7 @@ pub(crate) struct Shared {
     started: Instant,
     currency: Currency,
     phase: Atomic<Phase>,
-    /// Wakes those who wait for the phase.
+    /// Wakes the tasks that wait for the phase.
     phase_is_set: Notify,
     /// Incoming connections that never reached the protocol.
     pub(super) handshakes: HandshakeCounts,
@@ -81,7 +81,7 @@ pub(super) struct HandshakeCounts {
     rejected: AtomicU64,
     refused: AtomicU64,
     retried: AtomicU64,
-    /// Anybody who reaches the port can cause a line.
+    /// Any host that reaches the port can cause a log line.
     said: Mutex<Throttle>,
 }
 
@@ -176,7 +176,7 @@ impl Shared {
         self.set_phase(entry.into());
     }
 
-    /// The node has ended: whoever waits for it need not go on.
+    /// The node has ended: callers that wait for it need not go on.
     pub(super) fn end(&self) {
         self.currency.set(self.now(), Nanos::MAX);
         if !self.has_joined() {

@@ -1,10 +1,10 @@
 //! The threads on which a node's tasks run.
 //!
-//! The operating system gives them their turn beside all other threads: neither a runtime that is
-//! busy with clients, nor a task of the embedding service that blocks, delays membership or gossip.
-//! One thread has the protocol's state, which has one owner, and another one the links: what a step
-//! of the protocol takes delays no acknowledgement of QUIC. Where packets are lost, what a link
-//! carries is inversely proportional to its round trips.
+//! The operating system schedules them concurrently with all other threads: neither a runtime that
+//! is busy with clients, nor a task of the embedding service that blocks, delays membership or
+//! gossip. One thread has the protocol's state, which has one owner, and another one the links:
+//! what a step of the protocol takes delays no acknowledgement of QUIC. Where packets are lost,
+//! what a link carries is inversely proportional to its round trips.
 //!
 //! Each has a runtime, and so timers, of its own: where the protocol waits for the next flush, no
 //! other thread has to wake for it.
@@ -22,7 +22,7 @@ use crate::config::{Config, StartError};
 const NAME: &str = "tidegate-gossip";
 
 /// Starts a node on threads of its own, and waits until it is bound. Nothing keeps running where
-/// that fails, or where nobody waits for it any more.
+/// that fails, or where no caller waits for it any more.
 pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
     let (tell, told) = oneshot::channel();
     Builder::new()

@@ -28,7 +28,7 @@ use super::congestion::congestion;
 use crate::name::ClusterName;
 use crate::protocol::Subject;
 
-/// The server name that diallers state, which nobody looks at: nodes are named by address.
+/// The server name that diallers state, which no node looks at: nodes are named by address.
 pub(super) const SERVER_NAME: &str = "node.tidegate.internal";
 const ALPN: &[u8] = b"tidegate/1";
 /// Bytes of a UDP datagram that every QUIC path supports.
@@ -36,9 +36,9 @@ const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
 /// What a round trip is taken for until one was measured. A packet of a handshake that is lost is
-/// sent again after three times this: a node that restarts hears all others so much later.
+/// sent again after three times this: a node that restarts hears all others later by that time.
 const INITIAL_RTT: Duration = Duration::from_millis(50);
-/// After how long a silent connection sends a keep-alive: later than the protocol tells its clock
+/// After how long a silent connection sends a keep-alive: later than the protocol sends its clock
 /// on most links that carry frames, so that few of them do.
 const KEEP_ALIVE: Duration = Duration::from_millis(2_200);
 /// Memory for datagrams, each way.

@@ -1,10 +1,10 @@
 //! How two nodes' words of one key approach each other.
 //!
 //! On a key that stays in debt nothing ever drains a difference between two nodes' words, and the
-//! node with more debt admits less. So nodes tell each other their *level*, the key's debt, with
+//! node with more debt admits less. So nodes send each other their *level*, the key's debt, with
 //! the *cut*: how far the word contains each origin. Of two nodes the one with the lower address
 //! compares: its own level at the same cut with the other's. It moves by a part of the difference,
-//! and tells the other to move by as much towards it. So the sum of all words stays whatever either
+//! and sends the other a shift by as much towards it. So the sum of all words stays whatever either
 //! node takes the other's clock for: where both compared for themselves, an error of the clocks
 //! would lower or raise all words a little with each comparison.
 //!
@@ -19,7 +19,7 @@
 use super::change::Change;
 use super::time::Nanos;
 
-/// One part in so many of the burst tolerance: words are apart where one owes no more, and the
+/// A share of the burst tolerance, as a divisor: words are apart where one owes no more, and the
 /// other all but that.
 const NEARLY: Nanos = 10;
 

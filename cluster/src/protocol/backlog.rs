@@ -52,7 +52,7 @@ pub(super) struct Part {
 }
 
 impl Backlog {
-    /// Of so many keys at most.
+    /// Of at most `most` keys.
     pub(super) fn new(most: usize) -> Self {
         Self { segments: VecDeque::new(), keys: 0, most, dropped: 0 }
     }

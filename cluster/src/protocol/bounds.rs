@@ -15,7 +15,7 @@ pub(super) const NEWEST_VERSION: u16 = if cfg!(test) { VERSION + 1 } else { VERS
 pub const MAX_PACKET_BYTES: usize = 1_150;
 /// The largest message on a stream, in bytes.
 pub const MAX_MESSAGE_BYTES: usize = 128 * 1024;
-/// The least cap of the bytes a second that a node spends on telling: with its quarter of that, a
+/// The least cap of the bytes a second that a node spends on sending: with its quarter of that, a
 /// part of a state takes no longer than the node that joins waits for it.
 pub const MIN_BYTE_CAP: u64 = 64 * 1024;
 /// What a delta takes on the wire, at most.
@@ -34,7 +34,7 @@ pub const MAX_HASH_KEYS: usize = 64;
 pub(super) const MAX_MEMBERS: usize = 1_024;
 /// Entries of the version vector, one an origin, at most.
 pub(super) const MAX_ORIGINS: usize = 512;
-/// Levels that are told with one batch, at most.
+/// Levels that are sent with one batch, at most.
 pub(super) const MAX_LEVELS: usize = 512;
-/// Shifts that are told with one batch, and wait to be told, at most.
+/// Shifts that are sent with one batch, and wait to be sent, at most.
 pub(super) const MAX_SHIFTS: usize = 256;

@@ -1,4 +1,4 @@
-//! How many bytes a second a node spends on telling: a token bucket, in the core's time.
+//! How many bytes a second a node spends on sending: a token bucket, in the core's time.
 //!
 //! A message is sent while there is room, and may exceed it; the next one waits until that is paid.
 //! So in any time `t` a node sends at most `rate * (t + SPAN)` and one message. What counts are
@@ -6,7 +6,7 @@
 //! and pay nothing: no cap delays them.
 //!
 //! Frames come first. A state takes what they leave, and has a part of the rate to itself, so that
-//! a node can join however much is told.
+//! a node can join however much is sent.
 
 use std::num::NonZeroU64;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::time::{Nanos, SECOND};
 
 /// The room of a node that has sent nothing, as the time in which it refills.
 const SPAN: Nanos = SECOND / 10;
-/// One in so many of the bytes is for states, if frames take all that they can.
+/// The share of the bytes, as a divisor, that is for states, if frames take all that they can.
 const FOR_STATES: u64 = 4;
 
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ pub(super) struct Budget {
     is_lifted: bool,
     /// Frames that wait for room.
     frames: Frames,
-    /// A key that is to be told waits to be sealed.
+    /// A key that is to be sent waits to be sealed.
     keys_wait: bool,
     /// A part of a state waits for room.
     states_wait: bool,
@@ -159,7 +159,7 @@ impl Budget {
     }
 }
 
-/// How long so many bytes take at a rate.
+/// How long `bytes` bytes take at a rate.
 fn time(bytes: usize, rate: u64) -> Nanos {
     let time = bytes as u128 * u128::from(SECOND) / u128::from(rate.max(1));
     Nanos::try_from(time).unwrap_or(Nanos::MAX)

@@ -16,7 +16,7 @@ const MANY_READINGS: u32 = 64;
 /// By how much clocks may drift apart, in nanoseconds a second; more is a clock that was set, or a
 /// path that has changed. Those of machines drift by less than 500 ppm.
 const MAX_DRIFT: i64 = 2_000_000;
-/// What one period says of the drift counts as one part in so many.
+/// The weight of what one period says of the drift, as a divisor.
 const DRIFT_PART: i64 = 4;
 
 /// Converts times of another node's clock into times of this node's.
@@ -24,7 +24,7 @@ const DRIFT_PART: i64 = 4;
 /// The difference of two clocks is the smallest (received - sent) less the smallest time in
 /// transit: what a message waited, in queues or for a retransmission, is thereby part of its age.
 /// The smallest time in transit is half the sum of both nodes' smallest (received - sent), as each
-/// tells the other its own, so that neither takes the other for older than that takes it. It is at
+/// sends the other its own, so that neither takes the other for older than that takes it. It is at
 /// most the transport's estimate, which contains a part of the jitter. Minima are of the last one
 /// to two periods; longer when little arrives.
 ///
@@ -48,7 +48,8 @@ pub(super) struct RemoteClock {
     has_before: bool,
     /// The latest time of the other clock that was heard.
     heard: Nanos,
-    /// The other node's smallest (received - sent) of this node's messages, and when it told that.
+    /// The other node's smallest (received - sent) of this node's messages, and when it was
+    /// reported.
     told: Option<(i64, Nanos)>,
     /// How old what the other node hears of any node usually is.
     told_lag: Nanos,
@@ -154,7 +155,7 @@ impl RemoteClock {
         Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
     }
 
-    /// The other node has told its smallest (received - sent), and how old what it hears of any
+    /// The other node has reported its smallest (received - sent), and how old what it hears of any
     /// node usually is.
     pub(super) fn hear(&mut self, told: Option<i64>, lag: Nanos) {
         self.told = told.map(|told| (told, self.read_at));
@@ -183,7 +184,7 @@ impl RemoteClock {
         self.lag
     }
 
-    /// How old what the other node hears of any node usually is, as it tells.
+    /// How old what the other node hears of any node usually is, as it reports.
     pub(super) fn told_lag(&self) -> Nanos {
         self.told_lag
     }

@@ -30,7 +30,7 @@ impl Discard {
         self.changes.is_empty() && self.sums.is_empty()
     }
 
-    /// Frees so many entries, at most.
+    /// Frees at most `most` entries.
     pub(super) fn free(&mut self, most: usize) {
         let left = free(&mut self.changes, most);
         free(&mut self.sums, left);

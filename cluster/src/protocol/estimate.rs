@@ -31,11 +31,11 @@ const HOLD: Nanos = SECOND / 5;
 const MAX_HOLD: Nanos = SECOND / 2;
 /// How far back a playback begins.
 pub(super) const HISTORY: Nanos = SECOND / 2;
-/// A word that is ahead by less than this part of the burst tolerance, one in so many, was idle.
+/// A word that is ahead by less than this share of the burst tolerance, as a divisor, was idle.
 const IDLE_PART: i64 = 8;
 /// How often batches are played back.
 const PLAY_EVERY: Nanos = SECOND / 10;
-/// A key in debt that nobody uses is forgotten after this time.
+/// A key in debt that no node uses is forgotten after this time.
 const FORGET_AFTER: Nanos = 10 * SECOND;
 /// Slots of a playback, at most; their width is a part of the burst tolerance within bounds.
 const MAX_SLOTS: usize = 2_048;
@@ -132,7 +132,7 @@ impl Estimates {
         self.keys.contains_key(&id)
     }
 
-    /// More than half of a key's bucket is in use, of which another node has told.
+    /// More than half of a key's bucket is in use, as another node has reported.
     pub(super) fn want(&mut self, id: KeyId) {
         if self.wanted.contains(&id) {
             return;
@@ -165,7 +165,7 @@ impl Estimates {
         let (begin, tat, pieces) = if before <= begin.saturating_add(tolerance) {
             (begin, before, pieces)
         } else {
-            // The word has come by debt that no batch tells of, as of a state: it begins with that.
+            // The word has come by debt that no batch reports, as of a state: it begins with that.
             let now = signed(now);
             (now, tat.min(now.saturating_add(tolerance)), [].as_slice())
         };
@@ -273,7 +273,7 @@ pub(super) fn piece(delta: &Delta, since: i64, at: i64) -> Piece {
     // than drained. Where they reach well beyond the batch more was, and the date is that of the
     // first use.
     let is_steep = change.tat() > at.saturating_add(at.saturating_sub(since) / 4);
-    // What waited to be told is older than the batch before.
+    // What waited to be sent is older than the batch before.
     let from = if is_steep { change.date } else { since.min(change.date) }.min(at);
     Piece { from, to: change.tat().clamp(from, at), debt: change.debt }
 }
@@ -321,7 +321,7 @@ impl Playback {
         ((at - self.upto) / self.width) as usize
     }
 
-    /// Plays back the slots that end by `until`; `note` is told what a central limiter would have
+    /// Plays back the slots that end by `until`; `note` receives what a central limiter would have
     /// refused, and by how much the bucket exceeds its tolerance.
     fn play(&mut self, until: i64, mut note: impl FnMut(Nanos, Nanos)) {
         while self.upto.saturating_add(self.width) <= until {

@@ -1,4 +1,4 @@
-//! What happened, for an operator to read: no part of the protocol.
+//! What happened, for an operator to read: not part of the protocol.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -51,7 +51,7 @@ pub enum Event {
         hears: bool,
         /// For how long.
         passed: Duration,
-        /// How many members there are of which this is so: not all of them are told of.
+        /// How many members there are of which this is so: not all of them are reported.
         all: u64,
     },
     /// That member has both links again.
@@ -77,7 +77,7 @@ pub enum Event {
         /// How many of its peers it has not heard within the bound.
         unheard: usize,
     },
-    /// A link that this node dialled is open, and the other side has said who it is.
+    /// A link that this node dialled is open, and the other side has identified itself.
     LinkOpen {
         /// The other side.
         addr: SocketAddr,
@@ -108,10 +108,10 @@ pub enum Event {
     },
     /// A node has broken the protocol, and the link is closed.
     Violation {
-        /// The node, if it has said who it is.
+        /// The node, if it has identified itself.
         addr: Option<SocketAddr>,
     },
-    /// There was no room for so many events.
+    /// There was no room for some events.
     LeftOut {
         /// How many.
         count: u64,

@@ -11,7 +11,7 @@
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
 //! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
 //! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
-//! interval at most: while it does, the gaps behind the last flush are no gaps of the word. It
+//! interval at most: while it does, the gaps behind the last flush are not gaps of the word. It
 //! lacks as much at most, where what was consumed since the flush has drained again.
 
 use std::collections::VecDeque;

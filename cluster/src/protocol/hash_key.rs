@@ -6,9 +6,10 @@ use bincode::{Decode, Encode};
 
 /// The key under which the nodes of a cluster hash keys, and since when.
 ///
-/// Who founds a cluster draws it; every node takes it over with its first link and keeps it, so it
-/// is no part of the secret and outlives its rotation. Of two keys the lesser one wins, in the
-/// order of the fields: one that is in use before one that is not, the older before the younger.
+/// The node that founds a cluster draws it; every node takes it over with its first link and keeps
+/// it, so it is not part of the secret and outlives its rotation. Of two keys the lesser one wins,
+/// in the order of the fields: one that is in use before one that is not, the older before the
+/// younger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct HashKey {
     /// No node has joined under it yet.

@@ -53,8 +53,8 @@ pub trait Host {
     fn unit(&self, limit: u64) -> Option<Nanos>;
 
     /// What a key of this limit can owe in nanoseconds, at most, with what is charged without a
-    /// check; a node that tells more is not believed. Of a limit that this node does not have, what
-    /// a key of any limit can.
+    /// check; a node that reports more is not believed. Of a limit that this node does not have,
+    /// what a key of any limit can.
     fn most_debt(&self, limit: u64) -> Nanos;
 
     /// Lists keys that have debt, in bounded work: adds those of the part `at`, at most

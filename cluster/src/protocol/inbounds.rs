@@ -8,8 +8,8 @@ use super::action::LinkId;
 use super::origin::{Flow, Inbound};
 use super::time::Nanos;
 
-/// The links, and what is asked of all of them with every message: which are due, of whom they are,
-/// and which wait for a state.
+/// The links, and what is asked of all of them with every message: which are due, of which node
+/// they are, and which wait for a state.
 #[derive(Debug, Default)]
 pub(super) struct Inbounds {
     by_link: BTreeMap<LinkId, Inbound>,
@@ -88,7 +88,7 @@ impl Inbounds {
         links
     }
 
-    /// The link that the node at an address has opened, once it has said who it is.
+    /// The link that the node at an address has opened, once it has identified itself.
     pub(super) fn from(&self, addr: SocketAddr) -> Option<LinkId> {
         self.by_addr.get(&addr).copied()
     }

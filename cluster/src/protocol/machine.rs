@@ -99,7 +99,7 @@ pub struct Core<H> {
     held: BTreeMap<Origin, PendingLevels>,
     watches: Watches,
     gaps: Gaps,
-    /// When the level of which key is told.
+    /// When the level of which key is sent.
     turns: Turns,
     rooms: Rooms,
     pace: Pace,
@@ -108,7 +108,7 @@ pub struct Core<H> {
     /// The peer that was sent a frame last: the next one is next.
     told_last: Option<SocketAddr>,
     estimates: Estimates,
-    /// What other nodes are to be told of their words with the next batch.
+    /// The moves of other nodes' words to send with the next batch.
     shifts: Vec<Shift>,
     /// When what was recorded may be taken next, and is to be.
     next_flush: Nanos,
@@ -117,9 +117,9 @@ pub struct Core<H> {
     refresh_at: Nanos,
     /// When levels that are held are looked at next.
     look_at: Nanos,
-    /// When this node tells levels next.
+    /// When this node sends levels next.
     levels_at: Nanos,
-    /// When this node tells its clock next.
+    /// When this node sends its clock next.
     beat_at: Nanos,
     /// When the last drain of the host began.
     taken_at: Nanos,
@@ -231,7 +231,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps
-    /// it waiting, as it is what a node that leaves tells last.
+    /// it waiting, as it is what a node that leaves sends last.
     pub fn flush(&mut self, now: Nanos) {
         self.look(now);
         self.budget.lift();
@@ -347,7 +347,7 @@ impl<H: Host> Core<H> {
         self.actions.pop_front()
     }
 
-    /// The next event to tell an operator; `None` when there is none. At most 256 wait.
+    /// The next event to report to an operator; `None` when there is none. At most 256 wait.
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop()
     }
@@ -369,7 +369,7 @@ impl<H: Host> Core<H> {
         self.seen().iter().map(|seen| seen.after(Duration::ZERO)).collect()
     }
 
-    /// The same, for who reads few of them.
+    /// The same, for a caller that reads few of them.
     #[must_use]
     pub fn seen(&self) -> Vec<Seen> {
         self.membership.seen(self.leaving)

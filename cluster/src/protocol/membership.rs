@@ -27,7 +27,7 @@ use states::States;
 /// How long a member may stay suspect: twice foca's own timeout.
 const MAX_SUSPICION: Nanos = 6_000_000_000;
 
-/// A member of which nobody reads a text yet.
+/// A member whose identity has not been formatted as text yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen {
     id: NodeId,
@@ -63,7 +63,7 @@ pub(super) struct Membership {
     /// Since when members are suspect. Bounded by `MAX_MEMBERS`.
     suspects: BTreeMap<NodeId, Nanos>,
     states: States,
-    /// All known members in order of their addresses, so that finding one is no search.
+    /// All known members in order of their addresses, so that finding one takes no scan.
     index: Vec<(SocketAddr, NodeId, foca::State)>,
     /// How often the index has changed.
     revision: u64,

@@ -24,7 +24,7 @@
 //! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates
 //! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
 //! nodes' words, `turns` says when; `room` splits what is left of a key, `pace` says what waits to
-//! be told; `estimate` plays back what was admitted; `wire` encodes, `peer` and `origin` are the
+//! be sent; `estimate` plays back what was admitted; `wire` encodes, `peer` and `origin` are the
 //! two ends of a link, `peers` and `inbounds` all of either, `pull` a state transfer; `membership`
 //! wraps foca; `machine` owns all of them.
 

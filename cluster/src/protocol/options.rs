@@ -19,13 +19,13 @@ pub struct Options {
     /// Nodes to join (seeds); this node's own address is ignored. Without another one, and where
     /// none is looked up, the node founds a cluster.
     pub join: Vec<SocketAddr>,
-    /// More seeds are looked up, and told by [`Core::seeds`](super::Core::seeds).
+    /// More seeds are looked up, and passed to [`Core::seeds`](super::Core::seeds).
     pub looked_up: bool,
     /// After which time a node founds a cluster if no node answers that has joined one.
     pub found_after: Nanos,
     /// How long what is recorded is collected, at least, before it is taken.
     pub flush_interval: Nanos,
-    /// How long a key that is far from its limit waits to be told, at most; no longer than half of
+    /// How long a key that is far from its limit waits to be sent, at most; no longer than half of
     /// the limit's burst tolerance.
     pub tell_within: Nanos,
     /// Bytes a second that this node spends on frames and states, at most: without what QUIC and

@@ -24,7 +24,7 @@ pub(super) struct Inbound {
     pub(super) subject: Subject,
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
-    /// Its dialler has told its clock, as it does once frames flow.
+    /// Its dialler has sent its clock, as it does once frames flow.
     pub(super) is_heard: bool,
     /// Batches that were applied and not acknowledged, and when they are to be.
     pub(super) unacked: u32,

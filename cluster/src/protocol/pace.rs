@@ -1,14 +1,14 @@
-//! What this node has consumed and not told yet.
+//! What this node has consumed and not sent yet.
 //!
-//! Telling is urgent where a key is near its limit, and lazy where it is far from it. Let `left` be
+//! Sending is urgent where a key is near its limit, and lazy where it is far from it. Let `left` be
 //! what a node's word of a key has left, and let a node keep to itself at most `left / (16 *
-//! nodes)` beside half of an even part of the refill, `1 / (2 * nodes)` of its rate. While all do,
-//! all nodes together consume at most half of what refills and a sixteenth of what is left: no node
-//! denies anything, and what was consumed half a bucket ago has drained everywhere. So what that
-//! part of the refill covers is never told, and what exceeds the bound is told with the next flush.
-//! What others tell counts against the refill first, also what they told before a key begins to
-//! wait ([`Told`]): where all consume more than half of the limit, nothing is covered and all of it
-//! is told.
+//! nodes)` in addition to half of an even part of the refill, `1 / (2 * nodes)` of its rate. While
+//! all do, all nodes together consume at most half of what refills and a sixteenth of what is left:
+//! no node denies anything, and what was consumed half a bucket ago has drained everywhere. So what
+//! that part of the refill covers is never sent, and what exceeds the bound is sent with the next
+//! flush. What others send counts against the refill first, also what they sent before a key begins
+//! to wait ([`Told`]): where all consume more than half of the limit, nothing is covered and all of
+//! it is sent.
 //!
 //! Waiting pays where a key is used again meanwhile, or the refill covers it. In a spray of keys
 //! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
@@ -16,10 +16,10 @@
 //! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
 //! most as long as half of the burst tolerance, so it is never late.
 //!
-//! Where bytes are capped, a key that is to be told may be *held*: until there is room, in the
+//! Where bytes are capped, a key that is to be sent may be *held*: until there is room, in the
 //! order in which keys became urgent, and before all that is far from its limit. Nothing covers
 //! what is held: others do not know of it, so it may be more than its part of the refill. It is not
-//! told once all of it has drained, and others would have to be told of it late.
+//! sent once all of it has drained and it would reach the others late.
 
 use std::collections::BTreeSet;
 
@@ -32,18 +32,18 @@ use told::Told;
 
 mod told;
 
-/// Keys that wait, at most: about 2 MiB, and what one step tells where all of them are to be told.
-/// Further ones are told at once, as a spray of keys saves no frames by waiting.
+/// Keys that wait, at most: about 2 MiB, and what one step sends where all of them are to be sent.
+/// Further ones are sent at once, as a spray of keys saves no frames by waiting.
 const MAX_WAITING: usize = 1 << 13;
 /// Keys that begin to wait between two looks at whether it pays.
 const LOOK_EVERY: u64 = 1 << 12;
-/// It pays from one saved delta for so many keys that began to wait.
+/// Waiting pays from one saved delta per this many keys that began to wait.
 const PAYS: u64 = 8;
-/// While it does not pay, one key in so many may wait, to see when it does.
+/// The share of keys, as a divisor, that may wait while it does not pay, to see when it does.
 const SAMPLED: u64 = 16;
-/// All nodes together keep to themselves one in so many of what is left.
+/// The share of what is left, as a divisor, that all nodes together keep to themselves.
 const KEPT: i128 = 16;
-/// One in so many of what refills need not be told.
+/// The share of what refills, as a divisor, that need not be sent.
 const COVERED: u64 = 2;
 
 #[derive(Debug, Default)]
@@ -54,7 +54,8 @@ pub(super) struct Pace {
     held: BTreeSet<(Nanos, KeyId)>,
     told: Told,
     covered: u64,
-    /// Keys that began to wait since the last look, and deltas that need not be told as they did.
+    /// Keys that began to wait since the last look, and deltas that need not be sent because they
+    /// did.
     begun: u64,
     saved: u64,
     /// Few of the keys that waited before that look have saved one.
@@ -94,7 +95,7 @@ impl Pace {
         self.keys.len()
     }
 
-    /// Deltas that were never told because the even part of the refill covers them.
+    /// Deltas that were never sent because the even part of the refill covers them.
     pub(super) fn covered(&self) -> u64 {
         self.covered
     }
@@ -128,7 +129,7 @@ impl Pace {
         self.due.first().map(|(due, _)| *due)
     }
 
-    /// This was consumed since the time `since`, and is told by `due` at the latest.
+    /// This was consumed since the time `since`, and is sent by `due` at the latest.
     pub(super) fn add(
         &mut self,
         now: Nanos,
@@ -164,7 +165,7 @@ impl Pace {
         }
     }
 
-    /// Another node has told that it consumed this.
+    /// Another node has reported that it consumed this.
     pub(super) fn landed(&mut self, now: Nanos, id: KeyId, debt: i64, nodes: usize) {
         // What refilled until then covers as it would without this.
         if let Some(waiting) = self.keys.get_mut(&id) {
@@ -173,14 +174,14 @@ impl Pace {
         self.told.add(now, word(id), debt, nodes);
     }
 
-    /// Whether what waits of a key is to be told at once: more than its part of what is `left`.
+    /// Whether what waits of a key is to be sent at once: more than its part of what is `left`.
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
         let Some(waiting) = self.keys.get_mut(&id) else { return false };
         waiting.cover(now, &self.told, id, nodes);
         is_much(waiting.change.debt, left, nodes)
     }
 
-    /// What waits of a key is to be told as soon as there is room.
+    /// What waits of a key is to be sent as soon as there is room.
     pub(super) fn hold(&mut self, now: Nanos, id: KeyId) {
         let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.held.is_none()) else {
             return;
@@ -191,12 +192,12 @@ impl Pace {
         self.held_back += 1;
     }
 
-    /// The keys that are held, at most so many: those that became urgent first.
+    /// The keys that are held, at most `most`: those that became urgent first.
     pub(super) fn first_held(&self, most: usize) -> Vec<KeyId> {
         self.held.iter().take(most).map(|(_, id)| *id).collect()
     }
 
-    /// Takes out those of the first `most` held keys that need not be told any more.
+    /// Takes out those of the first `most` held keys that need not be sent any more.
     pub(super) fn drop_void(&mut self, most: usize, is_void: impl Fn(&Delta) -> bool) {
         for id in self.first_held(most) {
             let Some(waiting) = self.keys.get(&id) else { continue };
@@ -209,7 +210,7 @@ impl Pace {
         }
     }
 
-    /// Takes out a key, if anything is to be told of it.
+    /// Takes out a key, if anything of it is to be sent.
     pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
         let Some(mut waiting) = self.keys.remove(&id) else { return };
         self.due.remove(&(waiting.due, id));
@@ -225,7 +226,7 @@ impl Pace {
         }
     }
 
-    /// The keys that are due, at most so many.
+    /// The keys that are due, at most `most`.
     pub(super) fn due(&self, now: Nanos, most: usize) -> Vec<KeyId> {
         let due = self.due.iter().take_while(|(due, _)| *due <= now);
         due.take(most).map(|(_, id)| *id).collect()
@@ -244,8 +245,8 @@ impl Waiting {
         Self { change, counted: now, since, due, held: None }
     }
 
-    /// Takes off what the refill since the last call covers. Whether nothing is left to tell; what
-    /// was given back is always told.
+    /// Takes off what the refill since the last call covers. Whether nothing is left to send; what
+    /// was given back is always sent.
     fn cover(&mut self, now: Nanos, told: &Told, id: KeyId, nodes: usize) -> bool {
         if self.held.is_some() {
             return false;
@@ -259,7 +260,7 @@ impl Waiting {
     }
 }
 
-/// Whether this much is more than a node may keep to itself of what is left.
+/// Whether `debt` is more than a node may keep to itself of what is left.
 pub(super) fn is_much(debt: i64, left: Nanos, nodes: usize) -> bool {
     i128::from(debt) * KEPT * nodes.max(1) as i128 > i128::from(left)
 }

@@ -10,8 +10,8 @@ use super::subject::Subject;
 use super::time::{Nanos, SECOND};
 use super::wire::Position;
 
-/// Where an earlier run of a node is there, links to it are closed so often at most as another run
-/// is.
+/// Where an earlier run of a node is there, links to it are closed at most this often because
+/// another run is.
 const CONTENDED_EVERY: Nanos = 10 * SECOND;
 
 /// A node that is dialled.
@@ -48,7 +48,7 @@ pub(super) struct Peer {
 pub(super) struct Delivery {
     /// Where it stands in this node's log.
     pub(super) cursor: Option<Cursor>,
-    /// When it was told the clock last, other than by a batch.
+    /// When it was sent the clock last, other than by a batch.
     pub(super) told_at: Nanos,
     /// When it acknowledged something last, or sent its position.
     pub(super) acked_at: Nanos,

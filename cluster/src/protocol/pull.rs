@@ -12,8 +12,8 @@ use super::time::Nanos;
 /// Keys of a state that is taken over, at most: 384 MiB at 24 bytes each.
 pub(super) const MAX_STATE_KEYS: usize = 1 << 24;
 const _: () = assert!(MAX_STATE_KEYS * size_of::<Level>() == 384 << 20);
-/// Chunks with keys of a state that is taken over, at most: what each takes beside its keys stays
-/// below a twentieth of what all keys take.
+/// Chunks with keys of a state that is taken over, at most: what each takes in addition to its keys
+/// stays below a twentieth of what all keys take.
 const MAX_CHUNKS: usize = 1 << 18;
 
 /// An incoming state.
@@ -75,7 +75,7 @@ impl Entries {
         }
     }
 
-    /// Removes the last ones, at most so many.
+    /// Removes the last ones, at most `most`.
     pub(super) fn take(&mut self, most: usize) -> Vec<(Nanos, Level)> {
         let mut taken = Vec::new();
         while taken.len() < most

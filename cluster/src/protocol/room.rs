@@ -2,8 +2,8 @@
 //!
 //! Once nine tenths of a key are used up it is *scarce*, until less than half is used: then a node
 //! takes no more than its part of what is left. The check does not know: the others' part is in the
-//! word as *provisional debt*, which is never told, is no part of a level or of a state, and drains
-//! by itself where it is not taken back.
+//! word as *provisional debt*, which is never sent, is not part of a level or of a state, and
+//! drains by itself where it is not taken back.
 //!
 //! A node's part of all that is consumed is what it had lately, at least an even one. It is a part
 //! of what all nodes know to be left, so what this node has consumed and others have not heard of
@@ -23,21 +23,22 @@ use super::time::{Nanos, SECOND};
 
 /// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
 const MAX_ROOMS: usize = 4_096;
-/// A key is scarce from one part in so many that is left.
+/// A key is scarce once less than the burst tolerance divided by this is left.
 const SCARCE: Nanos = 10;
-/// It is so until one part in so many is used, at most.
+/// It stays so while more than the burst tolerance divided by this is used, at most.
 const PLENTY: i64 = 2;
 /// Over how long use counts for a node's part.
 const RECENT: Nanos = SECOND / 10;
-/// One in so many of each node's part is even whatever it used: unequal parts of equal demand
-/// become equal.
+/// The share of each node's part, as a divisor, that is even whatever it used: unequal parts of
+/// equal demand become equal.
 const EVEN: i128 = 2;
-/// Others' part is held back whole where they know what is consumed here after one part in so many
-/// of the burst tolerance; the later they do, the less of it, and nothing after a burst tolerance.
+/// Others' part is held back whole where they know what is consumed here after the burst tolerance
+/// divided by this; the later they do, the less of it, and nothing after a burst tolerance.
 const SOON: Nanos = 2;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
-/// For how long a key is scarce for others, and not for this node, until that is no chance.
+/// How long a key is scarce for others, and not for this node, before that is more than a
+/// coincidence.
 const BEHIND_FOR: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
@@ -216,7 +217,7 @@ impl Rooms {
         Split { by: others - held, was_empty }
     }
 
-    /// Between two flushes, or when another node has told its use: splits anew. By how much the
+    /// Between two flushes, or when another node has reported its use: splits anew. By how much the
     /// provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
         let Some(room) = self.split.get_mut(&word(id)) else { return 0 };

@@ -19,9 +19,9 @@ pub struct Stats {
     /// Deltas of other nodes that came later than a burst tolerance after they were consumed, and
     /// were reduced to what had not drained.
     pub deltas_late: u64,
-    /// Deltas of other nodes that were reduced because no node can owe so much.
+    /// Deltas of other nodes that were reduced because they exceeded what a node can owe.
     pub debts_refused: u64,
-    /// Levels of keys deep in debt that were told the peers.
+    /// Levels of keys deep in debt that were sent to the peers.
     pub levels_sent: u64,
     /// Levels of other nodes that were compared with this node's words.
     pub levels_compared: u64,
@@ -41,15 +41,15 @@ pub struct Stats {
     pub frames_resent: u64,
     /// Acknowledgements sent, each for all batches of one peer since the one before.
     pub acks_sent: u64,
-    /// Deltas that were not told because an even part of what refills covers them, on keys that are
+    /// Deltas that were not sent because an even part of what refills covers them, on keys that are
     /// far from their limit; or because they had drained while they waited for room, as bytes are
     /// capped.
     pub deltas_covered: u64,
-    /// Keys that wait to be told, because they are far from their limit or as bytes are capped.
+    /// Keys that wait to be sent, because they are far from their limit or as bytes are capped.
     pub waiting_keys: u64,
-    /// Of these, keys that are to be told and wait for room, as bytes are capped.
+    /// Of these, keys that are to be sent and wait for room, as bytes are capped.
     pub capped_keys: u64,
-    /// Times a key that was to be told had to wait for room.
+    /// Times a key that was to be sent had to wait for room.
     pub deltas_capped: u64,
     /// For how long something has waited for room, in all: keys, frames or parts of a state. As of
     /// the last step of the protocol, which is no later than the next room.
@@ -71,8 +71,8 @@ pub struct Stats {
     pub states_received: u64,
     /// States given to another node.
     pub states_served: u64,
-    /// States that ended early because too many keys were live: those who took them over learn of
-    /// the rest by what changes next.
+    /// States that ended early because too many keys were live: the nodes that took them over learn
+    /// of the rest by what changes next.
     pub states_truncated: u64,
     /// Times a peer's log did not reach back far enough, so its state was requested.
     pub gaps: u64,
@@ -144,7 +144,7 @@ pub struct PeerStats {
     pub addr: SocketAddr,
     /// The link to it.
     pub link: LinkState,
-    /// The age of what was last heard of it, by its clock; a node that has nothing to tell is heard
+    /// The age of what was last heard of it, by its clock; a node that has nothing to send is heard
     /// every 2 to 4 s. `None` before the first time.
     pub staleness: Option<Duration>,
     /// Batches of this node that the peer has not acknowledged.

@@ -1,12 +1,12 @@
-//! Who is at the other end of a link, by its certificate.
+//! The identity of the node at the other end of a link, by its certificate.
 
 use std::net::{IpAddr, SocketAddr};
 
 /// Nodes that one certificate names, at most.
 pub const MAX_SUBJECT_NODES: usize = 16;
 
-/// The nodes of this cluster that a certificate names: who holds its key may speak for these
-/// addresses, and for no others.
+/// The nodes of this cluster that a certificate names: a node that holds its key may speak for
+/// these addresses, and for no others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Subject(Vec<(IpAddr, Option<u16>)>);
 

@@ -1,10 +1,10 @@
-//! When the level of which key is told.
+//! When the level of which key is sent.
 //!
-//! A key that changed is told with the next levels. Then it is told again and again, after twice
+//! A key that changed is sent with the next levels. Then it is sent again and again, after twice
 //! the time each time, as long as it is deep in debt: a comparison that was not possible, as after
 //! a cut, is made up for, and no difference stays because load has ended.
 //!
-//! A key has one word, and so one turn, whatever quotas come with its checks; it is told under the
+//! A key has one word, and so one turn, whatever quotas come with its checks; it is sent under the
 //! limit that changed it, where a state brought it under none.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,10 +13,10 @@ use std::ops::Bound;
 use super::delta::{KeyId, word};
 use super::time::{Nanos, SECOND};
 
-/// How often a key's level is told, at most.
+/// How often a key's level is sent, at most.
 pub(super) const LEVELS_EVERY: Nanos = SECOND / 10;
-/// How often it is told of a key that no longer changes, at least: a difference is mended so late
-/// at most, if the key drains slower than that.
+/// How often it is sent of a key that no longer changes, at least: a difference is mended after
+/// this time at the latest, if the key drains slower than that.
 const MAX_WAIT: Nanos = 60 * SECOND;
 /// Keys that wait for another turn, at most: about 400 KiB.
 const MAX_WAITING: usize = 4_096;
@@ -27,7 +27,7 @@ pub(super) struct Turns {
     waiting: BTreeMap<KeyId, Turn>,
     /// No turn comes before.
     next_at: Nanos,
-    /// The word that was told last: those behind it are next.
+    /// The word whose level was sent last: those behind it are next.
     last: KeyId,
 }
 
@@ -64,8 +64,8 @@ impl Turns {
         (!self.waiting.is_empty()).then_some(self.next_at)
     }
 
-    /// Whose turn it is, and of those that changed, in turn: calls `tell`, which says whether the
-    /// key goes on to have turns, at most `most` times with true.
+    /// The keys whose turn it is, and those that changed, in turn: calls `tell`, which returns
+    /// whether the key goes on to have turns, at most `most` times with true.
     pub(super) fn take(
         &mut self,
         now: Nanos,
@@ -111,7 +111,7 @@ mod tests {
     const KEY: KeyId = (1, 1);
     const MS: Nanos = 1_000_000;
 
-    /// The keys told at each of these times.
+    /// The keys whose levels are sent at this time.
     fn told(turns: &mut Turns, now: Nanos, most: usize) -> Vec<u64> {
         let mut told = Vec::new();
         turns.take(now, BTreeSet::new(), most, |(_, key)| {

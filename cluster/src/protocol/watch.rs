@@ -21,15 +21,15 @@ use super::time::{Nanos, SECOND};
 const MAX_WATCHED: usize = 4_096;
 /// How long a word is watched after it was last of interest.
 const KEEP: Nanos = 2 * SECOND;
-/// A share of the burst tolerance, one in so many: by as little a TAT may be ahead of what was
+/// A share of the burst tolerance, as a divisor: by as little a TAT may be ahead of what was
 /// charged, for want of a check that is in the word and not yet recorded.
 const SLACK: i64 = 32;
 /// How long until something that is in a word at the first look is taken for recorded, at least,
 /// and at how many looks.
 const SETTLES: Nanos = SECOND / 100;
 const MIN_LOOKS: u32 = 2;
-/// By how much the protocol's clock and the limiter's may drift apart, one part in so many: each by
-/// 500 parts in a million of what is true.
+/// By how much the protocol's clock and the limiter's may drift apart, as a divisor: each by 500
+/// parts in a million of what is true.
 const DRIFT: Nanos = 1_000;
 /// For how long the least counts by which a word was ahead; up to twice that.
 const PERIOD: Nanos = SECOND / 2;
@@ -54,7 +54,7 @@ struct Watch {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word {
     pub(super) tat: i64,
-    /// What it contains and nobody has recorded.
+    /// What it contains that has not been recorded.
     pub(super) unrecorded: i64,
 }
 

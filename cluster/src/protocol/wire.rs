@@ -48,13 +48,13 @@ pub(super) struct Group {
 pub(super) struct Agreement {
     pub cut: Vec<(Origin, u64)>,
     pub levels: Vec<Level>,
-    /// So many of the first levels are of keys that are scarce at the sender.
+    /// How many of the first levels are of keys that are scarce at the sender.
     pub scarce: u64,
     pub shifts: Vec<Shift>,
 }
 
 /// By how much one other node moves its word of a key: the counterpart of a move by the same
-/// amount, the other way, of the node that tells it.
+/// amount, the other way, of the node that sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Encode, Decode)]
 pub(super) struct Shift {
     pub to: Origin,

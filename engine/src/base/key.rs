@@ -197,7 +197,8 @@ impl KeyHasher {
 }
 
 /// Out of line: inlined, it would keep the hash above from being inlined. One call for all others,
-/// so that the caller compares once; of those, `SipHash` is told apart by one comparison as well.
+/// so that the caller compares once; of those, `SipHash` is distinguished by one comparison as
+/// well.
 #[inline(never)]
 fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
     use core::hash::Hasher as _;

@@ -8,9 +8,9 @@ use crate::rule::algorithm::Algorithm;
 /// What a check that takes as much as fits has taken; from
 /// [`Limiter::check_up_to`](crate::Limiter::check_up_to) and the methods of that name.
 ///
-/// Where units were taken, the decision is that of a check of so many: allowed, with what remains
-/// after them. Where none was, it is that of a denied check of one unit, so `retry_after` is the
-/// time until a part fits again; where none was asked for, that of a peek.
+/// Where units were taken, the decision is that of a check of that number: allowed, with what
+/// remains after them. Where none was, it is that of a denied check of one unit, so `retry_after`
+/// is the time until a part fits again; where none was asked for, that of a peek.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "units that were taken are used, or given back"]
 pub struct Grant {

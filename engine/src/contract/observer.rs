@@ -19,7 +19,7 @@ use crate::base::key::{KEYLESS, Key, KeyHash, Keyless, ShownKey};
 /// An observer must not panic: units that a set of limits or a charge has taken by then would stay
 /// taken.
 ///
-/// # Who was denied, and until when
+/// # Which keys were denied, and until when
 /// ```
 /// use std::time::{SystemTime, UNIX_EPOCH};
 /// use tidegate_engine::{Limiter, Quota, observer};
@@ -76,9 +76,9 @@ pub trait Observer {
         false
     }
 
-    /// A call has changed what `key` owes, by so many nanoseconds: more than 0 for what was
-    /// charged, less for what was given back or forgotten. Called after the change, on the calling
-    /// thread, and before the call returns.
+    /// A call has changed what `key` owes; `by` is that change in nanoseconds: more than 0 for what
+    /// was charged, less for what was given back or forgotten. Called after the change, on the
+    /// calling thread, and before the call returns.
     ///
     /// Of each change that a call makes to a key of a [`Limiter`](crate::Limiter) with a
     /// [`Quota`](crate::Quota) or a `LiveQuota`: by checks of all kinds, charged denials, charges,
@@ -86,8 +86,8 @@ pub trait Observer {
     /// taken or given up. So the sum of these changes, as it drains, is what the key owes. Not of
     /// what comes from elsewhere ([`Limiter::charge_debt`](crate::Limiter::charge_debt),
     /// `lower_debt`, `raise_debt`, `restore`), of an eviction, or of a change of the quota; nor of
-    /// limits whose state is no debt, and of a [`DirectLimiter`](crate::DirectLimiter). Each change
-    /// is off by less than a nanosecond where the limiter's unit of time is none.
+    /// limits whose state is not a debt, and of a [`DirectLimiter`](crate::DirectLimiter). Each
+    /// change is off by less than a nanosecond where the limiter's unit of time is none.
     #[inline]
     fn changed(&self, key: KeyHash, by: i64) {
         let _ = (key, by);

@@ -28,7 +28,7 @@ use crate::rule::quota::Quota;
 /// which the burst under which they waited refills; the shortest such time counts. So where some
 /// callers wait under a shorter burst than others reserve under
 /// ([`Limiter::with_quota`](crate::Limiter::with_quota)), a reservation stays charged while the key
-/// owes more than the shorter burst: use a separate limiter for those who wait.
+/// owes more than the shorter burst: use a separate limiter for callers that wait.
 ///
 /// # Guarantees
 /// * While a reservation is open it counts in full, so what is admitted and reserved stays within

@@ -19,8 +19,8 @@ use crate::time::Timestamp;
 /// and counts what the limit decided. What the limit denies is answered as an admission after which
 /// nothing remains, and is charged nothing (unless the limit
 /// [charges what it denies](crate::LimiterBuilder::charge_denied)). So the counts are those of the
-/// limit when it is enforced, as far as callers ask the same either way (those who are denied may
-/// come back) and no other shadow is in one set with it.
+/// limit when it is enforced, as far as callers ask the same either way (denied callers may come
+/// back) and no other shadow is in one set with it.
 ///
 /// It is a [`Limit`], and goes wherever a limit goes: into a [`LimitSet`](crate::LimitSet), into
 /// `tower::RequestLimit`, behind a `dyn Limit`. The limit's [`Observer`](crate::Observer) is
@@ -107,7 +107,7 @@ impl<L: Shadowed> Shadow<L> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
-    /// Anything else is no limit:
+    /// Anything else is not a limit:
     /// ```compile_fail,E0277
     /// let shadow = tidegate_engine::Shadow::new("2/h");
     /// ```
@@ -221,7 +221,7 @@ impl Shadowed for Box<dyn Limit> {
 
 impl<L> Sealed for Shadow<L> {}
 
-/// Decisions are those of the limit; whoever asks answers them by `answered`.
+/// Decisions are those of the limit; the caller answers them by `answered`.
 impl<L: Shadowed> Limit for Shadow<L> {
     fn hasher(&self) -> &KeyHasher {
         self.limit.shadowed().hasher()

@@ -139,7 +139,7 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         if self.lease_units > 0 && self.denied_bursts > 0 {
             return Err(BuildError::LeasesWithChargeDenied);
         }
-        // What threads use of a lease would be known to nobody else.
+        // What threads use of a lease would be known only to them.
         let lease_units = if self.observer.follows() { 0 } else { self.lease_units };
         let clock = self.clock.get();
         let rule = self.rule.anchor(clock.now());

@@ -24,7 +24,7 @@ pub(super) struct TimedCheck<'t, S, R> {
 }
 
 /// Decides a check by the word and charges it; a denial, if denials are charged, until the debt is
-/// `bursts` bursts beyond the burst. The caller is told what has `changed`.
+/// `bursts` bursts beyond the burst. What has changed is passed to `changed`.
 #[inline(never)]
 pub(super) fn decide_charging<A: Algorithm>(
     bursts: Option<u64>,

@@ -1,8 +1,8 @@
-//! Telling an observer that follows what keys owe of each change.
+//! Notifying an observer that follows what keys owe of each change.
 //!
-//! The changes of a key's word are those of compare-and-swaps, one after another, and each is told
-//! by the thread that made it: so the sum of what was told is what happened to the word, in
-//! whatever order it is told.
+//! The changes of a key's word are those of compare-and-swaps, one after another, and each is
+//! reported by the thread that made it: so the sum of the reports is what happened to the word, in
+//! whatever order they are made.
 
 use crate::base::key::KeyHash;
 use crate::base::word::Update;
@@ -31,8 +31,8 @@ impl Change {
 }
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Tells the observer what an update of the key has changed, if it follows that. `decide` is
-    /// that of the update, or returns what its last call did.
+    /// Notifies the observer of what an update of the key has changed, if it follows that. `decide`
+    /// is that of the update, or returns what its last call did.
     #[expect(
         clippy::inline_always,
         reason = "without an observer that follows there must be nothing left of it"
@@ -51,7 +51,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// Tells the observer of a change, if it follows that.
+    /// Notifies the observer of a change, if it follows that.
     #[inline]
     pub(super) fn changed(&self, key: KeyHash, change: Change) {
         if self.observer.follows() {

@@ -75,7 +75,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// [`Limiter::lower`] for a call that gives back, of which observers that follow are told.
+    /// [`Limiter::lower`] for a call that gives back, of which observers that follow are notified.
     pub(super) fn give_back_to(&self, key: impl Key, decide: impl Fn(u64, u64) -> Option<u64>) {
         let key = self.hash(key);
         if let Some(change) = self.lower(key, decide) {

@@ -23,7 +23,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// * With leases the key's word decides: units that threads have leased, the calling one
     ///   included, count as taken.
     /// * Where denied checks [are charged](crate::LimiterBuilder::charge_denied), a call that takes
-    ///   nothing is charged as a denied check of one unit; one that takes a part is no denial.
+    ///   nothing is charged as a denied check of one unit; one that takes a part is not a denial.
     /// * For a key without a slot the [`OverflowPolicy`](crate::OverflowPolicy) decides; one that
     ///   is admitted uncharged is granted what a fresh key is.
     /// * Observers are notified of a check of the units that were taken, or of one unit that was

@@ -63,8 +63,8 @@ pub trait Algorithm: Debug + Send + Sync {
     /// touch later charges of others once that charge has drained.
     fn give_back(&self, value: u64, now: u64, cost: u64, charged: u64) -> Option<u64>;
 
-    /// Whether the value owes more than `tolerance` nanoseconds. If so, for those who wait under a
-    /// burst that takes as long to refill, part of the debt starts later than `now`.
+    /// Whether the value owes more than `tolerance` nanoseconds. If so, for callers that wait under
+    /// a burst that takes as long to refill, part of the debt starts later than `now`.
     fn owes_beyond(&self, _value: u64, _now: u64, _tolerance: u64) -> bool {
         false
     }
@@ -83,7 +83,7 @@ pub trait Algorithm: Debug + Send + Sync {
 /// Values whose meaning does not depend on their clock.
 pub trait Saves: Algorithm {
     /// By how many nanoseconds a key with the value `to` owes more at `now` than with `from`, to
-    /// the nearest nanosecond; 0 where the state is no debt.
+    /// the nearest nanosecond; 0 where the state is not a debt.
     fn debt_change(&self, _from: u64, _to: u64, _now: u64) -> i64 {
         0
     }

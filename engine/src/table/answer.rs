@@ -40,7 +40,7 @@ fn answer_pressed<S: State, A: Algorithm>(
     now: u64,
     cost: u64,
 ) -> Decision {
-    // A peek is no denial, and a cost that never fits says nothing about its key.
+    // A peek is not a denial, and a cost that never fits says nothing about its key.
     let denied = cost > 0 && algorithm.can_fit(cost);
     if denied && table.policy() == OverflowPolicy::EvictLeastDebt {
         table.home(key).strike(now);

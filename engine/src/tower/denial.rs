@@ -80,7 +80,8 @@ pub struct Denial<'a> {
 }
 
 impl<'a> Denial<'a> {
-    /// The head of the request: to log who was denied, or to answer in the type that it accepts.
+    /// The head of the request: to log which client was denied, or to answer in the type that it
+    /// accepts.
     ///
     /// Clients choose what is in it. `{:?}` of a field's value, a `str` or a
     /// [`Key::shown`](crate::Key::shown) is one line with control characters escaped; the value of

@@ -22,7 +22,7 @@ pub(super) struct Fields {
 }
 
 impl Fields {
-    /// Fields with room for so many limits of names of usual length.
+    /// Fields with room for this number of limits of names of usual length.
     pub(super) fn new(limits: usize) -> Self {
         let lists = RateLimitFields::with_capacity(limits);
         Self { lists, retry_after: None, legacy: None }
@@ -67,7 +67,7 @@ impl Fields {
     }
 }
 
-/// A map that is full stays as it is: the answer matters more than what it tells of the limit.
+/// A map that is full stays as it is: the answer matters more than what it states about the limit.
 fn add(headers: &mut HeaderMap, name: HeaderName, value: HeaderValue) {
     let _ = headers.try_append(name, value);
 }

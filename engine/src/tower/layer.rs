@@ -69,8 +69,9 @@ impl<A> RateLimitLayer<A> {
 
     /// Answers denied requests with `answer`, a `Fn(&Denial<'_>) -> Response<B>`, where `B` is the
     /// body of the service's own responses, which are passed on as they are. [`Denial::response`]
-    /// and [`Denial::line`] are a starting point, and [`Denial::head`] says who was denied. The
-    /// limit's header fields are added to the response; an existing `Retry-After` stays.
+    /// and [`Denial::line`] are a starting point, and [`Denial::head`] says which client was
+    /// denied. The limit's header fields are added to the response; an existing `Retry-After`
+    /// stays.
     pub fn answer<B, F>(self, answer: F) -> RateLimitLayer<F>
     where
         F: Fn(&Denial<'_>) -> Response<B> + Clone,

@@ -33,7 +33,7 @@ impl fmt::Display for ByteSize {
     }
 }
 
-/// Reads at least so many bytes.
+/// Reads a number of bytes that is at least `least`.
 pub fn at_least(least: ByteSize) -> impl Fn(&str) -> Result<ByteSize, String> + Clone {
     move |text| {
         let bytes = text.parse().ok().filter(|bytes| *bytes >= least);

@@ -203,7 +203,7 @@ where
     })
 }
 
-/// How much is told on standard error.
+/// How much is logged on standard error.
 fn level(text: &str) -> Result<LevelFilter, String> {
     let level = Some(text).filter(|text| text.chars().all(char::is_alphabetic));
     let level = level.and_then(|text| text.parse().ok());
@@ -220,7 +220,7 @@ fn duration(text: &str) -> Result<SignedDuration, String> {
 /// The shortest time for which admissions are collected, and the longest.
 const FLUSH_INTERVALS: (SignedDuration, SignedDuration) =
     (SignedDuration::from_millis(1), SignedDuration::from_secs(1));
-/// The longest time for which the use of a key may wait to be told.
+/// The longest time for which the use of a key may wait to be sent.
 const MAX_TELL_WITHIN: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long admissions are collected.
@@ -230,7 +230,7 @@ fn interval(text: &str) -> Result<SignedDuration, String> {
     interval.ok_or_else(|| "expected a time from 1ms to 1s".to_owned())
 }
 
-/// How long telling may wait.
+/// How long the use of a key may wait to be sent.
 fn tell_within(text: &str) -> Result<SignedDuration, String> {
     let within = duration(text).ok().filter(|within| *within <= MAX_TELL_WITHIN);
     within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())

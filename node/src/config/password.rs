@@ -52,7 +52,7 @@ impl Password {
         self.0.len() < LONG_BYTES || different.len() < DIFFERENT_BYTES
     }
 
-    /// Whether this is what a client gives. The time that it takes tells the length at most.
+    /// Whether this is what a client gives. The time that it takes reveals the length at most.
     pub fn is(&self, given: &[u8]) -> bool {
         let differences = self.0.iter().zip(given).fold(0, |all, (own, other)| all | (own ^ other));
         self.0.len() == given.len() && differences == 0

@@ -72,7 +72,7 @@ impl fmt::Display for WrittenQuota {
     }
 }
 
-/// Why a text is no quota.
+/// Why a text is not a quota.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RateError {
     Text(ParseRuleError),

@@ -38,13 +38,13 @@ fn secret(path: &Path) -> Result<Secret, String> {
     Ok(secret)
 }
 
-/// Looks at who else may use a file that is secret: a warning where others may read it, as where
-/// containers mount theirs.
+/// Checks which other users may access a file that is secret: a warning where others may read it,
+/// as where containers mount theirs.
 ///
 /// # Errors
-/// When everybody may write it, and so choose what it is.
+/// When every user may write it, and so choose what it is.
 pub fn check_access(path: &Path) -> Result<(), String> {
-    // A pipe is nobody else's.
+    // A pipe belongs to no other user.
     let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
     let Some(mode) = file.map(|file| file.permissions().mode() & 0o777) else { return Ok(()) };
     if mode & 0o002 != 0 {

@@ -142,8 +142,8 @@ struct Door<F> {
     metrics: ConnectionMetrics,
     connections: Connections,
     places: Arc<Semaphore>,
-    /// For those that are being refused, by reason: whoever exceeds the bound of its address leaves
-    /// words to those who come when all places are taken.
+    /// For those that are being refused, by reason: clients beyond the bound of their address leave
+    /// refusals for clients that arrive when all places are taken.
     full_refusals: Arc<Semaphore>,
     crowded_refusals: Arc<Semaphore>,
     addresses: Option<Addresses>,
@@ -217,7 +217,7 @@ impl<F: FrontEnd> Door<F> {
         }
     }
 
-    /// A client's place; where there is none, that is counted and told.
+    /// A client's place; where there is none, that is counted and logged.
     fn place(&mut self, peer: SocketAddr) -> Result<Place, Refused> {
         let frontend = self.metrics.frontend;
         // First its own bound: a client that exceeds it takes none of the places of others.
@@ -240,7 +240,7 @@ impl<F: FrontEnd> Door<F> {
         Ok((place, of_address.flatten()))
     }
 
-    /// Counts and tells that no connection was accepted.
+    /// Counts and logs that no connection was accepted.
     fn note_failure(&mut self, error: &io::Error) {
         self.metrics.accept_errors.inc();
         if let Some(left_out) = self.failed.admit(Instant::now()) {
@@ -354,7 +354,7 @@ mod tests {
         }
     }
 
-    /// Serves and refuses without end; counts whom it refuses in words.
+    /// Serves and refuses without end; counts the clients that it refuses in words.
     struct Endless(Arc<AtomicUsize>);
 
     impl FrontEnd for Endless {

@@ -6,10 +6,10 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const MAX_REFUSALS: usize = 100;
 /// File descriptors for all else: listeners, the cluster's socket, files that are read.
 const RESERVED_FILES: u64 = 64;
-/// The part of the others that HTTP has for itself, one in so many: whoever fills the Redis port
-/// keeps no health check out.
+/// The part of the others that HTTP has for itself, one in this many: clients that fill the Redis
+/// port keep no health check out.
 const HTTP_PART: u64 = 4;
-/// The part of a front-end's file descriptors in which clients are refused, one in so many.
+/// The part of a front-end's file descriptors in which clients are refused, one in this many.
 const REFUSAL_PART: u64 = 10;
 
 /// The connections of a front-end.
@@ -17,7 +17,7 @@ const REFUSAL_PART: u64 = 10;
 pub struct Places {
     /// At a time, at most.
     pub connections: usize,
-    /// That are being refused beside them.
+    /// Those that are being refused, in addition to them.
     pub refusals: usize,
 }
 
@@ -34,7 +34,7 @@ impl Places {
         let at_most = |files: u64, most: usize| usize::try_from(files).unwrap_or(most).min(most);
         let refusals = at_most(files / REFUSAL_PART, MAX_REFUSALS);
         let connections = at_most(files.saturating_sub(refusals as u64), most);
-        // Even a node that may open next to nothing serves somebody.
+        // Even a node that may open next to nothing serves one client.
         Self { connections: connections.max(1), refusals }
     }
 }

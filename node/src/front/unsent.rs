@@ -61,7 +61,7 @@ impl Unsent {
         // What is written in part stays in memory as a whole.
         if bytes <= self.share.held() || self.share.resize(bytes) {
             let since = *self.held_since.get_or_insert_with(Instant::now);
-            // Whoever takes a byte now and then would keep what others need.
+            // A client that takes a byte now and then would keep what others need.
             if since.elapsed() < self.timeout || !self.share.is_scarce() {
                 return Ok(());
             }

@@ -78,7 +78,7 @@ impl Gossip {
         self.0.as_ref().map(|cluster| cluster.recording(limit))
     }
 
-    /// What other nodes tell of the limit counts in this limiter from here on.
+    /// What other nodes send of the limit counts in this limiter from here on.
     ///
     /// # Errors
     /// One line, where two limits have one id.
@@ -127,7 +127,7 @@ impl Gossip {
         self.0.as_ref().map(Cluster::stats)
     }
 
-    /// Whether this node decides alone though it knows of others, or was told of some.
+    /// Whether this node decides alone though it knows of other nodes, or seeds name some.
     pub fn is_alone(&self) -> bool {
         self.stats().is_some_and(|stats| stats.is_alone)
     }
@@ -151,7 +151,8 @@ impl Gossip {
         }
     }
 
-    /// Changes how this node proves itself and whom it believes: see [`Cluster::rotate`].
+    /// Changes how this node proves its identity and which nodes it trusts: see
+    /// [`Cluster::rotate`].
     ///
     /// # Errors
     /// One line; nothing changes then.

@@ -1,7 +1,7 @@
 //! How many keys the limits hold.
 //!
 //! A count reads every slot, which takes milliseconds a limit. So a thread counts, at most once a
-//! second and for at most a twentieth of its time, and only where somebody asks, who waits for it.
+//! second and for at most a twentieth of its time, and only on request; the caller waits for it.
 
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,11 +13,11 @@ use crate::limits::gossip::Limiter;
 const LIFE: Duration = Duration::from_secs(1);
 /// How many times longer than it took a count is kept at least.
 const LIVES_OF_WORK: u32 = 19;
-/// How long who asks first waits for a count where it keeps others of its thread waiting, and then
-/// in all: beyond that the last one stands.
+/// How long the first caller waits for a count while it blocks other tasks of its thread, and how
+/// long a caller waits after that: beyond it the last count stands.
 const PATIENCE: Duration = Duration::from_millis(5);
 const LONGEST: Duration = Duration::from_secs(2);
-/// How many wait for a count at a time; whoever asks beyond gets the last one.
+/// How many wait for a count at a time; a caller beyond that gets the last count.
 const MAX_WAITING: usize = 16;
 
 /// A count of keys that is renewed when it is asked for.

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::fmt::strtime;
 use tidegate_engine::IpKey;
 
-/// The fields before the time: the address, who identd says it is, and the user.
+/// The fields before the time: the address, the identity that identd reports, and the user.
 const FIELDS: usize = 3;
 
 /// The client and the time, in seconds since 1970-01-01T00:00:00Z, of a line that begins

@@ -98,7 +98,7 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
 }
 
 impl Log {
-    /// Notes a line that is no request.
+    /// Notes a line that is not a request.
     fn leave_out(&mut self, text: &[u8]) {
         if text.trim_ascii().is_empty() {
             return;

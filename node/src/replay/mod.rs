@@ -17,7 +17,7 @@ use self::log::Log;
 use crate::config::cli::ReplayArgs;
 use crate::config::quota;
 
-/// A larger part of a log than one in so many lines should not be left out without a word: the
+/// A larger part of a log than one line in this many should not be left out without a warning: the
 /// figures would be of another log.
 const LINES_A_FOREIGN_ONE: u64 = 5;
 
@@ -48,7 +48,7 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
     let text = if args.json { report.json() } else { report.text() };
     let mut out = io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        // A closed pipe is no failure.
+        // A closed pipe is not a failure.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         written => written.map_err(|error| format!("standard output: {error}")),
     }

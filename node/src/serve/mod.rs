@@ -61,7 +61,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     let password_hangups = signals::hangups().map_err(unhandled)?;
     let started = tokio::select! {
         started = start(args) => started?,
-        // Nothing is served yet. A file may be a pipe into which nobody writes.
+        // Nothing is served yet. A file may be a pipe into which no process writes.
         signal = stop.next() => {
             tracing::info!("{signal}: stopped before anything was served");
             return Ok(());
@@ -331,7 +331,7 @@ impl Files {
     }
 }
 
-/// Reads files on a thread of its own, which nobody waits for when the node stops: one may be a
+/// Reads files on a thread of its own, which is not waited for when the node stops: one may be a
 /// pipe.
 async fn read<T: Send + 'static>(
     args: &ServeArgs,

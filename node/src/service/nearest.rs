@@ -3,7 +3,7 @@
 /// How much of each name is compared, in characters: the work is its square, for each name that
 /// there is, and clients choose what they ask for.
 const MAX_COMPARED_CHARS: usize = 32;
-/// The share of a name that may be wrong: one character in so many.
+/// The share of a name that may be wrong: one character in this many.
 const CHARS_A_MISTAKE: usize = 3;
 
 /// The name of `known` that is nearest to `name`, whatever the case, if one is near.

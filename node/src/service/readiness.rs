@@ -12,8 +12,8 @@ pub struct Readiness {
     changed: Notify,
 }
 
-/// Set once and read by a load. Who sees it set also sees what happened before: the state that was
-/// taken over, and the flags that were set.
+/// Set once and read by a load. A thread that sees it set also sees what happened before: the state
+/// that was taken over, and the flags that were set.
 type Flag = OnceLock<()>;
 
 /// What a node does for clients.
@@ -119,7 +119,7 @@ mod tests {
             for waiting in waiting {
                 assert_eq!(waiting.await.unwrap(), has_joined);
             }
-            // A node that drains answers those who still come as it did before.
+            // A node that drains answers clients that still arrive as it did before.
             readiness.stop();
             assert_eq!(readiness.joined().await, has_joined);
         }

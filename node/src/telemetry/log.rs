@@ -1,7 +1,7 @@
 //! Log lines, on standard error.
 //!
-//! A thread writes them, so that nobody who logs waits for whoever reads standard error. Where it
-//! does not read, lines are left out and counted.
+//! A thread writes them, so that no thread that logs waits for the reader of standard error. Where
+//! that does not read, lines are left out and counted.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! After peace every live node has applied all that each life admitted, once: the units on its
-//! word of each life's ledger are those that were entered. Of a life that crashed, what it had not
-//! told is lost, but nothing is applied twice. A life that left is complete at the nodes of its
-//! time if everything was acknowledged and it held every live node alive. What a node counts as
-//! dropped, as a small backlog has no room for what a slow peer lacks, is missing there.
+//! After peace every live node has applied all that each life admitted, once: the units on its word
+//! of each life's ledger are those that were entered. Of a life that crashed, what it had not sent
+//! is lost, but nothing is applied twice. A life that left is complete at the nodes of its time if
+//! everything was acknowledged and it held every live node alive. What a node counts as dropped, as
+//! a small backlog has no room for what a slow peer lacks, is missing there.
 
 use super::{Check, Findings};
 use crate::host::UNIT;

@@ -7,7 +7,7 @@ use crate::world::World;
 
 /// Links to a node and from it: one each way with each place, and one that is being replaced.
 const LINKS_A_PLACE: u64 = 2;
-/// Version vectors name the lives of a place that may still be told of.
+/// Version vectors name the lives of a place that may still be reported.
 const ORIGINS_A_PLACE: u64 = 8;
 /// A peer may stand at each of the batches in flight to it, and at what it has acknowledged.
 const SEGMENTS_A_PEER: u64 = 256 + 1;

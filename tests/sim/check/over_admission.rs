@@ -9,7 +9,7 @@
 //! From the beginning of a fault other than a stop until [`RECOVERY`](crate::calm::RECOVERY) after
 //! its end, sides may not have heard of each other at all, and each may admit its own: the bound is
 //! then all that others admitted since the fault began. In the end that is a burst and the rate for
-//! each side. What nobody tells after that (what has drained, or was lost in a crash) is forgiven:
+//! each side. What no node sends after that (what has drained, or was lost in a crash) is forgiven:
 //! the central bucket starts anew from the least word of the live nodes.
 //!
 //! A node that was stopped hears all others before it decides, so what it did not know then ends
@@ -34,12 +34,12 @@ use crate::time::{MS, Nanos, SECOND};
 use crate::truth::Seen;
 use crate::world::World;
 
-/// The part of tau by which a word may be lowered: levels are halved, and are told above a tenth.
+/// The part of tau by which a word may be lowered: levels are halved, and are sent above a tenth.
 const SLACK: u64 = 10;
-/// The part of what was unheard, one in so many, by which nodes that agree may lower their words
+/// The part of what was unheard, one in this many, by which nodes that agree may lower their words
 /// while they hear it.
 const PART: u64 = 20;
-/// The part of tau, one in so many, that nodes that split the room admit beyond the bucket.
+/// The part of tau, one in this many, that nodes that split the room admit beyond the bucket.
 const SPLIT: u64 = 20;
 /// Timers are late by up to this.
 const LATE: Nanos = MS;

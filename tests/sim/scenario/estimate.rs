@@ -1,4 +1,4 @@
-//! What nodes say was admitted beyond the limit, beside what really was.
+//! What nodes estimate was admitted beyond the limit, compared with what really was.
 
 use super::tally::Tally;
 use crate::report::Report;
@@ -60,7 +60,7 @@ mod tests {
     use crate::options::Args;
 
     /// What a figure may be off by, in percent of the burst, where the truth is small: use that
-    /// waited to be told is played back as spread evenly over that time.
+    /// waited to be sent is played back as spread evenly over that time.
     const SMALL: f64 = 6.0;
 
     #[test]

@@ -1,4 +1,4 @@
-//! A little demand on one key at each node, far from its limit: what it costs to tell.
+//! A little demand on one key at each node, far from its limit: what it costs to gossip it.
 
 use super::tally::Tally;
 use super::{cluster, nodes};

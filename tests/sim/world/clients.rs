@@ -65,7 +65,7 @@ impl World {
         self.decide(now, place, (rule, key, cost), watch);
     }
 
-    /// A node answers those who have waited for it.
+    /// A node answers the clients that have waited for it.
     pub(super) fn decide_kept(&mut self, place: usize, life: u32, watch: &mut dyn Watch) {
         let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
             return;
@@ -107,7 +107,7 @@ impl World {
         self.resets = part;
     }
 
-    /// A client gives back what a check was charged, or somebody all that its key owes.
+    /// A client gives back what a check was charged, or, with `all`, all that its key owes.
     pub(super) fn give_back(&mut self, place: usize, life: u32, asked: Asked, all: bool) {
         let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
             return;
@@ -119,7 +119,7 @@ impl World {
     }
 
     /// From here on a thread of each node that there is waits now and then for a processor when it
-    /// has charged words and has not recorded that, for so long at most.
+    /// has charged words and has not recorded that, for `most` at most.
     pub fn begin_thread_waits(&mut self, most: Nanos) {
         self.thread_waits = most;
         for place in self.live().into_iter().filter(|_| most > 0) {

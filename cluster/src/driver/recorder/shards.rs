@@ -1,4 +1,4 @@
-//! Where records go that find no place in a table: maps behind locks that nobody waits for.
+//! Where records go that find no place in a table: maps behind locks that no thread waits for.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |

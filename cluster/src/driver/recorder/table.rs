@@ -5,7 +5,7 @@
 //! # Slots
 //! A slot is of one key of one limit, and its `sum` only ever accumulates (modulo 2^64). The
 //! consumer keeps the last sum it has read of each slot: what is new is the difference. So the
-//! owner needs no read-modify-write, and no debt is lost or told twice, whenever the consumer
+//! owner needs no read-modify-write, and no debt is lost or reported twice, whenever the consumer
 //! reads, also where debts and refunds cancel.
 //!
 //! # Dates
@@ -17,9 +17,9 @@
 //!
 //! The owner writes `base` before `sum`, so the consumer finds it at least as new as the sum. If it
 //! is newer, by the record of a later `t`, the key had drained before `t`: the delta then ends at
-//! `t` where it should end earlier, which is no debt either at any time from `t` on, and together
-//! with the next delta it is exact. (After a refund it may be too much by that, up to the next
-//! delta.) The other order would lose up to the debt itself on a key that is idle elsewhere.
+//! `t` where it should end earlier, which is not a debt either at any time from `t` on, and
+//! together with the next delta it is exact. (After a refund it may be too much by that, up to the
+//! next delta.) The other order would lose up to the debt itself on a key that is idle elsewhere.
 //!
 //! Until the slot is free, `P` is not forgotten when the consumer reads. So the second of two
 //! deltas of a key in debt may be dated up to the end of the first, and by the caller's clamp at
@@ -31,8 +31,9 @@
 //!
 //! # Epochs
 //! The consumer advances `epoch` when it begins to drain. The owner reads it once a record, and
-//! tells the first time that it does so in `seen`. The first time that it touches a slot in an
-//! epoch it appends the slot to the `journal`, with that epoch. So a drain costs what has changed.
+//! stores each epoch in `seen` at the first record in it. The first time that it touches a slot in
+//! an epoch it appends the slot to the `journal`, with that epoch. So a drain costs what has
+//! changed.
 //!
 //! The consumer reads `seen`, then every slot in the journal, some at a time. A record that began
 //! before `seen` was written is visible then, and a later one appends its slot anew: so entries of
@@ -45,7 +46,7 @@
 //! advanced when it reads it again at the end, and reports that a drain is due. The one thing that
 //! no ordering excludes without a barrier in each record, which would cost more than all the rest,
 //! is that this last load overtakes the stores before it in the processor's store buffer. Stores
-//! leave that in finite time, so whoever drains does it once more a while after the last report.
+//! leave that in finite time, so the consumer drains once more a while after the last report.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
@@ -185,7 +186,7 @@ impl Reader {
 struct Probe<'a> {
     index: usize,
     slot: &'a Slot,
-    /// Nobody's, or this key's with nothing to take.
+    /// No key's, or this key's with nothing to take.
     is_free: bool,
     /// In the journal of this epoch.
     is_entered: bool,

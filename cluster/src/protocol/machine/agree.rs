@@ -1,4 +1,4 @@
-//! Levels: which are told, and what becomes of those of other nodes.
+//! Levels: which are sent, and what becomes of those of other nodes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,12 +15,12 @@ use crate::protocol::turns::LEVELS_EVERY;
 use crate::protocol::watch::Word;
 use crate::protocol::wire::{Agreement, Shift};
 
-/// The share of the burst tolerance above which a key's debt is told: one in so many.
+/// The share of the burst tolerance, as a divisor, above which a key's debt is sent.
 const DEEP: Nanos = 10;
-/// The share of the burst tolerance below which a move does not make other levels due: one in so
-/// many.
+/// The share of the burst tolerance, as a divisor, below which a move does not make other levels
+/// due.
 const SLIGHT: i64 = 1_000;
-/// The share of the burst tolerance, one in so many, that a word may contain and nobody recorded.
+/// The share of the burst tolerance, as a divisor, that a word may contain unrecorded.
 const UNRECORDED: i64 = 256;
 /// Changes that are looked at for keys in debt, at most.
 const MAX_LOOKS: usize = 4_096;
@@ -30,13 +30,13 @@ const MAX_WAIT: Nanos = SECOND;
 const LOOK_EVERY: Nanos = SECOND / 100;
 
 /// What the other node lacks of a key may have drained there where it is older than its level by
-/// so many usual lags, and by one part in so many of the burst tolerance: its word may have been
-/// empty before, which nobody else knows. So nothing is compared while a node does not hear of a
-/// third one.
+/// `LAGS` usual lags, and by the burst tolerance divided by `DRAINS`: its word may have been empty
+/// before, which no other node knows. So nothing is compared while a node does not hear of a third
+/// one.
 const LAGS: Nanos = 2;
 const DRAINS: Nanos = 2;
 
-/// Whether a debt is told, and compared, as exactly as it is known.
+/// Whether a debt is sent, and compared, as exactly as it is known.
 fn is_deep(debt: Nanos, tolerance: Nanos) -> bool {
     debt > tolerance / DEEP
 }
@@ -56,7 +56,7 @@ struct Terms<'a> {
 }
 
 impl<H: Host> Core<H> {
-    /// The levels to tell with the next batch: of keys that are deep in debt and changed lately, or
+    /// The levels to send with the next batch: of keys that are deep in debt and changed lately, or
     /// whose turn it is; and of those of which only others have little left.
     pub(super) fn due_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
         if self.levels_at > now || self.leaving || !self.has_joined() {
@@ -210,7 +210,7 @@ impl<H: Host> Core<H> {
         if self.stale.is_stale() || !self.may_agree(now) {
             return;
         }
-        // What this node contains is what it has told.
+        // What this node contains is what it has sent.
         let held = self.held.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
         self.tell_keys(now, keys.into_iter());
@@ -271,13 +271,13 @@ impl<H: Host> Core<H> {
             && is_deep(level.debt, tolerance)
             && self.is_known(now, (limit, key), used, Some((&beyond, old)));
         let own = signed(now).saturating_add(signed(debt));
-        // What the other node is told and does not contain yet.
+        // With the shifts that are sent to the other node and that it does not contain yet.
         let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.told);
         let mut by = None;
         if is_known {
             by = step(own, peer, &mut beyond.changes, signed(now), nodes);
         }
-        // Who tells a level that is not deep is behind.
+        // A node that sends a level that is not deep is behind.
         let is_behind = self.is_behind(now, (limit, key), debt, used);
         let is_behind = is_behind || !is_deep(level.debt, tolerance);
         if by.is_none() && is_behind && is_soon && !beyond.lacks(old) {

@@ -1,4 +1,4 @@
-//! Telling this node's clock.
+//! Sending this node's clock.
 
 use super::Core;
 use crate::protocol::action::{Channel, LinkId};
@@ -8,12 +8,12 @@ use crate::protocol::peer::Dial;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
-/// How often this node tells its clock, and what it has of the other's: a batch tells the first
+/// How often this node sends its clock, and what it has of the other's: a batch carries the first
 /// alone.
 const BEAT_EVERY: Nanos = 2 * SECOND;
 
 impl<H: Host> Core<H> {
-    /// Tells this node's clock.
+    /// Sends this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
         let addr = self.dialled.get(&link).copied();
         let addr =

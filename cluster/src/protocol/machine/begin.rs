@@ -1,15 +1,15 @@
 //! How a cluster begins, and how all its nodes agree on which of them begins it.
 //!
 //! A node that was given no other node founds at once. One that was given some founds
-//! * as soon as all of them have answered and none has joined: then nobody has a state (`seeds.rs`
+//! * as soon as all of them have answered and none has joined: then no node has a state (`seeds.rs`
 //!   says what that is where they are looked up);
 //! * or once [`Options::found_after`] has passed, and no node answers that has joined.
 //!
 //! Of nodes that wait for each other only the one with the lowest address founds, and the others
 //! take over its state: each compares itself with those whose answer it has, so of any two that
-//! reach each other one waits. Who waits for a node that is gone sees its link close, and looks
-//! again. So nodes that are started together with the same list become one cluster, without waiting
-//! for longer than until they have all answered.
+//! reach each other one waits. A node that waits for one that is gone sees its link close, and
+//! looks again. So nodes that are started together with the same list become one cluster, without
+//! waiting for longer than until they have all answered.
 //!
 //! [`Options::found_after`]: crate::protocol::Options::found_after
 

@@ -19,7 +19,7 @@ pub(super) struct Census {
     pub(super) welcomed: usize,
     /// When one is to be dialled next.
     pub(super) dial_at: Option<Nanos>,
-    /// When this node announces itself next to one that is no active member.
+    /// When this node announces itself next to one that is not an active member.
     pub(super) announce_at: Option<Nanos>,
     /// Since when the one is down that has been so for longest.
     pub(super) down_since: Option<Nanos>,

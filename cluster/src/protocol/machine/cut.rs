@@ -66,8 +66,8 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Whether an origin sends nothing any more. What it has told some nodes and not others stays a
-    /// difference of their words.
+    /// Whether an origin sends nothing any more. What it has sent to some nodes and not to others
+    /// stays a difference of their words.
     fn is_gone(&self, lives: &Lives, origin: Origin) -> bool {
         if lives.linked.contains(&origin) {
             return false;

@@ -83,7 +83,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Takes all that has waited on a link that is gone: it may be the last word of a node.
+    /// Takes all that has waited on a link that is gone: it may be the last that a node has sent.
     pub(super) fn take_all_early(&mut self, now: Nanos, link: LinkId) {
         while self.inbound.get(&link).is_some_and(|inbound| !inbound.early.is_empty()) {
             self.take_early(now, link);

@@ -3,11 +3,11 @@
 //! A node draws a key at its start and uses another's that wins ([`HashKey`]). Keys travel with
 //! `Hello` and `Welcome`, before anything else on a link, and with `Key` on open links whenever a
 //! node takes another one. So a node that joins has the cluster's key before it takes over its
-//! state, and frames are only told and taken by nodes that have the same key.
+//! state, and frames are only sent and received by nodes that have the same key.
 //!
 //! A node that has joined changes its key only when two clusters meet that were founded apart. Then
-//! the younger one's nodes start over: under a new generation, without what they have told and
-//! heard, they join the older one. Their words drain; the new keys' words come with the state.
+//! the younger one's nodes start over: under a new generation, without what they have sent and
+//! received, they join the older one. Their words drain; the new keys' words come with the state.
 
 use std::net::SocketAddr;
 
@@ -29,7 +29,7 @@ use crate::protocol::time::Nanos;
 use crate::protocol::watch::Watches;
 use crate::protocol::wire::Message;
 
-/// What becomes of this node when another one tells its key.
+/// What becomes of this node when another one announces its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Met {
     /// It goes on.

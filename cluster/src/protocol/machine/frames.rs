@@ -42,7 +42,7 @@ impl Unsent {
 struct Behind {
     addr: SocketAddr,
     link: LinkId,
-    /// It has been told the clock, by which what it is sent is dated.
+    /// It has been sent the clock, by which what it receives is dated.
     beaten: bool,
     /// It lacks only what was sealed last.
     is_close: bool,
@@ -54,7 +54,7 @@ impl<H: Host> Core<H> {
     pub(super) fn send_frames(&mut self, now: Nanos) {
         let unsent = std::mem::replace(&mut self.unsent, Unsent::Some(BTreeSet::new()));
         let mut behind = match unsent {
-            // Without room, who waits for an acknowledgement counts as waiting for room.
+            // Without room, a peer whose acknowledgement is awaited counts as waiting for room.
             Unsent::Some(peers) if !self.budget.is_capped() => {
                 self.behind_of(now, peers.iter().filter_map(|addr| self.peers.get_key_value(addr)))
             }

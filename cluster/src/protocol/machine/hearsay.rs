@@ -1,10 +1,11 @@
 //! What a membership packet may say.
 //!
-//! Its source is the node at the other end of the link, in the generation that this node has
-//! stated there; who sends for another breaks the protocol. What it says of third nodes is hearsay,
-//! as SWIM needs it, except where this node has a link to the third: then only that one says who it
-//! is, and hearsay may at most find it silent. So a member can make others look down, which they
-//! refute, but neither take their place nor push their rank to where they cannot follow.
+//! Its source is the node at the other end of the link, in the generation that this node has stated
+//! there; a node that sends for another breaks the protocol. What it says of third nodes is
+//! hearsay, as SWIM needs it, except where this node has a link to the third: then only that one
+//! states its identity, and hearsay may at most find it silent. So a member can make others look
+//! down, which they refute, but neither take their place nor push their rank to where they cannot
+//! follow.
 
 use std::borrow::Cow;
 use std::net::SocketAddr;

@@ -149,7 +149,8 @@ impl<H: Host> Core<H> {
         let rank_floor = self.membership.rank_floor(id);
         let welcome = Message::Welcome { version, id: me, rank_floor, key: self.hash_key, joined };
         if itself {
-            // By another of its addresses: the answer tells the dialler, which closes the link.
+            // By another of its addresses: the answer identifies this node to the dialler, which
+            // closes the link.
             self.send(link, Channel::Main, &welcome);
             return Ok(());
         }
@@ -206,7 +207,7 @@ impl<H: Host> Core<H> {
     fn on_gap(&mut self, link: LinkId) -> Result<(), Violation> {
         match self.inbound.get(&link).map(|inbound| inbound.flow) {
             Some(Flow::Frames) => self.inbound.change(link, |inbound| inbound.flow = Flow::Gap),
-            // The answer to a position that was told again and crossed the first one.
+            // The answer to a position that was sent again and crossed the first one.
             Some(Flow::Gap) => return Ok(()),
             _ => return Err(Violation),
         };
@@ -325,7 +326,7 @@ impl<H: Host> Core<H> {
     fn hold(&mut self, now: Nanos, origin: Origin, (number, at): (u64, i64), levels: Agreement) {
         let Agreement { cut, levels, scarce, shifts } = levels;
         let me = self.me().origin();
-        // Of two nodes the one with the lower address compares, and tells the other its part.
+        // Of two nodes the one with the lower address compares, and sends the other its part.
         let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
         for shift in shifts.into_iter().filter(is_told) {
             self.shift_by_peer(now, shift);
@@ -388,7 +389,7 @@ impl<H: Host> Core<H> {
     }
 
     /// The position of an origin that may send frames. Where they follow a gap, a position that was
-    /// told again has crossed it, from which the log continues: nothing is missing.
+    /// sent again has crossed it, from which the log continues: nothing is missing.
     fn expect_frames(&mut self, link: LinkId, origin: Origin) -> Result<Position, Violation> {
         let flow = self.inbound.get(&link).map(|inbound| inbound.flow);
         let flow = flow.filter(|flow| *flow != Flow::NotResumed).ok_or(Violation)?;
@@ -451,7 +452,7 @@ impl<H: Host> Core<H> {
         self.held.remove(&origin);
     }
 
-    /// Nothing is known any more of what an origin has told lately.
+    /// Nothing is known any more of what an origin has sent lately.
     pub(super) fn forget_recent(&mut self, origin: Origin) {
         if self.recent.remove(&origin).is_some() {
             self.recent_at = self.recent.values().filter_map(Recent::last_at).max();

@@ -9,9 +9,9 @@ use crate::protocol::wire::Message;
 
 impl<H: Host> Core<H> {
     /// Whether leaving loses nothing: every peer that is alive has acknowledged everything that
-    /// this node has admitted, up to the last [`Core::flush`] if there was one. What it tells after
-    /// that, as it agrees with nodes that go on, is no reason to stay. A peer that is still being
-    /// dialled, or has not sent its position, has not acknowledged.
+    /// this node has admitted, up to the last [`Core::flush`] if there was one. What it sends after
+    /// that, as it agrees with nodes that go on, is not a reason to stay. A peer that is still
+    /// being dialled, or has not sent its position, has not acknowledged.
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
         let unsent = self.log.has_told();

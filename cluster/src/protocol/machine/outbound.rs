@@ -25,13 +25,13 @@ use super::places::Claim;
 const BACKOFF_MIN: Nanos = 100_000_000;
 /// The longest delay before dialling again.
 const BACKOFF_MAX: Nanos = 5_000_000_000;
-/// A node that opens a link is dialled anew where it has not answered for this long, and for so
-/// many times what a message takes: its own dial may have begun as late as that.
+/// A node that opens a link is dialled anew where it has not answered for `UNANSWERED`, and for
+/// `ANSWERED_IN` times what a message takes: its own dial may have begun as late as that.
 const UNANSWERED: Nanos = 100_000_000;
 const ANSWERED_IN: Nanos = 4;
 /// Where its link is open, its answer may be lost: that is sent again within this, as a rule.
 const UNWELCOMED: Nanos = 500_000_000;
-/// How often this node announces itself to a connected peer that is no active member.
+/// How often this node announces itself to a connected peer that is not an active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
 impl<H: Host> Core<H> {
@@ -48,7 +48,7 @@ impl<H: Host> Core<H> {
             peer.down_since.get_or_insert(now);
         }
         self.undialled.retain(|addr| *addr != id.addr);
-        // Whom others hold for down may have told what is under way.
+        // A node that others consider down may have sent what is under way.
         if self.inbound.from(id.addr).is_none() {
             self.hear_no_more(now, id.addr);
         }
@@ -98,7 +98,7 @@ impl<H: Host> Core<H> {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let link = peer.link();
         if peer.seed {
-            // That it may come back one day keeps nobody from leaving.
+            // That it may come back one day keeps no node from leaving.
             let reset = Peer { attempts: 1, ..Peer::seed(now.saturating_add(BACKOFF_MAX)) };
             self.peers.insert(addr, reset);
         } else {
@@ -245,7 +245,7 @@ impl<H: Host> Core<H> {
         transit: Nanos,
         message: Message,
     ) -> Result<(), Violation> {
-        // A closed link may still deliver: that is no violation.
+        // A closed link may still deliver: that is not a violation.
         let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
             Message::Welcome { version, id, rank_floor, key, joined }

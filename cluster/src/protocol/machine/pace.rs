@@ -1,4 +1,4 @@
-//! Which keys are told with a flush, and which wait.
+//! Which keys are sent with a flush, and which wait.
 
 use super::Core;
 use super::void::is_void;
@@ -9,12 +9,12 @@ use crate::protocol::pace::{Taken, is_much};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Agreement;
 
-/// The part of the burst tolerance, one in so many, that a key waits at most.
+/// The share of the burst tolerance, as a divisor, that a key waits at most.
 const WAIT: Nanos = 2;
 /// Keys that are due in one flush, at most: the next one takes the rest.
 const MAX_DUE: usize = 1 << 10;
 
-/// What a flush tells.
+/// What a flush sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Tell {
     /// What is urgent, or has waited for long enough.
@@ -28,12 +28,12 @@ struct Pacing {
     /// The burst tolerance of its limit, and how long a key may wait; `None` where it may not.
     terms: Option<(Nanos, Nanos)>,
     nodes: usize,
-    /// There is no room for all that is to be told.
+    /// There is no room for all that is to be sent.
     is_short: bool,
 }
 
 impl<H: Host> Core<H> {
-    /// What is to be told now of what waits and of these deltas, which were consumed since a time.
+    /// What is to be sent now of what waits and of these deltas, which were consumed since a time.
     pub(super) fn pace_deltas(
         &mut self,
         (since, now): (Nanos, Nanos),
@@ -62,7 +62,7 @@ impl<H: Host> Core<H> {
         taken
     }
 
-    /// Which keys are told of those that wait, where so many may be.
+    /// Which of the keys that wait are sent, where `most` may be.
     fn keys_to_tell(&self, now: Nanos, tell: Tell, most: usize) -> Vec<KeyId> {
         if tell == Tell::All {
             return self.pace.keys();
@@ -84,12 +84,12 @@ impl<H: Host> Core<H> {
         usize::try_from(bytes / (DELTA_BYTES * peers)).unwrap_or(usize::MAX).max(1)
     }
 
-    /// Whether levels may be told and compared: what they are of is sealed with them.
+    /// Whether levels may be sent and compared: what they are of is sealed with them.
     pub(super) fn may_agree(&self, now: Nanos) -> bool {
         self.room_to_tell(now) > 0
     }
 
-    /// When the next of what waits may be told.
+    /// When the next of what waits may be sent.
     pub(super) fn pace_deadline(&self) -> Option<Nanos> {
         let held = (self.pace.held() > 0).then_some(0);
         let due = held.or_else(|| self.pace.deadline());
@@ -128,7 +128,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Tells a delta, with what waits of its key.
+    /// Takes a delta that is to be sent, with what waits of its key.
     fn tell(&mut self, now: Nanos, since: Nanos, delta: Delta, nodes: usize, taken: &mut Taken) {
         let id = delta.id();
         if self.pace.waits(id) {

@@ -1,4 +1,4 @@
-//! What this node tells of itself and of its peers: figures, not part of the protocol.
+//! What this node reports of itself and of its peers: figures, not part of the protocol.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,11 +20,11 @@ pub(super) struct Alone {
     since: Option<Nanos>,
     total: Nanos,
     looked_at: Nanos,
-    /// An operator has been told.
+    /// It has been reported to an operator.
     is_told: bool,
 }
 
-/// A node that is alone for this long says so: links that are opened anew take less.
+/// A node that is alone for this long reports it: links that are opened anew take less.
 const ALONE_TOLD_AFTER: Nanos = SECOND;
 
 impl<H: Host> Core<H> {
@@ -128,7 +128,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// When an operator is told that this node is alone, if it stays so.
+    /// When it is reported to an operator that this node is alone, if it stays so.
     pub(super) fn alone_deadline(&self) -> Option<Nanos> {
         let since = self.alone.since.filter(|_| !self.alone.is_told);
         since.map(|since| since.saturating_add(ALONE_TOLD_AFTER))

@@ -9,18 +9,19 @@ use crate::protocol::host::Host;
 use crate::protocol::room::SplitTerms;
 use crate::protocol::time::Nanos;
 
-/// Rooms are split anew so many times in a flush interval, but not at shorter distances than this:
-/// a node's part is then spread over the interval.
+/// Rooms are split anew `REFRESHES` times in a flush interval, but not at shorter distances than
+/// `MIN_REFRESH`: a node's part is then spread over the interval.
 const REFRESHES: Nanos = 4;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
-/// A flush comes early by up to one part in so many of the interval, by chance. Where nodes flushed
-/// in step, the same one would take first what has refilled, each time.
+/// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
+/// step, the same one would take first what has refilled, each time.
 const EARLY: Nanos = 4;
 
-/// Within this time something is told that was recorded beside a flush which did not see it, if
-/// nothing else is recorded: so long that keys which are used now and then wake nobody for it.
+/// Within this time something is sent that was recorded concurrently with a flush which did not see
+/// it, if nothing else is recorded: long enough that keys which are used now and then cause no
+/// wake-up for it.
 const SEEN_LATE_WITHIN: Nanos = 50_000_000;
 
 impl<H: Host> Core<H> {
@@ -29,8 +30,8 @@ impl<H: Host> Core<H> {
         self.flush_by(self.next_flush.max(now));
     }
 
-    /// The host may have recorded something beside the last flush which that has not seen: another
-    /// one follows within 50 ms, or the flush interval if that is longer.
+    /// The host may have recorded something concurrently with the last flush, which did not see it:
+    /// another one follows within 50 ms, or the flush interval if that is longer.
     pub fn recorded_late(&mut self, now: Nanos) {
         self.flush_by(now.saturating_add(SEEN_LATE_WITHIN).max(self.next_flush));
     }
@@ -114,8 +115,8 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Splits rooms anew of keys that another node has told its use of: that came out of what is
-    /// held back, and what it uses from then on does not.
+    /// Splits rooms anew of keys whose use another node has reported: that came out of what is held
+    /// back, and what it uses from then on does not.
     pub(super) fn refresh_landed(&mut self, now: Nanos, deltas: &[Delta]) {
         if self.rooms.len() == 0 || self.rooms.len() > MAX_REFRESHED {
             return;

@@ -29,7 +29,7 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 const MAX_FREED: usize = 8 * MAX_SEALED;
 
 impl<H: Host> Core<H> {
-    /// Takes what the host has recorded, and seals what is to be told of it, with the levels that
+    /// Takes what the host has recorded, and seals what is to be sent of it, with the levels that
     /// are due.
     pub(super) fn take_batch(&mut self, now: Nanos) {
         self.take_whole(now, Tell::Due);
@@ -49,7 +49,7 @@ impl<H: Host> Core<H> {
         self.trim_log(now);
     }
 
-    /// Takes as much as one step may. Whether the drain is over: then levels are told, as words
+    /// Takes as much as one step may. Whether the drain is over: then levels are sent, as words
     /// contain nothing else. Until then the next flush is due at once.
     pub(super) fn take_step(&mut self, now: Nanos) -> bool {
         let is_over = self.take_some(now, Tell::Due);
@@ -70,7 +70,7 @@ impl<H: Host> Core<H> {
             levels.shifts = self.shifts.drain(..shifts).collect();
         }
         let mut taken = self.pace_deltas(span, &deltas, tell);
-        // What is told with a level is as of the level.
+        // What is sent with a level is as of the level.
         for level in &levels.levels {
             self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
         }
@@ -150,7 +150,7 @@ impl<H: Host> Core<H> {
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a
     /// step, and the others in steps that follow. Where the backlog is full, peers that are gone
-    /// make room: a dead peer beside many new keys costs the others nothing.
+    /// make room: a dead peer together with many new keys costs the others nothing.
     pub(super) fn trim_log(&mut self, now: Nanos) {
         let horizon = now.saturating_sub(self.options.log_age);
         while let Some(batch) = self.log.trim(horizon) {

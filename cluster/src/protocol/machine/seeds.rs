@@ -1,7 +1,7 @@
 //! Seeds: addresses of nodes that a node dials before it knows any member.
 //!
 //! Some are listed from the start. Where others are looked up ([`Options::looked_up`]), the caller
-//! tells with [`Core::seeds`] which there are at present, as often as it knows better. Until it
+//! passes those that there are at present to [`Core::seeds`], as often as it knows better. Until it
 //! says that each of its sources has been found, a source counts as a seed that has not answered.
 //! What is looked up may lack nodes that start at the same time, so that a list without any other
 //! node is not a complete one either: then [`Options::found_after`] decides.
@@ -84,7 +84,7 @@ impl<H: Host> Core<H> {
             }
         }
         for addr in self.seeds.others().collect::<Vec<_>>() {
-            // Who lists an address vouches for it, as a handshake does.
+            // The source that lists an address vouches for it, as a handshake does.
             if self.peers.contains_key(&addr) || self.has_place(now, Claim::Proven) {
                 self.peers.get_or_insert_with(addr, || Peer::new(now)).seed = true;
                 self.undialled.retain(|waiting| *waiting != addr);

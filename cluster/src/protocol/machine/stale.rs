@@ -1,11 +1,11 @@
 //! A node that has joined, or was stopped or starved, hears its peers before it decides.
 //!
-//! Whoever drives the core looks at it with each input, and at its deadline, which comes at least
-//! every [`LOOK_EVERY`] while others tell it something. Where [`STALE_AFTER`] has passed since the
-//! last look, the node's words are that old: it is *stale* until it has heard each node that told
-//! it something, or [`HEAR_WITHIN`] has passed. Hearing is a batch that was sealed since, by the
-//! clock of its origin, and is no older than usual: batches come in order, so everything before it
-//! is here too. What only waited in a buffer does not count, nor what is followed by more that is
+//! The driver of the core looks at it with each input, and at its deadline, which comes at least
+//! every [`LOOK_EVERY`] while others send it frames. Where [`STALE_AFTER`] has passed since the
+//! last look, the node's words are that old: it is *stale* until it has heard each node that sent
+//! it frames, or [`HEAR_WITHIN`] has passed. Hearing is a batch that was sealed since, by the clock
+//! of its origin, and is no older than usual: batches come in order, so everything before it is
+//! here too. What only waited in a buffer does not count, nor what is followed by more that is
 //! under way, and neither does a link that closes: a stop that is longer than the idle timeout
 //! closes all of them, and they are dialled again at once.
 //!
@@ -15,10 +15,10 @@
 //! What comes meanwhile is applied at the end, all of it in the order of its dates. Applied as it
 //! comes, it would be of one origin after the other, and each of them alone would have drained.
 //!
-//! A node that has nothing to tell is asked for a batch, by a position that is told again. A link
-//! on which nothing comes for all that is closed once, so that it is dialled anew: while nobody
-//! answered, its retransmissions have backed off, and the next one may be as far away as the stop
-//! was long.
+//! A node that has nothing to send is asked for a batch, by a position that is sent again. A link
+//! on which nothing comes for all that is closed once, so that it is dialled anew: while no answer
+//! came, its retransmissions have backed off, and the next one may be as far away as the stop was
+//! long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -38,11 +38,11 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old hears its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
-/// A node to which others tell something looks at least this often.
+/// A node to which others send frames looks at least this often.
 const LOOK_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
 pub(crate) const HEAR_WITHIN: Nanos = SECOND;
-/// What is older than usual by so many flush intervals, and than what settling a clock takes, is
+/// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
 /// Changes that are kept to be applied in order, at most: then they are applied.
@@ -51,14 +51,14 @@ const MAX_UNPLAYED: usize = 1 << 14;
 const MAX_UNPLAYED_KEYS: usize = 1 << 10;
 /// A peer that has not been heard is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
-/// Who is asked by many answers all of them so often at most, with one batch.
+/// A node that is asked by many peers answers all of them with one batch, at most this often.
 const ANSWER_EVERY: Nanos = ASK_EVERY;
-/// Who has not been heard by then, and is silent, has its link closed.
+/// A peer that has not been heard by then, and is silent, has its link closed.
 const REDIAL_AFTER: Nanos = HEAR_WITHIN / 2;
 /// A link is silent on which nothing has come for this long.
 const SILENCE: Nanos = REDIAL_AFTER / 2;
 
-/// When the core was last looked at, and whom it has not heard since a look that came late.
+/// When the core was last looked at, and which peers it has not heard since a look that came late.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     looked_at: Nanos,
@@ -69,16 +69,16 @@ pub(super) struct Stale {
     stopped_at: Nanos,
     /// It is stale because it has joined.
     joins: bool,
-    /// Whom it has heard since.
+    /// The peers it has heard since.
     heard: BTreeSet<SocketAddr>,
-    /// Who has not been heard since, and when it is asked next. The node is stale while there is
-    /// one.
+    /// The peers it has not heard since, and when each is asked next. The node is stale while there
+    /// is one.
     unheard: BTreeMap<SocketAddr, Nanos>,
     /// Links on which nothing was heard have been closed.
     is_redialled: bool,
     times: u64,
     total: Nanos,
-    /// How many of these times have ended without hearing everybody.
+    /// How many of these times have ended without hearing every peer.
     unheard_times: u64,
     /// What came meanwhile, not yet applied, and when it was.
     unplayed: Vec<(i64, KeyId, Replayed)>,
@@ -95,7 +95,7 @@ impl Stale {
         Self { looked_at: now, ..Self::default() }
     }
 
-    /// Forgets what came, and of whom nothing did.
+    /// Forgets what came, and the peers of which nothing did.
     pub(super) fn start_over(&mut self) {
         self.unheard.clear();
         self.unplayed.clear();
@@ -117,7 +117,7 @@ impl Stale {
         self.is_asked.then_some(earliest)
     }
 
-    /// A batch is sealed, for which whoever has asked.
+    /// A batch is sealed, which answers all peers that have asked for one.
     pub(super) fn tell(&mut self, now: Nanos) {
         (self.is_asked, self.told_at) = (false, Some(now));
     }
@@ -132,7 +132,7 @@ impl Stale {
         self.unplayed.len() >= MAX_UNPLAYED || self.keys.len() >= MAX_UNPLAYED_KEYS
     }
 
-    /// How often the node was stale, and how often without hearing everybody in the end.
+    /// How often the node was stale, and how often without hearing every peer in the end.
     pub(super) fn times(&self) -> (u64, u64) {
         (self.times, self.unheard_times)
     }
@@ -150,7 +150,7 @@ fn flows(link: &Inbound) -> bool {
 
 impl<H: Host> Core<H> {
     /// Until when the node's words are recent enough to decide from, unless it is looked at before:
-    /// 0 while it is stale, and [`Nanos::MAX`] where nobody tells it anything.
+    /// 0 while it is stale, and [`Nanos::MAX`] where no peer sends it frames.
     #[must_use]
     pub fn current_until(&self) -> Nanos {
         match self.look_deadline() {
@@ -242,7 +242,7 @@ impl<H: Host> Core<H> {
         self.stale.is_stale() && self.stale.joins
     }
 
-    /// Asks those who have not been heard for a batch.
+    /// Asks the peers that have not been heard for a batch.
     pub(super) fn ask_unheard(&mut self, now: Nanos) {
         if !self.stale.is_stale() {
             return;
@@ -285,8 +285,8 @@ impl<H: Host> Core<H> {
         applied.is_none_or(|applied| applied.heard_at.saturating_add(SILENCE) <= now)
     }
 
-    /// A batch has been applied that was sealed at this time of this node's clock, and is so old,
-    /// where others usually are that old.
+    /// A batch has been applied that was sealed at this time of this node's clock; `age` is how old
+    /// it is, and `usual` how old batches usually are.
     pub(super) fn heard(
         &mut self,
         now: Nanos,
@@ -338,9 +338,9 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Applies what came while the node was stale in the order in which it was consumed, whoever
-    /// did: nodes that each consume less than the limit exceed it together. What the word owed when
-    /// the node was stopped has been forgotten; levels make up for it.
+    /// Applies what came while the node was stale in the order in which it was consumed, by
+    /// whichever node: nodes that each consume less than the limit exceed it together. What the
+    /// word owed when the node was stopped has been forgotten; levels make up for it.
     pub(super) fn play(&mut self, now: Nanos) {
         let mut unplayed = std::mem::take(&mut self.stale.unplayed);
         self.stale.keys.clear();
@@ -372,7 +372,7 @@ impl<H: Host> Core<H> {
         self.inbound.change(link, |inbound| inbound.is_heard = true);
     }
 
-    /// A peer to which frames flow wants to hear of this node: the next flush tells it something.
+    /// A peer to which frames flow wants to hear of this node: the next flush sends it something.
     pub(super) fn be_heard(&mut self, now: Nanos) {
         self.stale.is_asked = true;
         self.answer_asked(now);

@@ -1,8 +1,8 @@
 //! Members that are alive and without a link.
 //!
 //! Failure detection asks others about a node that does not answer, so of two nodes that cannot
-//! reach each other, and both can reach a third, neither is held for down. But nobody forwards what
-//! they consume: each admits as if the other did nothing. An operator is told.
+//! reach each other, and both can reach a third, neither is declared down. But no node forwards
+//! what they consume: each admits as if the other did nothing. This is reported to an operator.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -15,19 +15,19 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// Between two looks, at least.
 const LOOK_EVERY: Nanos = SECOND;
-/// A link that is lost, or to a node that has just started, may take so long to be opened.
+/// A link that is lost, or to a node that has just started, may take this long to be opened.
 const TOLD_AFTER: Nanos = 10 * SECOND;
-/// Between two words of one member.
+/// Between two reports of one member.
 const TOLD_EVERY: Nanos = 60 * SECOND;
-/// Members that are told of in that time, at most.
+/// Members that are reported in that time, at most.
 const MAX_TOLD: usize = 8;
 
-/// Who lacks a link at the last look. Bounded as the peers are.
+/// The members that lacked a link at the last look. Bounded as the peers are.
 #[derive(Debug, Default)]
 pub(super) struct Unlinked {
     looked_at: Nanos,
     members: BTreeMap<SocketAddr, Lack>,
-    /// Since when members are told of, and how many were.
+    /// Since when members are reported, and how many were.
     told_since: Nanos,
     told: usize,
 }
@@ -40,13 +40,13 @@ struct Lack {
 }
 
 impl Unlinked {
-    /// How many have been so for long enough to tell.
+    /// How many have lacked a link for long enough to be reported.
     pub(super) fn count(&self) -> u64 {
         let long = |lack: &&Lack| self.looked_at.saturating_sub(lack.since) >= TOLD_AFTER;
         self.members.values().filter(long).count() as u64
     }
 
-    /// What to tell of a member.
+    /// What to report of a member.
     fn note(&mut self, now: Nanos, addr: SocketAddr, tells: bool, hears: bool) -> Option<Event> {
         if tells && hears {
             let lack = self.members.remove(&addr)?;
@@ -82,7 +82,7 @@ impl<H: Host> Core<H> {
             .retain(|addr, _| membership.is_active(*addr) && peers.get(addr).is_some());
         let active = self.peers.iter().filter(|(addr, _)| self.membership.is_active(**addr));
         for (addr, peer) in active {
-            // Who takes over a state, to join or behind a gap, is told it all by that.
+            // A node that takes over a state, to join or behind a gap, receives all of it by that.
             let tells = peer.welcomed_link().is_some();
             let hears = self.inbound.from(*addr).is_some();
             let event = self.unlinked.note(now, *addr, tells, hears);

@@ -1,8 +1,8 @@
 //! The bound on known members, and which of them are forgotten.
 //!
 //! Packets of known members are always handled, or the failure detector would find all of them
-//! silent. Only strangers are ignored: those that are already down, and, when no known member is
-//! down and can be forgotten, the others as well.
+//! silent. Only unknown members are ignored: those that are already down, and, when no known member
+//! is down and can be forgotten, the others as well.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;

@@ -12,8 +12,8 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// Between two looks at all members, at least.
 const LOOK_EVERY: Nanos = SECOND / 20;
-/// A member that was alive and is down has left, most likely, and its own word of that, which comes
-/// by another way than that of others, is waited for so long.
+/// A member that was alive and is down has left, most likely, and its own announcement of that,
+/// which comes by another way than that of others, is waited for this long.
 const LEAVES_WITHIN: Nanos = SECOND / 5;
 
 /// What each member was at the last look. Bounded as the members are.
@@ -21,7 +21,7 @@ const LEAVES_WITHIN: Nanos = SECOND / 5;
 pub(super) struct States {
     known: BTreeMap<SocketAddr, Known>,
     looked_at: Option<Nanos>,
-    /// Something may have changed since, or is to be told later.
+    /// Something may have changed since, or is to be reported later.
     is_due: bool,
 }
 
@@ -78,7 +78,7 @@ impl States {
                 None
             }
             Some(Known { state: was, .. }) => Some(Event::Member { id, was: Some(was), is: state }),
-            // A stranger of whom others say that it is gone is no news.
+            // An unknown node that others report as gone is not news.
             None if matches!(state, MemberState::Down | MemberState::Left) => None,
             None => Some(Event::Member { id, was: None, is: state }),
         }
@@ -86,7 +86,7 @@ impl States {
 }
 
 impl Membership {
-    /// Looks at all members, unless that was only just done, and tells what has changed.
+    /// Looks at all members, unless that was only just done, and reports what has changed.
     pub(in crate::protocol) fn look(&mut self, now: Nanos, events: &mut Events) {
         let due = |at: Nanos| now.saturating_sub(at) >= LOOK_EVERY;
         if !self.states.looked_at.is_none_or(due) {
@@ -97,7 +97,7 @@ impl Membership {
         states.is_due = false;
         let me = self.me();
         if states.looked_at.is_none() {
-            // This node is no news to itself.
+            // This node is not news to itself.
             let _ = states.see(now, me, MemberState::Alive);
         }
         states.looked_at = Some(now);

@@ -1,10 +1,10 @@
-//! What other nodes told lately, key by key: it uses up the refill that would cover what this node
-//! keeps to itself.
+//! What other nodes reported lately, key by key: it uses up the refill that would cover what this
+//! node keeps to itself.
 //!
-//! Others tell a key whether this node's use of it waits at that moment or not. So what they told
-//! is kept until the node's part of the refill has made up for it: where it was forgotten between
-//! two waits, a node that consumes little and a node that consumes much would together exceed a
-//! limit for as long as they like, and neither would see it.
+//! Others report a key whether this node's use of it waits at that moment or not. So what they
+//! reported is kept until the node's part of the refill has made up for it: where it was forgotten
+//! between two waits, a node that consumes little and a node that consumes much would together
+//! exceed a limit for as long as they like, and neither would see it.
 
 use rustc_hash::FxHashMap;
 
@@ -24,20 +24,20 @@ pub(super) struct Told {
     /// By word.
     keys: FxHashMap<KeyId, Part>,
     sweep_at: Nanos,
-    /// Until then something may have been told that is not known.
+    /// Until then something may have been reported that is not known.
     unknown_until: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Part {
-    /// What was told, divided by the nodes, and not made up for.
+    /// What was reported, divided by the nodes, and not made up for.
     debt: i64,
     /// Up to when the refill was counted.
     counted: Nanos,
 }
 
 impl Told {
-    /// Another node has told that it consumed this.
+    /// Another node has reported that it consumed this.
     pub(super) fn add(&mut self, now: Nanos, word: KeyId, debt: i64, nodes: usize) {
         let told = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
         if let Some(part) = self.keys.get_mut(&word) {
@@ -58,8 +58,8 @@ impl Told {
         }
     }
 
-    /// This node's part of what has refilled since a time, less what others told. What they told
-    /// since then has been [added](Self::add).
+    /// This node's part of what has refilled since a time, less what others reported. What they
+    /// reported since then has been [added](Self::add).
     pub(super) fn rest(&self, (since, now): (Nanos, Nanos), word: KeyId, nodes: usize) -> i64 {
         if now < self.unknown_until {
             return 0;
@@ -76,7 +76,7 @@ impl Part {
     }
 }
 
-/// A node's part of what refills in some time and need not be told.
+/// A node's part of what refills in some time and need not be sent.
 fn refill(passed: Nanos, nodes: usize) -> i64 {
     signed(passed / (COVERED * nodes.max(1) as u64))
 }

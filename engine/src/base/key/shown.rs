@@ -1,4 +1,4 @@
-//! Keys as they were given, for whoever reads about them, and how they are printed.
+//! Keys as they were given, for readers of logs, and how they are printed.
 //!
 //! Most keys come from clients, and a client chooses them with a log in mind: what is printed has
 //! no character that ends a line or moves a cursor, and is short.

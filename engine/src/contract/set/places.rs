@@ -311,7 +311,7 @@ impl<'a> Places<'a> {
     }
 
     /// When the set was to start by the last look, as far as that has come: what drains before it
-    /// is too early. Not if it was a place, which has moved up, that made the set wait so long.
+    /// is too early. Not if it was a place, which has moved up, that made the set wait until then.
     fn intended(&self) -> i64 {
         let Some((time, by_place)) = self.intended else { return i64::MIN };
         let until = until(time, self.now());

@@ -15,7 +15,7 @@
 //! The present moment is read after the word, so that it is not before any start that the word
 //! counts. A caller that sleeps longer than its place requires starts late, as with a late timer.
 //!
-//! # Who wakes whom
+//! # Which caller wakes which
 //! Each caller sleeps until the start it knows. When places move up, only the first one that sleeps
 //! is woken, to sleep anew; when it starts or leaves, the next one is. So each place that is given
 //! up costs at most one wake, and each caller that has moved up one. A caller that is woken and not

@@ -118,7 +118,7 @@ impl WaitLists {
     }
 
     /// Removes a caller that gives up its place; `take_off` takes units off the key's word. Returns
-    /// whether it did. The clock is read under the lock: not before those who have started.
+    /// whether it did. The clock is read under the lock: not before callers that have started.
     pub(super) fn give_up(
         &self,
         key: KeyHash,

@@ -1,4 +1,4 @@
-//! What counts, and since when: how counters and logs tell of it when they are saved.
+//! What counts, and since when: how counters and logs report it when they are saved.
 
 /// Units that expire together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //!
 //! Serial numbers as in RFC 1982. A TAT is counted from the moment at which its quota came into
 //! force; its value is that much above the *floor* of that quota, modulo 2^59. Each floor is above
-//! the values under the quota before, so that both can be told apart while there are both.
+//! the values under the quota before, so that both can be distinguished while there are both.
 //!
 //! Words hold 59 bits of a value. What holds all 64, such as a receipt, stands on a ring that is 32
 //! times as long.

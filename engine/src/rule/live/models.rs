@@ -159,8 +159,8 @@ fn two_threads_beside_a_raise() {
     });
 }
 
-/// A change that goes round the ring: another key owes so much that its values before and after
-/// are on different sides of where the ring begins. Within 3 preemptions.
+/// A change that goes round the ring: another key owes an amount by which its values before and
+/// after are on different sides of where the ring begins. Within 3 preemptions.
 #[test]
 fn no_charge_is_lost_beside_a_change_that_goes_round() {
     // The first three changes lead to its last quarter.

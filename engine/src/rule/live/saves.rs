@@ -12,7 +12,7 @@ use super::LiveGcra;
 
 impl Saves for LiveGcra {
     fn debt_change(&self, from: u64, to: u64, now: u64) -> i64 {
-        // Both in terms of one quota: a change of it between them is no change of debt.
+        // Both in terms of one quota: a change of it between them is not a change of debt.
         let epoch = self.epoch();
         let now = epoch.time.point(Timestamp::from_nanos(now));
         epoch.time.scale.to_change(epoch.tat(from).max(now), epoch.tat(to).max(now))

@@ -176,7 +176,7 @@ mod tests {
         read
     }
 
-    /// A body whose length is not told.
+    /// A body whose length is not declared.
     struct Parts(std::vec::IntoIter<Bytes>);
 
     impl Body for Parts {

@@ -35,7 +35,8 @@ pub struct HttpFrontEnd {
 }
 
 impl HttpFrontEnd {
-    /// Checks wait, and probes are told, until the node has joined.
+    /// Until the node has joined, checks wait, and readiness probes are answered that it is
+    /// joining.
     pub fn new(
         service: Arc<Service>,
         readiness: Arc<Readiness>,

@@ -28,7 +28,7 @@ const MAX_KEPT_BYTES: usize = 1024;
 /// How long a request is answered whose client has closed its side.
 const HALF_CLOSED: Duration = Duration::from_secs(1);
 
-/// A client's socket, shared by hyper, which writes to it, and by whoever drives hyper.
+/// A client's socket, shared by hyper, which writes to it, and by the task that drives hyper.
 #[derive(Debug)]
 pub struct Gathered<'a>(Mutex<Answers<'a>>);
 
@@ -86,7 +86,7 @@ impl<'a> Gathered<'a> {
         let _ = std::future::poll_fn(|context| self.lock().poll_send(context, 0)).await;
     }
 
-    /// Nobody waits for it: one task holds all of a connection.
+    /// No task waits for it: one task holds all of a connection.
     fn lock(&self) -> MutexGuard<'_, Answers<'a>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -55,7 +55,7 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
     if !names_host(request) {
         return Err(error(Code::InvalidHost, "expected one Host header").into());
     }
-    // Probes name the node by any of its addresses, and whether it is ready is no secret.
+    // Probes name the node by any of its addresses, and whether it is ready is not a secret.
     if matches!(request.uri().path(), HEALTH | READY) {
         return Ok(None);
     }
@@ -79,7 +79,7 @@ fn route<B>(request: &Request<B>) -> Route {
 }
 
 /// Reads a body that does not matter, so that its connection goes on. False where it is larger than
-/// that of a check, or does not come soon, as of a client that waits to be told to go on.
+/// that of a check, or does not come soon, as from a client that waits for `100 Continue`.
 async fn skip(node: &Routes, headers: &HeaderMap, body: Incoming) -> bool {
     let HttpBounds { body_bytes, body_timeout, .. } = node.bounds;
     let within = body_timeout.min(SKIPPED_WITHIN);

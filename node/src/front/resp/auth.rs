@@ -23,8 +23,8 @@ pub fn auth(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>)
     }
 }
 
-/// Lets a client in that gives the password. Without one nobody is let in that way: a client that
-/// gives a password believes that others are kept out.
+/// Lets a client in that gives the password. Without a password no client is let in that way: a
+/// client that gives a password believes that others are kept out.
 ///
 /// # Errors
 /// The error to answer with; nothing changes.

@@ -44,7 +44,7 @@ pub struct Spelled {
     pub command: Option<u8>,
 }
 
-/// By whom the check is spelled.
+/// Whose command syntax the check has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
     /// redis-cell's.

@@ -1,7 +1,7 @@
 //! The open connections, as `CLIENT LIST` shows them.
 //!
 //! A connection notes what it did once for each read, by plain stores in memory of its own; the
-//! lock is taken when it opens, when it closes, and by whoever lists.
+//! lock is taken when it opens, when it closes, and by a client that lists them.
 
 use std::collections::BTreeMap;
 use std::io::Write;

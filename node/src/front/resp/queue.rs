@@ -6,14 +6,15 @@ use super::command::Command;
 use crate::config::bounds::TransactionBounds;
 use crate::front::budget::Share;
 
-/// The most that the commands of all transactions take, in bytes, beside [`FREE_BYTES`] of each: a
-/// budget of its own, so that whoever fills it leaves room to those without transactions.
+/// The most that the commands of all transactions take, in bytes, in addition to [`FREE_BYTES`] of
+/// each: a budget of its own, so that clients that fill it leave room to those without
+/// transactions.
 pub const MAX_ALL_QUEUED_BYTES: usize = 64 * 1024 * 1024;
 /// What each transaction may take in any case, in bytes: small ones are not refused because others
 /// are large.
 const FREE_BYTES: usize = 4 * 1024;
 
-/// What one argument takes beside its bytes.
+/// What one argument takes in addition to its bytes.
 const ARG_BYTES: usize = size_of::<Range<u32>>();
 
 /// The commands of an open transaction, none of which has been run.

@@ -163,7 +163,7 @@ impl ServerInfo {
     }
 
     /// The memory of the process, in bytes, as of the last second; 0 where the system does not
-    /// tell.
+    /// report it.
     pub fn resident_bytes(&self) -> u64 {
         let now = Instant::now();
         // No panic leaves a reading half written.
@@ -179,7 +179,7 @@ impl ServerInfo {
     }
 }
 
-/// The memory of the process, as Linux tells it in KiB.
+/// The memory of the process, which Linux reports in KiB.
 fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

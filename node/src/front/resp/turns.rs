@@ -1,4 +1,4 @@
-//! Who runs next.
+//! Which connection runs next.
 
 use std::num::NonZero;
 use std::thread::available_parallelism;
@@ -27,14 +27,14 @@ impl Turns {
     ///
     /// Cancel-safe: dropping the future gives up its place.
     pub async fn next(&self) {
-        // Held while it stands in the runtime's queue, and no longer: whoever is next may be a
+        // Held while it stands in the runtime's queue, and no longer: the next one may be a
         // connection whose client then stalls.
         let place = self.0.acquire().await;
         tokio::task::yield_now().await;
         drop(place);
     }
 
-    /// Lets nobody be next for as long as the result lives.
+    /// Lets no connection be next for as long as the result lives.
     #[cfg(test)]
     pub async fn stop(&self) -> impl Drop + '_ {
         let all = self.0.available_permits();
