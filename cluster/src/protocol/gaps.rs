@@ -7,6 +7,10 @@
 //! behind its date, the earliest first, and what finds no gap is added. In whatever order changes
 //! come, the TAT is then what it would be in the order of their dates.
 //!
+//! Where something is given back, that holds of the changes in the [history](super::history). What
+//! is dated before that, or before the word was moved by what has no date, fills gaps, or is taken
+//! from the TAT as it is.
+//!
 //! Of a key that is not followed nothing is known, and a change is added whole, as before the first
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
 //! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
@@ -20,9 +24,10 @@ use rustc_hash::FxHashMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
+use super::history::{self, History};
 use super::time::{Nanos, SECOND};
 
-/// Keys that are followed, at most: with their gaps at most 4 MiB.
+/// Keys that are followed, at most: with their gaps and changes at most 12 MiB.
 const MAX_KEYS: usize = 2_048;
 /// Gaps of a key, at most: the oldest are forgotten first.
 const MAX_GAPS: usize = 128;
@@ -75,6 +80,7 @@ struct Track {
     gaps: VecDeque<(i64, i64)>,
     /// All of them since then.
     since: i64,
+    history: History,
 }
 
 impl Gaps {
@@ -107,7 +113,13 @@ impl Gaps {
         if let Some(track) = self.keys.get_mut(&delta.word()) {
             let flushed = signed(flushed);
             track.empty_until(flushed);
+            let before = track.tat;
             let change = track.insert(change);
+            if change.debt < 0 {
+                // What was consumed here since the flush, and is not in the TAT yet, stays.
+                track.empty_until(flushed);
+                return Change { debt: track.tat - before, ..change };
+            }
             // What came before has drained until then, also of a word that is still empty: it is
             // not known to a table, which keeps nothing that has drained.
             let begins = signed(now).min(track.tat - change.debt);
@@ -159,9 +171,11 @@ impl Gaps {
     }
 
     /// The word of a key was moved.
-    pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
+    pub(super) fn shifted(&mut self, now: Nanos, id: KeyId, by: i64) {
         if let Some(track) = self.keys.get_mut(&word(id)) {
-            track.tat = track.tat.saturating_add(by);
+            let last = track.gaps.back().map_or(i64::MIN, |(_, end)| *end);
+            track.tat = track.tat.saturating_add(by).max(last);
+            track.history = History::new(track.tat, signed(now));
         }
     }
 
@@ -171,6 +185,7 @@ impl Gaps {
         if let Some(track) = self.keys.get_mut(&word(id)) {
             track.empty_until(signed(flushed));
             track.tat = track.tat.max(signed(now)).saturating_add(debt);
+            track.history = History::new(track.tat, signed(now));
         }
     }
 
@@ -204,7 +219,7 @@ impl Gaps {
 impl Track {
     /// Of which no gap is known.
     fn new(tat: i64, since: i64) -> Self {
-        Self { tat, gaps: VecDeque::new(), since }
+        Self { tat, gaps: VecDeque::new(), since, history: History::new(tat, since) }
     }
 
     /// Whether the word owed something at the beginning of the time of which all gaps are known.
@@ -217,13 +232,43 @@ impl Track {
     fn insert(&mut self, change: Change) -> Change {
         let Change { debt, date } = change;
         self.empty_until(date);
-        if debt > 0 {
-            let left = self.fill(debt, date);
-            self.tat = self.tat.saturating_add(left);
-            return Change { debt: left, date };
+        let before = self.tat;
+        if !self.history.reaches(date) {
+            self.tat = match debt {
+                ..0 => history::apply(change, before),
+                _ => before.saturating_add(self.fill(debt, date)),
+            };
+            self.history.add_before(self.tat - before);
+        } else if debt >= 0 && !self.history.gave_back_behind(date) {
+            self.tat = before.saturating_add(self.fill(debt, date));
+            self.history.add(change);
+        } else {
+            self.replay(change);
         }
-        self.tat = change.apply(self.tat);
-        change
+        Change { debt: self.tat - before, date }
+    }
+
+    /// Inserts a change where the history reaches: the TAT changes as the history's does, and the
+    /// gaps behind the date are the history's.
+    fn replay(&mut self, change: Change) {
+        let before = self.history.tat().max(change.date);
+        self.history.add(change);
+        let by = self.history.tat().max(change.date) - before;
+        // A gap that ends at the TAT lasts: it begins where the word is empty after the replay.
+        let end = self.tat;
+        let last = self.gaps.back().copied().filter(|(_, last)| *last == end);
+        let tat = last.map_or(end, |(start, _)| start.max(change.date));
+        self.tat = tat.saturating_add(by);
+        self.gaps.retain(|(start, _)| *start < change.date);
+        if let Some((_, last)) = self.gaps.back_mut() {
+            *last = change.date.min(*last);
+        }
+        self.gaps.extend(self.history.gaps_behind(change.date));
+        self.tat = self.gaps.back().map_or(self.tat, |(_, end)| self.tat.max(*end));
+        if last.is_some() {
+            self.empty_until(end);
+        }
+        while self.forget_beyond_bound() > 0 {}
     }
 
     /// At a time the TAT was at least this: of what came before it is not known when the word was
@@ -231,6 +276,7 @@ impl Track {
     fn raise(&mut self, at: i64, tat: i64) {
         if tat > self.tat {
             (self.tat, self.since) = (tat, self.since.max(at.min(tat)));
+            self.history = History::new(tat, at);
         }
     }
 

@@ -43,6 +43,7 @@ mod estimate;
 mod event;
 mod gaps;
 mod hash_key;
+mod history;
 mod host;
 mod id;
 mod inbounds;

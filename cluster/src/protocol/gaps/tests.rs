@@ -60,6 +60,33 @@ fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
     assert_eq!(gaps.keys[&ID].tat, 175);
 }
 
+/// An agreement moves the word, and another node's give-back is older than that.
+#[test]
+fn what_is_given_back_before_a_move_charges_nothing() {
+    for by in [-5, 5] {
+        let mut gaps = followed();
+        gaps.consumed(110, &delta(5, 110), || 5);
+        gaps.shifted(140, ID, by);
+        assert_eq!(gaps.landed(141, 120, &delta(-50, 130), 0).debt, 0);
+        assert_eq!(gaps.landed(141, 120, &delta(7, 112), 0).debt, 0);
+    }
+}
+
+/// Of more changes than are kept in order, what comes late still drains where the word was empty.
+#[test]
+fn what_is_older_than_the_history_fills_gaps() {
+    let mut gaps = followed();
+    for n in 0..200 {
+        gaps.consumed(120 + 10 * n, &delta(5, signed(120 + 10 * n)), || 5);
+    }
+    gaps.consumed(2_113, &delta(-1, 2_113), || 1);
+    let mut landed = |debt, date| gaps.landed(2_114, 2_113, &delta(debt, date), 1).debt;
+    assert_eq!(landed(9, 801), 0, "from 805 to 820, but for the use at 810");
+    assert_eq!(landed(-50, 802), -1, "of what it owes at present");
+    assert_eq!(landed(3, 1_806), 0);
+    assert_eq!(gaps.keys[&ID].gaps.len(), MAX_GAPS);
+}
+
 /// More is given back than others knew of, and something consumed right after that.
 #[test]
 fn a_reset_leaves_no_gap_behind_the_present() {
@@ -133,6 +160,67 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
         // Nobody knows of what has drained since the last flush.
         assert!(most <= FLUSH && least >= -FLUSH, "{least} {most}");
     }
+}
+
+/// Nodes give back some, or more than is owed when others hear of it. Each change is flushed by
+/// itself: those of one flush would be one, with one date.
+#[test]
+fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back() {
+    const MS: i64 = 1_000_000;
+    const FLUSH: i64 = 10 * MS;
+    let give_back = |Change { debt, date }: Change, tat: i64| (tat + debt).max(date.min(tat));
+    let happens = |change: Change, tat| {
+        if change.debt < 0 { give_back(change, tat) } else { change.apply(tat) }
+    };
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let (mut least, mut most) = (0, 0);
+    for _ in 0..200 {
+        let mut gaps = followed();
+        let mut word = 105;
+        let mut all = vec![Change::new(5, 100)];
+        let mut recorded: Vec<Change> = Vec::new();
+        let mut coming: Vec<(i64, Change)> = Vec::new();
+        for now in (MS..1_500 * MS).step_by(MS as usize) {
+            if now % FLUSH == 0 {
+                for Change { debt, date } in recorded.drain(..) {
+                    gaps.consumed(now as Nanos, &delta(debt, date), || 0);
+                }
+            }
+            let draw = |rng: &mut ChaCha8Rng, date| {
+                let debt = match rng.random_range(0..8) {
+                    0 => -rng.random_range(40..200) * MS,
+                    1 => -rng.random_range(1..20) * MS,
+                    _ => rng.random_range(1..60) * MS,
+                };
+                Change::new(debt, date)
+            };
+            if rng.random_bool(0.03) {
+                let mut own = draw(&mut rng, now);
+                // No more is given back here than is owed.
+                own.debt = own.debt.max((now - word).min(0));
+                word = happens(own, word);
+                recorded.push(own);
+                all.push(own);
+            }
+            if rng.random_bool(0.03) {
+                coming.push((now + 40 * MS, draw(&mut rng, now - MS / 2)));
+            }
+            for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
+                let flushed = (now - now % FLUSH) as Nanos;
+                let owed = Nanos::try_from(word - now).unwrap_or(0);
+                let came = delta(change.debt, change.date);
+                let landed = gaps.landed(now as Nanos, flushed, &came, owed);
+                word = happens(landed, word);
+                all.push(change);
+            }
+            all.sort_by_key(|change| change.date);
+            let exact = all.iter().fold(0, |tat, change| happens(*change, tat));
+            let beyond = word.max(now) - exact.max(now);
+            (least, most) = (least.min(beyond), most.max(beyond));
+        }
+    }
+    // What another's change meets lacks what was not flushed here, in either direction.
+    assert!(most <= 2 * FLUSH && least >= -2 * FLUSH, "{least} {most}");
 }
 
 fn unheard(since: Nanos, debt: Nanos) -> Unheard {

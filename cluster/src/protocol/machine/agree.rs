@@ -302,7 +302,7 @@ impl<H: Host> Core<H> {
         if by > 0 && self.host.debt(now, limit, key) == 0 {
             self.gaps.added(now, self.known_until(now), (limit, key), by);
         } else {
-            self.gaps.shifted((limit, key), by);
+            self.gaps.shifted(now, (limit, key), by);
         }
         self.rooms.shifted((limit, key), by);
         self.host.shift(limit, key, by);

@@ -1,0 +1,151 @@
+//! What changed a key lately, in the order of dates.
+//!
+//! A change that gives back has an effect up to what the word owed at its date: nodes that reset a
+//! key at once, before they hear of each other, give back the same debt. In the order of dates the
+//! later one finds little of it; applied as it comes, it would take what was consumed since. So
+//! where something is given back, or comes late and something was given back behind its date, the
+//! word becomes what the changes that are kept here make of it, in the order of their dates.
+
+use std::collections::VecDeque;
+
+use super::change::Change;
+
+/// Changes of a key, at most: those before are one TAT. With one more, memory of 128 is allocated.
+const MAX_CHANGES: usize = 127;
+
+#[derive(Debug)]
+pub(super) struct History {
+    /// The TAT before all changes, which contains what is dated before `since`.
+    first: i64,
+    since: i64,
+    /// In the order of their dates.
+    changes: VecDeque<Change>,
+}
+
+/// The TAT after a change, of which no more has an effect than the word owed at its date.
+pub(super) fn apply(change: Change, tat: i64) -> i64 {
+    match change {
+        Change { debt, date } if debt < 0 => tat.saturating_add(debt).max(date.min(tat)),
+        _ => change.apply(tat),
+    }
+}
+
+impl History {
+    pub(super) fn new(tat: i64, since: i64) -> Self {
+        Self { first: tat, since, changes: VecDeque::new() }
+    }
+
+    /// Whether all changes are kept that are dated then or later.
+    pub(super) fn reaches(&self, date: i64) -> bool {
+        self.since <= date
+    }
+
+    /// Adds what is dated where the history reaches.
+    pub(super) fn add(&mut self, change: Change) {
+        if change.debt == 0 {
+            return;
+        }
+        self.changes.insert(self.behind(change.date), change);
+        if self.changes.len() > MAX_CHANGES
+            && let Some(oldest) = self.changes.pop_front()
+        {
+            self.first = apply(oldest, self.first);
+            self.since = self.since.max(oldest.date.saturating_add(1));
+        }
+    }
+
+    /// Adds what is dated before that, which raises or lowers the word by this.
+    pub(super) fn add_before(&mut self, by: i64) {
+        self.first = self.first.saturating_add(by);
+    }
+
+    pub(super) fn tat(&self) -> i64 {
+        self.changes.iter().fold(self.first, |tat, change| apply(*change, tat))
+    }
+
+    /// From when to when the word was empty, up to each change behind a date.
+    pub(super) fn gaps_behind(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
+        let mut tat = self.first;
+        self.changes.iter().filter_map(move |change| {
+            let (start, end) = (tat.max(date), change.date);
+            tat = apply(*change, tat).max(change.date);
+            (start < end).then_some((start, end))
+        })
+    }
+
+    /// Whether something was given back behind a date.
+    pub(super) fn gave_back_behind(&self, date: i64) -> bool {
+        self.changes.range(self.behind(date)..).any(|change| change.debt < 0)
+    }
+
+    /// The place of the first change behind a date.
+    fn behind(&self, date: i64) -> usize {
+        self.changes.partition_point(|change| change.date <= date)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: i64 = 1_000_000;
+
+    fn change(debt: i64, date: i64) -> Change {
+        Change::new(debt * MS, date * MS)
+    }
+
+    fn history(changes: &[Change]) -> History {
+        let mut history = History::new(0, 0);
+        for change in changes {
+            history.add(*change);
+        }
+        history
+    }
+
+    #[test]
+    fn what_is_given_back_was_owed_at_its_date() {
+        let used = [change(60, 100), change(10, 130)];
+        for (given_back, tat, gaps) in [
+            (change(-20, 120), 150, vec![(0, 100)]),
+            (change(-60, 120), 140, vec![(0, 100), (120, 130)]),
+            (change(-90, 120), 140, vec![(0, 100), (120, 130)]),
+            (change(-60, 140), 140, vec![(0, 100)]),
+            (change(-60, 90), 170, vec![(0, 90), (90, 100)]),
+        ] {
+            let history = history(&[used[0], used[1], given_back]);
+            let in_ms = |(start, end): (i64, i64)| (start / MS, end / MS);
+            assert_eq!(history.tat() / MS, tat, "{given_back:?}");
+            assert_eq!(history.gaps_behind(0).map(in_ms).collect::<Vec<_>>(), gaps);
+        }
+        let all = history(&[used[0], used[1], change(-20, 120)]);
+        assert_eq!(all.gaps_behind(70 * MS).collect::<Vec<_>>(), [(70 * MS, 100 * MS)]);
+        assert!(all.gave_back_behind(119 * MS) && !all.gave_back_behind(120 * MS));
+    }
+
+    /// Each of two nodes gives back all that it knows of, and what is consumed after that stays, in
+    /// whatever order it is heard.
+    #[test]
+    fn a_key_that_is_reset_twice_at_once_keeps_what_was_consumed_since() {
+        let used = [change(100, 0), change(15, 30)];
+        let resets = [change(-90, 10), change(-88, 12)];
+        for order in
+            [[used[0], used[1], resets[0], resets[1]], [resets[1], used[1], used[0], resets[0]]]
+        {
+            assert_eq!(history(&order).tat(), 45 * MS);
+        }
+    }
+
+    #[test]
+    fn the_oldest_changes_become_a_tat() {
+        let many = MAX_CHANGES as i64;
+        let mut history = history(&(0..=many).map(|n| change(1, 10 * n)).collect::<Vec<_>>());
+        assert_eq!(history.changes.len(), MAX_CHANGES);
+        assert_eq!((history.first, history.tat()), (MS, (10 * many + 1) * MS));
+        assert!(history.reaches(1) && !history.reaches(0));
+        history.add_before(2 * MS);
+        assert_eq!(history.first, 3 * MS);
+        history.add(change(1, 8));
+        assert_eq!((history.first, history.changes.len()), (9 * MS, MAX_CHANGES));
+        assert!(!history.reaches(8 * MS) && history.reaches(9 * MS));
+    }
+}
