@@ -1,5 +1,6 @@
 //! Origins and hosts: as they are given on the command line, and as requests carry them.
 
+use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
@@ -55,6 +56,17 @@ impl Host {
     pub fn of(value: &[u8]) -> Option<Self> {
         let (host, _) = split_port(std::str::from_utf8(value).ok()?)?;
         host.parse().ok()
+    }
+}
+
+/// As in a header field.
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Name(name) => f.write_str(name),
+            Self::Address(IpAddr::V4(ip)) => write!(f, "{ip}"),
+            Self::Address(IpAddr::V6(ip)) => write!(f, "[{ip}]"),
+        }
     }
 }
 

@@ -1,6 +1,8 @@
 //! Running a node: read files, bind, join, announce the addresses, serve, drain, leave.
 
 mod banner;
+mod files;
+mod reload;
 mod signals;
 mod threads;
 
@@ -9,21 +11,19 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use tidegate_cluster::Trust;
 use tidegate_engine::KeyHasher;
 use tokio::net::TcpListener;
-use tokio::signal::unix::Signal;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::banner::Bound;
+use self::banner::{Asked, Bound};
+use self::files::Files;
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
 use crate::config::bounds::BoundArgs;
 use crate::config::cli::ServeArgs;
-use crate::config::file::{self, LimitConfig};
+use crate::config::file::LimitConfig;
 use crate::config::password::{InForce, Password};
-use crate::config::trust;
 use crate::front::addresses::Addresses;
 use crate::front::http::{Gate, HttpFrontEnd};
 use crate::front::net::{self, Connections, FrontEnd, Limits};
@@ -59,6 +59,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     // Each of what is read again has its own, so that no file is waited for with another.
     let hangups = signals::hangups().map_err(unhandled)?;
     let password_hangups = signals::hangups().map_err(unhandled)?;
+    let config_hangups = signals::hangups().map_err(unhandled)?;
     let started = tokio::select! {
         started = start(args) => started?,
         // Nothing is served yet. A file may be a pipe into which no process writes.
@@ -69,10 +70,13 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     };
     let Started { limits, password, resp, http, limiters, gossip } = started;
     let ((resp_listener, resp), (http_listener, http)) = (resp, http);
-    tokio::spawn(rotate_on(hangups, args.clone(), gossip.clone()));
+    tokio::spawn(reload::rotate_on(hangups, args.clone(), gossip.clone()));
     let password = password.map(InForce::new);
     if let Some(password) = &password {
-        tokio::spawn(renew_on(password_hangups, args.clone(), password.clone()));
+        tokio::spawn(reload::renew_on(password_hangups, args.clone(), password.clone()));
+    }
+    if args.config.is_some() {
+        tokio::spawn(reload::compare_on(config_hangups, args.clone(), limits.clone()));
     }
     let bound = Bound { resp, http, cluster: gossip.address() };
     let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, threads);
@@ -108,7 +112,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
     tell(&bound, &limits);
-    announce(&bound, &limits);
+    announce(&bound, &limits, args);
 
     let signal = stop.next().await;
     serving.readiness.stop();
@@ -212,83 +216,9 @@ async fn hasten(stop: &mut StopSignals, part: impl Future<Output = ()>) -> bool 
     }
 }
 
-/// The password of Redis clients, if there is one.
-fn password(args: &ServeArgs) -> Result<Option<Password>, String> {
-    let Some(path) = &args.resp_password_file else { return Ok(None) };
-    let read = Password::read(path).map_err(|error| format!("--resp-password-file {error}"))?;
-    let access = trust::check_access(path);
-    access.map_err(|error| format!("--resp-password-file {}: {error}", path.display()))?;
-    if read.is_weak() {
-        let path = path.display();
-        tracing::warn!("{path}: this password is soon guessed; 16 random letters are not");
-    }
-    Ok(Some(read))
-}
-
 /// Whose requests HTTP answers.
 fn gate(args: &ServeArgs) -> Gate {
     Gate { origins: args.allow_origin.clone(), hosts: args.allow_host.clone() }
-}
-
-/// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
-/// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
-async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
-    let mut hangup = hangups.recv().await;
-    while hangup.is_some() {
-        gossip.look_up_seeds();
-        let (trust, next) = read_until(&mut hangups, &args, trust::read).await;
-        if let Some(trust) = trust {
-            rotate(&gossip, trust).await;
-        }
-        hangup = if next.is_some() { next } else { hangups.recv().await };
-    }
-}
-
-/// Reads the password of Redis clients again with each SIGHUP, in the same manner.
-async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
-    let mut hangup = hangups.recv().await;
-    while hangup.is_some() {
-        let (read, next) = read_until(&mut hangups, &args, password).await;
-        match read {
-            Some(Ok(Some(password))) => {
-                in_force.replace(password);
-                tracing::info!("SIGHUP: clients that come now give the password that was read");
-            }
-            Some(Err(line)) => tracing::error!("SIGHUP: the password stays: {line}"),
-            // The command line names a file.
-            Some(Ok(None)) | None => {}
-        }
-        hangup = if next.is_some() { next } else { hangups.recv().await };
-    }
-}
-
-/// Reads files, or gives that up with the next SIGHUP, which then is the second.
-async fn read_until<T: Send + 'static>(
-    hangups: &mut Signal,
-    args: &ServeArgs,
-    files: fn(&ServeArgs) -> Result<T, String>,
-) -> (Option<Result<T, String>>, Option<()>) {
-    tokio::select! {
-        read = read(args, files) => (Some(read), None),
-        hangup = hangups.recv() => {
-            tracing::warn!("SIGHUP again: no longer waiting for a file");
-            (None, hangup)
-        }
-    }
-}
-
-/// Puts what was read in force.
-async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
-    let rotated = match trust {
-        Ok(Some(trust)) => gossip.rotate(trust).await,
-        // A node without a cluster.
-        Ok(None) => return,
-        Err(line) => Err(line),
-    };
-    match rotated {
-        Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
-        Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
-    }
 }
 
 /// Warns that the node found no cluster and founded one.
@@ -312,39 +242,9 @@ struct Started {
     gossip: Gossip,
 }
 
-/// What the files of the command line say.
-struct Files {
-    limits: Vec<LimitConfig>,
-    password: Option<Password>,
-    trust: Option<Trust>,
-}
-
-impl Files {
-    /// # Errors
-    /// One line that names the flag and the file.
-    fn read(args: &ServeArgs) -> Result<Self, String> {
-        let limits = match &args.config {
-            Some(path) => file::read(path).map_err(|error| format!("--config {error}"))?,
-            None => vec![LimitConfig::built_in()],
-        };
-        Ok(Self { limits, password: password(args)?, trust: trust::read(args)? })
-    }
-}
-
-/// Reads files on a thread of its own, which is not waited for when the node stops: one may be a
-/// pipe.
-async fn read<T: Send + 'static>(
-    args: &ServeArgs,
-    files: fn(&ServeArgs) -> Result<T, String>,
-) -> Result<T, String> {
-    let args = args.clone();
-    let read = tokio::task::spawn_blocking(move || files(&args)).await;
-    read.unwrap_or_else(|error| Err(format!("files cannot be read: {error}")))
-}
-
 async fn start(args: &ServeArgs) -> Result<Started, String> {
     // Mistakes in files come first: they are there whatever else runs on this machine.
-    let Files { limits, password, trust } = read(args, Files::read).await?;
+    let Files { limits, password, trust } = files::read(args, Files::read).await?;
     let bind = async |flag, address| {
         let bound = net::bind(address).await;
         bound.map_err(|error| format!("{flag} {address}: {error}"))
@@ -393,9 +293,11 @@ fn tell(bound: &Bound, limits: &[LimitConfig]) {
 }
 
 /// Prints where the node listens, and flushes: scripts wait for that line.
-fn announce(bound: &Bound, limits: &[LimitConfig]) {
+fn announce(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) {
     let built_in = LimitConfig::built_in();
-    let text = banner::text(bound, limits.first().unwrap_or(&built_in));
+    let password_file = args.resp_password_file.as_deref();
+    let asked = Asked { password_file, hosts: &args.allow_host };
+    let text = banner::text(bound, limits.first().unwrap_or(&built_in), asked);
     let mut out = std::io::stdout().lock();
     // A closed standard output does not stop the node.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -221,3 +221,19 @@ fn a_password_that_is_none_is_told_and_the_one_before_stays() {
     }
     assert_eq!(node.stop().code, Some(0));
 }
+
+#[test]
+fn limits_that_were_edited_stay_and_the_log_says_so() {
+    let limit = |quota: &str| format!("[[limit]]\nname = \"api\"\nquota = \"{quota}\"\n");
+    let file = Replaced::new(&limit("5/s"));
+    let mut node = Starting::start(&["--config", &file.path()]);
+    node.wait_for_output();
+    file.put(&limit("6/s"));
+    node.signal(Signal::HUP);
+    node.wait_for_error("SIGHUP: the limits stay; --config has others");
+    file.put("[[limit");
+    node.signal(Signal::HUP);
+    let line = node.wait_for_error("SIGHUP: the limits stay: --config");
+    assert!(line.contains(&file.path()), "{line}");
+    assert_eq!(node.stop().code, Some(0));
+}

@@ -1,0 +1,89 @@
+//! What a node reads again on SIGHUP.
+
+use tidegate_cluster::Trust;
+use tokio::signal::unix::Signal;
+
+use super::files::{limits, password, read};
+use crate::config::cli::ServeArgs;
+use crate::config::file::LimitConfig;
+use crate::config::password::InForce;
+use crate::config::trust;
+use crate::limits::gossip::Gossip;
+
+/// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
+/// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
+pub async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        gossip.look_up_seeds();
+        let (trust, next) = read_until(&mut hangups, &args, trust::read).await;
+        if let Some(trust) = trust {
+            rotate(&gossip, trust).await;
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads the password of Redis clients again with each SIGHUP, in the same manner.
+pub async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        let (read, next) = read_until(&mut hangups, &args, password).await;
+        match read {
+            Some(Ok(Some(password))) => {
+                in_force.replace(password);
+                tracing::info!("SIGHUP: clients that come now give the password that was read");
+            }
+            Some(Err(line)) => tracing::error!("SIGHUP: the password stays: {line}"),
+            // The command line names a file.
+            Some(Ok(None)) | None => {}
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Compares the configuration with the limits in force at each SIGHUP, and says where a restart
+/// would change them: they stay as they are while the node runs.
+pub async fn compare_on(mut hangups: Signal, args: ServeArgs, in_force: Vec<LimitConfig>) {
+    let mut hangup = hangups.recv().await;
+    while hangup.is_some() {
+        let (read, next) = read_until(&mut hangups, &args, limits).await;
+        match read {
+            Some(Ok(limits)) if limits != in_force => {
+                tracing::warn!("SIGHUP: the limits stay; --config has others, for a restart");
+            }
+            Some(Err(line)) => tracing::error!("SIGHUP: the limits stay: {line}"),
+            Some(Ok(_)) | None => {}
+        }
+        hangup = if next.is_some() { next } else { hangups.recv().await };
+    }
+}
+
+/// Reads files, or gives that up with the next SIGHUP, which then is the second.
+async fn read_until<T: Send + 'static>(
+    hangups: &mut Signal,
+    args: &ServeArgs,
+    files: fn(&ServeArgs) -> Result<T, String>,
+) -> (Option<Result<T, String>>, Option<()>) {
+    tokio::select! {
+        read = read(args, files) => (Some(read), None),
+        hangup = hangups.recv() => {
+            tracing::warn!("SIGHUP again: no longer waiting for a file");
+            (None, hangup)
+        }
+    }
+}
+
+/// Puts what was read in force.
+async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
+    let rotated = match trust {
+        Ok(Some(trust)) => gossip.rotate(trust).await,
+        // A node without a cluster.
+        Ok(None) => return,
+        Err(line) => Err(line),
+    };
+    match rotated {
+        Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
+        Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
+    }
+}
