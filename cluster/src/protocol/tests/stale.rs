@@ -205,6 +205,29 @@ fn what_was_given_back_meanwhile_follows_what_was_consumed() {
     assert!(harness.tat(KEY) <= harness.now());
 }
 
+/// What another node's word owed is as of a time, and what came later adds to it.
+#[test]
+fn what_was_consumed_after_a_level_comes_on_top_of_it() {
+    let (mut harness, links) = hearing(2);
+    stop(&mut harness, SECOND);
+    let consumed = vec![(KEY.1, (100 * MS).cast_signed(), 0)];
+    let level = Level { limit: KEY.0, key: KEY.1, debt: 900 * MS };
+    let groups = vec![Group { limit: KEY.0, changes: consumed }];
+    let levels = Agreement { levels: vec![level], ..Agreement::default() };
+    for (link, ago, groups, levels) in [
+        (links[0], 300 * MS, groups, Agreement::default()),
+        (links[1], 500 * MS, Vec::new(), levels),
+    ] {
+        let at = harness.now() - ago;
+        harness.deliver(link, &Message::Batch { number: 1, at, groups, levels });
+    }
+    for link in links {
+        harness.deliver(link, &batch(&harness, 2, 0, 0));
+    }
+    assert!(!is_stale(&harness));
+    assert_eq!(harness.tat(KEY), harness.now() + 500 * MS);
+}
+
 /// Another node moves this one's word to meet its own: what was consumed in the stop has drained.
 #[test]
 fn a_word_that_is_moved_after_a_stop_was_empty_until_then() {
