@@ -224,7 +224,7 @@ fn a_password_that_is_none_is_told_and_the_one_before_stays() {
 
 #[test]
 fn limits_that_were_edited_stay_and_the_log_says_so() {
-    let limit = |quota: &str| format!("[[limit]]\nname = \"api\"\nquota = \"{quota}\"\n");
+    let limit = |rate: &str| format!("[[limit]]\nname = \"api\"\nrate = \"{rate}\"\n");
     let file = Replaced::new(&limit("5/s"));
     let mut node = Starting::start(&["--config", &file.path()]);
     node.wait_for_output();
