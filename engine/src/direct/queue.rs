@@ -323,7 +323,7 @@ impl<C: Clock> line::Sealed for Queue<C> {
             let less = lowered(tat, now, units)?;
             // Q1
             match self.tat.compare_exchange(tat, less, Ordering::Relaxed, Ordering::Relaxed) {
-                Ok(_) => return Some(TakenOff { units, at }),
+                Ok(_) => return Some(TakenOff { units, at, tat }),
                 Err(found) => tat = found,
             }
         }

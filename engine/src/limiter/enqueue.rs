@@ -464,7 +464,7 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
             let units = removal.left_at(time.point(at));
             let left = lowered(view.tat, time.point(at), units)?;
             let value = view.value(left);
-            taken.set(Some((TakenOff { units, at }, view.tat, left, value)));
+            taken.set(Some((TakenOff { units, at, tat: view.tat }, view.tat, left, value)));
             Some(value)
         };
         let now = || self.instant_now();

@@ -29,6 +29,7 @@ mod direct_sets;
 mod dynamic;
 mod follow;
 mod give_up;
+mod give_up_at_once;
 mod keys;
 mod leases;
 mod leaving;

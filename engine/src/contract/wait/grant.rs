@@ -63,6 +63,8 @@ pub struct Removal {
     /// For one that has not started: the last point in time at which that is certain.
     pub(crate) whole_until: Option<u64>,
     pub(crate) behind: Behind,
+    /// Where the last charge ends if nothing else is behind it; `None` where that is not known.
+    pub(crate) last_known: Option<u64>,
 }
 
 /// Units that were taken off a key's word, and when.
@@ -70,6 +72,8 @@ pub struct Removal {
 pub struct TakenOff {
     pub(crate) units: u64,
     pub(crate) at: Timestamp,
+    /// The TAT before.
+    pub(crate) tat: u64,
 }
 
 /// What else may have been charged since.
@@ -87,7 +91,8 @@ impl Removal {
     /// Of a charge whose list does not say what is behind it.
     pub(super) fn of_last(Charge { time, before, end, .. }: Charge) -> Self {
         let units = end.saturating_sub(before);
-        Self { time, units, end, least: end, whole_until: None, behind: Behind::Unknown }
+        let (behind, last_known) = (Behind::Unknown, Some(end));
+        Self { time, units, end, least: end, whole_until: None, behind, last_known }
     }
 
     /// What has not drained at a point in time, which is read after the word: then it is not before

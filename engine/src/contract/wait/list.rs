@@ -74,6 +74,8 @@ pub(super) struct WaitList {
     fixed: BTreeMap<u64, Fixed>,
     /// Whether burst tolerances differ, so that starts may have another order than places.
     mixed: bool,
+    /// Whether others may have charged the key between places.
+    interleaved: bool,
     /// What was refunded since the last place was taken.
     refunded: u64,
     /// The number of the next place.
@@ -169,6 +171,7 @@ impl WaitList {
             kept: BTreeSet::new(),
             fixed: BTreeMap::new(),
             mixed: false,
+            interleaved: false,
             refunded: 0,
             next: 0,
             moves: Moves { count: 0, last: 0, scale: time.scale },
@@ -196,8 +199,9 @@ impl WaitList {
             (self.moves.last, self.moves.scale) = (0, time.scale);
         }
         if self.places.is_empty() {
-            (self.front, self.end) = (before, before);
+            (self.front, self.end, self.interleaved) = (before, before, false);
         }
+        self.interleaved |= before != self.end || self.refunded > 0 && !self.places.is_empty();
         let gap = before.wrapping_sub(self.end) as i64;
         let (units, moves) = (end.saturating_sub(before), self.moves.count);
         let number = self.next;
@@ -361,11 +365,12 @@ impl WaitList {
             return false;
         }
         let (time, least) = (self.time, self.least().max(end.saturating_sub(self.refunded)));
-        let removal = Removal { time, units, end, least, whole_until: None, behind };
+        let last_known = self.last_known().filter(|_| behind == Behind::Places);
+        let removal = Removal { time, units, end, least, whole_until: None, behind, last_known };
         if end <= self.reading(at).point {
             return false;
         }
-        let Some(TakenOff { units, at }) = take_off(removal) else { return false };
+        let Some(TakenOff { units, at, .. }) = take_off(removal) else { return false };
         self.end = self.end.saturating_sub(units);
         self.front = self.front.saturating_sub(units);
         self.moved = self.moved.saturating_add(units);
@@ -403,7 +408,8 @@ impl WaitList {
             kept.gap = kept.gap.saturating_add_unsigned(units);
             self.moves_at(at);
         } else {
-            let removal = Removal { time, units, end, least, whole_until, behind };
+            let last_known = self.last_known();
+            let removal = Removal { time, units, end, least, whole_until, behind, last_known };
             let Some(taken) = take_off(removal) else {
                 self.remove(number);
                 return false;
@@ -421,6 +427,11 @@ impl WaitList {
     fn moves_at(&mut self, at: Timestamp) {
         self.moves.count += 1;
         self.moves.last = self.moves.last.max(self.reading(at).point);
+    }
+
+    /// Where the word's TAT is if places are all that has been charged since the first one.
+    fn last_known(&self) -> Option<u64> {
+        (!self.interleaved && self.refunded == 0).then_some(self.end)
     }
 
     /// The least TAT of a word that still has the charges of all places.

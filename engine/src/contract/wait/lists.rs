@@ -17,11 +17,16 @@ use crate::time::Timestamp;
 
 use super::grant::{Charge, Granted, Removal, TakenOff};
 use super::list::{Found, WaitList, Wakers};
+use super::moved::MovedKeys;
 
 /// Locks of a limiter with keys; callers that wait for different keys seldom meet.
 const SHARDS: usize = if cfg!(loom) { 1 } else { 16 };
 
-type Shard = BTreeMap<KeyHash, WaitList>;
+#[derive(Default)]
+struct Shard {
+    lists: BTreeMap<KeyHash, WaitList>,
+    moved: MovedKeys,
+}
 
 /// The lists of a limiter.
 pub struct WaitLists {
@@ -42,10 +47,10 @@ impl WaitLists {
         let mut wakers = Wakers::default();
         let result = {
             let shard = key.tag() as usize % self.shards.len();
-            let mut lists = lock(&self.shards[shard]);
-            let result = act(&mut lists, &mut wakers);
-            if lists.get(&key).is_some_and(WaitList::is_idle) {
-                lists.remove(&key);
+            let mut shard = lock(&self.shards[shard]);
+            let result = act(&mut shard, &mut wakers);
+            if shard.lists.get(&key).is_some_and(WaitList::is_idle) {
+                shard.lists.remove(&key);
             }
             result
         };
@@ -60,7 +65,7 @@ impl WaitLists {
         key: KeyHash,
         charge: impl FnOnce() -> Result<Granted, E>,
     ) -> Result<(Granted, Option<u64>), E> {
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             let granted = charge()?;
             let number = granted.charge.filter(|_| granted.waits).map(|charge| {
                 let list = lists.entry(key).or_insert_with(|| WaitList::new(charge.time));
@@ -72,13 +77,13 @@ impl WaitLists {
 
     /// When a caller may start; `None` if it has no place.
     pub(super) fn start(&self, key: KeyHash, number: u64, now: Timestamp) -> Option<Timestamp> {
-        self.change(key, |lists, _| lists.get_mut(&key)?.start(number, now))
+        self.change(key, |shard, _| shard.lists.get_mut(&key)?.start(number, now))
     }
 
     /// Removes a caller whose time has come; others are woken by `waker` if they have moved up.
     pub(super) fn poll(&self, key: KeyHash, number: u64, now: Timestamp, waker: &Waker) -> Found {
         let waker = waker.clone();
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             if let Some(list) = lists.get_mut(&key) {
                 return list.poll(number, now, waker, wakers);
             }
@@ -97,7 +102,7 @@ impl WaitLists {
         waker: &Waker,
     ) -> Option<(Timestamp, Timestamp)> {
         let waker = waker.clone();
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             let Some(list) = lists.get_mut(&key) else {
                 wakers.discard.push(waker);
                 return None;
@@ -114,7 +119,7 @@ impl WaitLists {
         number: u64,
         now: impl Fn() -> Timestamp,
     ) -> Option<Timestamp> {
-        self.change(key, |lists, wakers| lists.get_mut(&key)?.keep(number, now(), wakers))
+        self.change(key, |shard, wakers| shard.lists.get_mut(&key)?.keep(number, now(), wakers))
     }
 
     /// Removes a caller that gives up its place; `take_off` takes units off the key's word. Returns
@@ -126,31 +131,38 @@ impl WaitLists {
         now: impl Fn() -> Timestamp,
         take_off: impl FnOnce(Removal) -> Option<TakenOff>,
     ) -> bool {
-        self.change(key, |lists, wakers| {
-            let list = lists.get_mut(&key);
-            list.is_some_and(|list| list.give_up(number, now(), take_off, wakers))
+        self.change(key, |Shard { lists, moved }, wakers| {
+            let Some(list) = lists.get_mut(&key) else { return false };
+            let now = now();
+            let take_off = |removal| moved.take_off(key, now, removal, take_off);
+            list.give_up(number, now, take_off, wakers)
         })
     }
 
-    /// Takes back a charge that started at once, if no other charge that has started is behind it;
-    /// as [`WaitLists::give_up`].
+    /// Takes back a charge that started at once, if no other charge that has started is behind it
+    /// and it has not moved; as [`WaitLists::give_up`].
     pub(super) fn take_back(
         &self,
         key: KeyHash,
-        charge: Charge,
+        (charge, start): (Charge, Timestamp),
         now: impl Fn() -> Timestamp,
         take_off: impl Fn(Removal) -> Option<TakenOff>,
     ) -> bool {
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, moved }, wakers| {
+            if moved.has_moved(key, start) {
+                return false;
+            }
+            let now = now();
+            let mut take_off = |removal| moved.take_off(key, now, removal, &take_off);
             let list = lists.get_mut(&key);
-            list.is_some_and(|list| list.take_back(charge, now(), &take_off, wakers))
+            list.is_some_and(|list| list.take_back(charge, now, &mut take_off, wakers))
                 || take_off(Removal::of_last(charge)).is_some()
         })
     }
 
     /// Removes a caller whose clock fails.
     pub(super) fn abandon(&self, key: KeyHash, number: u64) {
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             if let Some(list) = lists.get_mut(&key) {
                 list.abandon(number, wakers);
             }
@@ -160,7 +172,7 @@ impl WaitLists {
     /// Fixes the starts of the callers that wait for a key: their charges are no longer known to be
     /// in its word, or have become part of what is restored, so they are not taken back.
     pub(crate) fn fix(&self, key: KeyHash, now: Timestamp) {
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             if let Some(list) = lists.get_mut(&key) {
                 list.fix(now, wakers);
             }
@@ -169,7 +181,7 @@ impl WaitLists {
 
     /// Notes that a refund has lowered the key's word.
     pub(crate) fn refunded(&self, key: KeyHash, units: u64) {
-        self.change(key, |lists, _| {
+        self.change(key, |Shard { lists, .. }, _| {
             if let Some(list) = lists.get_mut(&key) {
                 list.refunded(units);
             }
@@ -178,7 +190,7 @@ impl WaitLists {
 
     /// Notes that what others had charged was given back, and has lowered the key's word.
     pub(crate) fn given_back(&self, key: KeyHash, units: u64, now: impl Fn() -> Timestamp) {
-        self.change(key, |lists, wakers| {
+        self.change(key, |Shard { lists, .. }, wakers| {
             if let Some(list) = lists.get_mut(&key) {
                 list.given_back(units, now(), wakers);
             }

@@ -11,6 +11,7 @@ mod list;
 mod lists;
 #[cfg(all(test, loom))]
 mod models;
+mod moved;
 mod timer;
 mod turn;
 mod waiters;

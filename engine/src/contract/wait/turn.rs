@@ -58,7 +58,8 @@ pub(crate) mod line {
 ///   not move, and what is behind them does not either;
 /// * the key was reset, refunded, restored or evicted since, a reservation of it was given back, or
 ///   its quota changed;
-/// * it started at once, and other calls have started after it.
+/// * it started at once, and other calls have started after it, or one that had started before it
+///   was given up since.
 #[must_use = "a turn that is dropped gives up its place"]
 pub struct Turn<'l, L: Line> {
     line: LineRef<'l, L>,
@@ -236,7 +237,7 @@ impl<'l, L: Line> Turn<'l, L> {
         let (now, take_off) = (|| line.line_clock().now(), |removal| line.take_off(key, removal));
         if let Stage::Started(charge) = self.stage {
             self.stage = Stage::Nothing;
-            return line.wait_lists().take_back(key, charge, now, take_off);
+            return line.wait_lists().take_back(key, (charge, self.start), now, take_off);
         }
         let Some(number) = self.stage.leave(line) else { return false };
         let panics = Abandoned { line, key, number };

@@ -1,0 +1,67 @@
+//! Keys of which charges that started at once may have moved up.
+//!
+//! A turn that started at once is in no list: it gives up its charge by where that was made. When a
+//! charge in front of it is taken out it moves up unseen, and what is charged after that may end
+//! where it did. So it is not taken back then, or it would take what others have charged.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use crate::base::key::KeyHash;
+use crate::time::Timestamp;
+
+use super::grant::{Removal, TakenOff};
+
+/// Keys of a shard, at most: without room for another one, nothing is taken out that would move
+/// charges which are not known.
+const MAX_KEYS: usize = 1 << 10;
+
+/// The keys of a shard.
+#[derive(Debug, Default)]
+pub(super) struct MovedKeys(BTreeMap<KeyHash, Move>);
+
+/// The last time that charges of a key may have moved.
+#[derive(Debug)]
+struct Move {
+    at: Timestamp,
+    /// When all that had been charged by then has drained, if nothing is taken out.
+    until: Timestamp,
+}
+
+impl MovedKeys {
+    /// Takes a removal off the word by `take_off`, and notes it where it moves charges that are not
+    /// known.
+    pub(super) fn take_off(
+        &mut self,
+        key: KeyHash,
+        now: Timestamp,
+        removal: Removal,
+        take_off: impl FnOnce(Removal) -> Option<TakenOff>,
+    ) -> Option<TakenOff> {
+        if !self.has_room(key, now) {
+            return None;
+        }
+        let off = take_off(removal)?;
+        if removal.last_known != Some(off.tat) {
+            let time = removal.time;
+            let left = time.scale.to_nanos(off.tat.saturating_sub(time.point(off.at)));
+            let until = off.at.saturating_add(Duration::from_nanos(left));
+            let noted = self.0.entry(key).or_insert(Move { at: off.at, until });
+            *noted = Move { at: noted.at.max(off.at), until: noted.until.max(until) };
+        }
+        Some(off)
+    }
+
+    fn has_room(&mut self, key: KeyHash, now: Timestamp) -> bool {
+        if self.0.len() < MAX_KEYS || self.0.contains_key(&key) {
+            return true;
+        }
+        self.0.retain(|_, moved| moved.until > now);
+        self.0.len() < MAX_KEYS
+    }
+
+    /// Whether a charge of a start at once may have moved since.
+    pub(super) fn has_moved(&self, key: KeyHash, start: Timestamp) -> bool {
+        self.0.get(&key).is_some_and(|moved| start <= moved.at)
+    }
+}
