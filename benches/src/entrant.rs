@@ -18,7 +18,7 @@ pub struct Entry {
     /// Its name and variant.
     pub label: Label,
     /// The variant of ours to compare it with; none for ours.
-    pub beside: Option<&'static str>,
+    pub against: Option<&'static str>,
     /// Why it is excluded from a workload, if it is.
     pub absence: fn(Workload) -> Option<&'static str>,
     /// Builds it and inserts the keys, in the given order.
@@ -47,7 +47,7 @@ impl Entry {
     pub fn peer<C: Contender>() -> Self {
         Self {
             label: C::label(),
-            beside: Some(C::BESIDE),
+            against: Some(C::AGAINST),
             absence: C::absence,
             enter: |plan, order| Ok(Box::new(Peer::<C>::enter(plan, order)?)),
             first_checks: |plan, scripts| first_checks(&C::build(plan)?, plan, scripts),
@@ -57,14 +57,14 @@ impl Entry {
 
     /// The same, compared with another variant of ours.
     #[must_use]
-    pub fn set_beside(self, variant: &'static str) -> Self {
-        Self { beside: Some(variant), ..self }
+    pub fn set_against(self, variant: &'static str) -> Self {
+        Self { against: Some(variant), ..self }
     }
 
     /// An algorithm of ours, audited like a peer.
     #[must_use]
     pub fn algorithm<C: Contender>() -> Self {
-        Self { beside: None, ..Self::peer::<C>() }
+        Self { against: None, ..Self::peer::<C>() }
     }
 
     /// A variant of ours.
@@ -72,7 +72,7 @@ impl Entry {
     pub fn ours<O: Audited>() -> Self {
         Self {
             label: O::label(),
-            beside: None,
+            against: None,
             absence: O::absence,
             enter: |plan, order| Ok(Box::new(Watched::<O>::enter(plan, order)?)),
             first_checks: |plan, scripts| first_checks_audited(&O::build(plan)?, plan, scripts),

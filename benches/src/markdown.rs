@@ -68,7 +68,7 @@ fn claim(lines: &[Line]) -> String {
         ),
         None => "Keys lie in memory in the order in which they are asked for, so that the \
                  processor fetches them ahead for everybody: that shows the limiter, and flatters \
-                 the faster one beside a server whose keys lie anywhere."
+                 the faster one, next to a server whose keys lie anywhere."
             .to_owned(),
     };
     wrap(&text, "\n")

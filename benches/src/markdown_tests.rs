@@ -79,10 +79,10 @@ fn without_figures_there_is_nothing_to_show() {
 }
 
 #[test]
-fn an_algorithm_stands_beside_its_peers() {
+fn an_algorithm_is_compared_with_its_peers() {
     let lines = [
         samples::ours("hot-denied", 1, "sliding-log", 8.0),
-        samples::peer_beside("hot-denied", 1, "other-log", 2.0, "sliding-log"),
+        samples::peer_against("hot-denied", 1, "other-log", 2.0, "sliding-log"),
     ];
     let text = algorithms::section(&lines).expect("figures");
     let row = "| **sliding-log** | - | 8.00 (8.0) | - | - | other-log |";
@@ -93,7 +93,7 @@ fn an_algorithm_stands_beside_its_peers() {
 fn the_limiter_without_keys_is_printed_as_direct() {
     let lines = [
         samples::ours("hot-denied", 1, "single", 8.0),
-        samples::peer_beside("hot-denied", 1, "keyless", 16.0, "single"),
+        samples::peer_against("hot-denied", 1, "keyless", 16.0, "single"),
     ];
     let text = algorithms::section(&lines).expect("figures");
     assert!(text.contains("| **direct** | - | 8.00 (8.0) | - | - | keyless |"), "{text}");

@@ -63,7 +63,7 @@ pub struct Speed {
     pub ratio: f64,
     /// For a peer: the variant of ours that is called in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<String>,
+    pub against: Option<String>,
     /// Remarks to publish with it.
     #[serde(flatten)]
     pub remarks: Remarks,
@@ -85,7 +85,7 @@ pub struct Memory {
     pub ratio: f64,
     /// For a peer: the variant of ours that is called in the same way.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub beside: Option<String>,
+    pub against: Option<String>,
 }
 
 /// A limiter that is excluded from a workload.
@@ -104,7 +104,7 @@ impl Speed {
     /// The line of one result, and its ratio to the reference.
     #[must_use]
     pub fn new(workload: Workload, threads: usize, measured: &Measured, ratio: f64) -> Self {
-        let Measured { label, beside, rates, remarks, .. } = measured.clone();
+        let Measured { label, against, rates, remarks, .. } = measured.clone();
         Self {
             workload: workload.name().to_owned(),
             threads,
@@ -113,7 +113,7 @@ impl Speed {
             min: thousandths(rates.min),
             max: thousandths(rates.max),
             ratio: thousandths(ratio),
-            beside: beside.map(str::to_owned),
+            against: against.map(str::to_owned),
             remarks,
         }
     }
@@ -129,7 +129,7 @@ impl Memory {
             keys,
             bytes_per_key: thousandths(bytes as f64 / keys as f64),
             ratio: thousandths(bytes as f64 / reference),
-            beside: entry.beside.map(str::to_owned),
+            against: entry.against.map(str::to_owned),
         }
     }
 }

@@ -24,7 +24,7 @@ fn sample() -> [Line; 4] {
             min: 11.0,
             max: 13.5,
             ratio: 3.086,
-            beside: None,
+            against: None,
             remarks: Remarks { staleness_us: Some(1_500), ..Remarks::default() },
         }),
         Line::Memory(Memory {
@@ -33,7 +33,7 @@ fn sample() -> [Line; 4] {
             keys: 10,
             bytes_per_key: 36.0,
             ratio: 0.36,
-            beside: Some("precise-u64".to_owned()),
+            against: Some("precise-u64".to_owned()),
         }),
         Line::Absence(Absence {
             workload: "new-key".to_owned(),
@@ -59,7 +59,7 @@ fn lines_have_the_published_shape() {
             ),
             concat!(
                 r#"{"workload":"memory","contender":"governor-u64","keys":10,"#,
-                r#""bytes_per_key":36.0,"ratio":0.36,"beside":"precise-u64"}"#
+                r#""bytes_per_key":36.0,"ratio":0.36,"against":"precise-u64"}"#
             ),
             r#"{"workload":"new-key","contender":"ratelimit","absent":"it has no keys"}"#,
         ]
@@ -84,7 +84,7 @@ fn figures_are_medians_and_ratios_are_to_the_reference() {
     let entry = crate::roster::ours().remove(0);
     let measured = Measured {
         label: entry.label.clone(),
-        beside: None,
+        against: None,
         rates: Rates { min: 1.0, median: 6.0, max: 9.0 },
         rounds: vec![1.0, 6.0, 9.0],
         remarks: Remarks::default(),

@@ -12,19 +12,19 @@ pub fn ratio(one: &Measured, all: &[Measured]) -> f64 {
     if let Some(reference) = all.iter().find(|other| other.label == reference) {
         return one.ratio_to(reference);
     }
-    let is_rival = |other: &&Measured| match one.beside {
-        Some(_) => one.beside == other.beside,
-        None => is_beside(&one.label, other.beside),
+    let is_rival = |other: &&Measured| match one.against {
+        Some(_) => one.against == other.against,
+        None => is_against(&one.label, other.against),
     };
     let peers = all.iter().filter(is_rival);
     let best = peers.max_by(|one, other| one.rates.median.total_cmp(&other.rates.median));
     best.map_or(f64::NAN, |best| one.ratio_to(best))
 }
 
-/// Whether a peer compared with `beside` is compared with this variant of ours: it, or a form of
+/// Whether a peer compared with `against` is compared with this variant of ours: it, or a form of
 /// it.
 #[must_use]
-pub fn is_beside(ours: &Label, beside: Option<&str>) -> bool {
+pub fn is_against(ours: &Label, against: Option<&str>) -> bool {
     let variant = ours.variant.as_deref().unwrap_or_default();
-    beside.is_some_and(|beside| variant.starts_with(beside))
+    against.is_some_and(|against| variant.starts_with(against))
 }

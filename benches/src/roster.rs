@@ -102,9 +102,9 @@ pub fn algorithms() -> Result<Vec<Entry>, Failure> {
 
         Ok(vec![
             Entry::algorithm::<Windowed<Quota>>(),
-            Entry::peer::<GovernorU64>().set_beside(Quota::NAME),
+            Entry::peer::<GovernorU64>().set_against(Quota::NAME),
             Entry::algorithm::<Alone<DirectLimiter>>(),
-            Entry::peer::<GovernorDirect>().set_beside(<DirectLimiter>::NAME),
+            Entry::peer::<GovernorDirect>().set_against(<DirectLimiter>::NAME),
             Entry::algorithm::<Windowed<FixedWindow>>(),
             Entry::algorithm::<Windowed<CalendarWindow>>(),
             Entry::peer::<VolgaFixedWindow>(),
@@ -155,9 +155,9 @@ pub fn chosen_algorithms(variants: &[String]) -> Result<Vec<Entry>, Failure> {
     let mut entries = algorithms()?;
     refuse_unknown(variants, &entries)?;
     if !variants.is_empty() {
-        entries.retain(|entry| match entry.beside {
+        entries.retain(|entry| match entry.against {
             // Forms of an algorithm begin with its name.
-            Some(beside) => variants.iter().any(|variant| variant.starts_with(beside)),
+            Some(against) => variants.iter().any(|variant| variant.starts_with(against)),
             None => is_named(variants, entry),
         });
     }

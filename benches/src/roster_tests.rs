@@ -12,10 +12,10 @@ fn labels_differ() {
 }
 
 #[test]
-fn every_peer_names_a_variant_of_ours_to_be_set_beside() {
+fn every_peer_names_a_variant_of_ours_to_be_set_against() {
     let known: Vec<_> = ours().into_iter().filter_map(|entry| entry.label.variant).collect();
     for entry in all() {
-        match entry.beside {
+        match entry.against {
             None => assert!(entry.label.variant.is_some(), "{}", entry.label),
             Some(variant) => assert!(known.iter().any(|one| one == variant), "{}", entry.label),
         }
@@ -37,16 +37,17 @@ fn variants_are_chosen_by_name_and_refused_if_unknown() {
 
 #[cfg(feature = "peers")]
 #[test]
-fn every_algorithm_stands_beside_a_peer_and_every_peer_beside_an_algorithm() {
+fn every_algorithm_is_compared_with_a_peer_and_every_peer_with_an_algorithm() {
     let entries = algorithms().expect("built with the peers");
     let (ours, peers): (Vec<_>, Vec<_>) =
         entries.iter().partition(|entry| entry.label.variant.is_some());
-    let beside = |one: &Entry, peer: &Entry| crate::reference::is_beside(&one.label, peer.beside);
+    let against =
+        |one: &Entry, peer: &Entry| crate::reference::is_against(&one.label, peer.against);
     for one in &ours {
-        assert!(peers.iter().any(|peer| beside(one, peer)), "{}", one.label);
+        assert!(peers.iter().any(|peer| against(one, peer)), "{}", one.label);
     }
     for peer in &peers {
-        assert!(ours.iter().any(|one| beside(one, peer)), "{}", peer.label);
+        assert!(ours.iter().any(|one| against(one, peer)), "{}", peer.label);
     }
 }
 

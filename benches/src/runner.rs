@@ -35,7 +35,7 @@ pub struct Measured {
     /// The limiter.
     pub label: Label,
     /// The variant of ours to compare it with; none for ours.
-    pub beside: Option<&'static str>,
+    pub against: Option<&'static str>,
     /// Its throughput.
     pub rates: Rates,
     /// Its throughput in each round.
@@ -178,7 +178,7 @@ impl Rounds {
             let remarks = remarks.fold(Remarks::default(), Remarks::and);
             let rounds: Vec<f64> = rounds.iter().map(|round| round.mops).collect();
             let rates = Rates::of(rounds.clone());
-            Measured { label: entry.label.clone(), beside: entry.beside, rates, rounds, remarks }
+            Measured { label: entry.label.clone(), against: entry.against, rates, rounds, remarks }
         };
         entries.iter().zip(self.0).map(summary).collect()
     }

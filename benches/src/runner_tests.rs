@@ -136,7 +136,7 @@ fn the_median_of_an_even_number_lies_between_the_middle_two() {
 fn a_ratio_is_of_what_ran_in_one_round() {
     let measured = |rounds: &[f64]| Measured {
         label: roster::reference().label,
-        beside: None,
+        against: None,
         rates: Rates::of(rounds.to_vec()),
         rounds: rounds.to_vec(),
         remarks: Remarks::default(),

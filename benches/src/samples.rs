@@ -22,20 +22,20 @@ pub fn ours(workload: &str, threads: usize, variant: &str, mops: f64) -> Line {
 
 /// A peer's figure, compared with our `precise`.
 pub fn peer(workload: &str, threads: usize, name: &str, mops: f64) -> Line {
-    peer_beside(workload, threads, name, mops, "precise")
+    peer_against(workload, threads, name, mops, "precise")
 }
 
 /// A peer's figure, compared with a variant of ours.
-pub fn peer_beside(workload: &str, threads: usize, name: &str, mops: f64, beside: &str) -> Line {
-    speed(workload, threads, label(name, None), mops, Some(beside.to_owned()))
+pub fn peer_against(workload: &str, threads: usize, name: &str, mops: f64, against: &str) -> Line {
+    speed(workload, threads, label(name, None), mops, Some(against.to_owned()))
 }
 
 /// A row of memory, for a reference of a hundred bytes.
 pub fn memory(name: &str, variant: Option<&str>, bytes_per_key: f64) -> Line {
     let label = label(name, variant);
-    let beside = variant.is_none().then(|| "precise".to_owned());
+    let against = variant.is_none().then(|| "precise".to_owned());
     let (workload, ratio) = ("memory".to_owned(), bytes_per_key / 100.0);
-    Line::Memory(Memory { workload, label, keys: 10, bytes_per_key, ratio, beside })
+    Line::Memory(Memory { workload, label, keys: 10, bytes_per_key, ratio, against })
 }
 
 /// An excluded peer.
@@ -44,7 +44,7 @@ pub fn absence(workload: &str, name: &str, why: &str) -> Line {
     Line::Absence(Absence { workload, label: label(name, None), absent })
 }
 
-fn speed(workload: &str, threads: usize, label: Label, mops: f64, beside: Option<String>) -> Line {
+fn speed(workload: &str, threads: usize, label: Label, mops: f64, against: Option<String>) -> Line {
     let staleness_us = (label.variant.as_deref() == Some("recent")).then_some(1_500);
     Line::Speed(Speed {
         workload: workload.to_owned(),
@@ -54,7 +54,7 @@ fn speed(workload: &str, threads: usize, label: Label, mops: f64, beside: Option
         min: mops / 2.0,
         max: mops * 2.0,
         ratio: mops,
-        beside,
+        against,
         remarks: Remarks { staleness_us, ..Remarks::default() },
     })
 }

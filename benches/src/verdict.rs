@@ -53,7 +53,7 @@ pub fn losses(lines: &[Line]) -> Vec<Loss> {
         }
     }
     let loss = |row: Row<'_>| {
-        let variant = row.beside?;
+        let variant = row.against?;
         let factor = row.goodness / ours.get(&(row.workload, row.threads, variant))?;
         (factor >= LEAD).then(|| Loss {
             workload: row.workload.to_owned(),
@@ -90,7 +90,7 @@ struct Row<'a> {
     threads: Option<usize>,
     contender: &'a str,
     variant: Option<&'a str>,
-    beside: Option<&'a str>,
+    against: Option<&'a str>,
     goodness: f64,
 }
 
@@ -98,20 +98,20 @@ impl<'a> Row<'a> {
     fn of(line: &'a Line) -> Option<Self> {
         match line {
             Line::Run(_) | Line::Absence(_) => None,
-            Line::Speed(Speed { workload, threads, label, ratio, beside, .. }) => Some(Self {
+            Line::Speed(Speed { workload, threads, label, ratio, against, .. }) => Some(Self {
                 workload,
                 threads: Some(*threads),
                 contender: &label.contender,
                 variant: label.variant.as_deref(),
-                beside: beside.as_deref(),
+                against: against.as_deref(),
                 goodness: *ratio,
             }),
-            Line::Memory(Memory { workload, label, bytes_per_key, beside, .. }) => Some(Self {
+            Line::Memory(Memory { workload, label, bytes_per_key, against, .. }) => Some(Self {
                 workload,
                 threads: None,
                 contender: &label.contender,
                 variant: label.variant.as_deref(),
-                beside: beside.as_deref(),
+                against: against.as_deref(),
                 goodness: 1.0 / bytes_per_key,
             }),
         }

@@ -2,7 +2,7 @@ use super::*;
 use crate::samples;
 
 #[test]
-fn a_loss_is_a_peer_ahead_of_the_variant_it_is_set_beside() {
+fn a_loss_is_a_peer_ahead_of_the_variant_it_is_set_against() {
     let losses = losses(&samples::lines());
     let texts: Vec<_> = losses.iter().map(ToString::to_string).collect();
     assert_eq!(texts, ["zipf-1m with 1 thread: sketch is 1.50 times better than precise"]);
@@ -16,7 +16,7 @@ fn less_memory_is_better() {
 }
 
 #[test]
-fn a_peer_beside_a_variant_that_did_not_run_proves_nothing() {
+fn a_peer_against_a_variant_that_did_not_run_proves_nothing() {
     assert_eq!(losses(&[samples::peer("zipf-1m", 1, "x", 9.0)]), []);
 }
 

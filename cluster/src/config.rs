@@ -68,7 +68,7 @@ pub struct Config {
     /// and never longer than half of the limit's burst tolerance. It says how long another node's
     /// `remaining` may not know of it: decisions do not depend on it, as use near a limit does not
     /// wait. Shorter costs packets; at most [`Config::flush_interval`] everything is sent at once.
-    pub tell_within: Duration,
+    pub max_send_delay: Duration,
     /// Bytes a second that this node sends at most of changes and of its state, to all other nodes
     /// together, without what QUIC and UDP add; at least
     /// [`MIN_BYTE_CAP`](crate::protocol::MIN_BYTE_CAP) (65,536). `None` by default: a cap trades
@@ -102,7 +102,7 @@ impl Config {
             trust: trust.into(),
             newest_version: Options::default().newest_version,
             flush_interval: Duration::from_millis(10),
-            tell_within: Duration::from_secs(1),
+            max_send_delay: Duration::from_secs(1),
             byte_cap: None,
             found_after: Duration::from_secs(5),
         }

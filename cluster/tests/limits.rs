@@ -113,7 +113,7 @@ async fn sets_reach_the_others_whole_or_not_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_limit_that_comes_later_has_what_was_told_before() {
+async fn a_limit_that_comes_later_has_what_was_sent_before() {
     let a = start(&[]).await;
     let b = start(&[&a]).await;
     let quota = Quota::per_day(100);
@@ -190,7 +190,7 @@ fn call(limit: &GossipLimiter, (kind, cost): Call) {
     }
 }
 
-/// While the other node is idle, its word is this node's, but for what a node need not tell: half
+/// While the other node is idle, its word is this node's, but for what a node need not send: half
 /// of its part of what refills. A call's unit is worth 864 s.
 #[test]
 fn what_a_word_went_through_the_other_one_shows() {
@@ -208,9 +208,9 @@ fn what_a_word_went_through_the_other_one_shows() {
         }
         runtime.block_on(eventually(&after, || {
             let (there, here) = (b.debt(KEY), a.debt(KEY));
-            let untold = started.elapsed() / (2 * nodes.len() as u32);
+            let unsent = started.elapsed() / (2 * nodes.len() as u32);
             // As read at two moments.
-            there.abs_diff(here) < untold + Duration::from_millis(100)
+            there.abs_diff(here) < unsent + Duration::from_millis(100)
         }));
         Ok(())
     };

@@ -181,12 +181,12 @@ async fn another_secret_is_refused() {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_node_to_join_is_told_that_it_has_left() {
+async fn a_caller_that_waits_for_a_node_to_join_hears_that_it_has_left() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let node = Node::start_joining("127.0.0.1:0", SECRET, vec![silent.local_addr().unwrap()]).await;
     let cluster = node.cluster.clone();
     let waiting = tokio::spawn(async move { cluster.joined().await });
-    // Whoever stops waiting keeps nobody else from it.
+    // A caller that stops waiting keeps no other from it.
     assert!(tokio::time::timeout(PAUSE, node.cluster.joined()).await.is_err());
     node.cluster.leave(PAUSE).await;
     assert_eq!(waiting.await.unwrap(), None);

@@ -35,7 +35,7 @@ const ONES: f64 = 0.8;
 /// Until the last frame has arrived.
 const DRAIN: Nanos = 2 * SECOND;
 /// How long nodes may take to send all that they have admitted, where bytes are capped.
-const TELLING: Nanos = 600 * SECOND;
+const CAPPED: Nanos = 600 * SECOND;
 
 /// Separates the plan's randomness from the world's.
 const PLAN: u64 = 0x70_6c61_6e00;
@@ -129,7 +129,7 @@ impl Run {
         let knows_all = |node: &Node| {
             node.has_joined()
                 && node.members().iter().filter(|m| is_alive(m)).count() == nodes
-                && node.told_now(self.world.now()) == nodes - 1
+                && node.flows_to(self.world.now()) == nodes - 1
         };
         (0..nodes).all(|place| self.world.node(place).is_some_and(knows_all))
     }
@@ -252,14 +252,14 @@ impl Run {
     }
 
     /// Where bytes are capped, waits until all that nodes have admitted is acknowledged.
-    fn tell_all(&mut self, checks: &mut Checks) {
-        let until = self.world.now() + TELLING;
-        let is_told = |world: &World| {
+    fn wait_for_capped(&mut self, checks: &mut Checks) {
+        let until = self.world.now() + CAPPED;
+        let is_sent = |world: &World| {
             let live = world.live().into_iter();
             live.filter_map(|place| world.node(place)).all(Node::is_acknowledged)
         };
         let is_capped = self.world.setup().options.byte_cap.is_some();
-        while is_capped && self.world.now() < until && !is_told(&self.world) {
+        while is_capped && self.world.now() < until && !is_sent(&self.world) {
             self.pass_to(self.world.now() + SAMPLE, checks);
         }
     }
@@ -267,7 +267,7 @@ impl Run {
     fn peace(&mut self, checks: &mut Checks) {
         let healed = self.world.calm.healed;
         self.pass_to(self.world.now().max(healed + RECOVERY), checks);
-        self.tell_all(checks);
+        self.wait_for_capped(checks);
         self.world.rebase();
         checks.each(|check| check.calm_begins(&mut self.world));
         let live = self.world.live();
@@ -310,7 +310,7 @@ impl Run {
             self.world.ask(*flow, false);
         }
         self.pass_to(self.world.now() + DRAIN, checks);
-        self.tell_all(checks);
+        self.wait_for_capped(checks);
         checks.each(|check| check.finish(&mut self.world));
     }
 }

@@ -75,7 +75,7 @@ enum Leave {
     /// Its end is planned.
     Ending {
         /// It has sent everything to every node, the last of which was this life.
-        told: Option<u32>,
+        through: Option<u32>,
     },
 }
 
@@ -197,20 +197,20 @@ impl Node {
         let known: Vec<usize> = alive.map(|member| place_of(member.addr)).collect();
         let is_known = |place: &usize| *place == self.place || known.contains(place);
         let is_complete = is_acknowledged && live.iter().all(is_known);
-        self.leave = Leave::Ending { told: is_complete.then_some(last) };
+        self.leave = Leave::Ending { through: is_complete.then_some(last) };
         true
     }
 
     /// To how many nodes frames flow.
-    pub fn told_now(&self, now: Nanos) -> usize {
+    pub fn flows_to(&self, now: Nanos) -> usize {
         let peers = self.core.peers(self.clock.local(now));
         peers.iter().filter(|peer| peer.link == LinkState::Flowing).count()
     }
 
     /// The last life that was sent everything, if a leave has sent it to every node.
-    pub fn told(&self) -> Option<u32> {
+    pub fn acknowledged_through(&self) -> Option<u32> {
         match self.leave {
-            Leave::Ending { told } => told,
+            Leave::Ending { through } => through,
             _ => None,
         }
     }

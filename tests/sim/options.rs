@@ -38,7 +38,7 @@ pub struct Args {
     /// Milliseconds between flushes.
     #[arg(long, default_value_t = 10.0)]
     pub flush: f64,
-    /// A cap of the bytes a second that each node spends on telling; without it there is none.
+    /// A cap of the bytes a second that each node spends on sending; without it there is none.
     #[arg(long)]
     pub byte_cap: Option<NonZeroU64>,
     /// The delay of a packet, in milliseconds; chaos draws it.
@@ -114,7 +114,7 @@ pub enum Kind {
     Stall,
     /// The last node crashes, and starts anew after a while.
     Restart,
-    /// A tenth of the limit on one key, from all nodes: what telling costs.
+    /// A tenth of the limit on one key, from all nodes: what gossip costs.
     Sparse,
     /// Many nodes and many live keys, of which some change: what that costs, and how long it takes
     /// until all nodes agree, and until another one has joined.

@@ -94,7 +94,7 @@ enum Event {
 struct Ended {
     life: u32,
     /// It has sent everything to every node, the last of which was this life.
-    told: Option<u32>,
+    through: Option<u32>,
 }
 
 pub struct World {
@@ -217,9 +217,9 @@ impl World {
         self.act(place);
     }
 
-    fn end(&mut self, place: usize, told: Option<u32>) {
+    fn end(&mut self, place: usize, through: Option<u32>) {
         if let Some(node) = self.nodes[place].take() {
-            self.ended.push(Ended { life: node.ledger, told });
+            self.ended.push(Ended { life: node.ledger, through });
             self.past.push(node.steps);
             self.net.ended(self.now, place);
         }
@@ -276,7 +276,7 @@ impl World {
 
     /// The lives that ended before they had sent everything to every node.
     pub fn lost(&self) -> Vec<u32> {
-        let lost = self.ended.iter().filter(|ended| ended.told.is_none());
+        let lost = self.ended.iter().filter(|ended| ended.through.is_none());
         lost.map(|ended| ended.life).collect()
     }
 
@@ -285,7 +285,7 @@ impl World {
     /// only, which may be gone.
     pub fn must_know(&self, at: u32, of: u32) -> bool {
         let ended = self.ended.iter().find(|ended| ended.life == of);
-        ended.is_none_or(|ended| ended.told.is_some_and(|last| at <= last))
+        ended.is_none_or(|ended| ended.through.is_some_and(|last| at <= last))
     }
 
     /// The places where a node runs.
@@ -403,7 +403,7 @@ impl World {
         if node.has_started_over() {
             self.lives += 1;
             let life = std::mem::replace(&mut node.ledger, self.lives);
-            self.ended.push(Ended { life, told: None });
+            self.ended.push(Ended { life, through: None });
             let ledger = self.lives;
             self.calm.start(self.now);
             self.trace(|| format!("node {place} goes on as life {ledger}, under another key"));
@@ -478,9 +478,9 @@ impl World {
         let Some(node) = self.nodes[place].as_ref().filter(|node| node.life == life) else {
             return;
         };
-        let told = node.told();
-        self.trace(|| format!("node {place} has left, all told: {}", told.is_some()));
-        self.end(place, told);
+        let through = node.acknowledged_through();
+        self.trace(|| format!("node {place} has left, all acknowledged: {}", through.is_some()));
+        self.end(place, through);
         self.calm.moment(self.now);
     }
 

@@ -38,7 +38,7 @@ impl Clustered {
 
 impl Contender for Clustered {
     const NAME: &'static str = "clustered";
-    const BESIDE: &'static str = "precise-sip";
+    const AGAINST: &'static str = "precise-sip";
     type Key = String;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {

@@ -44,7 +44,7 @@ pub trait Contender: Sync + Sized + 'static {
     const NAME: &'static str;
 
     /// The variant of ours that is called in the same way and compared with this one.
-    const BESIDE: &'static str = "precise";
+    const AGAINST: &'static str = "precise";
 
     /// The type of the keys.
     type Key: CallKey;

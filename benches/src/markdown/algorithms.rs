@@ -3,7 +3,7 @@
 use crate::contenders::Label;
 use crate::failure::Failure;
 use crate::record::{Absence, Line, Memory, Speed, by_workload};
-use crate::reference::is_beside;
+use crate::reference::is_against;
 use crate::workloads::Workload;
 
 use super::{absences, labels, list, losses, origins, paragraph, speeds, two_digits};
@@ -50,10 +50,10 @@ fn as_printed(lines: &[Line]) -> Vec<Line> {
         match line {
             Line::Run(_) => {}
             Line::Absence(Absence { label, .. }) => rename(&mut label.variant),
-            Line::Speed(Speed { label, beside, .. })
-            | Line::Memory(Memory { label, beside, .. }) => {
+            Line::Speed(Speed { label, against, .. })
+            | Line::Memory(Memory { label, against, .. }) => {
                 rename(&mut label.variant);
-                rename(beside);
+                rename(against);
             }
         }
     }
@@ -79,8 +79,8 @@ fn row(lines: &[Line], ours: &Label) -> Option<String> {
     let cells: Vec<_> = workloads().map(cell).collect();
     let mut peers: Vec<&str> = Vec::new();
     for line in lines {
-        if let Line::Speed(Speed { label, beside, .. }) = line
-            && is_beside(ours, beside.as_deref())
+        if let Line::Speed(Speed { label, against, .. }) = line
+            && is_against(ours, against.as_deref())
             && !peers.contains(&label.contender.as_str())
         {
             peers.push(&label.contender);

@@ -10,8 +10,8 @@ use super::open_loop::{self, Schedule};
 use super::rows::{Dialect, Row};
 use super::{ceiling, closed_loop};
 
-/// Runs `load` beside a ceiling, and holds that this ends when its leash is let go.
-fn beside_a_ceiling(load: impl FnOnce(&dyn Fn(Row) -> Question)) {
+/// Runs `load` with a ceiling, and holds that this ends when its leash is let go.
+fn with_a_ceiling(load: impl FnOnce(&dyn Fn(Row) -> Question)) {
     let listen = || TcpListener::bind("127.0.0.1:0").expect("a free port");
     let (resp, http) = (listen(), listen());
     let address = |listener: &TcpListener| listener.local_addr().expect("an address");
@@ -35,7 +35,7 @@ fn beside_a_ceiling(load: impl FnOnce(&dyn Fn(Row) -> Question)) {
 #[test]
 fn the_ceiling_answers_each_request() {
     const REPLIES: u64 = 20_000;
-    beside_a_ceiling(|question| {
+    with_a_ceiling(|question| {
         for row in Row::ALL {
             let replies = REPLIES / row.checks() as u64;
             let mut load = ClosedLoop::start(&question(row), 7).expect("connections");
@@ -49,7 +49,7 @@ fn the_ceiling_answers_each_request() {
 
 #[test]
 fn a_schedule_is_kept_to_its_end() {
-    beside_a_ceiling(|question| {
+    with_a_ceiling(|question| {
         let schedule =
             Schedule { interval: Duration::from_micros(50), warm_up: 100, requests: 2_000 };
         let mut begun = 0;

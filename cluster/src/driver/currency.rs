@@ -80,7 +80,7 @@ mod tests {
     #[test]
     fn a_time_that_passes_without_the_driver_ends_it() {
         let currency = Currency::new();
-        assert!(currency.is_current(|| Nanos::MAX), "nobody tells the node anything");
+        assert!(currency.is_current(|| Nanos::MAX), "the node hears nothing");
         currency.set(5, 10);
         assert!(currency.is_current(|| 9) && !currency.is_current(|| 10));
         currency.set(11, 0);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_waits_for_ever() {
+    async fn no_caller_waits_for_ever() {
         let currency = Currency::new();
         currency.set(5, 0);
         currency.wait(Duration::from_millis(1), || 20).await;

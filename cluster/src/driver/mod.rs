@@ -112,7 +112,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         looked_up: seeker.has_sources(),
         found_after: nanos(config.found_after),
         flush_interval: nanos(config.flush_interval),
-        tell_within: nanos(config.tell_within),
+        max_send_delay: nanos(config.max_send_delay),
         byte_cap,
         ..Options::default()
     };

@@ -8,7 +8,7 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | F1 filled, loaded and swapped | relaxed | F2: a record that is the first in its epoch read the epoch that was stored after F2 (R1, R2 in `table.rs`; S1, S2 in `shards.rs`) | a record in a table that no drain follows | `record-wakes-nobody` |
+//! | F1 filled, loaded and swapped | relaxed | F2: a record that is the first in its epoch read the epoch that was stored after F2 (R1, R2 in `table.rs`; S1, S2 in `shards.rs`) | a record in a table that no drain follows | `record-wakes-no-thread` |
 //! | F2 filled, swapped for false | relaxed | F1 | as F1 | - |
 //! | F3 tables made, counted | relaxed | none: places are published by their `OnceLock` | - | - |
 //!

@@ -133,10 +133,10 @@ impl Speaker {
     /// Links that are there, or are not.
     fn say_link(event: &Event) {
         match event {
-            Event::Unlinked { addr, tells, hears, passed, all } => {
+            Event::Unlinked { addr, sends, receives, passed, all } => {
                 let seconds = passed.as_secs();
                 warn!(target: TARGET, peer = %addr, seconds, unlinked = all, "alive, but {}",
-                    lacking(*tells, *hears));
+                    lacking(*sends, *receives));
             }
             Event::Linked { addr } => {
                 info!(target: TARGET, peer = %addr, "linked again, to it and from it");
@@ -154,8 +154,8 @@ impl Speaker {
 }
 
 /// What a member lacks of its links, and what comes of that.
-fn lacking(tells: bool, hears: bool) -> &'static str {
-    match (tells, hears) {
+fn lacking(sends: bool, receives: bool) -> &'static str {
+    match (sends, receives) {
         (false, true) => "there is no link to it: it does not count what this node admits",
         (true, false) => "there is no link from it: this node does not count what it admits",
         _ => "there is no link to it nor from it: neither counts what the other admits",

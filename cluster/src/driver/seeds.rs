@@ -94,29 +94,29 @@ impl Seeker {
 
     /// Starts to look them up. Nothing comes where there is nothing to look up.
     pub(super) fn start(self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
-        let (tell, told) = mpsc::channel(1);
+        let (sender, receiver) = mpsc::channel(1);
         if self.has_sources() {
-            tokio::spawn(self.run(tell, Arc::clone(shared)));
+            tokio::spawn(self.run(sender, Arc::clone(shared)));
         }
-        told
+        receiver
     }
 
     /// Ends with the receiver.
-    async fn run(mut self, tell: mpsc::Sender<Found>, shared: Arc<Shared>) {
+    async fn run(mut self, sender: mpsc::Sender<Found>, shared: Arc<Shared>) {
         let mut retry = RETRY_MIN;
         loop {
             let found = tokio::select! {
-                () = tell.closed() => return,
+                () = sender.closed() => return,
                 found = self.look() => found,
             };
             let others = found.seeds.iter().any(|seed| *seed != self.me);
             let settled = found.complete && others && shared.has_joined();
-            if tell.send(found).await.is_err() {
+            if sender.send(found).await.is_err() {
                 return;
             }
             let wait = if settled { REFRESH } else { retry };
             tokio::select! {
-                () = tell.closed() => return,
+                () = sender.closed() => return,
                 () = shared.look_up.notified() => {
                     retry = RETRY_MIN;
                     self.sources.values_mut().for_each(Source::say_again);

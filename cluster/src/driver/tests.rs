@@ -84,7 +84,7 @@ async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
     assert!(host.debt(0, fast, 1) > 0);
 }
 
-/// The driver of a node that reaches nobody publishes seldom.
+/// The driver of a node that reaches no other publishes seldom.
 #[tokio::test(start_paused = true)]
 async fn the_time_alone_goes_on_between_two_views() {
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());

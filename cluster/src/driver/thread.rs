@@ -24,18 +24,18 @@ const NAME: &str = "tidegate-gossip";
 /// Starts a node on threads of its own, and waits until it is bound. Nothing keeps running where
 /// that fails, or where no caller waits for it any more.
 pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
-    let (tell, told) = oneshot::channel();
+    let (sender, receiver) = oneshot::channel();
     Builder::new()
         .name(NAME.into())
-        .spawn(move || run(config, tell))
+        .spawn(move || run(config, sender))
         .map_err(StartError::Thread)?;
-    told.await.unwrap_or_else(|_| Err(StartError::Thread(std::io::ErrorKind::Other.into())))
+    receiver.await.unwrap_or_else(|_| Err(StartError::Thread(std::io::ErrorKind::Other.into())))
 }
 
-fn run(config: Config, tell: oneshot::Sender<Result<Handle, StartError>>) {
+fn run(config: Config, sender: oneshot::Sender<Result<Handle, StartError>>) {
     let (own, links) = match runtimes() {
         Ok(runtimes) => runtimes,
-        Err(error) => return drop(tell.send(Err(StartError::Thread(error)))),
+        Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
     };
     let begun = {
         let _in_links = links.enter();
@@ -43,11 +43,11 @@ fn run(config: Config, tell: oneshot::Sender<Result<Handle, StartError>>) {
     };
     match begun {
         Ok((handle, running)) => {
-            if tell.send(Ok(handle)).is_ok() {
+            if sender.send(Ok(handle)).is_ok() {
                 own.block_on(running);
             }
         }
-        Err(error) => drop(tell.send(Err(error))),
+        Err(error) => drop(sender.send(Err(error))),
     }
     // A file of seeds that blocks its reader keeps neither this thread nor the process.
     links.shutdown_background();

@@ -53,7 +53,7 @@ fn live(limits: &Limits, now: Nanos) -> BTreeMap<(u64, u64), Nanos> {
 }
 
 #[test]
-fn a_limiter_gets_what_was_told_before_it_was_there() {
+fn a_limiter_gets_what_was_sent_before_it_was_there() {
     let (limits, limiter) = (Limits::default(), limiter());
     for number in 1..=1_000 {
         assert!(keep(&limits, 10 * SECOND, delta(LIMIT, number, 60 * SECOND, 10 * SECOND)));
@@ -76,7 +76,7 @@ fn a_limiter_gets_what_was_told_before_it_was_there() {
 }
 
 #[test]
-fn a_refund_of_what_was_told_before_counts_too() {
+fn a_refund_of_what_was_sent_before_counts_too() {
     let (limits, limiter) = (Limits::default(), limiter());
     assert!(keep(&limits, SECOND, delta(LIMIT, 1, 60 * SECOND, SECOND)));
     let refund = Change { debt: -signed(20 * SECOND), date: signed(SECOND) };

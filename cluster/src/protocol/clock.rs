@@ -50,9 +50,9 @@ pub(super) struct RemoteClock {
     heard: Nanos,
     /// The other node's smallest (received - sent) of this node's messages, and when it was
     /// reported.
-    told: Option<(i64, Nanos)>,
+    reported: Option<(i64, Nanos)>,
     /// How old what the other node hears of any node usually is.
-    told_lag: Nanos,
+    reported_lag: Nanos,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -98,8 +98,8 @@ impl RemoteClock {
             drift: None,
             has_before: false,
             heard: sent,
-            told: None,
-            told_lag: 0,
+            reported: None,
+            reported_lag: 0,
             lag: transit,
             lag_at: now,
         }
@@ -157,9 +157,9 @@ impl RemoteClock {
 
     /// The other node has reported its smallest (received - sent), and how old what it hears of any
     /// node usually is.
-    pub(super) fn hear(&mut self, told: Option<i64>, lag: Nanos) {
-        self.told = told.map(|told| (told, self.read_at));
-        self.told_lag = lag;
+    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos) {
+        self.reported = reported.map(|reported| (reported, self.read_at));
+        self.reported_lag = lag;
     }
 
     /// The smallest (received - sent) of the other node's messages.
@@ -185,19 +185,19 @@ impl RemoteClock {
     }
 
     /// How old what the other node hears of any node usually is, as it reports.
-    pub(super) fn told_lag(&self) -> Nanos {
-        self.told_lag
+    pub(super) fn reported_lag(&self) -> Nanos {
+        self.reported_lag
     }
 
     /// A time of the other node on this node's clock; negative when it was before this node's zero.
     pub(super) fn to_local(self, at: Nanos) -> i64 {
         let (most, delay) = (signed(self.best().transit), self.delay());
         // What grows here shrinks there.
-        let both = |(told, told_at)| {
-            let told = i64::saturating_sub(told, drifted(self.drift(), told_at, self.read_at));
-            (delay.saturating_add(told) / 2).clamp(0, most)
+        let both = |(reported, at)| {
+            let reported = i64::saturating_sub(reported, drifted(self.drift(), at, self.read_at));
+            (delay.saturating_add(reported) / 2).clamp(0, most)
         };
-        signed(at).saturating_add(delay).saturating_sub(self.told.map_or(most, both))
+        signed(at).saturating_add(delay).saturating_sub(self.reported.map_or(most, both))
     }
 }
 

@@ -48,7 +48,7 @@ const _: () = assert!(MAX_HOLD >= HISTORY);
 /// The worst moment is remembered for this long, at least; twice as long at most.
 const REMEMBERED: Nanos = 60 * SECOND;
 
-/// What all nodes admitted beyond a limit, as far as this node can tell.
+/// What all nodes admitted beyond a limit, as far as this node knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OverAdmission {
     /// The debt of what a central limiter would have refused of all that was admitted, of all keys:
@@ -65,7 +65,7 @@ pub(super) struct Estimates {
     keys: BTreeMap<KeyId, Playback>,
     wanted: BTreeSet<KeyId>,
     limits: BTreeMap<u64, Beyond>,
-    told: BTreeMap<Origin, Told>,
+    sealed: BTreeMap<Origin, SealDates>,
     /// Times a key was not followed for want of room.
     left_out: u64,
     play_at: Nanos,
@@ -73,7 +73,7 @@ pub(super) struct Estimates {
 
 /// When the last batches of an origin were sealed.
 #[derive(Clone, Copy, Debug)]
-struct Told {
+struct SealDates {
     before: i64,
     last: i64,
 }
@@ -97,15 +97,15 @@ pub(super) struct Piece {
 impl Estimates {
     /// The times of a batch of this origin that was sealed at `at`: since the one before.
     pub(super) fn since(&mut self, origin: Origin, at: i64) -> i64 {
-        if self.told.len() >= MAX_ORIGINS && !self.told.contains_key(&origin) {
-            self.told.pop_first();
+        if self.sealed.len() >= MAX_ORIGINS && !self.sealed.contains_key(&origin) {
+            self.sealed.pop_first();
         }
-        let told = self.told.entry(origin).or_insert(Told { before: at, last: at });
+        let dates = self.sealed.entry(origin).or_insert(SealDates { before: at, last: at });
         // A flush makes several batches of the same time, if need be.
-        if at > told.last {
-            *told = Told { before: told.last, last: at };
+        if at > dates.last {
+            *dates = SealDates { before: dates.last, last: at };
         }
-        told.before
+        dates.before
     }
 
     /// Adds what a batch says of keys that are followed.
@@ -125,7 +125,7 @@ impl Estimates {
     pub(super) fn start_over(&mut self) {
         self.keys.clear();
         self.wanted.clear();
-        self.told.clear();
+        self.sealed.clear();
     }
 
     pub(super) fn follows(&self, id: KeyId) -> bool {

@@ -46,9 +46,9 @@ pub enum Event {
         /// The member.
         addr: SocketAddr,
         /// There is a link to it: it counts what this node consumes.
-        tells: bool,
+        sends: bool,
         /// There is one from it: this node counts what it consumes.
-        hears: bool,
+        receives: bool,
         /// For how long.
         passed: Duration,
         /// How many members there are of which this is so: not all of them are reported.
@@ -150,9 +150,9 @@ mod tests {
     fn what_finds_no_room_is_counted() {
         let mut events = Events::default();
         (0..300).for_each(|_| events.push(Event::Alone));
-        let told: Vec<Event> = std::iter::from_fn(|| events.pop()).collect();
-        assert_eq!(told.len(), MAX_EVENTS + 1);
-        assert_eq!(told.last(), Some(&Event::LeftOut { count: 44 }));
+        let kept: Vec<Event> = std::iter::from_fn(|| events.pop()).collect();
+        assert_eq!(kept.len(), MAX_EVENTS + 1);
+        assert_eq!(kept.last(), Some(&Event::LeftOut { count: 44 }));
         assert_eq!(events.pop(), None);
     }
 }

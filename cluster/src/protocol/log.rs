@@ -25,7 +25,7 @@ pub(super) struct Log {
     /// Number of the last batch, 0 before the first.
     last: u64,
     /// A batch has said that something was consumed.
-    has_told: bool,
+    had_deltas: bool,
     deltas: usize,
     /// Debt of all batches there were, and of those before each one that is kept.
     consumed: i128,
@@ -59,8 +59,8 @@ impl Log {
     }
 
     /// Whether any batch there was says that something was consumed.
-    pub(super) fn has_told(&self) -> bool {
-        self.has_told
+    pub(super) fn had_deltas(&self) -> bool {
+        self.had_deltas
     }
 
     /// The number before the oldest batch that is kept.
@@ -72,7 +72,7 @@ impl Log {
     pub(super) fn push(&mut self, batch: Batch) {
         debug_assert!(batch.number == self.last + 1);
         self.last = batch.number;
-        self.has_told |= !batch.deltas.is_empty();
+        self.had_deltas |= !batch.deltas.is_empty();
         self.deltas += batch.deltas.len();
         self.before.push_back(self.consumed);
         self.consumed += batch.debt();

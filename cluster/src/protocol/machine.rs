@@ -106,7 +106,7 @@ pub struct Core<H> {
     budget: Budget,
     unsent: Unsent,
     /// The peer that was sent a frame last: the next one is next.
-    told_last: Option<SocketAddr>,
+    last_sent_to: Option<SocketAddr>,
     estimates: Estimates,
     /// The moves of other nodes' words to send with the next batch.
     shifts: Vec<Shift>,
@@ -190,7 +190,7 @@ impl<H: Host> Core<H> {
             rooms: Rooms::default(),
             pace: Pace::default(),
             unsent: Unsent::default(),
-            told_last: None,
+            last_sent_to: None,
             estimates: Estimates::default(),
             shifts: Vec::new(),
             next_flush: now,

@@ -27,7 +27,7 @@ pub struct Options {
     pub flush_interval: Nanos,
     /// How long a key that is far from its limit waits to be sent, at most; no longer than half of
     /// the limit's burst tolerance.
-    pub tell_within: Nanos,
+    pub max_send_delay: Nanos,
     /// Bytes a second that this node spends on frames and states, at most: without what QUIC and
     /// UDP add. `None` is no cap.
     pub byte_cap: Option<NonZeroU64>,
@@ -54,7 +54,7 @@ impl Default for Options {
             looked_up: false,
             found_after: 5 * SECOND,
             flush_interval: SECOND / 100,
-            tell_within: SECOND,
+            max_send_delay: SECOND,
             byte_cap: None,
             ack_within: SECOND / 20,
             grace: SECOND / 50,

@@ -7,8 +7,8 @@
 //! no node denies anything, and what was consumed half a bucket ago has drained everywhere. So what
 //! that part of the refill covers is never sent, and what exceeds the bound is sent with the next
 //! flush. What others send counts against the refill first, also what they sent before a key begins
-//! to wait ([`Told`]): where all consume more than half of the limit, nothing is covered and all of
-//! it is sent.
+//! to wait ([`Reported`]): where all consume more than half of the limit, nothing is covered and
+//! all of it is sent.
 //!
 //! Waiting pays where a key is used again meanwhile, or the refill covers it. In a spray of keys
 //! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
@@ -28,9 +28,9 @@ use rustc_hash::FxHashMap;
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
 use super::time::Nanos;
-use told::Told;
+use reported::Reported;
 
-mod told;
+mod reported;
 
 /// Keys that wait, at most: about 2 MiB, and what one step sends where all of them are to be sent.
 /// Further ones are sent at once, as a spray of keys saves no frames by waiting.
@@ -52,7 +52,7 @@ pub(super) struct Pace {
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
     held: BTreeSet<(Nanos, KeyId)>,
-    told: Told,
+    reported: Reported,
     covered: u64,
     /// Keys that began to wait since the last look, and deltas that need not be sent because they
     /// did.
@@ -139,7 +139,7 @@ impl Pace {
     ) {
         let id = delta.id();
         if let Some(waiting) = self.keys.get_mut(&id) {
-            if waiting.cover(now, &self.told, id, nodes) {
+            if waiting.cover(now, &self.reported, id, nodes) {
                 self.covered += 1;
                 self.saved += 1;
                 self.due.remove(&(waiting.due, id));
@@ -169,15 +169,15 @@ impl Pace {
     pub(super) fn landed(&mut self, now: Nanos, id: KeyId, debt: i64, nodes: usize) {
         // What refilled until then covers as it would without this.
         if let Some(waiting) = self.keys.get_mut(&id) {
-            waiting.cover(now, &self.told, id, nodes);
+            waiting.cover(now, &self.reported, id, nodes);
         }
-        self.told.add(now, word(id), debt, nodes);
+        self.reported.add(now, word(id), debt, nodes);
     }
 
     /// Whether what waits of a key is to be sent at once: more than its part of what is `left`.
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
         let Some(waiting) = self.keys.get_mut(&id) else { return false };
-        waiting.cover(now, &self.told, id, nodes);
+        waiting.cover(now, &self.reported, id, nodes);
         is_much(waiting.change.debt, left, nodes)
     }
 
@@ -217,7 +217,7 @@ impl Pace {
         if let Some(at) = waiting.held {
             self.held.remove(&(at, id));
         }
-        if waiting.cover(now, &self.told, id, nodes) {
+        if waiting.cover(now, &self.reported, id, nodes) {
             self.covered += 1;
             self.saved += 1;
         } else {
@@ -247,11 +247,11 @@ impl Waiting {
 
     /// Takes off what the refill since the last call covers. Whether nothing is left to send; what
     /// was given back is always sent.
-    fn cover(&mut self, now: Nanos, told: &Told, id: KeyId, nodes: usize) -> bool {
+    fn cover(&mut self, now: Nanos, reported: &Reported, id: KeyId, nodes: usize) -> bool {
         if self.held.is_some() {
             return false;
         }
-        let rest = told.rest((self.counted, now), word(id), nodes);
+        let rest = reported.rest((self.counted, now), word(id), nodes);
         self.counted = now;
         // The oldest goes first: the key of an idle node ends as it did.
         let own = rest.min(self.change.debt.max(0));

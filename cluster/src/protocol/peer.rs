@@ -49,7 +49,7 @@ pub(super) struct Delivery {
     /// Where it stands in this node's log.
     pub(super) cursor: Option<Cursor>,
     /// When it was sent the clock last, other than by a batch.
-    pub(super) told_at: Nanos,
+    pub(super) beat_at: Nanos,
     /// When it acknowledged something last, or sent its position.
     pub(super) acked_at: Nanos,
     pub(super) traffic: Traffic,
@@ -97,7 +97,7 @@ impl Peer {
             contended_at: None,
             delivery: Delivery {
                 cursor: None,
-                told_at: 0,
+                beat_at: 0,
                 acked_at: now,
                 traffic: Traffic::default(),
             },

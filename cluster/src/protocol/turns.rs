@@ -64,14 +64,14 @@ impl Turns {
         (!self.waiting.is_empty()).then_some(self.next_at)
     }
 
-    /// The keys whose turn it is, and those that changed, in turn: calls `tell`, which returns
+    /// The keys whose turn it is, and those that changed, in turn: calls `take_turn`, which returns
     /// whether the key goes on to have turns, at most `most` times with true.
     pub(super) fn take(
         &mut self,
         now: Nanos,
         changed: BTreeSet<KeyId>,
         most: usize,
-        mut tell: impl FnMut(KeyId) -> bool,
+        mut take_turn: impl FnMut(KeyId) -> bool,
     ) {
         // Limits whose ids say more come last.
         let changed: BTreeMap<KeyId, u64> =
@@ -82,16 +82,16 @@ impl Turns {
         }
         let behind = due.range((Bound::Excluded(self.last), Bound::Unbounded));
         let before = due.range(..=self.last);
-        let mut told = 0;
+        let mut taken = 0;
         for (word, limit) in behind.chain(before) {
-            if told == most {
+            if taken == most {
                 break;
             }
-            if !tell((*limit, word.1)) {
+            if !take_turn((*limit, word.1)) {
                 self.waiting.remove(word);
                 continue;
             }
-            told += 1;
+            taken += 1;
             self.last = *word;
             let known = if changed.contains_key(word) { None } else { self.waiting.get(word) };
             let wait = known.map_or(LEVELS_EVERY, |turn| (2 * turn.wait).min(MAX_WAIT));
@@ -112,23 +112,23 @@ mod tests {
     const MS: Nanos = 1_000_000;
 
     /// The keys whose levels are sent at this time.
-    fn told(turns: &mut Turns, now: Nanos, most: usize) -> Vec<u64> {
-        let mut told = Vec::new();
+    fn taken(turns: &mut Turns, now: Nanos, most: usize) -> Vec<u64> {
+        let mut taken = Vec::new();
         turns.take(now, BTreeSet::new(), most, |(_, key)| {
-            told.push(key);
+            taken.push(key);
             true
         });
-        told
+        taken
     }
 
     #[test]
-    fn a_key_that_no_longer_changes_is_told_less_and_less_and_never_forgotten() {
+    fn a_key_that_no_longer_changes_has_fewer_and_fewer_turns_and_is_never_forgotten() {
         let mut turns = Turns::default();
         turns.changed(0, KEY);
         let mut at = Vec::new();
         while at.len() < 14 {
             let next = turns.next_at().unwrap();
-            assert_eq!(told(&mut turns, next, 9), [1]);
+            assert_eq!(taken(&mut turns, next, 9), [1]);
             at.push(next / (100 * MS));
         }
         let waits: Vec<_> = at.windows(2).map(|pair| pair[1] - pair[0]).collect();
@@ -145,12 +145,12 @@ mod tests {
         turns.changed(0, (quota, 1));
         turns.changed(0, (0, 1));
         for changed in [vec![], vec![(0, 1), (quota, 1)]] {
-            let mut told = Vec::new();
+            let mut taken = Vec::new();
             turns.take(200 * MS, changed.into_iter().collect(), 9, |id| {
-                told.push(id);
+                taken.push(id);
                 true
             });
-            assert_eq!(told, [(quota, 1)]);
+            assert_eq!(taken, [(quota, 1)]);
         }
     }
 
@@ -158,8 +158,8 @@ mod tests {
     fn keys_take_turns() {
         let mut turns = Turns::default();
         (1..=5).for_each(|key| turns.changed(0, (1, key)));
-        assert_eq!(told(&mut turns, 0, 2), [1, 2]);
-        assert_eq!(told(&mut turns, 0, 2), [3, 4]);
-        assert_eq!(told(&mut turns, 200 * MS, 3), [5, 1, 2]);
+        assert_eq!(taken(&mut turns, 0, 2), [1, 2]);
+        assert_eq!(taken(&mut turns, 0, 2), [3, 4]);
+        assert_eq!(taken(&mut turns, 200 * MS, 3), [5, 1, 2]);
     }
 }

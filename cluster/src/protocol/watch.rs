@@ -1,4 +1,4 @@
-//! What is known of words besides their TAT.
+//! What is known of words other than their TAT.
 //!
 //! Since when a word has been in debt without a break: one that reaches zero forgets, and from then
 //! on does not show what came before. Between two looks at a key's TAT it has not, if the TAT has
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_word_contains_and_nobody_recorded_is_known() {
+    fn what_a_word_contains_unrecorded_is_known() {
         let mut word = Looked::new(signed(500 * MS));
         assert_eq!(word.look(0, 0), None, "nothing is known of what it contains at first");
         assert_eq!(word.look(50, 50), Some(0));
@@ -275,7 +275,7 @@ mod tests {
 
     /// As after a change that filled what had drained.
     #[test]
-    fn growth_that_nobody_records_is_taken_for_nothing_after_a_while() {
+    fn growth_that_is_not_recorded_is_taken_for_nothing_after_a_while() {
         let mut word = Looked::new(signed(500 * MS));
         word.look(0, 0);
         assert_eq!(word.look(0, 0), Some(0));

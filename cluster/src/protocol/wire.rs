@@ -125,8 +125,8 @@ pub(super) fn group(deltas: &[Delta], at: Nanos) -> Vec<Group> {
 pub(super) fn ungroup(groups: Vec<Group>, local: i64) -> impl Iterator<Item = Delta> {
     groups.into_iter().flat_map(move |Group { limit, changes }| {
         changes.into_iter().flat_map(move |(key, debt, ago)| {
-            let told = Change { debt, date: local.saturating_sub(ago) };
-            told.parts(local).map(move |change| Delta { limit, key, change })
+            let change = Change { debt, date: local.saturating_sub(ago) };
+            change.parts(local).map(move |change| Delta { limit, key, change })
         })
     })
 }

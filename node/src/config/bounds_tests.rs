@@ -62,8 +62,9 @@ fn bounds_are_documented_with_their_figures() {
         let figure = if unless_given == "10000" { "10,000" } else { unless_given };
         let row = format!("| `--{name} ");
         let row = documented.lines().find_map(|line| Some(line.split_once(&row)?.1));
-        let told = row.and_then(|row| row.split_once("` | ")).unwrap_or_else(|| panic!("{name}"));
-        assert!(told.1.starts_with(figure), "{name}: {}", told.1);
+        let columns =
+            row.and_then(|row| row.split_once("` | ")).unwrap_or_else(|| panic!("{name}"));
+        assert!(columns.1.starts_with(figure), "{name}: {}", columns.1);
         // The table of options names it as well.
         assert!(documented.contains(&format!("`--{name}`")), "{name} is no option");
     }

@@ -97,17 +97,17 @@ pub struct ServeArgs {
     /// How long to wait for a node of the cluster before founding one, such as 5s or 500ms.
     #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
     pub found_after: SignedDuration,
-    /// How long admissions are collected before other nodes are told: 1ms to 1s. Shorter means more
-    /// packets, longer that other nodes know later.
+    /// How long admissions are collected before they are sent to other nodes: 1ms to 1s. Shorter
+    /// means more packets, longer that other nodes know later.
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval)]
     pub flush_interval: SignedDuration,
-    /// How long the use of a key that is far from its limit may wait to be told, at most a minute,
+    /// How long the use of a key that is far from its limit may wait to be sent, at most a minute,
     /// and no longer than half of the limit's burst tolerance. Shorter means more packets.
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = tell_within)]
-    pub tell_within: SignedDuration,
-    /// Bytes a second that this node sends to all others together, at most, of what it tells and of
-    /// its state: at least 65536. What exceeds it waits and is told later, keys near their limit
-    /// first. Without it there is no cap.
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = max_send_delay)]
+    pub max_send_delay: SignedDuration,
+    /// Bytes a second that this node sends to all others together, at most, of use and of its
+    /// state: at least 65536. What exceeds it waits and is sent later, keys near their limit first.
+    /// Without it there is no cap.
     #[arg(long, value_name = "BYTES", requires = "cluster", value_parser = byte_cap)]
     pub cluster_byte_cap: Option<u64>,
     /// The name of the cluster: 1 to 63 lower-case letters, digits and hyphens. Nodes that give
@@ -139,10 +139,10 @@ pub struct ServeArgs {
     /// signal ends the wait.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = stop_time)]
     pub lame_duck: SignedDuration,
-    /// What to tell on standard error: off, error, warn, info, debug or trace.
+    /// What to log on standard error: off, error, warn, info, debug or trace.
     #[arg(long, value_name = "LEVEL", default_value = "info", value_parser = level)]
     pub log: LevelFilter,
-    /// How to tell it: text for people, or json with one object a line.
+    /// The form of the log: text for people, or json with one object a line.
     #[arg(long, value_name = "FORMAT", default_value = "text")]
     pub log_format: LogFormat,
     #[command(flatten)]
@@ -221,7 +221,7 @@ fn duration(text: &str) -> Result<SignedDuration, String> {
 const FLUSH_INTERVALS: (SignedDuration, SignedDuration) =
     (SignedDuration::from_millis(1), SignedDuration::from_secs(1));
 /// The longest time for which the use of a key may wait to be sent.
-const MAX_TELL_WITHIN: SignedDuration = SignedDuration::from_secs(60);
+const MAX_SEND_DELAY: SignedDuration = SignedDuration::from_secs(60);
 
 /// How long admissions are collected.
 fn interval(text: &str) -> Result<SignedDuration, String> {
@@ -231,9 +231,9 @@ fn interval(text: &str) -> Result<SignedDuration, String> {
 }
 
 /// How long the use of a key may wait to be sent.
-fn tell_within(text: &str) -> Result<SignedDuration, String> {
-    let within = duration(text).ok().filter(|within| *within <= MAX_TELL_WITHIN);
-    within.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
+fn max_send_delay(text: &str) -> Result<SignedDuration, String> {
+    let delay = duration(text).ok().filter(|delay| *delay <= MAX_SEND_DELAY);
+    delay.ok_or_else(|| "expected a time of at most 1m, such as 1s or 500ms".to_owned())
 }
 
 /// A cap of bytes a second.

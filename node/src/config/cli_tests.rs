@@ -46,7 +46,7 @@ fn a_mistake_names_its_flag() {
         (&["--name-server", "127.0.0.1:53"], "--join"),
         (&["--flush-interval", "0s"], "from 1ms to 1s"),
         (&["--flush-interval", "2s"], "from 1ms to 1s"),
-        (&["--tell-within", "61s"], "at most 1m"),
+        (&["--max-send-delay", "61s"], "at most 1m"),
         (&["--cluster-byte-cap", "65536"], "--cluster"),
         (
             &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-byte-cap", "9"],

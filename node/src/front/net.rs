@@ -393,23 +393,23 @@ mod tests {
             refused.load(Ordering::Relaxed)
         };
         let mut bounded = door(true);
-        let mut told = 0;
+        let mut logged = 0;
         for _ in 0..10 {
-            told = enter(&mut bounded, 1).await;
+            logged = enter(&mut bounded, 1).await;
         }
-        assert_eq!(told, 2);
+        assert_eq!(logged, 2);
         // The last place, and none.
         assert_eq!(enter(&mut bounded, 2).await, 2);
         for last in 3..10 {
-            told = enter(&mut bounded, last).await;
+            logged = enter(&mut bounded, last).await;
         }
-        assert_eq!(told, 4);
+        assert_eq!(logged, 4);
         // Where addresses are not bounded, no place is kept for those beyond.
         let mut open = door(false);
         for _ in 0..10 {
-            told = enter(&mut open, 1).await;
+            logged = enter(&mut open, 1).await;
         }
-        assert_eq!(told, 4 + 4);
+        assert_eq!(logged, 4 + 4);
     }
 
     #[tokio::test]

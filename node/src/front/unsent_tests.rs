@@ -76,7 +76,7 @@ async fn a_slow_client_is_served() {
         while read < BYTES {
             sleep(WRITE_TIMEOUT / 3).await;
             read += client.read(&mut piece).await.unwrap();
-            // The time of the systems is not paused: they tell each other of the room.
+            // The time of the systems is not paused: they announce the room to each other.
             std::thread::sleep(Duration::from_millis(5));
         }
     });
@@ -97,7 +97,7 @@ async fn a_slow_client_gives_way_where_room_is_scarce() {
         let mut piece = vec![0; BUFFER_BYTES];
         while client.read(&mut piece).await.is_ok() {
             sleep(WRITE_TIMEOUT / 3).await;
-            // The time of the systems is not paused: they tell each other of the room.
+            // The time of the systems is not paused: they announce the room to each other.
             std::thread::sleep(Duration::from_millis(5));
         }
     });

@@ -38,8 +38,8 @@ pub fn run(args: &ReplayArgs) -> Result<(), String> {
         let lines = log.lines;
         let _ = writeln!(io::stderr(), "tidegate: {name}: ends after line {lines}: {damage}");
     }
-    let told = log.foreign.saturating_add(log.requests.len() as u64);
-    if log.foreign.saturating_mul(LINES_A_FOREIGN_ONE) > told {
+    let read = log.foreign.saturating_add(log.requests.len() as u64);
+    if log.foreign.saturating_mul(LINES_A_FOREIGN_ONE) > read {
         // A closed standard error is no failure.
         let _ = writeln!(io::stderr(), "tidegate: {name}: {}", left_out(&log));
     }

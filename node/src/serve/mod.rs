@@ -111,7 +111,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
-    tell(&bound, &limits);
+    log_start(&bound, &limits);
     announce(&bound, &limits, args);
 
     let signal = stop.next().await;
@@ -258,7 +258,7 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
             config.name_servers.clone_from(&args.name_server);
             config.found_after = args.found_after.unsigned_abs();
             config.flush_interval = args.flush_interval.unsigned_abs();
-            config.tell_within = args.tell_within.unsigned_abs();
+            config.max_send_delay = args.max_send_delay.unsigned_abs();
             config.byte_cap = args.cluster_byte_cap;
             config.name = args.cluster_name.clone();
             Gossip::start(config).await?
@@ -280,7 +280,7 @@ fn random_hasher() -> Result<KeyHasher, String> {
 }
 
 /// Logs what is served, and where clients are exposed.
-fn tell(bound: &Bound, limits: &[LimitConfig]) {
+fn log_start(bound: &Bound, limits: &[LimitConfig]) {
     for limit in limits {
         let LimitConfig { name, quota, overflow } = limit;
         tracing::info!(%name, %quota, %overflow, "limit");

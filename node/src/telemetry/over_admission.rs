@@ -18,25 +18,25 @@ pub fn encode_over_admission(
     limits: &[(String, Arc<Limiter>)],
     gossip: &Gossip,
 ) -> Result<(), std::fmt::Error> {
-    let told = |(name, limiter): &'_ (String, Arc<Limiter>)| {
-        let told = gossip.over_admission(LimitId::named(name))?;
+    let over_of = |(name, limiter): &'_ (String, Arc<Limiter>)| {
+        let over = gossip.over_admission(LimitId::named(name))?;
         let quota = limiter.quota();
-        let units = share(told.total, quota.debt_of(1));
-        Some((name.clone(), units, share(told.worst, quota.debt_of(quota.burst_size()))))
+        let units = share(over.total, quota.debt_of(1));
+        Some((name.clone(), units, share(over.worst, quota.debt_of(quota.burst_size()))))
     };
     let named = limits.iter().filter(|(name, _)| name != INLINE);
-    let told: Vec<_> = named.filter_map(told).collect();
+    let over: Vec<_> = named.filter_map(over_of).collect();
     let name = "cluster_over_admitted_units";
     let help = "Units that a central limiter would have refused of what all nodes admitted.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (limit, units, _) in &told {
+    for (limit, units, _) in &over {
         let labels = [("limit", limit.as_str())];
         ConstCounter::new(*units).encode(family.encode_family(&labels)?)?;
     }
     let name = "cluster_over_admission_worst_ratio";
     let help = "The most beyond the burst in the last one to two minutes, as a share of it.";
     let mut family = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    for (limit, _, worst) in &told {
+    for (limit, _, worst) in &over {
         let labels = [("limit", limit.as_str())];
         ConstGauge::new(*worst).encode(family.encode_family(&labels)?)?;
     }

@@ -126,7 +126,7 @@ fn replay_all(
         return Ok(0);
     }
     let state = Mutex::new((0, record, Ok(())));
-    let told = |fitted: &Fitted, replayed: Replayed| {
+    let report = |fitted: &Fitted, replayed: Replayed| {
         let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (missed, record, saved) = &mut *state;
         let is_red = say(fitted, &replayed);
@@ -140,7 +140,7 @@ fn replay_all(
     };
     let workshop = Workshop::open(root).map_err(failed)?;
     let all = chosen.iter().map(|(one, _)| *one).collect();
-    replay(root, &workshop, all, arguments.workers, told).map_err(failed)?;
+    replay(root, &workshop, all, arguments.workers, report).map_err(failed)?;
     drop(workshop);
     let (missed, _, saved) = state.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
     saved.map_err(failed)?;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use crate::sources::Source;
 
-/// A root beside that of the merged binary.
+/// A root in the folder of the merged binary.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Narrow {
     /// The name of the binary.

@@ -76,7 +76,7 @@ impl Drop for Workshop {
     }
 }
 
-/// Replays all of `fitted` by `workers` threads; `told` hears of each.
+/// Replays all of `fitted` by `workers` threads; `report` is called for each.
 ///
 /// What is built alike lies side by side in the queue. Half of the workers take from its front
 /// and half from its back, so that two of them meet in one kind of build and little is built twice.
@@ -85,7 +85,7 @@ pub fn replay<'a>(
     workshop: &Workshop,
     mut fitted: Vec<&'a Fitted>,
     workers: usize,
-    told: impl Fn(&'a Fitted, Replayed) + Sync,
+    report: impl Fn(&'a Fitted, Replayed) + Sync,
 ) -> io::Result<()> {
     fitted.sort_by_key(|one| (&one.target.build, &one.mutation.file));
     let workers = workers.min(fitted.len());
@@ -107,7 +107,7 @@ pub fn replay<'a>(
         narrow.iter().try_for_each(|((package, _), narrow)| narrow.write(&tree, package))?;
         let place = Place::new(root, folder, &doors);
         while let Some(fitted) = next(number) {
-            told(fitted, one(&place, fitted));
+            report(fitted, one(&place, fitted));
         }
         Ok(())
     };

@@ -64,7 +64,7 @@ pub struct Target {
 const SIMULATION: u64 = 4;
 
 impl Target {
-    /// What a replay costs, about, beside others.
+    /// What a replay costs, about, while others run.
     pub fn cost(&self) -> u64 {
         let simulates = self.build.package == "cluster" && self.build.binary.is_some();
         if simulates { SIMULATION } else { 1 }

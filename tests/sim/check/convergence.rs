@@ -57,8 +57,8 @@ impl Convergence {
             }
             let most = debts.iter().max().copied().unwrap_or(0);
             let least = debts.iter().min().copied().unwrap_or(0);
-            let untold = world.truth.admitted_by(rule, key, &lost);
-            if most - least > taus[rule] / PART + untold {
+            let unsent = world.truth.admitted_by(rule, key, &lost);
+            if most - least > taus[rule] / PART + unsent {
                 let debts: Vec<_> = debts.iter().map(|debt| debt / MS).collect();
                 self.0.add(|| format!("words of {rule}/{key:x}: debts of {debts:?} ms"));
             }

@@ -107,22 +107,22 @@ fn agree(world: &mut World) -> Nanos {
     let keys: Vec<(usize, u64)> = world.truth.keys().collect();
     let every = (keys.len() / COMPARED).max(1);
     let keys: Vec<(usize, u64)> = keys.into_iter().step_by(every).collect();
-    while world.now() < began + AGREEING && !(is_told(world) && do_agree(world, &keys)) {
+    while world.now() < began + AGREEING && !(is_sent(world) && do_agree(world, &keys)) {
         world.pass(LOOK, &mut Tally::default());
     }
     world.now() - began
 }
 
 /// Whether all other nodes have applied, or acknowledged, what each node has recorded.
-fn is_told(world: &World) -> bool {
+fn is_sent(world: &World) -> bool {
     let live = world.live();
     let nodes: Vec<&Node> = live.iter().filter_map(|place| world.node(*place)).collect();
     let stats = nodes.iter().map(|node| node.stats());
-    let (told, applied) = stats.fold((0, 0), |(told, applied), stats| {
-        let told = told + stats.deltas_recorded - stats.deltas_covered;
-        (told, applied + stats.deltas_applied + stats.deltas_late)
+    let (sent, applied) = stats.fold((0, 0), |(sent, applied), stats| {
+        let sent = sent + stats.deltas_recorded - stats.deltas_covered;
+        (sent, applied + stats.deltas_applied + stats.deltas_late)
     });
-    applied >= told * (nodes.len() as u64 - 1) || nodes.iter().all(|node| node.is_acknowledged())
+    applied >= sent * (nodes.len() as u64 - 1) || nodes.iter().all(|node| node.is_acknowledged())
 }
 
 fn do_agree(world: &mut World, keys: &[(usize, u64)]) -> bool {

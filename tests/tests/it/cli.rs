@@ -134,7 +134,7 @@ fn a_config_without_limits_does_not_start() {
 
 /// As an editor or a deployment may leave it.
 #[test]
-fn a_secret_that_is_none_is_refused_and_one_that_others_read_is_told() {
+fn a_secret_that_is_none_is_refused_and_one_that_others_read_is_logged() {
     let secret = file("0123456789abcdef");
     let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file"];
     let args = [&args[..], &[secret.path().to_str().unwrap()]].concat();
@@ -144,12 +144,12 @@ fn a_secret_that_is_none_is_refused_and_one_that_others_read_is_told() {
     allow(0o646);
     let line = mistake(&args);
     assert!(line.ends_with(": everybody may write it (mode 0646); chmod 600\n"), "{line}");
-    for (mode, is_told) in [(0o600, false), (0o644, true), (0o620, true)] {
+    for (mode, is_logged) in [(0o600, false), (0o644, true), (0o620, true)] {
         allow(mode);
         let mut node = Starting::start(&args);
         node.wait_for_output();
         let said = node.stop().stderr;
-        assert_eq!(said.contains("others may read or write it"), is_told, "{mode:o}: {said}");
+        assert_eq!(said.contains("others may read or write it"), is_logged, "{mode:o}: {said}");
     }
     std::fs::write(secret.path(), "x".repeat(32)).unwrap();
     let line = mistake(&args);

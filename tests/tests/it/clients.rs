@@ -1,4 +1,4 @@
-//! Client libraries of Rust, with what they send unless told otherwise: redis-rs, blocking and not,
+//! Client libraries of Rust, with what they send by default: redis-rs, blocking and not,
 //! and fred. Those of other languages are in `.ci/end-to-end`.
 
 use std::future::Future;

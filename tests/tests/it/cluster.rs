@@ -110,7 +110,7 @@ fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
     let left = remaining(&late, "k");
     let most = granted(begin);
     assert!(left <= most, "{left} are left, expected at most {most}");
-    // What nobody used is as good as new, also on the late node.
+    // What was not used is as good as new, also on the late node.
     assert_eq!(remaining(&late, "other"), 100);
 }
 
@@ -190,8 +190,8 @@ pub(super) fn free_addresses(count: usize) -> Vec<String> {
     sockets.iter().map(|socket| socket.local_addr().unwrap().to_string()).collect()
 }
 
-/// An address at which nobody answers.
-fn nobody() -> (std::net::UdpSocket, String) {
+/// An address at which no node answers.
+fn silent_address() -> (std::net::UdpSocket, String) {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = socket.local_addr().unwrap().to_string();
     (socket, address)
@@ -205,7 +205,7 @@ pub(super) fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a
 #[test]
 fn a_node_that_nobody_lets_in_says_so_and_serves() {
     let secret = secret("a secret that is long enough\n");
-    let (_socket, address) = nobody();
+    let (_socket, address) = silent_address();
     let node = Node::start(&joining_args(&secret, &address));
     assert_eq!(ask(&node, "k", 1), 1);
     assert_eq!(get(&node, "/healthz").status, 200);
@@ -283,7 +283,7 @@ fn what_happens_is_told_on_standard_error() {
 #[test]
 fn a_node_can_be_stopped_while_it_joins() {
     let secret = secret("a secret that is long enough\n");
-    let (socket, address) = nobody();
+    let (socket, address) = silent_address();
     let node = Starting::start(&joining_args(&secret, &address));
     // It handles signals by the time it knocks.
     let _ = socket.recv_from(&mut [0; 2_000]).unwrap();

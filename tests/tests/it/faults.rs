@@ -51,29 +51,29 @@ fn suspicion_death_leave_and_refusal_are_told_on_standard_error() {
         args
     };
     let file = ours.path().to_str().unwrap();
-    let mut told = Starting::start(&["--cluster", address, "--cluster-secret-file", file]);
-    told.wait_for_error("founded a cluster");
+    let mut node = Starting::start(&["--cluster", address, "--cluster-secret-file", file]);
+    node.wait_for_error("founded a cluster");
 
     let second = Node::start(&args(&ours, other));
-    let expect = |told: &mut Starting, level: &str, what: &str| {
-        let line = told.wait_for_error(what);
+    let expect = |node: &mut Starting, level: &str, what: &str| {
+        let line = node.wait_for_error(what);
         assert!(line.contains(level) && line.contains("tidegate_cluster"), "{line}");
         line
     };
-    assert!(expect(&mut told, "INFO", "member joined").contains(other));
+    assert!(expect(&mut node, "INFO", "member joined").contains(other));
     second.signal(Signal::KILL);
     for what in ["member suspect: it does not answer", "member down"] {
-        assert!(expect(&mut told, "WARN", what).contains(other));
+        assert!(expect(&mut node, "WARN", what).contains(other));
     }
     let mut again = Node::start(&args(&ours, other));
-    assert!(expect(&mut told, "INFO", "member joined").contains(other));
+    assert!(expect(&mut node, "INFO", "member joined").contains(other));
     again.signal(Signal::TERM);
     assert_eq!(again.wait().code(), Some(0));
-    assert!(expect(&mut told, "INFO", "member left").contains(other));
+    assert!(expect(&mut node, "INFO", "member left").contains(other));
 
     let stranger = Starting::start(&args(&theirs, other));
-    expect(&mut told, "WARN", "handshake refused");
-    for node in [told, stranger] {
+    expect(&mut node, "WARN", "handshake refused");
+    for node in [node, stranger] {
         assert_eq!(node.stop().code, Some(0));
     }
 }

@@ -42,7 +42,7 @@ fn an_answer_before_its_body_says_that_the_connection_ends() {
         let reply = post(&node, path, &large);
         assert_eq!((reply.status, reply.header("connection")), (status, Some("close")), "{path}");
     }
-    // Who waits to be told to send a body is not told so first.
+    // A client that waits for 100 Continue does not get it first.
     let mut raw = Raw::connect(node.http);
     raw.send(
         b"POST /nowhere HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9\r\n\r\n",

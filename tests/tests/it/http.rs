@@ -194,7 +194,7 @@ fn bodies_are_bounded() {
     let (status, answer) = check(&node, &" ".repeat(64 * 1024 + 1));
     assert_eq!((status, &answer["code"]), (413, &json!("body_too_large")));
     assert!(answer["error"].as_str().unwrap().contains("65536"));
-    // Also when their length is not told.
+    // Also when their length is not given.
     let mut raw = Raw::connect(node.http);
     raw.send(b"POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
     raw.send(format!("10001\r\n{}\r\n", " ".repeat(0x1_0001)).as_bytes());

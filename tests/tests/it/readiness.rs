@@ -1,4 +1,4 @@
-//! What probes are told from the start to the end, and what clients get meanwhile.
+//! What probes are answered from the start to the end, and what clients get meanwhile.
 
 use std::net::SocketAddr;
 
@@ -10,7 +10,7 @@ use crate::cluster::{free_addresses, secret};
 
 const CHECK: &str = r#"{"key":"k","rate":"3/d"}"#;
 
-/// A node that joins for as long as nobody answers, and then founds or joins the cluster of `list`.
+/// A node that joins while no node answers, and then founds or joins the cluster of `list`.
 struct Joining {
     process: Starting,
     http: SocketAddr,
@@ -51,8 +51,8 @@ fn args<'a>(secret: &'a NamedTempFile, own: &'a str, list: &'a str) -> [&'a str;
     ["--cluster", own, "--cluster-secret-file", file, "--join", list, "--found-after", "1h"]
 }
 
-/// The answer of this status, with the one word that a probe is told.
-fn told(status: &str, word: &str) -> (String, String) {
+/// The answer of this status, with the one word that a probe is answered.
+fn answer(status: &str, word: &str) -> (String, String) {
     (status.to_owned(), format!(r#"{{"status":"{word}"}}"#))
 }
 
@@ -73,8 +73,8 @@ fn while_a_node_joins_probes_are_answered_and_checks_wait() {
     wait_until("both wait", || open(2));
     drop(gone);
     wait_until("the one that hung up is gone", || open(1));
-    assert_eq!(node.get("/healthz"), told("HTTP/1.1 200 OK", "ok"));
-    assert_eq!(node.get("/readyz"), told("HTTP/1.1 503 Service Unavailable", "joining"));
+    assert_eq!(node.get("/healthz"), answer("HTTP/1.1 200 OK", "ok"));
+    assert_eq!(node.get("/readyz"), answer("HTTP/1.1 503 Service Unavailable", "joining"));
     assert_eq!(node.get("/v1/cluster").0, "HTTP/1.1 200 OK");
     assert!(node.shows(&format!("{ALLOWED} 0")) && node.shows("tidegate_cluster_joining 1"));
 
@@ -83,7 +83,7 @@ fn while_a_node_joins_probes_are_answered_and_checks_wait() {
     let (status, body) = waiting.http_answer();
     assert_eq!(status, "HTTP/1.1 200 OK");
     assert!(body.starts_with(r#"{"allowed":true,"limit":3,"remaining":2,"#), "{body}");
-    assert_eq!(node.get("/readyz"), told("HTTP/1.1 200 OK", "ready"));
+    assert_eq!(node.get("/readyz"), answer("HTTP/1.1 200 OK", "ready"));
     assert!(node.shows(&format!("{ALLOWED} 1")));
     assert_eq!(node.process.stop().code, Some(0));
 }
@@ -111,16 +111,16 @@ fn a_node_that_decides_alone_is_ready_and_says_so() {
     let mut args = args(&secret, &addresses[0], &list);
     args[7] = "0s";
     let node = Node::start(&args);
-    let told = |body: &str| {
+    let is_ready_with = |body: &str| {
         let reply = get(&node, "/readyz");
         assert_eq!(reply.status, 200);
         reply.body == body
     };
-    wait_until("it says so", || told(r#"{"status":"ready","alone":true}"#));
+    wait_until("it says so", || is_ready_with(r#"{"status":"ready","alone":true}"#));
     args[1] = &addresses[1];
     args[7] = "1h";
     let _other = Node::start(&args);
-    wait_until("they are together", || told(r#"{"status":"ready"}"#));
+    wait_until("they are together", || is_ready_with(r#"{"status":"ready"}"#));
 }
 
 /// The node would go on for an hour.
@@ -131,7 +131,7 @@ fn a_lame_duck_serves_until_its_time_is_over() {
     let mut early = Raw::connect(node.resp);
     early.expect_alive();
     node.signal(Signal::TERM);
-    wait_until("probes are told", || get(&node, "/readyz").status == 503);
+    wait_until("probes see it", || get(&node, "/readyz").status == 503);
     for path in ["/readyz", "/healthz"] {
         let reply = get(&node, path);
         assert_eq!((reply.status, reply.body.as_str()), (503, r#"{"status":"draining"}"#));

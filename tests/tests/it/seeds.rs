@@ -102,8 +102,8 @@ fn a_seed_that_is_added_to_a_file_is_joined_on_sighup() {
     let secret = secret("a secret that is long enough\n");
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("seeds");
-    let (join, nobody) = (format!("file:{}", path.display()), free_addresses(1));
-    write(&path, &format!("{}\n", nobody[0]));
+    let (join, unused) = (format!("file:{}", path.display()), free_addresses(1));
+    write(&path, &format!("{}\n", unused[0]));
     let common = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file(&secret)];
     let first = Node::start(&common);
     let apart = [&common[..], &["--join", &join, "--found-after", "100ms"]].concat();

@@ -37,7 +37,7 @@ impl Pipe {
     }
 }
 
-/// Fails while nobody reads.
+/// Fails while no process reads.
 fn open(path: &Path) -> std::io::Result<File> {
     let flags = OFlags::NONBLOCK.bits().cast_signed();
     OpenOptions::new().write(true).custom_flags(flags).open(path)
@@ -78,7 +78,7 @@ fn a_hangup_before_the_node_listens_does_not_end_it() {
     assert_eq!(node.stop().code, Some(0));
 }
 
-/// Its secrets may be read again for as long as nobody writes them.
+/// Its secrets may be read again for as long as no process writes them.
 #[test]
 fn a_secret_that_does_not_come_again_keeps_nobody_waiting() {
     let pipe = Pipe::new();

@@ -94,7 +94,7 @@ fn bodies_are_as_large_as_was_said() {
         let refused = post(&node, path, &format!("{text:width$}", width = most + 1));
         assert_eq!(refused.status, 413, "{path}");
         assert_eq!(refused.json()["error"], format!("the body is larger than {most} bytes"));
-        // It may not be told beforehand.
+        // It may not be announced beforehand.
         let mut chunked = Raw::connect(node.http);
         let head = format!("POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n");
         chunked.send(head.as_bytes());

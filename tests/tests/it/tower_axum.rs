@@ -265,7 +265,7 @@ async fn the_answer_can_be_ones_own() {
 }
 
 /// What an authentication layer puts into a request's extensions decides on its quota, and a limit
-/// in shadow beside it denies nothing.
+/// in shadow behind it denies nothing.
 #[tokio::test]
 async fn plans_come_from_a_layer_in_front_and_can_change() {
     let plans = Arc::new(Mutex::new(Quota::per_hour(1)));

@@ -1,4 +1,4 @@
-//! `MULTI` and `EXEC`, as pipelines of client libraries send them unless told otherwise.
+//! `MULTI` and `EXEC`, as pipelines of client libraries send them by default.
 
 use redis::Value;
 use tidegate_tests::{Node, Raw, redis as client};
@@ -108,7 +108,7 @@ fn a_transaction_is_bounded() {
     raw.expect(&"+QUEUED\r\n".repeat(MOST));
     talk(&mut raw, &[("PING", &format!("-ERR 'ping' {bound}")), (CHECK, "+QUEUED")]);
     talk(&mut raw, &[("EXEC", aborted)]);
-    // 16 arguments of 64 KiB, with what they take beside.
+    // 16 arguments of 64 KiB, with what they take in addition.
     talk(&mut raw, &[("MULTI", "+OK")]);
     let argument = vec![b'x'; 64 * 1024];
     for _ in 0..15 {

@@ -90,7 +90,7 @@ impl Named for Batch32 {
 
 impl<S: Named> Contender for Bare<S> {
     const NAME: &'static str = S::BARE;
-    const BESIDE: &'static str = S::NAME;
+    const AGAINST: &'static str = S::NAME;
     type Key = String;
 
     fn absence(workload: Workload) -> Option<&'static str> {

@@ -28,7 +28,7 @@ fn upkeep_clock() -> Result<QuantaUpkeepClock, Failure> {
 
 impl Contender for GovernorUpkeep {
     const NAME: &'static str = "governor-upkeep";
-    const BESIDE: &'static str = "recent";
+    const AGAINST: &'static str = "recent";
     type Key = String;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
@@ -90,7 +90,7 @@ pub struct GovernorU64(DefaultKeyedRateLimiter<u64>);
 
 impl Contender for GovernorU64 {
     const NAME: &'static str = "governor-u64";
-    const BESIDE: &'static str = "precise-u64";
+    const AGAINST: &'static str = "precise-u64";
     type Key = u64;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {

@@ -15,7 +15,7 @@ pub struct TokioSemaphore(Semaphore);
 
 impl Contender for TokioSemaphore {
     const NAME: &'static str = "tokio-semaphore";
-    const BESIDE: &'static str = "concurrency";
+    const AGAINST: &'static str = "concurrency";
     type Key = u64;
 
     fn absence(workload: Workload) -> Option<&'static str> {

@@ -80,7 +80,7 @@ impl LeakyBucketQueue {
 
 impl Contender for LeakyBucketQueue {
     const NAME: &'static str = "leaky-bucket-queue";
-    const BESIDE: &'static str = "queue";
+    const AGAINST: &'static str = "queue";
     type Key = u64;
 
     fn absence(workload: Workload) -> Option<&'static str> {

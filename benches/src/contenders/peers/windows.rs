@@ -21,7 +21,7 @@ pub struct VolgaFixedWindow(FixedWindowRateLimiter);
 
 impl Contender for VolgaFixedWindow {
     const NAME: &'static str = "volga-fixed-window";
-    const BESIDE: &'static str = "fixed-window-u64";
+    const AGAINST: &'static str = "fixed-window-u64";
     type Key = u64;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
@@ -48,7 +48,7 @@ pub struct VolgaSlidingWindow(SlidingWindowRateLimiter);
 
 impl Contender for VolgaSlidingWindow {
     const NAME: &'static str = "volga-sliding-window";
-    const BESIDE: &'static str = "sliding-window-u64";
+    const AGAINST: &'static str = "sliding-window-u64";
     type Key = u64;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
@@ -98,7 +98,7 @@ impl RateGuard {
 
 impl Contender for RateGuard {
     const NAME: &'static str = "rate-guard-core";
-    const BESIDE: &'static str = "sub-windows";
+    const AGAINST: &'static str = "sub-windows";
     type Key = u64;
 
     fn absence(workload: Workload) -> Option<&'static str> {
@@ -138,7 +138,7 @@ impl fmt::Debug for ThrottleNetLog {
 
 impl Contender for ThrottleNetLog {
     const NAME: &'static str = "throttle-net-log";
-    const BESIDE: &'static str = "sliding-log";
+    const AGAINST: &'static str = "sliding-log";
     type Key = u64;
 
     fn absence(workload: Workload) -> Option<&'static str> {

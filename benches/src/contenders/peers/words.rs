@@ -58,7 +58,7 @@ impl PapayaU64 {
 
 impl Contender for PapayaU64 {
     const NAME: &'static str = "papaya-u64";
-    const BESIDE: &'static str = "precise-u64";
+    const AGAINST: &'static str = "precise-u64";
     type Key = u64;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {
@@ -101,7 +101,7 @@ impl SccU64 {
 
 impl Contender for SccU64 {
     const NAME: &'static str = "scc-u64";
-    const BESIDE: &'static str = "precise-u64";
+    const AGAINST: &'static str = "precise-u64";
     type Key = u64;
 
     fn build(plan: &Plan) -> Result<Self, Failure> {

@@ -148,6 +148,6 @@ impl Shards {
     /// Holds a shard's lock, as a thread that is stopped there.
     #[cfg(test)]
     pub(super) fn hold(&self, index: usize) -> impl Drop + '_ {
-        self.maps[index].lock().expect("nobody panics with it")
+        self.maps[index].lock().expect("no thread panics with it")
     }
 }

@@ -286,7 +286,7 @@ fn a_slot_forgets_the_key_before() {
     assert_eq!(drain(), [(2, Change::new(5, 150))]);
 }
 
-/// While nobody drains.
+/// While no thread drains.
 #[test]
 fn a_full_journal_has_no_room() {
     let table = Table::new(0, None);
@@ -315,7 +315,7 @@ fn nothing_wraps() {
     assert_eq!(debts, [i64::MAX, i64::MAX, i64::MIN]);
 }
 
-/// Nobody waits for a lock: with all of them taken a record is dropped, with all but one it goes
+/// No thread waits for a lock: with all of them taken a record is dropped, with all but one it goes
 /// there; and a drain leaves what is locked to the next one.
 #[test]
 fn locks_are_only_tried() {

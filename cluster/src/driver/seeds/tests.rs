@@ -105,7 +105,7 @@ async fn seeds_are_bounded() {
     assert_eq!(crowded.sources.len(), MAX_SOURCES);
 }
 
-/// A seeker of what one file lists, and the state that tells it whether the node has joined.
+/// A seeker of what one file lists, and the state that says whether the node has joined.
 fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
     let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
     let mut config = Config::new(ME.parse().unwrap(), secret);
@@ -120,23 +120,23 @@ fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
 #[tokio::test(start_paused = true)]
 async fn looks_are_frequent_until_the_node_has_joined_and_knows_of_others() {
     let file = File::new("frequent");
-    let (mut told, shared) = start(&file);
+    let (mut results, shared) = start(&file);
     let begin = Instant::now();
     let at = || begin.elapsed().as_secs();
     for second in [0, 1, 3, 7, 11] {
-        assert_eq!(told.recv().await, Some(found(&[], false)));
+        assert_eq!(results.recv().await, Some(found(&[], false)));
         assert_eq!(at(), second);
     }
     // It has founded a cluster, and only itself is found.
     shared.enter(crate::protocol::Entry::Alone);
     file.write(ME);
     for second in [15, 19] {
-        assert_eq!(told.recv().await, Some(found(&[], true)));
+        assert_eq!(results.recv().await, Some(found(&[], true)));
         assert_eq!(at(), second);
     }
     file.write("10.0.0.1:1");
     for second in [23, 53, 83] {
-        assert_eq!(told.recv().await, Some(found(&["10.0.0.1:1"], true)));
+        assert_eq!(results.recv().await, Some(found(&["10.0.0.1:1"], true)));
         assert_eq!(at(), second);
     }
 }
@@ -145,22 +145,22 @@ async fn looks_are_frequent_until_the_node_has_joined_and_knows_of_others() {
 async fn a_look_that_is_asked_for_waits_for_nothing() {
     let file = File::new("asked-for");
     file.write("10.0.0.1:1");
-    let (mut told, shared) = start(&file);
+    let (mut results, shared) = start(&file);
     shared.enter(crate::protocol::Entry::Founded);
-    assert_eq!(told.recv().await, Some(found(&["10.0.0.1:1"], true)));
+    assert_eq!(results.recv().await, Some(found(&["10.0.0.1:1"], true)));
     let begin = Instant::now();
     file.write("10.0.0.2:1");
     shared.look_up.notify_one();
-    assert_eq!(told.recv().await, Some(found(&["10.0.0.2:1"], true)));
-    // In paused time, which a look may take some of: before the next one that nobody asks for.
+    assert_eq!(results.recv().await, Some(found(&["10.0.0.2:1"], true)));
+    // In paused time, which a look may take some of: before the next one that is not asked for.
     assert!(begin.elapsed() < REFRESH);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_seeker_ends_with_those_whom_it_tells() {
+async fn a_seeker_ends_with_its_receiver() {
     let file = File::new("ends");
-    let (told, shared) = start(&file);
-    drop(told);
+    let (results, shared) = start(&file);
+    drop(results);
     let mut left = 1_000;
     while Arc::strong_count(&shared) > 1 && left > 0 {
         left -= 1;

@@ -41,10 +41,10 @@ fn a_burst_at_each_of_two_nodes_is_one_burst_beyond() {
     for n in 0..2 {
         batch(&mut estimates, n, 1_010 * MS, 100 * MS);
     }
-    let told = ended(estimates, 2_000 * MS);
+    let found = ended(estimates, 2_000 * MS);
     // Less what drains in the 10 ms over which it is spread.
-    assert!((88..=100).contains(&told.total.as_millis()), "{told:?}");
-    assert!((88..=100).contains(&told.worst.as_millis()), "{told:?}");
+    assert!((88..=100).contains(&found.total.as_millis()), "{found:?}");
+    assert!((88..=100).contains(&found.worst.as_millis()), "{found:?}");
 }
 
 #[test]
@@ -70,27 +70,27 @@ fn what_is_paid_back_is_beyond_once() {
     }
     // Nothing for 200 ms, and then again what fits.
     batch(&mut estimates, 1, 1_300 * MS, 50 * MS);
-    let told = ended(estimates, 2_000 * MS);
-    assert!((58..=62).contains(&told.total.as_millis()), "{told:?}");
-    assert!((58..=62).contains(&told.worst.as_millis()), "{told:?}");
+    let found = ended(estimates, 2_000 * MS);
+    assert!((58..=62).contains(&found.total.as_millis()), "{found:?}");
+    assert!((58..=62).contains(&found.worst.as_millis()), "{found:?}");
 }
 
 #[test]
 fn a_playback_begins_with_what_the_word_owed() {
     let mut estimates = Estimates::default();
-    // It owes 90 at 1.1 s, of which nothing is told any more.
+    // It owes 90 at 1.1 s, of which nothing more is sent.
     estimates.follow(1_100 * MS as Nanos, KEY, TOLERANCE, 1_190 * MS, &[]);
     batch(&mut estimates, 0, 1_110 * MS, 5 * MS);
     batch(&mut estimates, 0, 1_120 * MS, 50 * MS);
-    let told = ended(estimates, 2_000 * MS);
-    assert!((20..=27).contains(&told.worst.as_millis()), "90 + 55 - 20 - 100: {told:?}");
+    let found = ended(estimates, 2_000 * MS);
+    assert!((20..=27).contains(&found.worst.as_millis()), "90 + 55 - 20 - 100: {found:?}");
     // A word that is ahead by a little was idle: nodes knew of their own use only.
     let mut estimates = Estimates::default();
     let pieces = [Piece { from: 1_080 * MS, to: 1_090 * MS, debt: 60 * MS }];
     estimates.follow(1_100 * MS as Nanos, KEY, TOLERANCE, 1_150 * MS, &pieces);
     batch(&mut estimates, 0, 1_110 * MS, 60 * MS);
-    let told = ended(estimates, 2_000 * MS);
-    assert!(told.worst.as_millis() < 1, "60 + 60 - 30 is less than 100: {told:?}");
+    let found = ended(estimates, 2_000 * MS);
+    assert!(found.worst.as_millis() < 1, "60 + 60 - 30 is less than 100: {found:?}");
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn keys_beyond_the_bound_are_counted() {
     for n in 0..2_000 {
         estimates.since(origin(n), 5);
     }
-    assert!(estimates.told.len() <= MAX_ORIGINS);
+    assert!(estimates.sealed.len() <= MAX_ORIGINS);
 }
 
 #[test]
@@ -112,8 +112,8 @@ fn the_worst_moment_is_forgotten_after_a_while() {
     let mut estimates = followed();
     batch(&mut estimates, 0, 1_010 * MS, 150 * MS);
     estimates.play(2_000 * MS as Nanos, 0);
-    let told = estimates.of(KEY.0);
-    assert!(told.worst > Duration::ZERO);
+    let found = estimates.of(KEY.0);
+    assert!(found.worst > Duration::ZERO);
     estimates.play(200_000 * MS as Nanos, 0);
-    assert_eq!(estimates.of(KEY.0), OverAdmission { worst: Duration::ZERO, ..told });
+    assert_eq!(estimates.of(KEY.0), OverAdmission { worst: Duration::ZERO, ..found });
 }

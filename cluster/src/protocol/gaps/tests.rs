@@ -102,7 +102,7 @@ fn a_reset_leaves_no_gap_behind_the_present() {
     assert!(gaps.reach(ID, 110) && !gaps.reach(ID, 109));
 }
 
-/// Several nodes tell what they consumed, and a table forgets what has drained.
+/// Several nodes send what they consumed, and a table forgets what has drained.
 #[test]
 fn what_comes_at_once_adds_up_in_a_word_that_is_empty() {
     let mut gaps = followed();
@@ -157,7 +157,7 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
             let beyond = word.max(now) - exact.max(now);
             (least, most) = (least.min(beyond), most.max(kept.max(now) - exact.max(now)));
         }
-        // Nobody knows of what has drained since the last flush.
+        // No node knows of what has drained since the last flush.
         assert!(most <= FLUSH && least >= -FLUSH, "{least} {most}");
     }
 }

@@ -26,12 +26,12 @@ fn a_trimmed_log_knows_what_it_lacks() {
 }
 
 #[test]
-fn a_log_knows_whether_it_ever_told_of_use() {
+fn a_log_knows_whether_it_ever_had_deltas() {
     let mut log = Log::default();
     log.push(batch(1));
-    assert!(!log.has_told(), "it is empty");
+    assert!(!log.had_deltas(), "it is empty");
     let change = super::super::change::Change::new(1, 1);
     log.push(Batch { deltas: vec![Delta { limit: 1, key: 1, change }], ..batch(2) });
     while log.trim(9).is_some() {}
-    assert!(log.has_told());
+    assert!(log.had_deltas());
 }

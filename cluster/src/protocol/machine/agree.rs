@@ -66,8 +66,8 @@ impl<H: Host> Core<H> {
         self.levels_at = now + LEVELS_EVERY;
         let used = self.used_since(since, unsealed);
         let changed = self.changed_since(since, &used);
-        let may_tell = self.has_peers() && self.may_agree(now);
-        let cut = if may_tell { self.cut(now) } else { None };
+        let may_send = self.has_peers() && self.may_agree(now);
+        let cut = if may_send { self.cut(now) } else { None };
         let Some(cut) = cut else {
             for id in changed {
                 self.turns.changed(now, id);
@@ -80,9 +80,9 @@ impl<H: Host> Core<H> {
             let debt = self.debt(now, (limit, key));
             let Some(tolerance) = self.host.tolerance(limit) else { return false };
             let is_behind = self.is_behind(now, (limit, key), debt, &used);
-            let is_told = is_behind || is_deep(debt, tolerance);
-            if !is_told || self.is_held_back((limit, key)) {
-                return is_told;
+            let is_due = is_behind || is_deep(debt, tolerance);
+            if !is_due || self.is_held_back((limit, key)) {
+                return is_due;
             }
             if is_behind {
                 levels.push(Level { limit, key, debt });
@@ -213,7 +213,7 @@ impl<H: Host> Core<H> {
         // What this node contains is what it has sent.
         let held = self.held.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
-        self.tell_keys(now, keys.into_iter());
+        self.send_keys(now, keys.into_iter());
         self.compare_held(now);
         if !self.shifts.is_empty() {
             // The other halves of the moves.
@@ -272,7 +272,7 @@ impl<H: Host> Core<H> {
             && self.is_known(now, (limit, key), used, Some((&beyond, old)));
         let own = signed(now).saturating_add(signed(debt));
         // With the shifts that are sent to the other node and that it does not contain yet.
-        let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.told);
+        let peer = at.saturating_add(signed(level.debt)).saturating_add(beyond.shifted);
         let mut by = None;
         if is_known {
             by = step(own, peer, &mut beyond.changes, signed(now), nodes);

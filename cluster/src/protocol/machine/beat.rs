@@ -19,7 +19,7 @@ impl<H: Host> Core<H> {
         let addr =
             addr.filter(|addr| self.peers.get(addr).is_some_and(|p| p.open_link() == Some(link)));
         if let Some(delivery) = addr.and_then(|addr| self.peers.delivery_mut(&addr)) {
-            delivery.told_at = now;
+            delivery.beat_at = now;
         }
         let id = addr.and_then(|addr| self.peers.get(&addr)?.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
@@ -36,7 +36,7 @@ impl<H: Host> Core<H> {
             return;
         }
         self.beat_at = now + BEAT_EVERY;
-        let silent = self.peers.values().filter(|peer| peer.delivery.told_at + BEAT_EVERY <= now);
+        let silent = self.peers.values().filter(|peer| peer.delivery.beat_at + BEAT_EVERY <= now);
         let flowing = silent.filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,

@@ -30,7 +30,7 @@ pub(super) struct Lives {
 pub(super) struct Beyond {
     pub(super) changes: Vec<Change>,
     /// By how much the other node is to move for this node's batches behind the cut.
-    pub(super) told: i64,
+    pub(super) shifted: i64,
     /// From when on these changes may have been made.
     pub(super) since: Nanos,
 }
@@ -154,14 +154,14 @@ impl<H: Host> Core<H> {
 impl Behind<'_> {
     /// What of it changed a key, as far as that is known.
     pub(super) fn of(&self, from: Origin, id: KeyId, now: Nanos) -> Option<Beyond> {
-        let mut beyond = Beyond { changes: Vec::new(), told: 0, since: now };
+        let mut beyond = Beyond { changes: Vec::new(), shifted: 0, since: now };
         for batch in &self.own {
             if let Some(change) = find(&batch.deltas, id) {
                 beyond.since = beyond.since.min(batch.since);
                 beyond.changes.push(change);
             }
-            let told = batch.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
-            beyond.told += told.map(|shift| shift.by).sum::<i64>();
+            let shifts = batch.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
+            beyond.shifted += shifts.map(|shift| shift.by).sum::<i64>();
         }
         for seen in &self.others {
             if seen.late.contains(&id) {

@@ -91,8 +91,8 @@ impl<H: Host> Core<H> {
         pieces
     }
 
-    /// What was admitted beyond each limit of which a key has been near it, as far as this node can
-    /// tell.
+    /// What was admitted beyond each limit of which a key has been near it, as far as this node
+    /// knows.
     pub fn over_admission(&self) -> impl Iterator<Item = (u64, OverAdmission)> {
         self.estimates.limits().map(|limit| (limit, self.estimates.of(limit)))
     }

@@ -68,7 +68,7 @@ impl<H: Host> Core<H> {
             self.start_over(now, from);
             return Ok(Met::StartedOver);
         }
-        self.tell_key();
+        self.send_key();
         Ok(Met::Same)
     }
 
@@ -76,11 +76,11 @@ impl<H: Host> Core<H> {
     pub(super) fn use_key(&mut self) {
         let key = self.hash_key.in_use();
         if std::mem::replace(&mut self.hash_key, key) != key {
-            self.tell_key();
+            self.send_key();
         }
     }
 
-    fn tell_key(&mut self) {
+    fn send_key(&mut self) {
         let own = self.peers.values().filter_map(Peer::welcomed_link);
         let others = self.inbound.iter().filter(|(_, link)| link.id.is_some());
         let links: Vec<LinkId> = own.chain(others.map(|(link, _)| *link)).collect();

@@ -63,7 +63,7 @@ impl<H: Host> Core<H> {
         if behind.is_empty() {
             self.budget.end_lift();
         }
-        let next = behind.iter().position(|peer| Some(peer.addr) > self.told_last).unwrap_or(0);
+        let next = behind.iter().position(|peer| Some(peer.addr) > self.last_sent_to).unwrap_or(0);
         behind.rotate_left(next);
         let mut waits = false;
         while !behind.is_empty() && !waits {
@@ -116,7 +116,7 @@ impl<H: Host> Core<H> {
         if !std::mem::replace(&mut peer.beaten, true) {
             self.beat(now, peer.link);
         }
-        self.told_last = Some(peer.addr);
+        self.last_sent_to = Some(peer.addr);
         self.budget.spend(now, frame.len());
         self.stats.frames_sent += 1;
         self.count_sent(Some(peer.addr), frame.len());

@@ -3,7 +3,7 @@
 use std::ops::RangeInclusive;
 
 use super::founding::Met;
-use super::late::AsTold;
+use super::late::Dating;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS, OLDEST_VERSION};
@@ -275,7 +275,7 @@ impl<H: Host> Core<H> {
         (applied.position.through, applied.heard_at) = (number, now);
         let mut seen = Seen::new(now, number, local);
         for delta in ungroup(batch.groups, local) {
-            match self.apply(now, origin, delta, AsTold::InBatch) {
+            match self.apply(now, origin, delta, Dating::InBatch) {
                 Some(applied) => seen.add(applied),
                 None => seen.late.push(delta.id()),
             }
@@ -327,8 +327,8 @@ impl<H: Host> Core<H> {
         let Agreement { cut, levels, scarce, shifts } = levels;
         let me = self.me().origin();
         // Of two nodes the one with the lower address compares, and sends the other its part.
-        let is_told = |shift: &Shift| shift.to == me && origin.addr < me.addr;
-        for shift in shifts.into_iter().filter(is_told) {
+        let is_mine = |shift: &Shift| shift.to == me && origin.addr < me.addr;
+        for shift in shifts.into_iter().filter(is_mine) {
             self.shift_by_peer(now, shift);
         }
         for level in &levels {
@@ -365,7 +365,7 @@ impl<H: Host> Core<H> {
         for delta in ungroup(part.groups, local) {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
                 self.turns.changed(now, delta.id());
-                self.apply(now, origin, delta, AsTold::InPart);
+                self.apply(now, origin, delta, Dating::InPart);
             }
         }
         self.apply_late(now, origin);

@@ -30,7 +30,7 @@ const MAX_LATE: usize = 1 << 14;
 
 /// How a change came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum AsTold {
+pub(super) enum Dating {
     /// As what was consumed between two flushes.
     InBatch,
     /// As all that a peer missed of a key, which may have drained several times meanwhile: its date
@@ -45,7 +45,7 @@ impl<H: Host> Core<H> {
         now: Nanos,
         origin: Origin,
         mut delta: Delta,
-        as_told: AsTold,
+        dating: Dating,
     ) -> Option<Delta> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
@@ -58,11 +58,11 @@ impl<H: Host> Core<H> {
         self.bound(now, &mut delta);
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
-        let has_place = as_told == AsTold::InBatch || !is_late(grace);
+        let has_place = dating == Dating::InBatch || !is_late(grace);
         if has_place && self.keep_unplayed(now, delta) {
             return None;
         }
-        let is_dated = as_told == AsTold::InBatch && delta.change.debt >= 0;
+        let is_dated = dating == Dating::InBatch && delta.change.debt >= 0;
         let is_exact = || is_dated && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
             // Also what has drained here of it: it refilled for all.

@@ -14,10 +14,10 @@ impl<H: Host> Core<H> {
     /// being dialled, or has not sent its position, has not acknowledged.
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
-        let unsent = self.log.has_told();
-        let is_told = self.draining.is_none() && self.pace.len() == 0;
+        let unsent = self.log.had_deltas();
+        let is_sealed = self.draining.is_none() && self.pace.len() == 0;
         let last = self.leaves_after.unwrap_or(self.log.last());
-        (is_told || self.leaves_after.is_some())
+        (is_sealed || self.leaves_after.is_some())
             && self.peers.iter().all(|(addr, peer)| match peer.dial {
                 Dial::Open { flowing: true, .. } => {
                     peer.cursor().is_none_or(|cursor| cursor.has(last))

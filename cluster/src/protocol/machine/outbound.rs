@@ -347,7 +347,7 @@ impl<H: Host> Core<H> {
         if joined {
             self.hear_too(now, addr);
         } else {
-            // It tells nothing before it joins.
+            // It sends nothing before it joins.
             self.hear_no_more(now, addr);
         }
         self.membership.outrank(now, rank_floor);

@@ -16,7 +16,7 @@ const MAX_DUE: usize = 1 << 10;
 
 /// What a flush sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Tell {
+pub(super) enum Scope {
     /// What is urgent, or has waited for long enough.
     Due,
     All,
@@ -38,33 +38,33 @@ impl<H: Host> Core<H> {
         &mut self,
         (since, now): (Nanos, Nanos),
         deltas: &[Delta],
-        tell: Tell,
+        scope: Scope,
     ) -> Taken {
         let nodes = self.nodes_alive();
-        let room = if tell == Tell::All { usize::MAX } else { self.room_to_tell(now) };
+        let room = if scope == Scope::All { usize::MAX } else { self.room_to_send(now) };
         // Where not all of it finds room, what is urgent waits in the order in which it became so.
         let is_short = deltas.len().saturating_add(self.pace.held()) > room;
         let mut taken = Taken::default();
         for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
-            let terms = if tell == Tell::Due { self.waiting_terms(run[0].limit) } else { None };
+            let terms = if scope == Scope::Due { self.waiting_terms(run[0].limit) } else { None };
             for delta in run {
                 let pacing = Pacing { terms, nodes, is_short };
                 self.pace_delta((since, now), delta, pacing, &mut taken);
             }
         }
-        if tell == Tell::Due && self.pace.held() > 0 {
+        if scope == Scope::Due && self.pace.held() > 0 {
             let grace = self.options.grace;
             self.pace.drop_void(MAX_DUE, |delta| is_void(&self.host, delta, now, grace));
         }
-        for id in self.keys_to_tell(now, tell, room.saturating_sub(taken.deltas.len())) {
+        for id in self.keys_to_send(now, scope, room.saturating_sub(taken.deltas.len())) {
             self.pace.take(now, id, nodes, &mut taken);
         }
         taken
     }
 
     /// Which of the keys that wait are sent, where `most` may be.
-    fn keys_to_tell(&self, now: Nanos, tell: Tell, most: usize) -> Vec<KeyId> {
-        if tell == Tell::All {
+    fn keys_to_send(&self, now: Nanos, scope: Scope, most: usize) -> Vec<KeyId> {
+        if scope == Scope::All {
             return self.pace.keys();
         }
         let most = most.min(MAX_DUE);
@@ -74,7 +74,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Deltas that may be sealed now; any number without a cap.
-    fn room_to_tell(&self, now: Nanos) -> usize {
+    fn room_to_send(&self, now: Nanos) -> usize {
         let Some(bytes) = self.budget.room(now) else { return usize::MAX };
         // What is sealed would wait behind what is.
         if bytes == 0 || self.budget.do_new_frames_wait() {
@@ -86,7 +86,7 @@ impl<H: Host> Core<H> {
 
     /// Whether levels may be sent and compared: what they are of is sealed with them.
     pub(super) fn may_agree(&self, now: Nanos) -> bool {
-        self.room_to_tell(now) > 0
+        self.room_to_send(now) > 0
     }
 
     /// When the next of what waits may be sent.
@@ -114,7 +114,7 @@ impl<H: Host> Core<H> {
             terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(now, id)), wait));
         let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));
         if is_urgent && !(is_short && (waits || self.pace.has_room())) {
-            self.tell(now, since, *delta, nodes, taken);
+            self.take_now(now, since, *delta, nodes, taken);
             return;
         }
         let due = terms.map_or(now, |(_, wait)| now.saturating_add(wait));
@@ -129,7 +129,14 @@ impl<H: Host> Core<H> {
     }
 
     /// Takes a delta that is to be sent, with what waits of its key.
-    fn tell(&mut self, now: Nanos, since: Nanos, delta: Delta, nodes: usize, taken: &mut Taken) {
+    fn take_now(
+        &mut self,
+        now: Nanos,
+        since: Nanos,
+        delta: Delta,
+        nodes: usize,
+        taken: &mut Taken,
+    ) {
         let id = delta.id();
         if self.pace.waits(id) {
             self.pace.add(now, (since, now), delta, nodes);
@@ -140,7 +147,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Seals what waits of these keys.
-    pub(super) fn tell_keys(&mut self, now: Nanos, keys: impl Iterator<Item = KeyId>) {
+    pub(super) fn send_keys(&mut self, now: Nanos, keys: impl Iterator<Item = KeyId>) {
         let (nodes, mut taken) = (self.nodes_alive(), Taken::default());
         for id in keys {
             self.pace.take(now, id, nodes, &mut taken);
@@ -152,7 +159,7 @@ impl<H: Host> Core<H> {
     fn waiting_terms(&self, limit: u64) -> Option<(Nanos, Nanos)> {
         self.host.unit(limit)?;
         let tolerance = self.host.tolerance(limit)?;
-        let wait = self.options.tell_within.min(tolerance / WAIT);
+        let wait = self.options.max_send_delay.min(tolerance / WAIT);
         (wait > self.options.flush_interval).then_some((tolerance, wait))
     }
 }

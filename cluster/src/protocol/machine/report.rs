@@ -21,7 +21,7 @@ pub(super) struct Alone {
     total: Nanos,
     looked_at: Nanos,
     /// It has been reported to an operator.
-    is_told: bool,
+    is_reported: bool,
 }
 
 /// A node that is alone for this long reports it: links that are opened anew take less.
@@ -119,18 +119,18 @@ impl<H: Host> Core<H> {
         alone.total += if alone.since.is_some() { passed } else { 0 };
         alone.since = is_alone.then(|| alone.since.unwrap_or(now));
         let long = |since| now.saturating_sub(since) >= ALONE_TOLD_AFTER;
-        if !alone.is_told && alone.since.is_some_and(long) {
-            alone.is_told = true;
+        if !alone.is_reported && alone.since.is_some_and(long) {
+            alone.is_reported = true;
             self.events.push(Event::Alone);
-        } else if alone.is_told && is_together {
-            alone.is_told = false;
+        } else if alone.is_reported && is_together {
+            alone.is_reported = false;
             self.events.push(Event::Together);
         }
     }
 
     /// When it is reported to an operator that this node is alone, if it stays so.
     pub(super) fn alone_deadline(&self) -> Option<Nanos> {
-        let since = self.alone.since.filter(|_| !self.alone.is_told);
+        let since = self.alone.since.filter(|_| !self.alone.is_reported);
         since.map(|since| since.saturating_add(ALONE_TOLD_AFTER))
     }
 

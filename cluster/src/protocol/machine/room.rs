@@ -168,8 +168,8 @@ impl<H: Host> Core<H> {
     /// between any two nodes takes. All nodes take it for the same, but for what has changed since
     /// the last beat: where one split rooms and another did not, the other would take all.
     pub(super) fn lag(&self) -> Nanos {
-        let told = self.active_clocks().map(RemoteClock::told_lag).max().unwrap_or(0);
-        self.options.flush_interval.saturating_add(self.own_way().max(told))
+        let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
+        self.options.flush_interval.saturating_add(self.own_way().max(lags))
     }
 
     /// How old what this node hears usually is, of the node for which it takes longest.

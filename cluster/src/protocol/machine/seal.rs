@@ -2,7 +2,7 @@
 
 use super::Core;
 use super::frames::Unsent;
-use super::pace::Tell;
+use super::pace::Scope;
 use super::void::is_void;
 use crate::protocol::action::Channel;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
@@ -32,27 +32,27 @@ impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be sent of it, with the levels that
     /// are due.
     pub(super) fn take_batch(&mut self, now: Nanos) {
-        self.take_whole(now, Tell::Due);
+        self.take_whole(now, Scope::Due);
     }
 
     /// The same, and seals all that waits.
     pub(super) fn take_all(&mut self, now: Nanos) {
-        self.take_whole(now, Tell::All);
+        self.take_whole(now, Scope::All);
     }
 
-    fn take_whole(&mut self, now: Nanos, tell: Tell) {
+    fn take_whole(&mut self, now: Nanos, scope: Scope) {
         // A drain that has begun may lack what was recorded since.
         while self.draining.is_some() {
-            self.take_some(now, tell);
+            self.take_some(now, scope);
         }
-        while !self.take_some(now, tell) {}
+        while !self.take_some(now, scope) {}
         self.trim_log(now);
     }
 
     /// Takes as much as one step may. Whether the drain is over: then levels are sent, as words
     /// contain nothing else. Until then the next flush is due at once.
     pub(super) fn take_step(&mut self, now: Nanos) -> bool {
-        let is_over = self.take_some(now, Tell::Due);
+        let is_over = self.take_some(now, Scope::Due);
         if !is_over {
             self.flush_at = Some(now);
         }
@@ -60,7 +60,7 @@ impl<H: Host> Core<H> {
         is_over
     }
 
-    fn take_some(&mut self, now: Nanos, tell: Tell) -> bool {
+    fn take_some(&mut self, now: Nanos, scope: Scope) -> bool {
         let (span, deltas) = self.drain(now);
         let is_over = self.draining.is_none();
         let mut levels = Agreement::default();
@@ -69,7 +69,7 @@ impl<H: Host> Core<H> {
             let shifts = self.shifts.len().min(MAX_SHIFTS);
             levels.shifts = self.shifts.drain(..shifts).collect();
         }
-        let mut taken = self.pace_deltas(span, &deltas, tell);
+        let mut taken = self.pace_deltas(span, &deltas, scope);
         // What is sent with a level is as of the level.
         for level in &levels.levels {
             self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
@@ -117,7 +117,7 @@ impl<H: Host> Core<H> {
         if empty && !is_asked {
             return;
         }
-        self.stale.tell(now);
+        self.stale.sealed(now);
         let since = since.unwrap_or(now);
         deltas.sort_unstable_by_key(Delta::id);
         let mut rest = deltas.as_slice();

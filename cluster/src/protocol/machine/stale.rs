@@ -87,7 +87,7 @@ pub(super) struct Stale {
     /// A peer wants to hear of this node, so a flush is sealed also when it is empty.
     is_asked: bool,
     /// When the last batch was sealed.
-    told_at: Option<Nanos>,
+    sealed_at: Option<Nanos>,
 }
 
 impl Stale {
@@ -113,13 +113,13 @@ impl Stale {
 
     /// When a batch is due for which a peer has asked.
     pub(super) fn answer_at(&self) -> Option<Nanos> {
-        let earliest = self.told_at.map_or(0, |at| at.saturating_add(ANSWER_EVERY));
+        let earliest = self.sealed_at.map_or(0, |at| at.saturating_add(ANSWER_EVERY));
         self.is_asked.then_some(earliest)
     }
 
     /// A batch is sealed, which answers all peers that have asked for one.
-    pub(super) fn tell(&mut self, now: Nanos) {
-        (self.is_asked, self.told_at) = (false, Some(now));
+    pub(super) fn sealed(&mut self, now: Nanos) {
+        (self.is_asked, self.sealed_at) = (false, Some(now));
     }
 
     /// Keeps what came of a key, and of when it is.

@@ -16,11 +16,11 @@ use crate::protocol::time::{Nanos, SECOND};
 /// Between two looks, at least.
 const LOOK_EVERY: Nanos = SECOND;
 /// A link that is lost, or to a node that has just started, may take this long to be opened.
-const TOLD_AFTER: Nanos = 10 * SECOND;
+const REPORT_AFTER: Nanos = 10 * SECOND;
 /// Between two reports of one member.
-const TOLD_EVERY: Nanos = 60 * SECOND;
+const REPORT_EVERY: Nanos = 60 * SECOND;
 /// Members that are reported in that time, at most.
-const MAX_TOLD: usize = 8;
+const MAX_REPORTS: usize = 8;
 
 /// The members that lacked a link at the last look. Bounded as the peers are.
 #[derive(Debug, Default)]
@@ -28,40 +28,40 @@ pub(super) struct Unlinked {
     looked_at: Nanos,
     members: BTreeMap<SocketAddr, Lack>,
     /// Since when members are reported, and how many were.
-    told_since: Nanos,
-    told: usize,
+    reports_since: Nanos,
+    reports: usize,
 }
 
 /// Links that a member lacks.
 #[derive(Clone, Copy, Debug)]
 struct Lack {
     since: Nanos,
-    told_at: Option<Nanos>,
+    reported_at: Option<Nanos>,
 }
 
 impl Unlinked {
     /// How many have lacked a link for long enough to be reported.
     pub(super) fn count(&self) -> u64 {
-        let long = |lack: &&Lack| self.looked_at.saturating_sub(lack.since) >= TOLD_AFTER;
+        let long = |lack: &&Lack| self.looked_at.saturating_sub(lack.since) >= REPORT_AFTER;
         self.members.values().filter(long).count() as u64
     }
 
     /// What to report of a member.
-    fn note(&mut self, now: Nanos, addr: SocketAddr, tells: bool, hears: bool) -> Option<Event> {
-        if tells && hears {
+    fn note(&mut self, now: Nanos, addr: SocketAddr, sends: bool, receives: bool) -> Option<Event> {
+        if sends && receives {
             let lack = self.members.remove(&addr)?;
-            return lack.told_at.map(|_| Event::Linked { addr });
+            return lack.reported_at.map(|_| Event::Linked { addr });
         }
-        let lack = self.members.entry(addr).or_insert(Lack { since: now, told_at: None });
+        let lack = self.members.entry(addr).or_insert(Lack { since: now, reported_at: None });
         let passed = now.saturating_sub(lack.since);
-        let is_due = lack.told_at.map_or(passed >= TOLD_AFTER, |at| now - at >= TOLD_EVERY);
-        if !is_due || self.told >= MAX_TOLD {
+        let is_due = lack.reported_at.map_or(passed >= REPORT_AFTER, |at| now - at >= REPORT_EVERY);
+        if !is_due || self.reports >= MAX_REPORTS {
             return None;
         }
-        lack.told_at = Some(now);
-        self.told += 1;
+        lack.reported_at = Some(now);
+        self.reports += 1;
         let (passed, all) = (Duration::from_nanos(passed), self.count());
-        Some(Event::Unlinked { addr, tells, hears, passed, all })
+        Some(Event::Unlinked { addr, sends, receives, passed, all })
     }
 }
 
@@ -73,8 +73,8 @@ impl<H: Host> Core<H> {
             return;
         }
         self.unlinked.looked_at = now;
-        if now.saturating_sub(self.unlinked.told_since) >= TOLD_EVERY {
-            (self.unlinked.told_since, self.unlinked.told) = (now, 0);
+        if now.saturating_sub(self.unlinked.reports_since) >= REPORT_EVERY {
+            (self.unlinked.reports_since, self.unlinked.reports) = (now, 0);
         }
         let (membership, peers) = (&self.membership, &self.peers);
         self.unlinked
@@ -83,9 +83,9 @@ impl<H: Host> Core<H> {
         let active = self.peers.iter().filter(|(addr, _)| self.membership.is_active(**addr));
         for (addr, peer) in active {
             // A node that takes over a state, to join or behind a gap, receives all of it by that.
-            let tells = peer.welcomed_link().is_some();
-            let hears = self.inbound.from(*addr).is_some();
-            let event = self.unlinked.note(now, *addr, tells, hears);
+            let sends = peer.welcomed_link().is_some();
+            let receives = self.inbound.from(*addr).is_some();
+            let event = self.unlinked.note(now, *addr, sends, receives);
             if let Some(event) = event {
                 self.events.push(event);
             }

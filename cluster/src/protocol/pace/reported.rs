@@ -20,7 +20,7 @@ const SWEEP_EVERY: Nanos = SECOND / 10;
 pub(super) const UNKNOWN: Nanos = SECOND;
 
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Reported {
     /// By word.
     keys: FxHashMap<KeyId, Part>,
     sweep_at: Nanos,
@@ -36,15 +36,15 @@ struct Part {
     counted: Nanos,
 }
 
-impl Told {
+impl Reported {
     /// Another node has reported that it consumed this.
     pub(super) fn add(&mut self, now: Nanos, word: KeyId, debt: i64, nodes: usize) {
-        let told = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
+        let share = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
         if let Some(part) = self.keys.get_mut(&word) {
-            *part = Part { debt: part.left(now, nodes).saturating_add(told), counted: now };
+            *part = Part { debt: part.left(now, nodes).saturating_add(share), counted: now };
             return;
         }
-        if told == 0 {
+        if share == 0 {
             return;
         }
         if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
@@ -52,7 +52,7 @@ impl Told {
             self.keys.retain(|_, part| part.left(now, nodes) > 0);
         }
         if self.keys.len() < MAX_KEYS {
-            self.keys.insert(word, Part { debt: told, counted: now });
+            self.keys.insert(word, Part { debt: share, counted: now });
         } else {
             self.unknown_until = now.saturating_add(UNKNOWN);
         }

@@ -14,7 +14,7 @@ fn take(pace: &mut Pace, now: Nanos) -> Taken {
 }
 
 #[test]
-fn what_the_even_part_of_the_refill_covers_is_not_told() {
+fn what_the_even_part_of_the_refill_covers_is_not_sent() {
     let mut pace = Pace::default();
     // A tenth of what refills is one node's, of five.
     pace.add(10 * MS, (0, 60 * MS), delta(signed(3 * MS), 9 * MS), 5);
@@ -32,7 +32,7 @@ fn what_the_even_part_of_the_refill_covers_is_not_told() {
 }
 
 #[test]
-fn what_others_tell_counts_against_the_refill() {
+fn what_others_report_counts_against_the_refill() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
     pace.landed(10 * MS, KEY, signed(10 * MS), 5);
@@ -40,7 +40,7 @@ fn what_others_tell_counts_against_the_refill() {
 }
 
 #[test]
-fn what_others_told_before_a_key_waits_counts_until_it_has_refilled() {
+fn what_others_reported_before_a_key_waits_counts_until_it_has_refilled() {
     let mut pace = Pace::default();
     // A fifth of it is this node's to make up for, of which a tenth of the time refills.
     pace.landed(0, KEY, signed(10 * MS), 5);
@@ -51,7 +51,7 @@ fn what_others_told_before_a_key_waits_counts_until_it_has_refilled() {
 }
 
 #[test]
-fn what_refilled_before_others_told_covers_as_it_would_without_that() {
+fn what_refilled_before_others_reported_covers_as_it_would_without_that() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(2 * MS), 10 * MS), 5);
     pace.landed(20 * MS, KEY, signed(10 * MS), 5);
@@ -59,13 +59,13 @@ fn what_refilled_before_others_told_covers_as_it_would_without_that() {
 }
 
 #[test]
-fn nothing_is_covered_while_others_tell_of_more_keys_than_are_known() {
+fn nothing_is_covered_while_others_report_more_keys_than_are_known() {
     let mut pace = Pace::default();
-    let known = (0..=told::MAX_KEYS as u64).map(|key| (1, key + 2));
+    let known = (0..=reported::MAX_KEYS as u64).map(|key| (1, key + 2));
     known.for_each(|id| pace.landed(0, id, signed(10 * MS), 5));
     pace.add(MS, (0, 60 * MS), delta(signed(MS), MS), 5);
     assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, signed(MS));
-    let later = told::UNKNOWN + MS;
+    let later = reported::UNKNOWN + MS;
     pace.add(later, (later, later + 60 * MS), delta(signed(MS), later), 5);
     assert!(take(&mut pace, later + 10 * MS).deltas.is_empty());
     // What has refilled makes room.
@@ -91,7 +91,7 @@ fn nothing_covers_what_is_held_and_it_keeps_its_turn() {
 }
 
 #[test]
-fn telling_is_urgent_where_little_is_left() {
+fn sending_is_urgent_where_little_is_left() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
     assert!(!pace.is_urgent(10 * MS, KEY, 80 * MS, 5));
@@ -102,7 +102,7 @@ fn telling_is_urgent_where_little_is_left() {
 }
 
 #[test]
-fn what_was_given_back_is_told() {
+fn what_was_given_back_is_sent() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(-5, 10 * MS), 5);
     assert!(!pace.is_urgent(10 * MS, KEY, 0, 5));

@@ -46,7 +46,7 @@ fn a_difference_that_load_left_behind_is_mended() {
 
 /// A node crashes that one of two others has not heard lately.
 #[test]
-fn what_a_crashed_node_told_one_of_two_is_a_difference() {
+fn what_a_crashed_node_sent_to_one_of_two_is_a_difference() {
     for deaf in [0, 1] {
         let mut world = world(3);
         world.admit(1, KEY.0, KEY.1, 1_200 * SECOND);
@@ -141,15 +141,15 @@ fn a_cut_names_origins_of_which_a_change_is_held_back() {
     harness.admit(KEY, SECOND);
     harness.admit((SHORT, 1), 700 * MS);
     // Both are looked at from here on.
-    let _ = told(&mut harness, link, 5 * MS);
-    let told = told(&mut harness, link, 150 * MS);
-    assert_eq!(told.cut, [(peer().origin(), 1)]);
-    let keys: Vec<_> = told.levels.iter().map(|level| (level.limit, level.key)).collect();
+    let _ = first_levels(&mut harness, link, 5 * MS);
+    let sent = first_levels(&mut harness, link, 150 * MS);
+    assert_eq!(sent.cut, [(peer().origin(), 1)]);
+    let keys: Vec<_> = sent.levels.iter().map(|level| (level.limit, level.key)).collect();
     assert_eq!(keys, [KEY], "the other word lacks what is held back");
 }
 
-/// The levels that are told first, in this time.
-fn told(harness: &mut Harness, link: LinkId, time: Nanos) -> Agreement {
+/// The levels that are sent first, in this time.
+fn first_levels(harness: &mut Harness, link: LinkId, time: Nanos) -> Agreement {
     harness.core.flush(harness.now());
     let until = harness.now() + time;
     while harness.now() < until {
@@ -174,17 +174,21 @@ fn a_level_contains_nothing_that_is_not_recorded() {
     harness.pass(200 * MS);
     harness.admit(KEY, SECOND);
     harness.charge(KEY, 60 * SECOND);
-    assert_eq!(told(&mut harness, link, 5 * MS).levels, [], "nothing was seen of the word yet");
+    assert_eq!(
+        first_levels(&mut harness, link, 5 * MS).levels,
+        [],
+        "nothing was seen of the word yet"
+    );
     harness.record(KEY, 60 * SECOND);
-    let levels = told(&mut harness, link, 150 * MS).levels;
+    let levels = first_levels(&mut harness, link, 150 * MS).levels;
     let owes = |harness: &Harness| harness.tat(KEY) - harness.now();
     assert_eq!(levels, [Level { limit: KEY.0, key: KEY.1, debt: owes(&harness) }]);
 
     harness.admit(KEY, SECOND);
     harness.charge(KEY, 60 * SECOND);
-    assert_eq!(told(&mut harness, link, 350 * MS).levels, []);
+    assert_eq!(first_levels(&mut harness, link, 350 * MS).levels, []);
     harness.record(KEY, 60 * SECOND);
-    let levels = told(&mut harness, link, 150 * MS).levels;
+    let levels = first_levels(&mut harness, link, 150 * MS).levels;
     assert_eq!(levels, [Level { limit: KEY.0, key: KEY.1, debt: owes(&harness) }]);
 }
 
@@ -193,7 +197,7 @@ fn a_level_contains_nothing_that_is_not_recorded() {
 fn no_level_is_compared_with_what_is_not_recorded() {
     let (mut harness, inbound, link) = linked();
     harness.admit(KEY, SECOND);
-    let _ = told(&mut harness, link, 150 * MS);
+    let _ = first_levels(&mut harness, link, 150 * MS);
     harness.admit(KEY, SECOND);
     harness.core.flush(harness.now());
     let mut batches = harness.answers(link).into_iter().filter_map(|message| match message {
@@ -212,7 +216,7 @@ fn no_level_is_compared_with_what_is_not_recorded() {
 }
 
 #[test]
-fn what_is_missed_is_caught_up_with_before_levels_are_told() {
+fn what_is_missed_is_caught_up_with_before_levels_are_sent() {
     let (mut harness, inbound, link) = linked();
     let part = |upto| Message::Missed { to: 4, at: harness.now(), upto, groups: Vec::new() };
     let (some, rest) = (part(Some((SLOW, 9))), part(None));
@@ -221,7 +225,7 @@ fn what_is_missed_is_caught_up_with_before_levels_are_told() {
     let levels = |harness: &mut Harness| {
         harness.pass(200 * MS);
         harness.admit(KEY, SECOND);
-        told(harness, link, 150 * MS).levels.len()
+        first_levels(harness, link, 150 * MS).levels.len()
     };
     assert_eq!(levels(&mut harness), 0);
     harness.deliver(inbound, &rest);

@@ -162,17 +162,17 @@ fn a_gap_ends_with_the_generation_that_had_it() {
     assert_eq!(harness.core.stats().violations, 0);
 }
 
-/// A position that is told again may cross a gap: its answer is the gap again, or frames where the
+/// A position that is sent again may cross a gap: its answer is the gap again, or frames where the
 /// log reaches back to it.
 #[test]
-fn a_gap_that_is_told_again_or_withdrawn_is_no_violation() {
+fn a_gap_that_is_sent_again_or_withdrawn_is_no_violation() {
     let (mut harness, inbound, link) = in_need_of(peer(1, 5));
     harness.deliver(inbound, &Message::Gap);
     let (asked, _) = asked(&harness.answers(link));
     assert_eq!((asked.len(), harness.core.stats().gaps), (1, 1));
     harness.deliver(inbound, &harness.batch(1, KEY, 5));
     assert_eq!(harness.tat(KEY), 5);
-    // Nobody needs it any more, also where another gap comes before it does.
+    // No peer needs it any more, also where another gap comes before it does.
     assert!(harness.answers(link).contains(&Message::StateStop));
     harness.deliver(inbound, &harness.batch(2, KEY, 7));
     harness.deliver(inbound, &Message::Gap);

@@ -86,7 +86,7 @@ fn who_waits_for_a_node_that_ends_founds_itself() {
 }
 
 #[test]
-fn a_node_that_nobody_answers_founds_and_is_joined_to_the_others_later() {
+fn a_node_without_an_answer_founds_and_is_joined_to_the_others_later() {
     let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
     world.start(0, &[]);
     assert_eq!(entries(&world), [Some(Entry::Founded)]);

@@ -1,4 +1,4 @@
-//! Bytes are capped: what exceeds the cap is told later, and nothing of it is lost.
+//! Bytes are capped: what exceeds the cap is sent later, and nothing of it is lost.
 
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
@@ -22,8 +22,8 @@ struct Capped {
     harness: Harness,
     out: Vec<LinkId>,
     from: Vec<LinkId>,
-    /// What the peers have been told of each key.
-    told: Vec<BTreeMap<(u64, u64), i64>>,
+    /// What the peers have been sent of each key.
+    sent: Vec<BTreeMap<(u64, u64), i64>>,
     /// The keys of each frame to the first peer.
     frames: Vec<Vec<(u64, u64)>>,
     bytes: u64,
@@ -42,8 +42,8 @@ impl Capped {
             harness.deliver(link, &Message::Resume { position: None, fresh: false });
             out.push(link);
         }
-        let told = vec![BTreeMap::new(); peers];
-        let mut capped = Self { harness, out, from, told, frames: Vec::new(), bytes: 0, others: 0 };
+        let sent = vec![BTreeMap::new(); peers];
+        let mut capped = Self { harness, out, from, sent, frames: Vec::new(), bytes: 0, others: 0 };
         capped.read();
         (capped.bytes, capped.others) = (0, 0);
         capped
@@ -85,7 +85,7 @@ impl Capped {
         };
         let keys: Vec<_> = groups.iter().flat_map(keys as fn(&wire::Group) -> Vec<_>).collect();
         for (id, debt) in &keys {
-            *self.told[peer].entry(*id).or_default() += debt;
+            *self.sent[peer].entry(*id).or_default() += debt;
         }
         if peer == 0 {
             self.frames.push(keys.into_iter().map(|(id, _)| id).collect());
@@ -106,7 +106,7 @@ impl Capped {
 }
 
 #[test]
-fn a_node_sends_no_more_than_its_cap_and_tells_everything() {
+fn a_node_sends_no_more_than_its_cap_and_all_in_the_end() {
     let mut capped = Capped::new(Some(CAP), 3);
     let mut admitted = BTreeMap::new();
     let mut uncapped = Capped::new(None, 3);
@@ -128,7 +128,7 @@ fn a_node_sends_no_more_than_its_cap_and_tells_everything() {
     assert!(stats.capped_keys > 0 && stats.deltas_capped > 0, "{stats:?}");
     assert!((1..4).contains(&stats.capped_for.as_secs()), "{:?}", stats.capped_for);
     capped.pass(3 * SECOND);
-    assert_eq!(capped.told, vec![admitted; 3]);
+    assert_eq!(capped.sent, vec![admitted; 3]);
     let stats = capped.stats();
     assert_eq!((stats.capped_keys, stats.deltas_covered, stats.deltas_dropped), (0, 0, 0));
     assert_eq!(uncapped.stats().deltas_capped, 0);
@@ -163,7 +163,7 @@ fn what_waits_for_room_is_not_covered_by_what_refills() {
     capped.pass(10 * MS);
     capped.admit(QUICK, 1, signed(90 * MS));
     capped.pass(2 * SECOND);
-    assert_eq!(capped.told[0].get(&(QUICK, 1)), Some(&signed(90 * MS)));
+    assert_eq!(capped.sent[0].get(&(QUICK, 1)), Some(&signed(90 * MS)));
 }
 
 #[test]
@@ -173,7 +173,7 @@ fn a_peer_that_is_behind_is_caught_up_within_the_cap_and_delays_no_other() {
     capped.from.push(capped.harness.greet(peer));
     let link = capped.harness.welcome(peer);
     capped.out.push(link);
-    capped.told.push(BTreeMap::new());
+    capped.sent.push(BTreeMap::new());
     for batch in 0..50 {
         (0..100).for_each(|key| capped.admit(LIMIT, 100 * batch + key, UNIT));
         capped.harness.core.flush(capped.harness.now());
@@ -186,9 +186,9 @@ fn a_peer_that_is_behind_is_caught_up_within_the_cap_and_delays_no_other() {
     assert!((CAP / 2..most).contains(&capped.bytes), "{}", capped.bytes);
     capped.admit(LIMIT, 9_999, UNIT);
     capped.pass(SECOND);
-    assert!(capped.told[0].contains_key(&(LIMIT, 9_999)) && capped.told[1].len() < 5_000);
+    assert!(capped.sent[0].contains_key(&(LIMIT, 9_999)) && capped.sent[1].len() < 5_000);
     capped.pass(10 * SECOND);
-    assert_eq!(capped.told.iter().map(BTreeMap::len).collect::<Vec<_>>(), [5_001, 5_001]);
+    assert_eq!(capped.sent.iter().map(BTreeMap::len).collect::<Vec<_>>(), [5_001, 5_001]);
 }
 
 #[test]
@@ -207,7 +207,7 @@ fn acknowledgements_and_clocks_do_not_wait() {
 }
 
 #[test]
-fn a_state_is_given_beside_frames_that_take_all_they_can() {
+fn a_state_is_given_while_frames_take_all_they_can() {
     let mut capped = Capped::new(Some(CAP), 2);
     (0..3_000).for_each(|key| capped.admit(LIMIT, key, UNIT));
     capped.harness.core.flush(capped.harness.now());
@@ -240,14 +240,14 @@ fn a_state_is_given_beside_frames_that_take_all_they_can() {
 }
 
 #[test]
-fn what_a_node_tells_last_does_not_wait() {
+fn what_a_node_sends_last_does_not_wait() {
     let mut capped = Capped::new(Some(CAP), 3);
     (0..2_000).for_each(|key| capped.admit(LIMIT, key, UNIT));
     capped.pass(50 * MS);
     assert!(capped.stats().capped_keys > 0 && !capped.harness.core.is_acknowledged());
     capped.harness.core.flush(capped.harness.now());
     capped.read();
-    assert!(capped.told.iter().all(|told| told.len() == 2_000));
+    assert!(capped.sent.iter().all(|sent| sent.len() == 2_000));
     assert!(capped.harness.core.is_acknowledged());
 }
 

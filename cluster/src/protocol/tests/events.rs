@@ -1,4 +1,4 @@
-//! What an operator is told.
+//! What is reported to an operator.
 
 use super::harness::Harness;
 use super::world::addr;
@@ -20,48 +20,48 @@ fn gossip(harness: &mut Harness, link: LinkId, src: NodeId, src_incarnation: u16
     harness.core.datagram(harness.now(), link, &packet);
 }
 
-fn told(harness: &mut Harness) -> Vec<Event> {
+fn reported(harness: &mut Harness) -> Vec<Event> {
     std::iter::from_fn(|| harness.core.poll_event()).collect()
 }
 
 #[test]
-fn the_states_of_a_member_are_told_once_each() {
+fn the_states_of_a_member_are_reported_once_each() {
     let mut harness = Harness::new();
-    assert_eq!(told(&mut harness), [Event::Founded]);
+    assert_eq!(reported(&mut harness), [Event::Founded]);
     let link = harness.greet(peer());
     gossip(&mut harness, link, peer(), 0);
     harness.tick(SECOND / 2);
     let state = |was, is| Event::Member { id: peer(), was, is };
-    assert_eq!(told(&mut harness), [state(None, MemberState::Alive)]);
+    assert_eq!(reported(&mut harness), [state(None, MemberState::Alive)]);
     // It does not answer.
     harness.tick(3 * SECOND);
     let suspect = state(Some(MemberState::Alive), MemberState::Suspect);
-    assert!(told(&mut harness).contains(&suspect));
+    assert!(reported(&mut harness).contains(&suspect));
     let for_so_long = harness.core.members()[1].state_for;
     assert!((0..3).contains(&for_so_long.as_secs()), "{for_so_long:?}");
     harness.tick(10 * SECOND);
     let down = state(Some(MemberState::Suspect), MemberState::Down);
-    let events = told(&mut harness);
+    let events = reported(&mut harness);
     assert_eq!(events.iter().filter(|event| **event == down).count(), 1, "{events:?}");
     let back = NodeId { rank: peer().rank + 1, ..peer() };
     gossip(&mut harness, link, back, 0);
     harness.tick(SECOND / 2);
     let returned = Event::Member { id: back, was: Some(MemberState::Down), is: MemberState::Alive };
-    assert_eq!(told(&mut harness), [returned]);
+    assert_eq!(reported(&mut harness), [returned]);
     assert!(harness.core.members()[1].state_for.as_secs() < 1);
 }
 
 /// What a node that leaves says of itself comes after what others say of it, or the other way
 /// round; nothing else may come after that.
 #[test]
-fn a_member_that_leaves_is_not_told_as_down() {
-    for is_told_first in [false, true] {
+fn a_member_that_leaves_is_not_reported_as_down() {
+    for is_known_first in [false, true] {
         let mut harness = Harness::new();
         let link = harness.greet(peer());
         gossip(&mut harness, link, peer(), 0);
         harness.tick(SECOND / 2);
-        told(&mut harness);
-        if is_told_first {
+        reported(&mut harness);
+        if is_known_first {
             let header = foca::Header {
                 src: peer(),
                 src_incarnation: 0,
@@ -77,10 +77,10 @@ fn a_member_that_leaves_is_not_told_as_down() {
         harness.tick(SECOND / 4);
         let left =
             Event::Member { id: peer(), was: Some(MemberState::Alive), is: MemberState::Left };
-        let events = told(&mut harness);
+        let events = reported(&mut harness);
         let members: Vec<_> =
             events.iter().filter(|event| matches!(event, Event::Member { .. })).collect();
-        assert_eq!(members, [&left], "{is_told_first}: {events:?}");
+        assert_eq!(members, [&left], "{is_known_first}: {events:?}");
     }
 }
 
@@ -92,19 +92,19 @@ fn what_follows_a_look_at_once_is_looked_at_soon() {
     gossip(&mut harness, link, peer(), 0);
     harness.tick(SECOND / 2);
     gossip(&mut harness, link, peer(), 0);
-    told(&mut harness);
+    reported(&mut harness);
     harness.deliver(link, &Message::Leaving);
-    assert_eq!(told(&mut harness), []);
+    assert_eq!(reported(&mut harness), []);
     let soon = harness.now() + SECOND / 20;
     assert!(harness.core.deadline().is_some_and(|at| at <= soon));
     harness.tick(SECOND / 20);
     let left = Event::Member { id: peer(), was: Some(MemberState::Alive), is: MemberState::Left };
-    assert!(told(&mut harness).contains(&left));
+    assert!(reported(&mut harness).contains(&left));
 }
 
 /// Others keep it from being held for down, and forward nothing.
 #[test]
-fn a_member_that_is_alive_without_a_link_is_told() {
+fn a_member_that_is_alive_without_a_link_is_reported() {
     let mut harness = Harness::new();
     let inbound = harness.greet(peer());
     let of = |events: Vec<Event>| -> Vec<Event> {
@@ -119,12 +119,12 @@ fn a_member_that_is_alive_without_a_link_is_told() {
             gossip(harness, inbound, peer(), refuted);
             harness.tick(SECOND);
         }
-        of(told(harness))
+        of(reported(harness))
     };
     assert_eq!(pass(&mut harness, 9), []);
     assert_eq!(harness.core.stats().unlinked, 0);
     let events = pass(&mut harness, 50);
-    let [Event::Unlinked { addr: of, tells: false, hears: true, passed, all: 1 }] = events[..]
+    let [Event::Unlinked { addr: of, sends: false, receives: true, passed, all: 1 }] = events[..]
     else {
         panic!("{events:?}")
     };
@@ -137,38 +137,38 @@ fn a_member_that_is_alive_without_a_link_is_told() {
 }
 
 #[test]
-fn an_earlier_run_at_an_address_is_told() {
+fn an_earlier_run_at_an_address_is_reported() {
     let mut harness = Harness::new();
     let link = harness.greet(peer());
     gossip(&mut harness, link, peer(), 0);
     harness.tick(SECOND / 2);
-    told(&mut harness);
+    reported(&mut harness);
     let earlier = NodeId { generation: 3, rank: peer().rank + 1, ..peer() };
     let link = harness.greet(earlier);
     gossip(&mut harness, link, earlier, 0);
     harness.tick(SECOND / 2);
     let contended = Event::Contended { id: earlier, before: peer() };
-    assert!(told(&mut harness).contains(&contended));
+    assert!(reported(&mut harness).contains(&contended));
 }
 
 #[test]
-fn links_and_their_ends_are_told() {
+fn links_and_their_ends_are_reported() {
     let mut harness = Harness::new();
     let inbound = harness.greet(peer());
     let link = harness.welcome(peer());
-    told(&mut harness);
+    reported(&mut harness);
     harness.core.closed(harness.now(), inbound);
     harness.core.closed(harness.now(), link);
-    assert_eq!(told(&mut harness), [Event::LinkClosed { addr: addr(1) }]);
+    assert_eq!(reported(&mut harness), [Event::LinkClosed { addr: addr(1) }]);
     harness.tick(2 * SECOND);
-    assert!(told(&mut harness).contains(&Event::Alone));
+    assert!(reported(&mut harness).contains(&Event::Alone));
     let link = harness.welcome(peer());
-    let events = told(&mut harness);
+    let events = reported(&mut harness);
     assert!(events.contains(&Event::LinkOpen { addr: addr(1) }), "{events:?}");
     assert!(events.contains(&Event::Together), "{events:?}");
     // A peer must not send what this node sends.
     harness.deliver(link, &Message::Leaving);
-    let events = told(&mut harness);
+    let events = reported(&mut harness);
     assert!(events.contains(&Event::Violation { addr: Some(addr(1)) }), "{events:?}");
 }
 
@@ -180,10 +180,10 @@ fn a_node_that_leaves_alone_is_not_together() {
     harness.core.closed(harness.now(), inbound);
     harness.core.closed(harness.now(), link);
     harness.tick(2 * SECOND);
-    assert!(told(&mut harness).contains(&Event::Alone));
+    assert!(reported(&mut harness).contains(&Event::Alone));
     harness.core.leave(harness.now());
     harness.tick(SECOND);
-    assert!(!told(&mut harness).contains(&Event::Together));
+    assert!(!reported(&mut harness).contains(&Event::Together));
 }
 
 #[test]
@@ -194,6 +194,6 @@ fn a_node_that_speaks_other_versions_is_named() {
     let hello = Message::Hello { version: 900, oldest: 800, id: peer(), key };
     harness.deliver(link, &hello);
     let version = Event::Version { addr: addr(1), oldest: 800, newest: 900 };
-    assert!(told(&mut harness).contains(&version));
+    assert!(reported(&mut harness).contains(&version));
     assert_eq!(harness.core.stats().violations, 1);
 }

@@ -104,8 +104,8 @@ fn two_clusters_that_meet_become_the_older_one() {
     }
 }
 
-/// A founder, and a peer that tells another key.
-fn told(key: HashKey) -> (Harness, Vec<Action>) {
+/// A founder, and a peer that sends another key.
+fn sent(key: HashKey) -> (Harness, Vec<Action>) {
     let mut harness = Harness::new();
     let link = harness.greet(NodeId::new(addr(1), 5));
     harness.tick(SECOND);
@@ -118,7 +118,7 @@ fn told(key: HashKey) -> (Harness, Vec<Action>) {
 #[test]
 fn only_a_key_that_wins_is_taken_over() {
     let older = HashKey::candidate(0, [1; 16]).in_use();
-    let (harness, actions) = told(older);
+    let (harness, actions) = sent(older);
     assert_eq!(harness.core.hash_key(), older);
     assert!(!harness.core.has_joined() && harness.core.me().generation > 1);
     assert!(actions.iter().any(|action| matches!(action, Action::Close { .. })));
@@ -127,12 +127,12 @@ fn only_a_key_that_wins_is_taken_over() {
     let younger = HashKey::candidate(9, [1; 16]).in_use();
     let unused = HashKey::candidate(0, [1; 16]);
     for key in [younger, unused] {
-        let (harness, actions) = told(key);
+        let (harness, actions) = sent(key);
         assert_eq!((harness.core.has_joined(), harness.core.me().generation), (true, 1));
         assert_eq!(actions, []);
     }
-    // The same key, told by a node that has known it for longer, changes no hash.
-    let (harness, _) = told(HashKey::candidate(0, [0; 16]).in_use());
+    // The same key, sent by a node that has known it for longer, changes no hash.
+    let (harness, _) = sent(HashKey::candidate(0, [0; 16]).in_use());
     assert_eq!((harness.core.has_joined(), harness.core.me().generation), (true, 1));
 }
 

@@ -127,7 +127,7 @@ fn a_new_generation_is_sent_frames_at_once_though_links_to_the_old_one_look_aliv
     assert!(debt(&world, 1, 1).abs_diff(expected) < 100 * MS, "{} {expected}", debt(&world, 1, 1));
 }
 
-/// A node that is gone and many new keys beside it.
+/// A node that is gone and many new keys at the same time.
 #[test]
 fn the_absent_make_room_for_those_that_are_behind() {
     const KEYS: u64 = 100;

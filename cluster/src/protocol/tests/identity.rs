@@ -126,7 +126,7 @@ fn a_node_that_is_said_to_be_down_returns() {
     for round in 0..20 {
         say(&mut harness, of_liar, liar, vec![foca::Member::down(real)]);
         assert_eq!(state(&harness, real).unwrap().1, MemberState::Down, "round {round}");
-        // It is told, takes the next rank, and says so.
+        // It hears of it, takes the next rank, and says so.
         real.rank += 1;
         say(&mut harness, of_real, real, Vec::new());
         assert_eq!(state(&harness, real).unwrap().1, MemberState::Alive, "round {round}");
@@ -139,7 +139,7 @@ fn a_node_that_is_said_to_be_down_returns() {
 
 /// While it had no link, somebody claimed its rank.
 #[test]
-fn a_node_is_told_the_rank_that_others_invented() {
+fn a_node_hears_the_rank_that_others_invented() {
     for rank in [6, 1 << 62, (1 << 63) + 4, u64::MAX] {
         let mut harness = Harness::new();
         let (real, liar) = (node(1), node(2));

@@ -84,7 +84,7 @@ fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
     assert!(decides(&harness));
 }
 
-/// Its server has not dialled it yet, and nobody else is known.
+/// Its server has not dialled it yet, and no other node is known.
 #[test]
 fn a_node_that_has_joined_hears_its_server_and_who_becomes_known_meanwhile() {
     let (mut harness, outbound) = asking();
@@ -146,7 +146,7 @@ fn a_node_that_has_joined_waits_no_longer_than_the_bound() {
 }
 
 #[test]
-fn who_has_nothing_to_tell_is_asked() {
+fn a_peer_that_has_nothing_to_send_is_asked() {
     let (mut harness, links) = joined(0);
     let asked =
         |sent: &[Message]| sent.iter().filter(|m| matches!(m, Message::Resume { .. })).count();

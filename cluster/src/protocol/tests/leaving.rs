@@ -86,7 +86,7 @@ fn a_seed_is_waited_for_until_the_first_dial_fails() {
 
 /// Its peers go on, so it has words to agree on, and answers, until it is gone.
 #[test]
-fn what_a_node_tells_while_it_leaves_is_not_waited_for() {
+fn what_a_node_sends_while_it_leaves_is_not_waited_for() {
     let mut harness = Harness::new();
     harness.greet(peer());
     let link = harness.welcome(peer());

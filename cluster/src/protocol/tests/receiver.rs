@@ -91,7 +91,7 @@ fn a_new_generation_is_numbered_anew() {
 
 /// Whoever takes over the state knows by that what it contains.
 #[test]
-fn a_state_tells_how_far_the_last_generations_were_applied() {
+fn a_state_says_how_far_the_last_generations_were_applied() {
     let mut harness = Harness::new();
     for generation in 5..9 {
         let link = harness.greet(NodeId::new(addr(1), generation));
@@ -106,8 +106,8 @@ fn a_state_tells_how_far_the_last_generations_were_applied() {
     let of = |(origin, through): &(Origin, u64)| {
         (origin.addr == addr(1)).then_some((origin.generation, *through))
     };
-    let told: Vec<_> = vector.unwrap().iter().filter_map(of).collect();
-    assert_eq!(told, [(6, 1), (7, 1), (8, 1)]);
+    let kept: Vec<_> = vector.unwrap().iter().filter_map(of).collect();
+    assert_eq!(kept, [(6, 1), (7, 1), (8, 1)]);
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
     assert_eq!(harness.core.stats().deltas_late, 3);
 }
 
-/// Two nodes each consumed half of the limit in a cut. Of each only the sum is told, as if it had
+/// Two nodes each consumed half of the limit in a cut. Of each only the sum is sent, as if it had
 /// been consumed without a pause at last: both together would not have drained since.
 #[test]
 fn sums_of_what_was_missed_are_not_taken_for_recent() {
@@ -183,7 +183,7 @@ fn what_is_late_is_not_held_back_for_ever() {
 
 /// Both halves of a move are the same, so the sum of the words stays.
 #[test]
-fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
+fn of_two_nodes_one_compares_and_sends_the_other_its_part() {
     const MS: u64 = 1_000_000;
     let key = (SHORT, 1);
     let (mut harness, inbound) = greeted();
@@ -191,7 +191,7 @@ fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
     harness.admit(key, 400 * MS);
     harness.core.flush(harness.now());
-    let (mut own, mut told) = (0, Vec::new());
+    let (mut own, mut shifted) = (0, Vec::new());
     for number in 1..=2 {
         let before = harness.tat(key);
         // Without anything of its own the peer owes twice as much.
@@ -205,12 +205,12 @@ fn of_two_nodes_one_compares_and_tells_the_other_its_part() {
         own += harness.tat(key).cast_signed() - before.cast_signed();
         for message in harness.answers(link) {
             if let Message::Batch { levels, .. } = message {
-                told.extend(levels.shifts.iter().map(|shift| (shift.to, shift.by)));
+                shifted.extend(levels.shifts.iter().map(|shift| (shift.to, shift.by)));
             }
         }
     }
     assert_eq!(own, 200_000_000, "half of the difference");
-    assert_eq!(told, [(peer().origin(), -200_000_000)]);
+    assert_eq!(shifted, [(peer().origin(), -200_000_000)]);
 }
 
 #[test]

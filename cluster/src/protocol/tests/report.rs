@@ -1,4 +1,4 @@
-//! What a node tells of its peers.
+//! What a node reports of its peers.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn admit(harness: &mut Harness, debt: Nanos) {
 }
 
 #[test]
-fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
+fn what_a_peer_has_not_acknowledged_is_reported_with_its_age() {
     let mut harness = Harness::with(Options { log_age: 2 * SECOND, ..Options::default() });
     harness.greet(peer());
     let link = harness.welcome(peer());
@@ -38,20 +38,20 @@ fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
         harness.tick(SECOND);
         admit(&mut harness, debt * SECOND);
     }
-    let told = only(&harness);
-    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (3, 21));
-    assert_eq!((told.unacked_for.as_secs(), told.frames_sent), (2, 3));
+    let stats = only(&harness);
+    assert_eq!((stats.unacked_batches, stats.unacked_debt.as_secs()), (3, 21));
+    assert_eq!((stats.unacked_for.as_secs(), stats.frames_sent), (2, 3));
     harness.deliver(link, &Message::Ack { number: 1 });
-    let told = only(&harness);
-    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (2, 16));
-    assert_eq!(told.unacked_for.as_secs(), 1);
+    let stats = only(&harness);
+    assert_eq!((stats.unacked_batches, stats.unacked_debt.as_secs()), (2, 16));
+    assert_eq!(stats.unacked_for.as_secs(), 1);
     // The log does not keep them any more.
     harness.tick(3 * SECOND);
     admit(&mut harness, 2 * SECOND);
-    let told = only(&harness);
-    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (3, 18));
-    assert_eq!(told.unacked_for.as_secs(), 4);
-    assert!(told.bytes_sent > 0 && told.bytes_received > 0);
+    let stats = only(&harness);
+    assert_eq!((stats.unacked_batches, stats.unacked_debt.as_secs()), (3, 18));
+    assert_eq!(stats.unacked_for.as_secs(), 4);
+    assert!(stats.bytes_sent > 0 && stats.bytes_received > 0);
     // A new link continues where the peer stands, with what it had been sent.
     harness.core.closed(harness.now(), link);
     assert_eq!(only(&harness).link, LinkState::Waiting);
@@ -59,9 +59,9 @@ fn what_a_peer_has_not_acknowledged_is_told_with_its_age() {
     let link = harness.welcome(peer());
     let position = Some(Position { through: 3, missed: None });
     harness.deliver(link, &Message::Resume { position, fresh: false });
-    let told = only(&harness);
-    assert_eq!((told.unacked_batches, told.unacked_debt.as_secs()), (1, 2));
-    assert_eq!(told.frames_resent, 1);
+    let stats = only(&harness);
+    assert_eq!((stats.unacked_batches, stats.unacked_debt.as_secs()), (1, 2));
+    assert_eq!(stats.frames_resent, 1);
 }
 
 #[test]
@@ -96,9 +96,9 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     harness.deliver(link, &Message::Leaving);
 }
 
-/// Batches tell this node's clock, and nothing of what it has of the other's.
+/// Batches carry this node's clock, and nothing of what it has of the other's.
 #[test]
-fn a_node_that_tells_batches_tells_beats_as_well() {
+fn a_node_that_sends_batches_sends_beats_as_well() {
     let mut harness = Harness::new();
     harness.greet(peer());
     let link = harness.welcome(peer());
@@ -108,8 +108,8 @@ fn a_node_that_tells_batches_tells_beats_as_well() {
         harness.tick(SECOND / 20);
         harness.admit(KEY, SECOND);
         harness.core.flush(harness.now());
-        let told = harness.answers(link);
-        beats += told.iter().filter(|message| matches!(message, Message::Beat { .. })).count();
+        let answers = harness.answers(link);
+        beats += answers.iter().filter(|message| matches!(message, Message::Beat { .. })).count();
         harness.deliver(link, &Message::Ack { number });
     }
     assert!(beats >= 4, "{beats} in 10 s");

@@ -238,12 +238,12 @@ fn every_debt_is_applied_exactly_once_at_every_live_node() {
 
 /// A log so short that every cut leaves peers behind it, which are sent the backlog.
 #[test]
-fn peers_behind_the_log_are_told_what_they_missed_once() {
+fn peers_behind_the_log_are_sent_what_they_missed_once() {
     let (mut behind, mut parts) = (0, 0);
     for seed in 0..12 {
         let plan = Plan { crashes: false, late_joiner_at: Nanos::MAX, ..Plan::draw(seed) };
         let mut run = Run::with(seed, plan, Options { log_age: 30 * MS, ..Options::default() });
-        // Everybody has joined before anything is admitted. Who joins is told that there is
+        // Everybody has joined before anything is admitted. A node that joins hears that there is
         // nothing, and a log that is so short forgets even that.
         run.world.run(10 * SECOND);
         run.met = run.world.nodes.iter().flatten().map(|node| node.core.stats().gaps).collect();

@@ -108,7 +108,7 @@ fn even_demand_gets_even_shares() {
 /// What a node turns out to have consumed is not what it consumes from then on: were its part not
 /// held back anew, two nodes would end 2.6 to 3.1 % of the burst beyond the bucket.
 #[test]
-fn a_node_that_has_told_its_use_keeps_its_part() {
+fn a_node_that_has_sent_its_use_keeps_its_part() {
     for seed in 1..=5 {
         let mut hot = Hot::seeded(seed, 2, MS);
         hot.load(SECOND, 1.0);
@@ -165,7 +165,7 @@ fn a_node_that_is_ahead_is_not_starved() {
     assert!(figures.total.abs() < 0.004 && figures.least > 0.95, "{figures:?}");
 }
 
-/// Its word is empty, as it lacks what others consumed: with what they consume besides, its own use
+/// Its word is empty, as it lacks what others consumed: with what they consume as well, its own use
 /// is the limit's rate, so that its word stays empty and the others' words stay full.
 #[test]
 fn a_node_whose_word_is_empty_takes_no_more_than_its_share() {

@@ -15,7 +15,7 @@ fn peer(place: usize) -> NodeId {
     NodeId::new(addr(place), 5)
 }
 
-/// A founder that hears peers, with the links from them; nothing was told yet.
+/// A founder that hears peers, with the links from them; nothing was sent yet.
 fn hearing(peers: usize) -> (Harness, Vec<LinkId>) {
     let mut harness = Harness::new();
     let links = (1..=peers).map(|place| harness.greet(peer(place))).collect();
@@ -66,7 +66,7 @@ fn a_node_that_is_looked_at_is_current() {
     stop(&mut harness, 200 * MS);
     assert_eq!(harness.core.stats().stale, 0);
     assert!(harness.core.current_until() < harness.now() + SECOND);
-    // Nobody tells it anything.
+    // It hears nothing.
     harness.core.closed(harness.now(), links[0]);
     assert_eq!(harness.core.current_until(), Nanos::MAX);
     stop(&mut harness, 10 * SECOND);
@@ -127,7 +127,7 @@ fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
 }
 
 #[test]
-fn a_peer_with_nothing_to_tell_is_asked_and_answers() {
+fn a_peer_with_nothing_to_send_is_asked_and_answers() {
     let (mut harness, links) = hearing(1);
     harness.answers(links[0]);
     stop(&mut harness, SECOND);
@@ -187,7 +187,7 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
     assert!((700 * MS..=900 * MS).contains(&owed), "{owed}");
 }
 
-/// One node tells that it gave back what another tells that it consumed before.
+/// One node reports that it gave back what another reports that it consumed before.
 #[test]
 fn what_was_given_back_meanwhile_follows_what_was_consumed() {
     let (mut harness, links) = hearing(2);

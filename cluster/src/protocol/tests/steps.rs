@@ -5,7 +5,7 @@ use super::world::addr;
 use crate::protocol::wire::{Message, Position};
 use crate::protocol::{LinkId, Nanos, NodeId, Options};
 
-/// Keys that are recorded at once: some seconds of load that nobody has taken.
+/// Keys that are recorded at once: some seconds of load that has not been taken.
 const KEYS: u64 = 10_000;
 /// What one step seals, at most.
 const A_STEP: usize = 1_024;
@@ -42,16 +42,16 @@ fn batches(harness: &mut Harness, link: LinkId) -> Vec<usize> {
 #[test]
 fn a_step_seals_a_bounded_part_of_what_was_recorded() {
     let (mut harness, link) = loaded();
-    let (mut told, mut number) = (0, 0);
+    let (mut total, mut number) = (0, 0);
     for step in 1.. {
         harness.core.tick(harness.now());
         let sent = batches(&mut harness, link);
         let some = sent.iter().sum::<usize>();
         assert!(some <= A_STEP && sent.iter().all(|deltas| *deltas <= A_BATCH), "{sent:?}");
-        told += some;
+        total += some;
         number += sent.len() as u64;
         harness.deliver(link, &Message::Ack { number });
-        if told == KEYS as usize {
+        if total == KEYS as usize {
             assert_eq!(step, (KEYS as usize).div_ceil(A_STEP));
             assert!(harness.core.is_acknowledged());
             break;
@@ -98,7 +98,7 @@ fn flushes_come_early_by_chance() {
 
 /// What a flush may not have seen waits for the next record, or 50 ms.
 #[test]
-fn what_was_recorded_beside_a_flush_is_taken_with_the_next_record_or_soon_after() {
+fn what_was_recorded_during_a_flush_is_taken_with_the_next_record_or_soon_after() {
     const MS: Nanos = SECOND / 1_000;
     let mut harness = Harness::new();
     harness.core.recorded_late(harness.now());

@@ -22,7 +22,7 @@ fn a_cluster_is_upgraded_node_by_node() {
             world.start(place, list);
         }
         world.run(5 * SECOND);
-        let mut told = 0;
+        let mut sent = 0;
         // Each node is replaced by the next build, and the last but one by the old one again.
         for (round, (place, newest)) in
             [(1, NEXT_VERSION), (2, NEXT_VERSION), (0, NEXT_VERSION), (2, VERSION)]
@@ -35,7 +35,7 @@ fn a_cluster_is_upgraded_node_by_node() {
             world.run(world.now() + 15 * SECOND);
             for place in 0..4 {
                 world.admit(place, LIMIT, round as u64, 1_000 * SECOND);
-                told += 1;
+                sent += 1;
             }
             world.run(world.now() + 5 * SECOND);
             for place in 0..4 {
@@ -46,7 +46,7 @@ fn a_cluster_is_upgraded_node_by_node() {
                 assert!(debt.abs_diff(3_995 * SECOND) < SECOND, "seed {seed}: {debt}");
             }
         }
-        assert_eq!(told, 16);
+        assert_eq!(sent, 16);
     }
 }
 

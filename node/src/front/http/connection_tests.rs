@@ -95,7 +95,7 @@ async fn a_client_that_closes_its_side_is_answered() {
     }
 }
 
-/// It cannot be told from one that hangs up, and takes a place.
+/// It cannot be distinguished from one that hangs up, and takes a place.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_closes_its_side_while_its_check_waits_is_dropped() {
     let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";

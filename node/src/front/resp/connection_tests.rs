@@ -292,7 +292,7 @@ fn a_client_that_never_pauses_leaves_others_their_turn() {
 async fn a_client_that_waits_for_each_answer_never_stands_in_line() {
     let front_end = front_end(1024 * 1024);
     let mut client = connect(&front_end).await;
-    let _nobody_is_next = front_end.server.turns().stop().await;
+    let _stopped = front_end.server.turns().stop().await;
     let (asked, mut answer) = (b"PING\r\n".repeat(20), [0; 7 * 20]);
     for _ in 0..200 {
         client.write_all(&asked).await.unwrap();

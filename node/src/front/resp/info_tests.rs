@@ -38,9 +38,9 @@ fn bounds_that_were_chosen_are_told() {
     };
     let mut session = bounded_session(bounds);
     assert!(talk(&mut session, &["INFO clients"]).contains("\r\nmaxclients:123\r\n"));
-    let told = talk(&mut session, &["CONFIG GET maxclients", "CONFIG GET timeout"]);
+    let reply = talk(&mut session, &["CONFIG GET maxclients", "CONFIG GET timeout"]);
     let expected = "*2\r\n$10\r\nmaxclients\r\n$3\r\n123\r\n*2\r\n$7\r\ntimeout\r\n$1\r\n5";
-    assert_eq!(told, expected);
-    let told = talk(&mut bounded_session(RespBounds::default()), &["CONFIG GET timeout"]);
-    assert_eq!(told, "*2\r\n$7\r\ntimeout\r\n$1\r\n0");
+    assert_eq!(reply, expected);
+    let reply = talk(&mut bounded_session(RespBounds::default()), &["CONFIG GET timeout"]);
+    assert_eq!(reply, "*2\r\n$7\r\ntimeout\r\n$1\r\n0");
 }
