@@ -13,10 +13,31 @@ pub enum Format {
 
 impl Format {
     /// The format for a scraper that sends these values of `Accept`: the classic one unless the
-    /// other is asked for by name.
+    /// other is asked for by name, with a weight (RFC 9110, 12.4.2) that is not below the classic
+    /// one's.
     pub fn accepted<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut ranges = values.into_iter().flat_map(|value| value.split(','));
-        if ranges.any(is_open_metrics) { Self::OpenMetrics } else { Self::Classic }
+        // Of the classic one by each range that has it, the most specific first.
+        let (mut open_metrics, mut classic) = (0.0, [None; 3]);
+        for range in values.into_iter().flat_map(|value| value.split(',')) {
+            let (name, weight) = weighted(range);
+            let place = match name.to_ascii_lowercase().as_str() {
+                "application/openmetrics-text" => {
+                    open_metrics = weight;
+                    continue;
+                }
+                "text/plain" => 0,
+                "text/*" => 1,
+                "*/*" => 2,
+                _ => continue,
+            };
+            classic[place] = Some(weight);
+        }
+        let classic = classic.into_iter().flatten().next().unwrap_or(0.0);
+        if open_metrics > 0.0 && open_metrics >= classic {
+            Self::OpenMetrics
+        } else {
+            Self::Classic
+        }
     }
 
     /// The format's media type, for `Content-Type`.
@@ -28,13 +49,12 @@ impl Format {
     }
 }
 
-/// Whether a media range names the format and does not refuse it with a weight of 0.
-fn is_open_metrics(range: &str) -> bool {
+/// The name of a media range and its weight: 1 unless it says so, 0 where that is no number.
+fn weighted(range: &str) -> (&str, f32) {
     let mut parts = range.split(';').map(str::trim);
-    let named =
-        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("application/openmetrics-text"));
+    let name = parts.next().unwrap_or("");
     let weight = parts.find_map(|part| part.strip_prefix("q=").or(part.strip_prefix("Q=")));
-    named && weight.is_none_or(|weight| weight.parse::<f32>().is_ok_and(|weight| weight > 0.0))
+    (name, weight.map_or(1.0, |weight| weight.parse().unwrap_or(0.0)))
 }
 
 /// The classic form of a text in the other format, which has no exemplars.
@@ -91,7 +111,11 @@ mod tests {
             (&["*/*"], Format::Classic),
             (&["text/plain;version=0.0.4"], Format::Classic),
             (&["application/openmetrics-text"], Format::OpenMetrics),
-            (&["text/plain", "Application/OpenMetrics-Text; q=0.1"], Format::OpenMetrics),
+            (&["text/plain", "Application/OpenMetrics-Text"], Format::OpenMetrics),
+            (&["text/plain", "Application/OpenMetrics-Text; q=0.1"], Format::Classic),
+            (&["text/plain;q=0.1, */*, application/openmetrics-text;q=0.2"], Format::OpenMetrics),
+            (&["text/*;q=0.3, application/openmetrics-text;q=0.2"], Format::Classic),
+            (&["application/openmetrics-text;q=much"], Format::Classic),
             (
                 &["application/openmetrics-text;version=1.0.0;q=0.5,text/plain;q=0.3,*/*;q=0.2"],
                 Format::OpenMetrics,

@@ -147,20 +147,28 @@ fn burst<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
 }
 
 fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<u64>, D::Error> {
-    Option::deserialize(from).map_err(|_| {
-        D::Error::custom(format_args!("{field}: expected an integer from 0 to {}", u64::MAX))
+    Option::deserialize(from).map_err(|error| {
+        wrong(error, format_args!("{field}: expected an integer from 0 to {}", u64::MAX))
     })
 }
 
 fn text<'de, D: Deserializer<'de>>(from: D, problem: &str) -> Result<Cow<'de, str>, D::Error> {
-    from.deserialize_str(Text).map_err(|_| D::Error::custom(problem))
+    from.deserialize_str(Text).map_err(|error| wrong(error, problem))
 }
 
 fn text_or_null<'de, D: Deserializer<'de>>(
     from: D,
     problem: &str,
 ) -> Result<Option<Cow<'de, str>>, D::Error> {
-    from.deserialize_option(TextOrNull).map_err(|_| D::Error::custom(problem))
+    from.deserialize_option(TextOrNull).map_err(|error| wrong(error, problem))
+}
+
+/// What is wrong with a field: the problem where it has another value, else what is wrong with the
+/// text, such as a control character or an end too early.
+fn wrong<E: Error>(error: E, problem: impl fmt::Display) -> E {
+    let text = error.to_string();
+    let is_of_value = ["invalid type", "invalid value", "number out of range"];
+    if is_of_value.iter().any(|kind| text.starts_with(kind)) { E::custom(problem) } else { error }
 }
 
 struct TextOrNull;

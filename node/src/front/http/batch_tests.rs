@@ -105,6 +105,8 @@ fn one_malformed_check_refuses_all_and_is_named() {
     for (bad, expected) in [
         (r#"{"key":"k","limit":"default","cost":-1}"#, "checks[1].cost: expected an integer"),
         (r#"{"key":7,"limit":"default"}"#, "checks[1].key: expected a string"),
+        (r#"{"key":"k\q","limit":"default"}"#, "checks[1]: invalid escape"),
+        (r#"{"key":"k","limit":"\ud800"}"#, "checks[1]: unexpected end of hex escape"),
         (r#"{"limit":"default"}"#, "checks[1]: missing field `key`"),
         (r#"{"key":"k","limit":"default","colour":1}"#, "checks[1]: unknown field `colour`"),
         (r#"{"key":"k"}"#, "checks[1]: give either limit or rate"),
