@@ -7,6 +7,7 @@ use bytes::Bytes;
 use quinn::{
     Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportErrorCode, VarInt,
 };
+use rustls::AlertDescription;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -157,6 +158,10 @@ async fn open(endpoint: &Endpoint, cluster: &ClusterName, addr: SocketAddr) -> O
 pub(super) enum Incomplete {
     /// One side does not believe that the other is a node of its cluster.
     Distrusted,
+    /// The certificate of the other side has expired, or is not valid yet by this node's clock.
+    Expired,
+    /// The other side says so of this node's.
+    ExpiredHere,
     /// The dialler gave it up, or did not open both streams in time: also a node that began to
     /// dial before this one had started.
     GivenUp,
@@ -165,6 +170,10 @@ pub(super) enum Incomplete {
 impl From<ConnectionError> for Incomplete {
     fn from(error: ConnectionError) -> Self {
         match error {
+            ConnectionError::TransportError(error) if error.code == expired() => Self::Expired,
+            ConnectionError::ConnectionClosed(close) if close.error_code == expired() => {
+                Self::ExpiredHere
+            }
             ConnectionError::TransportError(_) | ConnectionError::VersionMismatch => {
                 Self::Distrusted
             }
@@ -176,6 +185,11 @@ impl From<ConnectionError> for Incomplete {
             _ => Self::GivenUp,
         }
     }
+}
+
+/// TLS's alert of a certificate that is out of date.
+fn expired() -> TransportErrorCode {
+    TransportErrorCode::crypto(AlertDescription::CertificateExpired.into())
 }
 
 /// Completes an incoming connection.

@@ -293,6 +293,9 @@ impl Driver {
             let (core, now) = (&self.core, Instant::now());
             let ready = |leave: &mut Leave| core.is_acknowledged() || now >= leave.acknowledge_by;
             if let Some(leave) = self.leave.take_if(ready) {
+                if !core.is_acknowledged() {
+                    say::left_unacknowledged();
+                }
                 self.finish_leaving(leave.deadline).await;
                 let _ = leave.done.send(());
                 return;

@@ -45,6 +45,12 @@ pub(super) fn refused(throttle: &mut Throttle, from: SocketAddr, why: &'static s
     }
 }
 
+/// This node leaves, and a member that is alive has not acknowledged everything.
+pub(super) fn left_unacknowledged() {
+    warn!(target: TARGET, "left before all members acknowledged what was admitted here: what they \
+        have not received is lost for them");
+}
+
 /// The node at this address has given up its handshake.
 pub(super) fn given_up(from: SocketAddr) {
     debug!(target: TARGET, %from, "handshake given up by the other side");
@@ -74,8 +80,8 @@ impl Speaker {
             Event::Member { id, was, is } => say_member(id, *was, *is),
             Event::Rejoined => {
                 if let Some(left_out) = self.rejoined.admit_each(LASTING_EVERY, now) {
-                    warn!(target: TARGET, left_out, "others held this node down; it is back under \
-                        a new rank");
+                    warn!(target: TARGET, left_out, "others held this node down, as where it \
+                        stalls or another node has its address; it is back under a new rank");
                 }
             }
             Event::Contended { id, before } => {

@@ -94,6 +94,10 @@ impl HandshakeCounts {
             Incomplete::Distrusted => {
                 self.say(from, "it failed, as with another secret or cluster");
             }
+            Incomplete::Expired => self.say(from, "its certificate is out of date"),
+            Incomplete::ExpiredHere => {
+                self.say(from, "it takes this node's certificate for expired");
+            }
             Incomplete::GivenUp => say::given_up(from),
         }
     }

@@ -65,7 +65,19 @@ impl Configs {
 
     /// Checks what the others would: that they accept this node, as the one at `addr`.
     pub(super) fn check(&self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
-        self.verifier.verify(&identity.chain)?;
+        match self.verifier.verify(&identity.chain) {
+            Err(rustls::Error::InvalidCertificate(error)) => match error {
+                CertificateError::ApplicationVerificationFailure => {}
+                CertificateError::UnknownIssuer => {
+                    return Err("none of the given authorities has signed it".into());
+                }
+                CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
+                    return Err("it has expired".into());
+                }
+                _ => return Err(rustls::Error::InvalidCertificate(error).into()),
+            },
+            verified => verified?,
+        }
         let subject = identity.chain.first().and_then(|own| named(own, &self.verifier.cluster));
         if subject.is_some_and(|subject| subject.covers(addr)) {
             return Ok(());

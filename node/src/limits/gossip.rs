@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, LimitId, Recording, Trust};
+use tidegate_cluster::{Cluster, LimitId, Recording, StartError, Trust};
 pub use tidegate_cluster::{
     Config, Entry, LinkState, Member, MemberState, OverAdmission, PeerStats, Stats, Steps,
 };
@@ -58,9 +58,7 @@ impl Gossip {
             _ => {}
         }
         let cluster = Cluster::start(config).await;
-        cluster
-            .map(|cluster| Self(Some(cluster)))
-            .map_err(|error| format!("--cluster {address}: {error}"))
+        cluster.map(|cluster| Self(Some(cluster))).map_err(|error| start_error(address, &error))
     }
 
     /// The address that other nodes dial; `None` without a cluster.
@@ -159,7 +157,7 @@ impl Gossip {
     pub async fn rotate(&self, trust: Trust) -> Result<(), String> {
         let Some(cluster) = &self.0 else { return Ok(()) };
         let address = cluster.local_addr();
-        cluster.rotate(trust).await.map_err(|error| format!("--cluster {address}: {error}"))
+        cluster.rotate(trust).await.map_err(|error| start_error(address, &error))
     }
 
     /// Looks up seeds again: see [`Cluster::look_up_seeds`].
@@ -174,6 +172,14 @@ impl Gossip {
         if let Some(cluster) = &self.0 {
             cluster.leave(within).await;
         }
+    }
+}
+
+/// Names the flag that is wrong.
+fn start_error(address: SocketAddr, error: &StartError) -> String {
+    match error {
+        StartError::Certificate(_) => format!("--cluster-cert: {error}"),
+        _ => format!("--cluster {address}: {error}"),
     }
 }
 

@@ -77,3 +77,26 @@ fn suspicion_death_leave_and_refusal_are_told_on_standard_error() {
         assert_eq!(node.stop().code, Some(0));
     }
 }
+
+/// What it admitted last is lost for the member that does not answer.
+#[test]
+fn a_leave_that_a_member_has_not_acknowledged_is_logged() {
+    let secret = secret("a secret that is long enough\n");
+    let [address, resp] = &free_addresses(2)[..] else { unreachable!() };
+    let file = secret.path().to_str().unwrap();
+    let mut args = vec!["--cluster", address, "--cluster-secret-file", file];
+    args.extend(["--resp", resp, "--drain-timeout", "1s"]);
+    let mut node = Starting::start(&args);
+    node.wait_for_error("founded a cluster");
+    let second = Node::start(&joining_args(&secret, address));
+    node.wait_for_error("member joined");
+
+    second.signal(Signal::STOP);
+    let mut client = Raw::connect(resp.parse().unwrap());
+    client.command(&[b"CL.THROTTLE", b"k", b"99", b"100", b"60", b"50"]);
+    client.expect("*5\r\n:0\r\n");
+    drop(client);
+    let output = node.stop();
+    assert_eq!(output.code, Some(0));
+    assert!(output.stderr.contains("left before all members acknowledged"), "{}", output.stderr);
+}

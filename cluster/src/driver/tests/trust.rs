@@ -2,14 +2,17 @@
 
 use std::time::Duration;
 
+use quinn::Endpoint;
 use rcgen::{
     BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
     KeyUsagePurpose, SanType,
 };
 
-use super::{addr, connect, secret};
+use super::{addr, connect, endpoint, secret};
 use crate::config::StartError;
-use crate::driver::tls::Configs;
+use crate::driver::certificate::Identity;
+use crate::driver::link::Incomplete;
+use crate::driver::tls::{Configs, SERVER_NAME};
 use crate::{Certificates, Cluster, ClusterName, Config, Trust};
 
 /// An authority as an operator has one, with ECDSA keys.
@@ -35,9 +38,19 @@ impl Authority {
     }
 
     fn issue_for(&self, uris: &[&str], usages: &[ExtendedKeyUsagePurpose]) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
         let mut params = CertificateParams::default();
         params.extended_key_usages = usages.to_vec();
+        self.sign(uris, params)
+    }
+
+    fn issue_expired(&self, uris: &[&str]) -> (String, String) {
+        let mut params = CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(2001, 1, 1);
+        self.sign(uris, params)
+    }
+
+    fn sign(&self, uris: &[&str], mut params: CertificateParams) -> (String, String) {
+        let key = KeyPair::generate().unwrap();
         params.subject_alt_names =
             uris.iter().map(|uri| SanType::URI((*uri).try_into().unwrap())).collect();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
@@ -100,19 +113,53 @@ async fn nodes_of_one_authority_accept_each_other() {
 fn a_certificate_that_others_would_refuse_is_an_error_at_the_start() {
     let (ours, theirs) = (Authority::new("ours"), Authority::new("theirs"));
     let refusal = |trust: &Trust| configs(trust).unwrap_err().to_string();
-    for uri in ["tidegate://test/10.0.0.1:7382", "tidegate://test/10.0.0.2"] {
+    for uri in [
+        "tidegate://test/10.0.0.1:7382",
+        "tidegate://test/10.0.0.2",
+        "tidegate://prod/10.0.0.1:7381",
+        "https://example.org/",
+    ] {
         let line = refusal(&ours.trust(&ours.issue(&[uri])));
         assert_eq!(line, format!("certificate: it does not name {OWN}"));
     }
-    let other_cluster = ours.trust(&ours.issue(&["tidegate://prod/10.0.0.1:7381"]));
-    let foreign = ours.trust(&theirs.issue(&[OWN]));
+    let foreign = refusal(&ours.trust(&theirs.issue(&[OWN])));
+    assert_eq!(foreign, "certificate: none of the given authorities has signed it");
     let (chain, _) = ours.issue(&[OWN]);
     let other_key = ours.trust(&(chain, ours.issue(&[OWN]).1));
     let half = [ExtendedKeyUsagePurpose::ServerAuth];
     let server_only = ours.trust(&ours.issue_for(&[OWN], &half));
-    for trust in [other_cluster, foreign, other_key, server_only] {
+    for trust in [other_key, server_only] {
         let line = refusal(&trust);
         assert!(line.starts_with("certificate: ") && !line.contains('\n'), "{line}");
+    }
+}
+
+/// The side that refuses the handshake knows whose certificate it is, and so does the other.
+#[tokio::test]
+async fn an_expired_certificate_is_named_as_the_reason() {
+    let ours = Authority::new("ours");
+    let [valid, expired] =
+        [ours.issue(&[OWN]), ours.issue_expired(&[OWN])].map(|it| ours.trust(&it));
+    assert_eq!(configs(&expired).unwrap_err().to_string(), "certificate: it has expired");
+    let unchecked = |trust: &Trust| {
+        let cluster: ClusterName = "test".parse().unwrap();
+        let identity = Identity::new(&cluster, addr(), trust).unwrap();
+        Configs::new(&cluster, &identity).unwrap()
+    };
+    for (server, client, expected) in
+        [(&valid, &expired, Incomplete::Expired), (&expired, &valid, Incomplete::ExpiredHere)]
+    {
+        let (accepting, at) = endpoint(unchecked(server).server);
+        let dialling = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+        let dialled = dialling.connect_with(unchecked(client).client, at, SERVER_NAME).unwrap();
+        let accepted = async { accepting.accept().await.unwrap().await };
+        let (dialled, accepted) = tokio::join!(dialled, accepted);
+        let error = match accepted {
+            Err(error) => error,
+            Ok(connection) => connection.closed().await,
+        };
+        drop(dialled);
+        assert_eq!(Incomplete::from(error), expected);
     }
 }
 
