@@ -32,7 +32,7 @@ impl Logins {
         Ok(Self {
             // A denied attempt is charged too, up to four bursts: a ban of 63 minutes.
             per_address: limiter(address, "address").charge_denied(4).build()?,
-            // Not here: whoever knows a name could lock out its owner.
+            // Not here: a stranger that knows a name could lock out its owner.
             per_account: limiter(account, "account").build()?,
         })
     }

@@ -1,4 +1,4 @@
-//! Who a node is and whom it looks for: secrets, certificates and the names in them, the name of a
+//! A node's identity, and its seeds: secrets, certificates and the names in them, the name of a
 //! cluster, seeds and files of seeds. Each is taken whole, or refused in one short line.
 #![no_main]
 

@@ -208,7 +208,7 @@ impl Lab {
         ended
     }
 
-    /// Each client asks so many times a second from now on.
+    /// Each client asks this many times a second from now on.
     pub fn set_rates(&self, rate: f64) {
         for client in &self.clients {
             client.set_rate(rate);

@@ -91,7 +91,7 @@ impl Client {
         Self { shared, thread: Some(thread) }
     }
 
-    /// Asks so many times a second from now on.
+    /// Asks this many times a second from now on.
     pub fn set_rate(&self, rate: f64) {
         // Relaxed, as all of these: numbers that guard nothing.
         self.shared.rate.store((rate * 1_000.0) as u64, Ordering::Relaxed);
@@ -107,7 +107,7 @@ impl Client {
         self.shared.skipped.load(Ordering::Relaxed)
     }
 
-    /// Requests whose answers were lost with their connections: nobody knows what became of them.
+    /// Requests whose answers were lost with their connections: what became of them is not known.
     pub fn lost(&self) -> u64 {
         self.shared.lost.load(Ordering::Relaxed)
     }

@@ -110,7 +110,7 @@ fn publish(
     Ok(met)
 }
 
-/// Prints a line. Nobody may be listening any more.
+/// Prints a line. The reader may be gone.
 fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -88,7 +88,7 @@ pub enum Level {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Kind {
-    /// Whether the network does what it is told; without nodes.
+    /// Whether the network does what it is set to; without nodes.
     Network,
     /// Twice the limit on one key, evenly at all nodes, without a fault.
     Even,

@@ -1,6 +1,6 @@
 //! The limiters of a simulated node, as the protocol's [`Host`]: all that knows the trait.
 //!
-//! Limits are real limiters on a manual clock. Beside them each life of each node has a *ledger*: a
+//! Limits are real limiters on a manual clock. In addition each life of each node has a *ledger*: a
 //! limit on which only that life admits, in units of a day, so that within a run nothing of it
 //! drains. The number of units on a node's ledger word is then exact, whatever waited or was late
 //! for less than hours, and says how much of that life's use this node has applied.

@@ -78,14 +78,14 @@ pub struct Args {
     /// is busy keeps its inputs waiting, and a seed is not always the same run.
     #[arg(long, default_value_t = 0.0)]
     pub cpu: f64,
-    /// Demand is at one node at a time, which changes every so many milliseconds.
+    /// Demand is at one node at a time, which changes every this many milliseconds.
     #[arg(long)]
     pub wander: Option<f64>,
     /// The part of the demand that is at the first node, where it is not even; the others share the
     /// rest.
     #[arg(long)]
     pub first: Option<f64>,
-    /// The last node's word of the hot key is ahead of the others' by so many milliseconds.
+    /// The last node's word of the hot key is ahead of the others' by this many milliseconds.
     #[arg(long, default_value_t = 0.0)]
     pub ahead: f64,
     /// In `scale`, keys that are live at each node.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// Where the binary is: beside the folder of the running test, as cargo builds a package's binaries
+/// Where the binary is: next to the folder of the running test, as cargo builds its binaries
 /// before its tests.
 ///
 /// # Panics

@@ -38,7 +38,7 @@ impl Node {
         Self::started(spawn(args, Stdio::inherit()))
     }
 
-    /// The same for a node that may open so many files.
+    /// The same for a node that may open this many files.
     ///
     /// # Panics
     /// When it does not listen.
@@ -114,7 +114,7 @@ impl Node {
     /// Whether the process has not ended.
     ///
     /// # Panics
-    /// When the system does not tell.
+    /// When the system does not say.
     pub fn is_running(&mut self) -> bool {
         self.process.try_wait().expect("a child").is_none()
     }
@@ -217,7 +217,7 @@ fn lines(output: ChildStdout) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::sync_channel(MAX_LINES);
     std::thread::spawn(move || {
         for line in BufReader::new(output).lines().map_while(Result::ok) {
-            // Nobody reads on once the node listens; the pipe is emptied all the same.
+            // Nothing is read once the node listens; the pipe is emptied all the same.
             let _ = sender.try_send(line);
         }
     });

@@ -113,7 +113,7 @@ impl Raw {
         (status, String::from_utf8(self.bytes(length)).expect("text"))
     }
 
-    /// Expects so many bytes and gives them back.
+    /// Expects this many bytes and gives them back.
     #[must_use]
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         let mut bytes = vec![0; count];

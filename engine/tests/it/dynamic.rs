@@ -92,14 +92,14 @@ calls!([C: Clock + Send + Sync] ShardedCounter<C>, |it, key, cost| {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    /// So many checks of one unit.
+    /// This many checks of one unit.
     Check(u32),
     CheckN(u64),
     Peek,
     PeekN(u64),
     Refund(u64),
     Reserve(u64),
-    /// Commits the oldest open reservation to so many units.
+    /// Commits the oldest open reservation to this many units.
     Commit(u64),
     Wait(Duration),
 }

@@ -1,4 +1,4 @@
-//! An observer that follows a limiter is told of every change that a call makes to what a key owes:
+//! An observer that follows a limiter hears of every change that a call makes to what a key owes:
 //! replayed on a key of its own, the changes give the same debt.
 
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use tidegate_engine::{
 
 const KEY: &str = "user:42";
 
-/// The theoretical arrival time of one key, by what was told of its changes.
+/// The theoretical arrival time of one key, by what was observed of its changes.
 #[derive(Clone)]
 struct Replica {
     clock: ManualClock,
@@ -163,7 +163,7 @@ fn an_optional_observer_follows_where_there_is_one() {
         let limiter = builder.lease_units(512).observer((observer, ())).build().unwrap();
         assert!(limiter.check(KEY).is_allowed());
         assert_eq!(replica.debt(), if follows { 1_000_000 } else { 0 });
-        // Nobody else would know what threads use of a lease.
+        // Nothing else shows what threads use of a lease.
         assert!(!follows || limiter.lease_units() == 0);
     }
 }

@@ -194,7 +194,7 @@ fn places_given_up_after_a_refund_serve_those_behind_them() {
     let _ = (second.keep(), third.keep());
 }
 
-/// Those who sleep are told that they have moved up, whatever is in front of them.
+/// Callers that sleep are notified that they have moved up, whatever is in front of them.
 #[test]
 fn callers_behind_fixed_and_held_places_move_up_one_by_one() {
     for held in [false, true] {
@@ -331,7 +331,7 @@ fn a_place_given_up_takes_nothing_from_others() {
     assert_eq!(limiter.waiters(), 0);
 }
 
-/// Starts that a caller has been told, and scheduled itself, do not move.
+/// Starts that a caller knows, and has scheduled itself, do not move.
 #[test]
 fn a_kept_place_is_passed_by_nobody() {
     let timer = ManualTimer::new();

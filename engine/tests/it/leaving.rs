@@ -30,7 +30,7 @@ fn limiter<R: Rule>(rule: R, clock: &ManualClock) -> Limiter<R, ManualClock> {
     Limiter::builder(rule).capacity(10).clock(clock.clone()).build().unwrap()
 }
 
-/// Admitted exactly if the cost and the share fit, charged the cost alone, and told when it fits.
+/// Admitted exactly if the cost and the share fit, charged the cost alone, and says when it fits.
 fn leaves_a_share(
     steps: &[Step],
     clock: &ManualClock,

@@ -220,7 +220,7 @@ fn nobody_is_no_listener() {
     assert_eq!(size_of_val(&unobserved), size_of_val(&plain));
 }
 
-/// What is told of each decision, as text: the key, whether it is the key that the caller gave or
+/// What is seen of each decision, as text: the key, whether it is the key that the caller gave or
 /// its hash, the cost, and whether it was allowed.
 type Log = Mutex<Vec<String>>;
 
@@ -327,7 +327,7 @@ fn observers_may_be_objects() {
     assert_eq!(*log.lock().unwrap(), ["a 1"; 11]);
 }
 
-/// The answer of `listens` may change: what nobody listens to is not told.
+/// The answer of `listens` may change: without a listener nothing is observed.
 #[test]
 fn an_observer_may_be_switched_on_and_off() {
     #[derive(Default)]

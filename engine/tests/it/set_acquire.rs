@@ -213,7 +213,7 @@ fn the_bound_on_waiters_holds_for_sets() {
     assert_eq!(wide.peek("k").reset_after(), 2 * SECOND);
 }
 
-/// Polled k times and dropped, for each k: it leaves nothing behind, and those who come later start
+/// Polled k times and dropped, for each k: it leaves nothing behind, and later callers start
 /// as if it had not been there.
 #[test]
 fn a_set_that_is_dropped_leaves_nothing() {
@@ -322,7 +322,7 @@ fn what_others_give_back_is_not_started_on() {
     }
 }
 
-/// A set whose place has started tells those behind it that they have moved up, although it waits
+/// A set whose place has started notifies those behind it that have moved up, although it waits
 /// for another limit.
 #[test]
 fn those_behind_a_place_that_is_put_off_move_up_in_time() {

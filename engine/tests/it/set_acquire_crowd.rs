@@ -52,7 +52,7 @@ impl World {
         let mut calls: Vec<Option<Call<'_>>> = callers.iter().map(|_| None).collect();
         for _ in 0..steps {
             let now = timer.clock.now();
-            // Until nobody is woken any more: who moves up may start at once.
+            // Until none is woken any more: a caller that moves up may start at once.
             let mut begin = true;
             for turn in 0.. {
                 assert!(turn < 1_000, "they wake each other for ever");
@@ -115,7 +115,7 @@ fn every(millis: u64, burst: u64) -> Quota {
     Quota::new(1, Duration::from_millis(millis)).burst(burst)
 }
 
-/// The tightest of three limits is used as far as it can be, whoever hangs up.
+/// The tightest of three limits is used as far as it can be, whichever caller hangs up.
 #[test]
 fn the_tightest_limit_is_used_up() {
     let mut lost = Vec::new();
@@ -141,7 +141,7 @@ fn the_tightest_limit_is_used_up() {
     assert!(lost.is_empty(), "{lost:?}");
 }
 
-/// Two accounts behind one host, all three with lines: nobody starves.
+/// Two accounts behind one host, all three with lines: none starves.
 #[test]
 fn sets_that_share_one_of_their_limits_all_start() {
     for bursts in [[1, 1, 1], [10, 10, 10], [20, 1, 1], [1, 5, 5]] {
@@ -234,7 +234,7 @@ proptest! {
     }
 }
 
-/// The start of a place has come, and nobody has looked at it since, because the set still waits
+/// The start of a place has come, and it was not looked at since, because the set still waits
 /// for another: what is given back in front of it moves it up.
 #[test]
 fn units_given_back_before_a_place_that_has_started_are_not_admitted_twice() {

@@ -36,7 +36,7 @@ fn keys_of_all_limits_are_counted_and_the_count_is_kept_for_a_while() {
     assert_eq!(finished(&count), 1_001);
     let expiry = count.shared.state().expiry.unwrap();
     inline.charge(8_u64, 1_000);
-    // Nobody is made to count again before the count is too old.
+    // No caller is made to count again before the count is too old.
     let kept = finished(&count);
     if Instant::now() < expiry {
         assert_eq!((kept, count.shared.state().expiry), (1_001, Some(expiry)));

@@ -1,4 +1,4 @@
-//! Whether the network does what it is told.
+//! Whether the network does what it is set to.
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What gossip costs where nobody needs it: many nodes, few checks, a key far from its limit.
+//! What gossip costs where it is not needed: many nodes, few checks, a key far from its limit.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::lab::Lab;
 
 /// Checks a second of all nodes together: a tenth of the limit.
 const CHECKS: f64 = 1_000.0;
-/// Until nodes that have met have nothing more to tell each other.
+/// Until nodes that have met have nothing more to send each other.
 const CALM: Duration = Duration::from_secs(3);
 
 pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {

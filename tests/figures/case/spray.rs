@@ -1,5 +1,5 @@
 //! A great number of new keys at one node, while another is dead: the one that is well is to miss
-//! nothing, and nobody who lives is to be suspected.
+//! nothing, and no live node is to be suspected.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -15,12 +15,12 @@ use crate::reply::Protocol;
 /// New keys a second, and by how many clients.
 const KEYS: f64 = 300_000.0;
 const SPRAYERS: usize = 2;
-/// One unit of a key drains in a second, so it must be told.
+/// One unit of a key drains in a second, so it must be sent.
 const QUOTA: Quota = Quota { rate: 1, burst: 100 };
-/// Checks a second of one key at each node, beside the spray.
+/// Checks a second of one key at each node, during the spray.
 const CALM_CHECKS: f64 = 100.0;
 const LOOK: Duration = Duration::from_millis(200);
-/// How long what was told may take to arrive when the spray has ended.
+/// How long what was sent may take to arrive when the spray has ended.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
@@ -86,7 +86,7 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
 /// The longest step of the protocol's core, in seconds.
 const LONGEST_STEP: &str = "step_longest_seconds";
 
-/// What the node had to tell: not what had drained before it was told.
+/// What the node had to send: not what had drained before it was sent.
 fn sent(lab: &Lab, node: usize) -> Result<f64, String> {
     let metrics = lab.node(node)?.metrics()?;
     let count = |name| metrics.cluster(name).unwrap_or_default();

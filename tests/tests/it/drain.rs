@@ -46,7 +46,7 @@ fn every_command_that_was_sent_is_answered() {
     assert_eq!(node.wait().code(), Some(0));
 }
 
-/// Lets this process open so many files, if it may.
+/// Lets this process open this many files, if it may.
 fn raise_file_limit(files: u64) {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.map(|current| current.max(files));

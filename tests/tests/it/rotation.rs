@@ -126,7 +126,7 @@ fn a_secret_is_replaced_under_load_and_no_unit_is_lost() {
     let violations: u64 = nodes.iter().map(|node| counter(node, "violations_total")).sum();
     assert_eq!(violations, 0);
 
-    // Links of the old secret have ended, and who has only that one is refused.
+    // Links of the old secret have ended, and a node that has only that one is refused.
     let before = counter(&first, "handshakes_rejected_total");
     let late = Files::new();
     late.write(OLD, "");

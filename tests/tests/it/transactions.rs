@@ -16,7 +16,7 @@ fn talk(raw: &mut Raw, lines: &[(&str, &str)]) {
     }
 }
 
-/// Expects that so many units are left.
+/// Expects that this many units are left.
 fn expect_left(raw: &mut Raw, units: u64) {
     raw.send(format!("{LOOK}\r\n").as_bytes());
     raw.expect(&format!("*5\r\n:0\r\n:3\r\n:{units}\r\n"));

@@ -42,7 +42,7 @@ fn trap_ttl_in_seconds_read_as_milliseconds() {
         assert_eq!(throttle("CL.THROTTLE", 0), [0, 1, 0, -1, seconds]);
         assert_eq!(throttle("THROTTLE", 1), [1, 1, 0, seconds, 0]);
     }
-    // Time to wait, of one key, whoever asks.
+    // Time to wait, of one key, for any caller.
     let body = r#"{"key":"CL.THROTTLE d","rate":"1/d","burst":1}"#;
     let reply = post(&node, "/v1/check", body);
     let millis = reply.json()["retry_after_ms"].as_u64().unwrap();
@@ -60,7 +60,7 @@ fn trap_ttl_in_seconds_read_as_milliseconds() {
     assert!(wait > 86_400 - 300, "{wait}");
 }
 
-/// envoyproxy/ratelimit #275: a sample for each key, until who scrapes them runs out of memory.
+/// envoyproxy/ratelimit #275: a sample for each key, until the scraper runs out of memory.
 #[test]
 fn trap_metric_cardinality_grows_with_keys() {
     let node = Node::start(&[]);

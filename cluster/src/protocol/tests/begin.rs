@@ -1,4 +1,4 @@
-//! Nodes that are started together, apart from each other, or again: who founds, and who joins.
+//! Nodes that are started together, apart from each other, or again: which founds, and which join.
 
 use super::harness::Harness;
 use super::network::MS;
@@ -162,7 +162,7 @@ fn a_node_that_opens_a_link_is_dialled_anew() {
         let _ = harness.greet(NodeId::new(addr(1), 5));
         let dials = harness.dials();
         assert_eq!(dials.len(), anew, "{dials:?}");
-        // Who answers the first one nevertheless is not greeted on it.
+        // A node that answers the first one nevertheless is not greeted on it.
         harness.core.connected(harness.now(), first, Subject::node(addr(1)));
         assert_eq!(harness.answers(first).len(), 1 - anew);
     }

@@ -1,4 +1,4 @@
-//! A member says who it is by its certificate, and cannot say who another one is.
+//! A member's certificate says its identity, and cannot say another one's.
 
 use super::harness::{self, Harness};
 use super::words::SHORT;

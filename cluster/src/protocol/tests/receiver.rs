@@ -89,7 +89,7 @@ fn a_new_generation_is_numbered_anew() {
     assert_eq!(harness.tat(KEY), 12);
 }
 
-/// Whoever takes over the state knows by that what it contains.
+/// A node that takes over the state knows by that what it contains.
 #[test]
 fn a_state_says_how_far_the_last_generations_were_applied() {
     let mut harness = Harness::new();

@@ -1,4 +1,4 @@
-//! What refunds beside leases lose, in time that stands still: what a key owes in the end beyond
+//! What refunds lose next to leases, in time that stands still: what a key owes in the end beyond
 //! what was admitted less what was given back, and what can still be used of leases.
 
 use std::sync::Barrier;
