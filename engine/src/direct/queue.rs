@@ -310,10 +310,10 @@ impl<C: Clock> line::Sealed for Queue<C> {
     }
 
     fn take_off(&self, _: KeyHash, removal: Removal) -> Option<TakenOff> {
-        let Removal { end, least, behind, .. } = removal;
+        let Removal { end, behind, .. } = removal;
         let mut tat = self.tat.load(Ordering::Relaxed); // Q1
         loop {
-            if tat < least || behind == Behind::Unknown && tat != end {
+            if !removal.fits(tat) || behind == Behind::Unknown && tat != end {
                 return None;
             }
             // After the word, and so not before a start of what it counts.

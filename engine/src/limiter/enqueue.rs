@@ -445,7 +445,7 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
     }
 
     fn take_off(&self, key: KeyHash, removal: Removal) -> Option<TakenOff> {
-        let Removal { time, end, least, behind, .. } = removal;
+        let Removal { time, end, behind, .. } = removal;
         // What is leased behind a charge that has started does not move.
         let last = match behind {
             Behind::Places => false,
@@ -456,7 +456,7 @@ impl<R: DebtRule, C: Clock, O: Observer> line::Sealed for Limiter<R, C, O> {
         let lower = |value, now| {
             taken.set(None);
             let view = self.algorithm().view(value, now);
-            if view.time != time || view.tat < least || last && view.tat != end {
+            if view.time != time || !removal.fits(view.tat) || last && view.tat != end {
                 return None;
             }
             // After the word, and so not before a start of what it counts.

@@ -63,8 +63,10 @@ pub struct Removal {
     /// For one that has not started: the last point in time at which that is certain.
     pub(crate) whole_until: Option<u64>,
     pub(crate) behind: Behind,
-    /// Where the last charge ends if nothing else is behind it; `None` where that is not known.
+    /// The word's TAT if nothing but places is behind the charge; `None` where that is not known.
     pub(crate) last_known: Option<u64>,
+    /// Only if the word's TAT is that.
+    pub(crate) only_known: bool,
 }
 
 /// Units that were taken off a key's word, and when.
@@ -88,11 +90,17 @@ pub enum Behind {
 }
 
 impl Removal {
+    /// Whether units may be taken off a word with this TAT, as far as the charges behind are known.
+    pub(crate) fn fits(&self, tat: u64) -> bool {
+        tat >= self.least && (!self.only_known || self.last_known == Some(tat))
+    }
+
     /// Of a charge whose list does not say what is behind it.
     pub(super) fn of_last(Charge { time, before, end, .. }: Charge) -> Self {
         let units = end.saturating_sub(before);
         let (behind, last_known) = (Behind::Unknown, Some(end));
-        Self { time, units, end, least: end, whole_until: None, behind, last_known }
+        let (least, whole_until, only_known) = (end, None, false);
+        Self { time, units, end, least, whole_until, behind, last_known, only_known }
     }
 
     /// What has not drained at a point in time, which is read after the word: then it is not before

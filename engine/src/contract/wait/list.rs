@@ -365,8 +365,11 @@ impl WaitList {
             return false;
         }
         let (time, least) = (self.time, self.least().max(end.saturating_sub(self.refunded)));
-        let last_known = self.last_known().filter(|_| behind == Behind::Places);
-        let removal = Removal { time, units, end, least, whole_until: None, behind, last_known };
+        // A charge that has started and is not the last one has others behind it, known or not.
+        let last_known = if behind == Behind::Places { self.last_known() } else { Some(end) };
+        let (whole_until, only_known) = (None, false);
+        let removal =
+            Removal { time, units, end, least, whole_until, behind, last_known, only_known };
         if end <= self.reading(at).point {
             return false;
         }
@@ -408,8 +411,9 @@ impl WaitList {
             kept.gap = kept.gap.saturating_add_unsigned(units);
             self.moves_at(at);
         } else {
-            let last_known = self.last_known();
-            let removal = Removal { time, units, end, least, whole_until, behind, last_known };
+            let (last_known, only_known) = (self.last_known(), false);
+            let removal =
+                Removal { time, units, end, least, whole_until, behind, last_known, only_known };
             let Some(taken) = take_off(removal) else {
                 self.remove(number);
                 return false;

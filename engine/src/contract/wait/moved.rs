@@ -12,8 +12,8 @@ use crate::time::Timestamp;
 
 use super::grant::{Removal, TakenOff};
 
-/// Keys of a shard, at most: without room for another one, nothing is taken out that would move
-/// charges which are not known.
+/// Keys of a shard, at most: without room for another one, nothing of it is taken out that would
+/// move charges which are not known.
 const MAX_KEYS: usize = 1 << 10;
 
 /// The keys of a shard.
@@ -35,12 +35,10 @@ impl MovedKeys {
         &mut self,
         key: KeyHash,
         now: Timestamp,
-        removal: Removal,
+        mut removal: Removal,
         take_off: impl FnOnce(Removal) -> Option<TakenOff>,
     ) -> Option<TakenOff> {
-        if !self.has_room(key, now) {
-            return None;
-        }
+        removal.only_known = !self.has_room(key, now);
         let off = take_off(removal)?;
         if removal.last_known != Some(off.tat) {
             let time = removal.time;
@@ -63,5 +61,42 @@ impl MovedKeys {
     /// Whether a charge of a start at once may have moved since.
     pub(super) fn has_moved(&self, key: KeyHash, start: Timestamp) -> bool {
         self.0.get(&key).is_some_and(|moved| start <= moved.at)
+    }
+}
+
+#[cfg(all(test, not(any(loom, interleave))))]
+mod tests {
+    use super::{MAX_KEYS, MovedKeys};
+    use crate::base::key::KeyHash;
+    use crate::contract::wait::{Behind, Removal, TakenOff};
+    use crate::rule::gcra::{Gcra, Time};
+    use crate::rule::quota::Quota;
+    use crate::time::Timestamp;
+
+    /// Without room, only what moves nothing that is not known is taken off; there is room again
+    /// when what had moved has drained.
+    #[test]
+    fn keys_are_bounded() {
+        let scale = Gcra::exact(&Quota::per_second(1)).unwrap().scale();
+        let (time, end) = (Time::always(scale), 5_000);
+        let (whole_until, behind) = (None, Behind::Started);
+        let (last_known, only_known) = (Some(end), false);
+        let removal =
+            Removal { time, units: 10, end, least: 0, whole_until, behind, last_known, only_known };
+        let at = Timestamp::from_nanos;
+        let hash = |key: usize| KeyHash::from_bits((key as u64) << 32 | 1);
+        let mut keys = MovedKeys::default();
+        let mut moves = |key: usize, now, tat| {
+            let take_off = |removal: Removal| {
+                removal.fits(tat).then_some(TakenOff { units: 10, at: at(now), tat })
+            };
+            keys.take_off(hash(key), at(now), removal, take_off).is_some()
+        };
+        assert!((0..MAX_KEYS).all(|key| moves(key, 100, 6_000)));
+        assert!(moves(0, 200, 6_000), "it is noted already");
+        assert!(!moves(MAX_KEYS, 5_999, 7_000) && moves(MAX_KEYS, 5_999, end));
+        assert!(moves(MAX_KEYS, 6_001, 7_000));
+        assert!(keys.has_moved(hash(MAX_KEYS), at(6_001)));
+        assert!(!keys.has_moved(hash(0), at(0)), "it has drained");
     }
 }

@@ -56,10 +56,13 @@ pub(crate) mod line {
 /// * it has drained after its start;
 /// * later places were fixed by [`Turn::schedule`] or [`Turn::keep`] before their start: these do
 ///   not move, and what is behind them does not either;
-/// * the key was reset, refunded, restored or evicted since, a reservation of it was given back, or
-///   its quota changed;
-/// * it started at once, and other calls have started after it, or one that had started before it
+/// * the key was reset, restored or evicted since, or its quota changed;
+/// * it started at once, and other calls have started after it, or one that was charged before it
 ///   was given up since.
+///
+/// A refund of the key, or a reservation of it that is given back, moves up what was charged
+/// before it. Of a turn that started at once before that, dropping may then take off what a later
+/// call was charged, at most as much as the turn cost.
 #[must_use = "a turn that is dropped gives up its place"]
 pub struct Turn<'l, L: Line> {
     line: LineRef<'l, L>,
