@@ -17,12 +17,12 @@ impl Format {
     /// one's.
     pub fn accepted<'a>(values: impl IntoIterator<Item = &'a str>) -> Self {
         // Of the classic one by each range that has it, the most specific first.
-        let (mut open_metrics, mut classic) = (0.0, [None; 3]);
+        let (mut open_metrics, mut classic) = (0.0, [None::<f32>; 3]);
         for range in values.into_iter().flat_map(|value| value.split(',')) {
             let (name, weight) = weighted(range);
             let place = match name.to_ascii_lowercase().as_str() {
                 "application/openmetrics-text" => {
-                    open_metrics = weight;
+                    open_metrics = weight.max(open_metrics);
                     continue;
                 }
                 "text/plain" => 0,
@@ -30,7 +30,8 @@ impl Format {
                 "*/*" => 2,
                 _ => continue,
             };
-            classic[place] = Some(weight);
+            // Of several versions the best one.
+            classic[place] = Some(classic[place].map_or(weight, |other| weight.max(other)));
         }
         let classic = classic.into_iter().flatten().next().unwrap_or(0.0);
         if open_metrics > 0.0 && open_metrics >= classic {
@@ -114,6 +115,12 @@ mod tests {
             (&["text/plain", "Application/OpenMetrics-Text"], Format::OpenMetrics),
             (&["text/plain", "Application/OpenMetrics-Text; q=0.1"], Format::Classic),
             (&["text/plain;q=0.1, */*, application/openmetrics-text;q=0.2"], Format::OpenMetrics),
+            (
+                &["application/openmetrics-text;version=1.0.0;q=0.6,\
+                   application/openmetrics-text;version=0.0.1;q=0.2,\
+                   text/plain;version=1.0.0;q=0.1,text/plain;version=0.0.4;q=0.3,*/*;q=0.9"],
+                Format::OpenMetrics,
+            ),
             (&["text/*;q=0.3, application/openmetrics-text;q=0.2"], Format::Classic),
             (&["application/openmetrics-text;q=much"], Format::Classic),
             (

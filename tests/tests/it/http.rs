@@ -315,7 +315,8 @@ fn metrics_come_in_the_format_that_is_asked_for() {
         "text/plain; version=0.0.4; charset=utf-8",
         "application/openmetrics-text; version=1.0.0; charset=utf-8",
     );
-    let prometheus = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4";
+    let prometheus =
+        "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.1";
     for (accept, expected) in [("*/*", classic), ("text/plain", classic), (prometheus, open)] {
         let reply = get_as(&node, "/metrics", accept);
         assert_eq!(reply.header("content-type"), Some(expected), "{accept}");

@@ -166,7 +166,8 @@ fn long_pipelines_are_answered_before_the_node_stops() {
     let mut node = Node::start(&ENDLESS_DRAIN);
     let mut clients: Vec<_> = (0..20).map(|_| Raw::connect(node.resp)).collect();
     clients.iter_mut().for_each(Raw::expect_alive);
-    let (commands, replies) = echoes(20_000);
+    // 27 KB: less than a socket holds.
+    let (commands, replies) = echoes(3_000);
     // The node finds the commands of all clients and the signal at once.
     node.signal(Signal::STOP);
     for client in &mut clients {

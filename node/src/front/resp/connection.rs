@@ -28,7 +28,8 @@ use crate::service::Service;
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
-/// How long a client that goes on sending is answered once the node drains.
+/// How long a client that goes on sending is answered once the node drains, beyond what had come by
+/// then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
@@ -99,7 +100,7 @@ async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: Cance
         unsent: Vec::new(),
         backlog: false,
         turn: Work::default(),
-        draining_since: None,
+        draining: None,
     };
     connection.restart_silence();
     // An error of the socket is a normal end of a connection.
@@ -126,7 +127,7 @@ struct Connection {
     backlog: bool,
     /// What was done since others last ran.
     turn: Work,
-    draining_since: Option<Instant>,
+    draining: Option<Draining>,
     /// The bytes of `unread`, out of the budget of all connections.
     share: Share,
     /// When the command at the front of `unread` must be complete.
@@ -162,6 +163,14 @@ async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
     };
     patience::until(deadline).await;
     expiry
+}
+
+/// A drain, as a connection has noticed it.
+#[derive(Clone, Copy, Debug)]
+struct Draining {
+    since: Instant,
+    /// Of the bytes that had come by then, those that are not read.
+    due: u64,
 }
 
 impl Connection {
@@ -213,11 +222,13 @@ impl Connection {
 
     /// Whether a node that drains need not wait for this client any more.
     async fn is_drained(&mut self) -> bool {
-        let since = *self.draining_since.get_or_insert_with(Instant::now);
-        if net::unread_bytes(&self.stream) == 0 {
+        let bytes = net::unread_bytes(&self.stream);
+        let began = || Draining { since: Instant::now(), due: bytes };
+        let Draining { since, due } = *self.draining.get_or_insert_with(began);
+        if bytes == 0 {
             return self.unread.is_empty();
         }
-        let overdue = since.elapsed() >= DRAIN_TIMEOUT;
+        let overdue = due == 0 && since.elapsed() >= DRAIN_TIMEOUT;
         if overdue {
             linger(&mut self.stream).await;
         }
@@ -245,6 +256,9 @@ impl Connection {
                 None => self.answer_unread(output),
                 Some(input) => {
                     self.turn.input += input.len();
+                    if let Some(draining) = &mut self.draining {
+                        draining.due = draining.due.saturating_sub(input.len() as u64);
+                    }
                     self.answer_read(input, output)
                 }
             };
