@@ -25,7 +25,7 @@
 
 use alloc::boxed::Box;
 use alloc::string::String;
-use core::fmt::Write as _;
+use core::fmt::{self, Display, Write};
 use core::time::Duration;
 
 use crate::base::decision::Decision;
@@ -49,15 +49,8 @@ impl LimitName {
     #[must_use]
     pub fn new(name: &str) -> Self {
         let mut quoted = String::with_capacity(name.len().saturating_add(2));
-        quoted.push('"');
-        for character in name.chars() {
-            match character {
-                '"' | '\\' => quoted.extend(['\\', character]),
-                ' '..='~' => quoted.push(character),
-                _ => quoted.push('?'),
-            }
-        }
-        quoted.push('"');
+        // Writing to a string cannot fail.
+        let _ = write!(quoted, "{}", Quoted(name));
         Self(quoted.into())
     }
 
@@ -89,10 +82,12 @@ impl RateLimitFields {
     /// rounded up, and numbers beyond what a structured field holds (15 digits) are that largest
     /// number.
     pub fn push(&mut self, name: &LimitName, window: Option<Duration>, decision: &Decision) {
-        let [limit, remaining, reset] = figures(decision);
-        let window = window.map(|window| ('w', integer(seconds_up(window))));
-        append(&mut self.policy, name, [Some(('q', limit)), window]);
-        append(&mut self.state, name, [Some(('r', remaining)), Some(('t', reset))]);
+        for list in [&mut self.policy, &mut self.state] {
+            list.push_str(if list.is_empty() { "" } else { ", " });
+        }
+        // Writing to a string cannot fail.
+        let _ = policy(&mut self.policy, &name.0, window, decision);
+        let _ = state(&mut self.state, &name.0, decision);
     }
 
     /// The value of `RateLimit-Policy`: each limit's units (`q`) and seconds (`w`).
@@ -109,6 +104,28 @@ impl RateLimitFields {
     }
 }
 
+/// Writes the value of `RateLimit-Policy` for one limit, as [`RateLimitFields::push`] would: for
+/// servers that have a buffer for it. The name is not quoted yet.
+///
+/// # Errors
+/// Those of `to`.
+pub fn write_policy(
+    to: &mut impl Write,
+    name: &str,
+    window: Option<Duration>,
+    decision: &Decision,
+) -> fmt::Result {
+    policy(to, Quoted(name), window, decision)
+}
+
+/// Writes the value of `RateLimit` for one limit, as [`write_policy`] writes the other one.
+///
+/// # Errors
+/// Those of `to`.
+pub fn write_state(to: &mut impl Write, name: &str, decision: &Decision) -> fmt::Result {
+    state(to, Quoted(name), decision)
+}
+
 /// Whole seconds, rounded up: a client that waits as long has waited long enough.
 #[must_use]
 pub const fn seconds_up(duration: Duration) -> u64 {
@@ -122,13 +139,39 @@ pub(crate) fn figures(decision: &Decision) -> [u64; 3] {
     [decision.limit(), decision.remaining(), reset].map(integer)
 }
 
-/// Appends `"name";a=1;b=2` to a list.
-fn append(list: &mut String, LimitName(name): &LimitName, parameters: [Option<(char, u64)>; 2]) {
-    let comma = if list.is_empty() { "" } else { ", " };
-    // Writing to a string cannot fail.
-    let _ = write!(list, "{comma}{name}");
-    for (parameter, value) in parameters.into_iter().flatten() {
-        let _ = write!(list, ";{parameter}={value}");
+fn policy(
+    to: &mut impl Write,
+    quoted: impl Display,
+    window: Option<Duration>,
+    decision: &Decision,
+) -> fmt::Result {
+    let [limit, ..] = figures(decision);
+    write!(to, "{quoted};q={limit}")?;
+    window.map_or(Ok(()), |window| write!(to, ";w={}", integer(seconds_up(window))))
+}
+
+fn state(to: &mut impl Write, quoted: impl Display, decision: &Decision) -> fmt::Result {
+    let [_, remaining, reset] = figures(decision);
+    write!(to, "{quoted};r={remaining};t={reset}")
+}
+
+/// Shows a name as a string of a structured field.
+struct Quoted<'a>(&'a str);
+
+impl Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_char('"')?;
+        let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
+        if self.0.bytes().all(is_plain) {
+            f.write_str(self.0)?;
+        } else {
+            self.0.chars().try_for_each(|character| match character {
+                '"' | '\\' => write!(f, "\\{character}"),
+                ' '..='~' => f.write_char(character),
+                _ => f.write_char('?'),
+            })?;
+        }
+        f.write_char('"')
     }
 }
 

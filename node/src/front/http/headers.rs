@@ -1,18 +1,16 @@
-//! The rate limit fields of an answer, as the engine's `headers` writes them, without its strings:
-//! into the buffer of the answer.
+//! The rate limit fields of an answer, in the buffer of the answer.
 
+use std::fmt::{self, Write};
 use std::ops::Range;
 
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
-use tidegate_engine::headers::{POLICY, STATE, seconds_up};
+use tidegate_engine::headers::{POLICY, STATE, seconds_up, write_policy, write_state};
 use tidegate_engine::{Decision, Quota};
 
 const POLICY_NAME: HeaderName = HeaderName::from_static(POLICY);
 const STATE_NAME: HeaderName = HeaderName::from_static(STATE);
 
-/// The largest integer of a structured field.
-const MAX_FIELD_INTEGER: u64 = 999_999_999_999_999;
 /// The bytes that both fields take with a name of usual length.
 pub const FIELDS_BYTES: usize = 96;
 
@@ -26,18 +24,14 @@ pub struct Fields {
 impl Fields {
     /// Appends the values of `RateLimit-Policy` and `RateLimit`.
     pub fn write(text: &mut Vec<u8>, name: &str, quota: &Quota, decision: &Decision) -> Self {
-        let start = text.len();
-        quote(text, name);
-        let quoted = start..text.len();
-        parameter(text, b";q=", decision.limit());
         // Units that are never granted, or never taken, have no time in which they come back.
-        if !quota.is_blocked() && !quota.is_unlimited() {
-            parameter(text, b";w=", seconds_up(quota.debt_of(quota.burst_size())));
-        }
+        let has_window = !quota.is_blocked() && !quota.is_unlimited();
+        let window = has_window.then(|| quota.debt_of(quota.burst_size()));
+        let start = text.len();
+        // A vector takes all that is written.
+        let _ = write_policy(&mut Utf8(text), name, window, decision);
         let policy = start..text.len();
-        text.extend_from_within(quoted);
-        parameter(text, b";r=", decision.remaining());
-        parameter(text, b";t=", seconds_up(decision.reset_after()));
+        let _ = write_state(&mut Utf8(text), name, decision);
         Self { state: policy.end..text.len(), policy }
     }
 
@@ -56,28 +50,14 @@ impl Fields {
     }
 }
 
-/// Appends a name as a string of a structured field.
-fn quote(text: &mut Vec<u8>, name: &str) {
-    text.push(b'"');
-    let is_plain = |byte| matches!(byte, b' '..=b'~') && byte != b'"' && byte != b'\\';
-    if name.bytes().all(is_plain) {
-        text.extend_from_slice(name.as_bytes());
-    } else {
-        for character in name.chars() {
-            match u8::try_from(character) {
-                Ok(byte @ (b'"' | b'\\')) => text.extend_from_slice(&[b'\\', byte]),
-                Ok(byte @ b' '..=b'~') => text.push(byte),
-                _ => text.push(b'?'),
-            }
-        }
-    }
-    text.push(b'"');
-}
+/// Bytes to which text is written.
+struct Utf8<'a>(&'a mut Vec<u8>);
 
-fn parameter(text: &mut Vec<u8>, name: &[u8], value: u64) {
-    text.extend_from_slice(name);
-    let value = value.min(MAX_FIELD_INTEGER);
-    text.extend_from_slice(itoa::Buffer::new().format(value).as_bytes());
+impl Write for Utf8<'_> {
+    fn write_str(&mut self, part: &str) -> fmt::Result {
+        self.0.extend_from_slice(part.as_bytes());
+        Ok(())
+    }
 }
 
 #[cfg(test)]
