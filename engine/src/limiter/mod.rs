@@ -33,6 +33,7 @@ use crate::contract::observer::{ObservedKey, Observer};
 use crate::contract::wait::{WaitLists, Waiters};
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm;
+use crate::rule::modes::Modes;
 use crate::rule::quota::Quota;
 use crate::table::answer::answer;
 use crate::table::overflow::{Event, OverflowCounts, OverflowPolicy};
@@ -361,7 +362,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The decision mode. A constant at compile time for rules that have only one.
     #[inline]
     fn mode(&self) -> &Mode {
-        if R::HAS_MODES { &self.mode } else { &Mode::Word }
+        if R::Algorithm::HAS_MODES { &self.mode } else { &Mode::Word }
     }
 
     /// The rule in the form in which checks are decided.

@@ -3,6 +3,8 @@
 use crate::rule::Rule;
 #[cfg(feature = "std")]
 use crate::rule::gcra::Gcra;
+#[cfg(feature = "std")]
+use crate::rule::modes::Modes;
 
 #[cfg(feature = "std")]
 use super::lease::Leases;
@@ -45,7 +47,7 @@ impl Mode {
 
     #[cfg(feature = "std")]
     fn leased<R: Rule>(algorithm: &R::Algorithm, units: u64) -> Option<Self> {
-        let leases = Leases::new(units, R::leasable(algorithm)?)?;
+        let leases = Leases::new(units, algorithm.leasable()?)?;
         Some(Self::Beyond(Beyond::Leased(leases)))
     }
 
@@ -76,7 +78,7 @@ impl Mode {
         &'l self,
         algorithm: &'l R::Algorithm,
     ) -> Option<(&'l Leases, &'l Gcra)> {
-        match (self, R::leasable(algorithm)) {
+        match (self, algorithm.leasable()) {
             (Self::Beyond(Beyond::Leased(leases)), Some(gcra)) => Some((leases, gcra)),
             _ => None,
         }

@@ -8,6 +8,7 @@ pub(crate) mod gcra;
 pub(crate) mod leaving;
 #[cfg(feature = "std")]
 pub(crate) mod live;
+pub(crate) mod modes;
 pub(crate) mod quota;
 pub(crate) mod saved;
 mod text;
@@ -26,7 +27,8 @@ use core::time::Duration;
 use crate::time::Timestamp;
 
 use algorithm::{Algorithm, Saves};
-use gcra::{Gcra, Plans};
+use gcra::Plans;
+use modes::Modes;
 use quota::{Quota, QuotaError};
 
 /// What a [`Limiter`](crate::Limiter) enforces on each of its keys, with one 64-bit word of state a
@@ -45,16 +47,11 @@ use quota::{Quota, QuotaError};
 pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// The rule in the form in which checks are decided.
     #[doc(hidden)]
-    type Algorithm: Saves + 'static;
+    type Algorithm: Saves + Modes + 'static;
     /// A quota given with the call, on the values of this rule. Any algorithm on these values where
     /// the rule supports no such quota.
     #[doc(hidden)]
     type Given<'a>: Algorithm<State = <Self::Algorithm as Algorithm>::State>;
-
-    /// Whether a check may be decided by more than the key's word: whether denied checks can be
-    /// charged, or units leased. Only where the state is debt.
-    #[doc(hidden)]
-    const HAS_MODES: bool = false;
 
     /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
     /// `now` is the present reading of the limiter's clock.
@@ -72,13 +69,6 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// A quota given with the call; `None` where the rule supports none.
     #[doc(hidden)]
     fn given<'a>(_algorithm: &'a Self::Algorithm, _quota: &'a Quota) -> Option<Self::Given<'a>> {
-        None
-    }
-
-    /// The arithmetic by which units can be leased; `None` where they cannot be.
-    #[doc(hidden)]
-    #[inline]
-    fn leasable(_algorithm: &Self::Algorithm) -> Option<&Gcra> {
         None
     }
 

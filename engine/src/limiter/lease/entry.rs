@@ -110,22 +110,22 @@ impl LeaseEpoch {
 /// An entry's state and its epoch, read in this order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
-    state: State,
+    state: EntryState,
     pub(super) epoch: LeaseEpoch,
 }
 
 /// An entry's lease as it was read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lease {
-    state: State,
+    state: EntryState,
     key: u64,
     pub(super) block: Block,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct State(u64);
+struct EntryState(u64);
 
-impl State {
+impl EntryState {
     #[inline]
     const fn units(self) -> u64 {
         self.0 & UNITS_MASK
@@ -180,8 +180,8 @@ impl Entry {
     }
 
     #[inline]
-    fn state(&self) -> State {
-        State(self.state.load(Ordering::Acquire)) // L1
+    fn state(&self) -> EntryState {
+        EntryState(self.state.load(Ordering::Acquire)) // L1
     }
 
     #[inline]
@@ -211,7 +211,7 @@ impl Entry {
     /// The lease, with units or without; `None` while another thread is busy with the entry.
     #[inline]
     pub(super) fn lease(&self) -> Option<Lease> {
-        let state = State(self.state.load(Ordering::Acquire)); // L1
+        let state = EntryState(self.state.load(Ordering::Acquire)); // L1
         if state.is_busy() {
             return None;
         }
@@ -230,7 +230,7 @@ impl Entry {
     }
 
     #[inline]
-    fn lease_of_in(&self, state: State, key: KeyHash) -> Option<Lease> {
+    fn lease_of_in(&self, state: EntryState, key: KeyHash) -> Option<Lease> {
         // A busy state has no units.
         if state.units() == 0 {
             return None;
@@ -240,7 +240,7 @@ impl Entry {
     }
 
     #[inline]
-    fn lease_in(&self, state: State) -> Lease {
+    fn lease_in(&self, state: EntryState) -> Lease {
         let key = self.key.load(Ordering::Acquire); // L2
         let end = self.end.load(Ordering::Acquire); // L2
         Lease { state, key, block: Block { end, units: state.units() } }
@@ -272,7 +272,7 @@ impl Entry {
     pub(super) fn recall(&self, key: KeyHash, to: u64, from: u64) -> Option<(Lease, Filling<'_>)> {
         // Lock-free: it repeats only after another thread has changed the entry.
         loop {
-            let state = State(self.state.load(Ordering::Acquire)); // L1
+            let state = EntryState(self.state.load(Ordering::Acquire)); // L1
             if state.is_busy() {
                 self.revoke();
                 let (from, to) = (state.0, state.poisoned().0);
@@ -318,7 +318,7 @@ impl Entry {
 #[must_use = "an entry stays busy until it is published or emptied"]
 pub(super) struct Filling<'e> {
     entry: &'e Entry,
-    busy: State,
+    busy: EntryState,
 }
 
 impl Filling<'_> {

@@ -15,19 +15,12 @@ impl Rule for Quota {
     type Algorithm = Gcra;
     type Given<'a> = Scaled;
 
-    const HAS_MODES: bool = true;
-
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)
     }
 
     fn given<'a>(gcra: &'a Gcra, quota: &'a Self) -> Option<Scaled> {
         Some(given(gcra, quota))
-    }
-
-    #[inline]
-    fn leasable(gcra: &Gcra) -> Option<&Gcra> {
-        Some(gcra)
     }
 
     fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {

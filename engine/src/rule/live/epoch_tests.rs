@@ -1,4 +1,4 @@
-//! Values of two epochs, told apart wherever they stand on the ring.
+//! Values of two epochs, distinguished wherever they stand on the ring.
 
 use core::time::Duration;
 

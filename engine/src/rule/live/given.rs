@@ -140,7 +140,7 @@ impl Algorithm for Given<'_> {
 mod tests {
     use core::time::Duration;
 
-    use super::super::tests::Word;
+    use super::super::tests::TestWord;
     use super::super::{Inheritance, LiveQuota};
     use super::*;
     use crate::rule::Rule as _;
@@ -153,7 +153,7 @@ mod tests {
         let quota = Quota::per_second(1_000).burst(4);
         let given = gcra::given(&live, &quota);
         let at = |micros| Timestamp::ORIGIN.saturating_add(Duration::from_micros(micros));
-        let word = Word::new(given.admit(0, given.instant(at(0)), 3).unwrap());
+        let word = TestWord::new(given.admit(0, given.instant(at(0)), 3).unwrap());
         live.change(Quota::per_second(1), Inheritance::Keep, &word, || at(0)).unwrap();
         // What a change makes of debt is rounded up, by less than a microsecond.
         let value = given.admit(word.get(), given.instant(at(1)), 1).unwrap();

@@ -13,9 +13,9 @@ fn at(millis: u64) -> Timestamp {
 }
 
 /// One word.
-pub(super) struct Word(Cell<u64>);
+pub(super) struct TestWord(Cell<u64>);
 
-impl Word {
+impl TestWord {
     pub(super) fn new(value: u64) -> Self {
         Self(Cell::new(value))
     }
@@ -25,7 +25,7 @@ impl Word {
     }
 }
 
-impl Words for Word {
+impl Words for TestWord {
     fn highest(&self, tat: impl Fn(u64) -> u64) -> u64 {
         tat(self.get())
     }

@@ -83,8 +83,6 @@ impl Rule for LiveQuota {
     type Algorithm = LiveGcra;
     type Given<'a> = Given<'a>;
 
-    const HAS_MODES: bool = true;
-
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let first = Epoch::first(self.0, Gcra::exact(&self.0)?);
         let cell = Cell::new(first.to_words());

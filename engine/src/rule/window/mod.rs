@@ -65,9 +65,9 @@ use crate::time::Timestamp;
 
 pub(crate) use calendar::Unit as CalendarUnit;
 pub use calendar::{CalendarWindow, MAX_UTC_OFFSET_SECONDS};
-#[cfg(all(test, any(loom, interleave)))]
 pub(crate) use count::Count;
 pub use fixed::FixedWindow;
+pub(crate) use sliding::Sliding;
 pub use sliding_window::SlidingWindow;
 
 /// The longest window: 2^56 ns, about 834 days.

@@ -39,7 +39,7 @@ pub struct Sliding {
 
 /// What a key has been charged in a window and in the one before.
 #[derive(Clone, Copy)]
-struct Counts {
+struct WindowCounts {
     window: u64,
     current: u64,
     previous: u64,
@@ -51,8 +51,8 @@ impl Sliding {
     }
 
     #[inline]
-    fn unpack(&self, value: u64) -> Counts {
-        Counts {
+    fn unpack(&self, value: u64) -> WindowCounts {
+        WindowCounts {
             window: value >> (2 * self.bits),
             current: (value >> self.bits) & largest(self.bits),
             previous: value & largest(self.bits),
@@ -60,33 +60,37 @@ impl Sliding {
     }
 
     #[inline]
-    fn pack(&self, Counts { window, current, previous }: Counts) -> u64 {
+    fn pack(&self, WindowCounts { window, current, previous }: WindowCounts) -> u64 {
         (((window << self.bits) | current) << self.bits) | previous
     }
 
     /// The window and counts in force at `now`.
     #[inline]
-    fn counts(&self, value: u64, now: u64) -> Counts {
+    fn counts(&self, value: u64, now: u64) -> WindowCounts {
         let counts = self.unpack(value);
         let end = self.windows.end(counts.window);
         if end > now {
             return counts;
         }
         if now - end < self.windows.length {
-            return Counts { window: counts.window + 1, current: 0, previous: counts.current };
+            return WindowCounts {
+                window: counts.window + 1,
+                current: 0,
+                previous: counts.current,
+            };
         }
-        Counts { window: self.windows.at(now), current: 0, previous: 0 }
+        WindowCounts { window: self.windows.at(now), current: 0, previous: 0 }
     }
 
     /// How much of the window is left at `now`, in nanoseconds: all of it before it begins.
     #[inline]
-    fn left(&self, counts: Counts, now: u64) -> u64 {
+    fn left(&self, counts: WindowCounts, now: u64) -> u64 {
         (self.windows.end(counts.window) - now).min(self.windows.length)
     }
 
     /// Whether `cost`, at most the limit, fits at `now`.
     #[inline]
-    fn fits(&self, counts: Counts, now: u64, cost: u64) -> bool {
+    fn fits(&self, counts: WindowCounts, now: u64, cost: u64) -> bool {
         let Some(room) = (self.limit - cost).checked_sub(counts.current) else { return false };
         // A count that fits whole need not be weighted.
         counts.previous <= room
@@ -96,7 +100,7 @@ impl Sliding {
 
     /// Units that fit at `now`.
     #[inline]
-    fn remaining(&self, counts: Counts, now: u64) -> u64 {
+    fn remaining(&self, counts: WindowCounts, now: u64) -> u64 {
         let weighed = if counts.previous == 0 {
             0
         } else {
@@ -109,7 +113,7 @@ impl Sliding {
 
     /// The time from `now` until `cost`, at most the limit, fits if nothing else is admitted; it
     /// does not fit at `now`.
-    fn wait(&self, counts: Counts, now: u64, cost: u64) -> u64 {
+    fn wait(&self, counts: WindowCounts, now: u64, cost: u64) -> u64 {
         let end = self.windows.end(counts.window);
         let room = self.limit - cost;
         let fits_from = match room.checked_sub(counts.current) {
@@ -149,7 +153,7 @@ impl State for Sliding {
     /// window's beginning.
     #[inline]
     fn fresh_from(&self, value: u64) -> u64 {
-        let Counts { window, current, previous } = self.unpack(value);
+        let WindowCounts { window, current, previous } = self.unpack(value);
         if current > 0 {
             self.windows.end(window + 1)
         } else if previous > 0 {
@@ -179,14 +183,14 @@ impl Algorithm for Sliding {
             return None;
         }
         let counts = self.counts(value, now);
-        let charged = Counts { current: counts.current + cost, ..counts };
+        let charged = WindowCounts { current: counts.current + cost, ..counts };
         self.fits(counts, now, cost).then(|| self.pack(charged))
     }
 
     fn charge(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
         let counts = self.counts(value, now);
         let current = counts.current.saturating_add(cost).min(largest(self.bits));
-        (current > counts.current).then(|| self.pack(Counts { current, ..counts }))
+        (current > counts.current).then(|| self.pack(WindowCounts { current, ..counts }))
     }
 
     fn refund(&self, value: u64, now: u64, cost: u64) -> Option<u64> {
@@ -195,7 +199,7 @@ impl Algorithm for Sliding {
         let rest = cost - (counts.current - current);
         let previous = counts.previous.saturating_sub(rest);
         let lowered = current < counts.current || previous < counts.previous;
-        lowered.then(|| self.pack(Counts { current, previous, ..counts }))
+        lowered.then(|| self.pack(WindowCounts { current, previous, ..counts }))
     }
 
     /// The charge counts in its window, and with that window's weight in the next one.
@@ -203,9 +207,9 @@ impl Algorithm for Sliding {
         let counts = self.counts(value, now);
         let charged = self.unpack(charged).window;
         let lowered = if counts.window == charged {
-            Counts { current: counts.current.saturating_sub(cost), ..counts }
+            WindowCounts { current: counts.current.saturating_sub(cost), ..counts }
         } else if counts.window == charged + 1 {
-            Counts { previous: counts.previous.saturating_sub(cost), ..counts }
+            WindowCounts { previous: counts.previous.saturating_sub(cost), ..counts }
         } else {
             return None;
         };
@@ -214,7 +218,7 @@ impl Algorithm for Sliding {
     }
 
     fn reset(&self, value: u64, now: u64) -> Option<u64> {
-        let fresh = Counts { window: self.windows.at(now), current: 0, previous: 0 };
+        let fresh = WindowCounts { window: self.windows.at(now), current: 0, previous: 0 };
         (self.fresh_from(value) > now).then(|| self.pack(fresh))
     }
 
@@ -228,7 +232,7 @@ impl Algorithm for Sliding {
         match update {
             Update::Written { before, now } => {
                 let counts = self.counts(before, now);
-                let counts = Counts { current: counts.current + cost, ..counts };
+                let counts = WindowCounts { current: counts.current + cost, ..counts };
                 let reset = self.windows.end(counts.window + 1) - now;
                 Decision::allowed(self.limit, self.remaining(counts, now), reset)
             }
@@ -247,7 +251,7 @@ impl Saves for Sliding {
 
     fn save(&self, value: u64, now: Timestamp) -> Option<SavedState> {
         let now = instant(now);
-        let Counts { window, current, previous } = self.counts(value, now);
+        let WindowCounts { window, current, previous } = self.counts(value, now);
         let left = Duration::from_nanos(self.windows.end(window) - now);
         (current > 0 || previous > 0).then_some(SavedState::Window { left, current, previous })
     }
@@ -260,7 +264,7 @@ impl Saves for Sliding {
         };
         let most = largest(self.bits);
         let (current, previous) = (current.min(most), previous.min(most));
-        Some(self.pack(Counts { window, current, previous }))
+        Some(self.pack(WindowCounts { window, current, previous }))
     }
 
     /// The join of both values: the later window, and the least counts there whose estimate is
@@ -269,12 +273,13 @@ impl Saves for Sliding {
     fn raise(&self, value: u64, now: u64, to: u64) -> Option<u64> {
         let (counts, to) = (self.counts(value, now), self.counts(to, now));
         let window = counts.window.max(to.window);
-        let at_beginning = |counts: Counts| counts.current + counts.previous;
-        let at_end = |counts: Counts| if counts.window == window { counts.current } else { 0 };
+        let at_beginning = |counts: WindowCounts| counts.current + counts.previous;
+        let at_end =
+            |counts: WindowCounts| if counts.window == window { counts.current } else { 0 };
         let current = at_end(counts).max(at_end(to));
         let estimate = at_beginning(counts).max(at_beginning(to));
         let previous = (estimate - current).min(largest(self.bits));
-        let raised = self.pack(Counts { window, current, previous });
+        let raised = self.pack(WindowCounts { window, current, previous });
         (at_beginning(to) > 0 && raised != self.pack(counts)).then_some(raised)
     }
 }
