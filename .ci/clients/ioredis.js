@@ -1,4 +1,4 @@
-// ioredis, with what it sends unless told otherwise. Arguments: host, port.
+// ioredis, with what it sends by default. Arguments: host, port.
 
 const assert = require("node:assert");
 const { Redis } = require("ioredis");

@@ -1,4 +1,4 @@
-// node-redis, with what it sends unless told otherwise. Arguments: host, port.
+// node-redis, with what it sends by default. Arguments: host, port.
 
 const assert = require("node:assert");
 const { createClient } = require("redis");

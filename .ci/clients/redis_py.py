@@ -1,4 +1,4 @@
-"""redis-py, with what it sends unless told otherwise. Arguments: host, port."""
+"""redis-py, with what it sends by default. Arguments: host, port."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def pipeline_of(client, key, transaction=True, last=QUOTA):
 def blocking(name, **options):
     client = redis.Redis(**ADDRESS, db=3, **options)
     expect([client.execute_command("CL.THROTTLE", f"{name}-single", *QUOTA) for _ in range(4)])
-    # A pipeline is a transaction unless told otherwise: both answer the same.
+    # A pipeline is a transaction by default: both answer the same.
     expect(pipeline_of(client, f"{name}-atomic").execute())
     expect(pipeline_of(client, f"{name}-plain", transaction=False).execute())
     # A command with an error aborts the transaction before anything is charged.

@@ -64,4 +64,4 @@ pub use protocol::{Entry, LinkState, OverAdmission, PeerStats, Stats};
 pub use secret::{Secret, SecretError};
 pub use seed::{MAX_SEED_FILE_BYTES, MAX_SEEDS_IN_FILE, Seed, SeedError};
 pub use steps::Steps;
-pub use trust::{Certificates, CertificatesError, MAX_SECRETS, Part, Trust};
+pub use trust::{CertificatePart, Certificates, CertificatesError, MAX_SECRETS, Trust};

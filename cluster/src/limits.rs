@@ -129,10 +129,10 @@ type EarlyWords = BTreeMap<u64, i64>;
 
 /// The limits that there are, and the words of those that there are not yet.
 #[derive(Default)]
-pub(crate) struct Limits(Mutex<Table>);
+pub(crate) struct Limits(Mutex<LimitTable>);
 
 #[derive(Default)]
-struct Table {
+struct LimitTable {
     /// Weak, because a limiter holds the cluster whose driver applies deltas to it.
     limiters: BTreeMap<u64, Weak<dyn Words>>,
     early: BTreeMap<u64, EarlyWords>,
@@ -225,12 +225,12 @@ impl Limits {
         if part + 1 < words.parts() as u64 { Some(Part(limit, at.1 + 1)) } else { next }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table> {
+    fn table(&self) -> MutexGuard<'_, LimitTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Table {
+impl LimitTable {
     fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
         self.limiters.get(&inline::words_of(limit))?.upgrade()
     }

@@ -94,13 +94,13 @@ impl Certificates {
                 _ => Err(refused(part, Problem::TooLarge)),
             }
         };
-        let authorities = certificates(Part::Authorities, authorities)?;
-        let chain = certificates(Part::Chain, chain)?;
+        let authorities = certificates(CertificatePart::Authorities, authorities)?;
+        let chain = certificates(CertificatePart::Chain, chain)?;
         if key.len() > MAX_PEM_BYTES {
-            return Err(refused(Part::Key, Problem::TooLarge));
+            return Err(refused(CertificatePart::Key, Problem::TooLarge));
         }
         let key = PrivateKeyDer::from_pem_slice(key);
-        let key = key.map_err(|_| refused(Part::Key, Problem::NotPem))?;
+        let key = key.map_err(|_| refused(CertificatePart::Key, Problem::NotPem))?;
         Ok(Self { authorities, chain, key })
     }
 
@@ -118,9 +118,9 @@ impl Certificates {
                 .map_err(|error| CertificatesError { part, problem: Problem::Unreadable(error) })
         };
         Self::from_pem(
-            &read(Part::Authorities, authorities)?,
-            &read(Part::Chain, chain)?,
-            &read(Part::Key, key)?,
+            &read(CertificatePart::Authorities, authorities)?,
+            &read(CertificatePart::Chain, chain)?,
+            &read(CertificatePart::Key, key)?,
         )
     }
 }
@@ -142,14 +142,14 @@ impl fmt::Debug for Certificates {
 /// Why there are no certificates.
 #[derive(Debug)]
 pub struct CertificatesError {
-    part: Part,
+    part: CertificatePart,
     problem: Problem,
 }
 
 /// Which of them an error is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Part {
+pub enum CertificatePart {
     /// The authorities' certificates.
     Authorities,
     /// The node's certificate and those behind it.
@@ -169,7 +169,7 @@ enum Problem {
 impl CertificatesError {
     /// Which of them it is about.
     #[must_use]
-    pub fn part(&self) -> Part {
+    pub fn part(&self) -> CertificatePart {
         self.part
     }
 }
@@ -177,7 +177,7 @@ impl CertificatesError {
 impl fmt::Display for CertificatesError {
     /// One line, without the part.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let what = if self.part == Part::Key { "private key" } else { "certificate" };
+        let what = if self.part == CertificatePart::Key { "private key" } else { "certificate" };
         match &self.problem {
             Problem::Missing => write!(f, "holds no {what} in PEM"),
             Problem::NotPem => write!(f, "is no {what} in PEM"),

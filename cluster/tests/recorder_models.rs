@@ -136,7 +136,7 @@ fn a_ring_of_singles_comes_round() {
         let singles = Arc::new(Singles::new(Some(1)));
         let consumer = Arc::clone(&singles);
         let consumer = thread::spawn(move || {
-            let (mut taken, mut found) = (singles::Taken::default(), Vec::new());
+            let (mut taken, mut found) = (singles::Cursor::default(), Vec::new());
             for _ in 0..2 {
                 consumer.begin_drain(&mut taken);
                 let mut take = |limit, key, change| found.push((limit, key, change));

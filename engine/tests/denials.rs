@@ -102,7 +102,7 @@ fn is_denied_read_only<R: Rule>(rule: R) {
     }
 
     let table = ReadOnly::within(first, bytes);
-    let beside = ReadOnly::within((&raw const *limiter).addr(), size_of_val(&*limiter));
+    let limiter_pages = ReadOnly::within((&raw const *limiter).addr(), size_of_val(&*limiter));
     let mut denied = 0;
     for _ in 0..300 {
         for key in &keys {
@@ -113,7 +113,7 @@ fn is_denied_read_only<R: Rule>(rule: R) {
     let mut decisions = Vec::new();
     limiter.0.check_many(&keys, &mut decisions);
     denied += decisions.iter().filter(|decision| !decision.is_allowed()).count() as u64;
-    drop((table, beside));
+    drop((table, limiter_pages));
     assert_eq!(denied, 301 * KEYS);
 }
 

@@ -25,7 +25,7 @@ const TAG_MAIN: u8 = 1;
 const TAG_STATE: u8 = 2;
 
 /// An event that a link reports to the driver.
-pub(super) enum Event {
+pub(super) enum LinkEvent {
     Dialled { link: LinkId, streams: Option<Streams> },
     Accepted { streams: Streams },
     Message { link: LinkId, transit: Nanos, bytes: Vec<u8> },
@@ -74,7 +74,7 @@ impl Link {
     pub(super) fn new(
         link: LinkId,
         streams: Streams,
-        events: &mpsc::Sender<Event>,
+        events: &mpsc::Sender<LinkEvent>,
         tasks: &Handle,
     ) -> Self {
         let Streams { connection, main, state, .. } = streams;
@@ -135,12 +135,12 @@ pub(super) async fn dial(
     cluster: ClusterName,
     link: LinkId,
     addr: SocketAddr,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
 ) {
     let opened = tokio::time::timeout(OPEN_TIMEOUT, open(&endpoint, &cluster, addr)).await;
     let streams = opened.ok().flatten();
     // Without a driver the connection is dropped.
-    let _ = events.send(Event::Dialled { link, streams }).await;
+    let _ = events.send(LinkEvent::Dialled { link, streams }).await;
 }
 
 async fn open(endpoint: &Endpoint, cluster: &ClusterName, addr: SocketAddr) -> Option<Streams> {
@@ -235,10 +235,10 @@ async fn read_main(
     link: LinkId,
     connection: Connection,
     stream: RecvStream,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
 ) {
     read(link, &connection, stream, &events).await;
-    let _ = events.send(Event::Closed { link }).await;
+    let _ = events.send(LinkEvent::Closed { link }).await;
 }
 
 /// Reads the state stream. Its end ends the connection, which the main stream's reader reports.
@@ -246,7 +246,7 @@ async fn read_state(
     link: LinkId,
     connection: Connection,
     stream: RecvStream,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
 ) {
     read(link, &connection, stream, &events).await;
     connection.close(VarInt::from_u32(0), b"");
@@ -257,11 +257,11 @@ async fn read(
     link: LinkId,
     connection: &Connection,
     mut stream: RecvStream,
-    events: &mpsc::Sender<Event>,
+    events: &mpsc::Sender<LinkEvent>,
 ) {
     while let Some(bytes) = read_message(&mut stream).await {
         let transit = nanos(connection.rtt() / 2);
-        if events.send(Event::Message { link, transit, bytes }).await.is_err() {
+        if events.send(LinkEvent::Message { link, transit, bytes }).await.is_err() {
             return;
         }
     }
@@ -281,11 +281,11 @@ async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-async fn read_datagrams(link: LinkId, connection: Connection, events: mpsc::Sender<Event>) {
+async fn read_datagrams(link: LinkId, connection: Connection, events: mpsc::Sender<LinkEvent>) {
     while let Ok(bytes) = connection.read_datagram().await {
         // A full queue drops it, as the network might have.
         if let Err(mpsc::error::TrySendError::Closed(_)) =
-            events.try_send(Event::Datagram { link, bytes })
+            events.try_send(LinkEvent::Datagram { link, bytes })
         {
             return;
         }

@@ -45,7 +45,7 @@ use certificate::Identity;
 use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
-use link::{Event, Incomplete, Link, Streams};
+use link::{Incomplete, Link, LinkEvent, Streams};
 use publishing::Publishing;
 use say::Speaker;
 use seeds::Found;
@@ -179,7 +179,7 @@ fn generation() -> u64 {
 struct Accepting {
     cluster: ClusterName,
     shared: Arc<Shared>,
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
 }
 
 impl Accepting {
@@ -211,7 +211,7 @@ impl Accepting {
         let source = incoming.remote_address();
         match link::accept(incoming, &self.cluster).await {
             // Without a driver the connection is dropped.
-            Ok(streams) => drop(self.events.send(Event::Accepted { streams }).await),
+            Ok(streams) => drop(self.events.send(LinkEvent::Accepted { streams }).await),
             Err(why) => self.shared.handshakes.count_rejected(source, why),
         }
         drop(place);
@@ -228,7 +228,7 @@ struct Driver {
     configs: Configs,
     /// The key that is in force.
     hash_key: [u8; 16],
-    events: mpsc::Sender<Event>,
+    events: mpsc::Sender<LinkEvent>,
     /// Where the tasks of links run.
     tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
@@ -280,7 +280,7 @@ async fn until(at: Instant) {
 impl Driver {
     async fn run(
         mut self,
-        mut inbox: mpsc::Receiver<Event>,
+        mut inbox: mpsc::Receiver<LinkEvent>,
         mut commands: mpsc::Receiver<Command>,
         mut looked_up: mpsc::Receiver<Found>,
     ) {
@@ -373,18 +373,18 @@ impl Driver {
         self.shared.publish(View { at: self.now(), members, peers, beyond, stats });
     }
 
-    fn handle(&mut self, event: Event) {
-        if let Event::Dialled { link, .. } = &event {
+    fn handle(&mut self, event: LinkEvent) {
+        if let LinkEvent::Dialled { link, .. } = &event {
             self.dials.remove(link);
         }
         match event {
-            Event::Message { link, transit, bytes } => {
+            LinkEvent::Message { link, transit, bytes } => {
                 self.step(|core, now| core.message(now, link, transit, &bytes));
             }
-            Event::Datagram { link, bytes } => {
+            LinkEvent::Datagram { link, bytes } => {
                 self.step(|core, now| core.datagram(now, link, &bytes));
             }
-            Event::Dialled { link, streams: Some(streams) }
+            LinkEvent::Dialled { link, streams: Some(streams) }
                 if self.configs.accepts(streams.connection()) =>
             {
                 let subject = streams.subject();
@@ -392,11 +392,11 @@ impl Driver {
                 self.step(|core, now| core.connected(now, link, subject));
             }
             // Its handshake began before the set of nodes that this node trusts changed.
-            Event::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
+            LinkEvent::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
                 let from = streams.connection().remote_address();
                 self.shared.handshakes.count_rejected(from, Incomplete::Distrusted);
             }
-            Event::Accepted { streams } => {
+            LinkEvent::Accepted { streams } => {
                 let subject = streams.subject();
                 if let Some(link) = self.step(|core, now| core.accepted(now, subject)) {
                     self.open(link, streams);
@@ -405,7 +405,7 @@ impl Driver {
                     streams.refuse();
                 }
             }
-            Event::Dialled { link, .. } | Event::Closed { link } => {
+            LinkEvent::Dialled { link, .. } | LinkEvent::Closed { link } => {
                 self.links.remove(&link);
                 self.step(|core, now| core.closed(now, link));
             }
@@ -424,7 +424,7 @@ impl Driver {
         let refused = |link: &Link| !self.configs.accepts(link.connection());
         let refused = self.links.iter().filter(|(_, link)| refused(link));
         for link in refused.map(|(link, _)| *link).collect::<Vec<_>>() {
-            self.handle(Event::Closed { link });
+            self.handle(LinkEvent::Closed { link });
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ use super::recorder::Recorder;
 use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, Seen, Stats, nanos};
+use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos};
 
 /// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -123,7 +123,7 @@ impl HandshakeCounts {
 pub(super) struct View {
     /// When that was, on the driver's clock.
     pub(super) at: Nanos,
-    pub(super) members: Vec<Seen>,
+    pub(super) members: Vec<SeenMember>,
     pub(super) peers: Vec<PeerStats>,
     /// What was admitted beyond each limit, by its bits.
     pub(super) beyond: BTreeMap<u64, OverAdmission>,

@@ -64,7 +64,7 @@ pub struct OverAdmission {
 pub(super) struct Estimates {
     keys: BTreeMap<KeyId, Playback>,
     wanted: BTreeSet<KeyId>,
-    limits: BTreeMap<u64, Beyond>,
+    limits: BTreeMap<u64, Excess>,
     sealed: BTreeMap<Origin, SealDates>,
     /// Times a key was not followed for want of room.
     left_out: u64,
@@ -79,7 +79,7 @@ struct SealDates {
 }
 
 #[derive(Debug, Default)]
-struct Beyond {
+struct Excess {
     total: Nanos,
     present: Nanos,
     before: Nanos,
@@ -208,7 +208,7 @@ impl Estimates {
 
     /// When to play back next, or to forget the worst moments; `None` when there is nothing.
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        let forget = |limit: &Beyond| {
+        let forget = |limit: &Excess| {
             let due = limit.since.saturating_add(REMEMBERED).max(self.play_at);
             (limit.present.max(limit.before) > 0).then_some(due)
         };
@@ -235,7 +235,7 @@ impl Estimates {
     }
 }
 
-impl Beyond {
+impl Excess {
     /// Forgets the worst moment of the minute before last.
     fn forget(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.since);

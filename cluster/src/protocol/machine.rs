@@ -50,7 +50,7 @@ use super::host::Host;
 use super::id::{NodeId, Origin};
 use super::inbounds::Inbounds;
 use super::log::Log;
-use super::membership::{MemberEvent, Membership, Seen};
+use super::membership::{MemberEvent, Membership, SeenMember};
 use super::options::Options;
 use super::origin::{Applied, Inbound, PendingLevels};
 use super::pace::Pace;
@@ -371,7 +371,7 @@ impl<H: Host> Core<H> {
 
     /// The same, for a caller that reads few of them.
     #[must_use]
-    pub fn seen(&self) -> Vec<Seen> {
+    pub fn seen(&self) -> Vec<SeenMember> {
         self.membership.seen(self.leaving)
     }
 

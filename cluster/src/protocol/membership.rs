@@ -29,13 +29,13 @@ const MAX_SUSPICION: Nanos = 6_000_000_000;
 
 /// A member whose identity has not been formatted as text yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen {
+pub struct SeenMember {
     id: NodeId,
     state: MemberState,
     state_for: Duration,
 }
 
-impl Seen {
+impl SeenMember {
     /// The address that its peers dial.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
@@ -243,19 +243,19 @@ impl Membership {
     }
 
     /// This node first, then the others by address.
-    pub(super) fn seen(&self, leaving: bool) -> Vec<Seen> {
+    pub(super) fn seen(&self, leaving: bool) -> Vec<SeenMember> {
         let me = self.me();
         let others = self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr);
         let mut members: Vec<_> = others.map(|member| self.describe(member)).collect();
         members.sort_by_key(|member| member.id.addr);
         let state = if leaving { MemberState::Left } else { MemberState::Alive };
-        members.insert(0, Seen { id: me, state, state_for: self.states.since(me.addr) });
+        members.insert(0, SeenMember { id: me, state, state_for: self.states.since(me.addr) });
         members
     }
 
-    fn describe(&self, member: &foca::Member<NodeId>) -> Seen {
+    fn describe(&self, member: &foca::Member<NodeId>) -> SeenMember {
         let (id, state) = (*member.id(), self.state_of_member(member));
-        Seen { id, state, state_for: self.states.since(id.addr) }
+        SeenMember { id, state, state_for: self.states.since(id.addr) }
     }
 
     fn state_of_member(&self, member: &foca::Member<NodeId>) -> MemberState {

@@ -85,7 +85,7 @@ pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
 pub use machine::Core;
 pub(crate) use machine::HEAR_WITHIN;
-pub use membership::Seen;
+pub use membership::SeenMember;
 pub use options::Options;
 pub use stats::{LinkState, PeerStats, Stats};
 pub use subject::{MAX_SUBJECT_NODES, Subject};

@@ -14,12 +14,12 @@ const MAX_DELTAS: usize = 1 << 16;
 /// The last batches of one origin.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
-    batches: VecDeque<Seen>,
+    batches: VecDeque<AppliedBatch>,
     deltas: usize,
 }
 
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct AppliedBatch {
     number: u64,
     pub(super) at: Nanos,
     /// When it was sealed, on this node's clock.
@@ -30,7 +30,7 @@ pub(super) struct Seen {
     pub(super) late: Vec<KeyId>,
 }
 
-impl Seen {
+impl AppliedBatch {
     /// A batch that has arrived, and of which nothing is applied.
     pub(super) fn new(now: Nanos, number: u64, sealed: i64) -> Self {
         Self { number, at: now, sealed, deltas: Vec::new(), late: Vec::new() }
@@ -51,7 +51,7 @@ impl Seen {
 
 impl Recent {
     /// Adds the batch that was applied last.
-    pub(super) fn push(&mut self, mut seen: Seen) {
+    pub(super) fn push(&mut self, mut seen: AppliedBatch) {
         let now = seen.at;
         seen.deltas.sort_unstable_by_key(Delta::id);
         self.deltas += seen.size();
@@ -75,12 +75,12 @@ impl Recent {
     }
 
     /// The batches behind `number`, the newest first.
-    pub(super) fn behind(&self, number: u64) -> impl Iterator<Item = &Seen> {
+    pub(super) fn behind(&self, number: u64) -> impl Iterator<Item = &AppliedBatch> {
         self.newest().take_while(move |seen| seen.number > number)
     }
 
     /// The batches, the newest first.
-    pub(super) fn newest(&self) -> impl Iterator<Item = &Seen> {
+    pub(super) fn newest(&self) -> impl Iterator<Item = &AppliedBatch> {
         self.batches.iter().rev()
     }
 }
@@ -98,7 +98,7 @@ mod tests {
     /// What was given back, and what was consumed after that, comes as two changes.
     #[test]
     fn a_key_has_one_change_in_a_batch() {
-        let mut seen = Seen::new(0, 1, 100);
+        let mut seen = AppliedBatch::new(0, 1, 100);
         let parts: Vec<Change> = Change::new(-70, 130).parts(100).collect();
         assert_eq!(parts.len(), 2);
         for key in [2, 1] {

@@ -3,7 +3,7 @@ use super::*;
 const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
 const KEY: &[u8] = b"-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
 
-fn refusal(authorities: &[u8], chain: &[u8], key: &[u8]) -> (Part, String) {
+fn refusal(authorities: &[u8], chain: &[u8], key: &[u8]) -> (CertificatePart, String) {
     let error = Certificates::from_pem(authorities, chain, key).unwrap_err();
     (error.part(), error.to_string())
 }
@@ -12,23 +12,23 @@ fn refusal(authorities: &[u8], chain: &[u8], key: &[u8]) -> (Part, String) {
 fn what_is_not_there_is_named() {
     assert!(Certificates::from_pem(PEM, PEM, KEY).is_ok());
     let nothing = |part| (part, "holds no certificate in PEM".to_owned());
-    assert_eq!(refusal(b"", PEM, KEY), nothing(Part::Authorities));
-    assert_eq!(refusal(PEM, KEY, KEY), nothing(Part::Chain));
-    let no_key = (Part::Key, "is no private key in PEM".to_owned());
+    assert_eq!(refusal(b"", PEM, KEY), nothing(CertificatePart::Authorities));
+    assert_eq!(refusal(PEM, KEY, KEY), nothing(CertificatePart::Chain));
+    let no_key = (CertificatePart::Key, "is no private key in PEM".to_owned());
     assert_eq!(refusal(PEM, PEM, PEM), no_key);
-    let cut = (Part::Chain, "is no certificate in PEM".to_owned());
+    let cut = (CertificatePart::Chain, "is no certificate in PEM".to_owned());
     assert_eq!(refusal(PEM, &PEM[..40], KEY), cut);
 }
 
 #[test]
 fn what_is_read_is_bounded() {
     let many = PEM.repeat(MAX_CERTIFICATES + 1);
-    assert_eq!(refusal(&many, PEM, KEY).0, Part::Authorities);
+    assert_eq!(refusal(&many, PEM, KEY).0, CertificatePart::Authorities);
     let large = vec![b'\n'; MAX_PEM_BYTES + 1];
     for (pem, part) in [
-        ([&large[..], PEM, KEY], Part::Authorities),
-        ([PEM, &large, KEY], Part::Chain),
-        ([PEM, PEM, &large], Part::Key),
+        ([&large[..], PEM, KEY], CertificatePart::Authorities),
+        ([PEM, &large, KEY], CertificatePart::Chain),
+        ([PEM, PEM, &large], CertificatePart::Key),
     ] {
         assert_eq!(refusal(pem[0], pem[1], pem[2]).0, part);
     }

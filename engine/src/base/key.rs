@@ -105,10 +105,10 @@ impl fmt::Debug for KeyHash {
 /// Turns keys into [`KeyHash`]es. The output is fixed by the algorithm, the seed and the key's
 /// bytes alone: every process and platform with the same seed agrees.
 #[derive(Clone)]
-pub struct KeyHasher(Algorithm);
+pub struct KeyHasher(HashAlgorithm);
 
 #[derive(Clone)]
-enum Algorithm {
+enum HashAlgorithm {
     Rapid(RapidSecrets),
     Sip([u8; 16]),
     Following(Arc<dyn HasherSource>),
@@ -128,14 +128,14 @@ impl KeyHasher {
     /// keys *and* can observe how keys influence each other, use [`KeyHasher::siphash`].
     #[must_use]
     pub const fn rapid(seed: u64) -> Self {
-        Self(Algorithm::Rapid(RapidSecrets::seed(seed)))
+        Self(HashAlgorithm::Rapid(RapidSecrets::seed(seed)))
     }
 
     /// SipHash-1-3-128 under a 128-bit secret: about 13 ns for a short key, a keyed pseudo-random
     /// function, also against attackers who choose keys and observe.
     #[must_use]
     pub fn siphash(secret: [u8; 16]) -> Self {
-        Self(Algorithm::Sip(secret))
+        Self(HashAlgorithm::Sip(secret))
     }
 
     /// The hasher that `source` gives at the time of each call, for nodes that agree on one while
@@ -145,7 +145,7 @@ impl KeyHasher {
     /// earlier hash drains. A pair of keys that is hashed meanwhile may be a third.
     #[must_use]
     pub fn following(source: Arc<dyn HasherSource>) -> Self {
-        Self(Algorithm::Following(source))
+        Self(HashAlgorithm::Following(source))
     }
 
     /// rapidhash under a random seed from the operating system, as std's hash maps use.
@@ -187,7 +187,7 @@ impl KeyHasher {
 
     #[inline]
     pub(crate) fn hash64(&self, bytes: &[u8]) -> u64 {
-        if let Algorithm::Rapid(secrets) = &self.0 {
+        if let HashAlgorithm::Rapid(secrets) = &self.0 {
             return rapid(bytes, secrets);
         }
         // Costs the others a jump, which is little next to the call, and keeps this path straight.
@@ -200,9 +200,9 @@ impl KeyHasher {
 /// so that the caller compares once; of those, `SipHash` is distinguished by one comparison as
 /// well.
 #[inline(never)]
-fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
+fn other(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
     use core::hash::Hasher as _;
-    let Algorithm::Sip(secret) = algorithm else { return followed(bytes, algorithm) };
+    let HashAlgorithm::Sip(secret) = algorithm else { return followed(bytes, algorithm) };
     // Of a new one the compiler knows that it has no bytes yet.
     let mut hasher = SipHasher13::new_with_key(secret);
     hasher.write(bytes);
@@ -211,14 +211,14 @@ fn other(bytes: &[u8], algorithm: &Algorithm) -> u64 {
 
 /// Out of line, so that `SipHash` carries none of its registers.
 #[inline(never)]
-fn followed(bytes: &[u8], algorithm: &Algorithm) -> u64 {
+fn followed(bytes: &[u8], algorithm: &HashAlgorithm) -> u64 {
     match algorithm {
-        Algorithm::Following(source) => match &source.current().0 {
-            Algorithm::Rapid(secrets) => rapid_any(bytes, secrets),
+        HashAlgorithm::Following(source) => match &source.current().0 {
+            HashAlgorithm::Rapid(secrets) => rapid_any(bytes, secrets),
             present => other(bytes, present),
         },
-        Algorithm::Rapid(secrets) => rapid_any(bytes, secrets),
-        sip @ Algorithm::Sip(_) => other(bytes, sip),
+        HashAlgorithm::Rapid(secrets) => rapid_any(bytes, secrets),
+        sip @ HashAlgorithm::Sip(_) => other(bytes, sip),
     }
 }
 
@@ -254,9 +254,9 @@ impl fmt::Debug for KeyHasher {
     /// Names the algorithm and keeps the secret.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self.0 {
-            Algorithm::Rapid(_) => "KeyHasher(rapidhash-v3)",
-            Algorithm::Sip(_) => "KeyHasher(siphash-1-3-128)",
-            Algorithm::Following(_) => "KeyHasher(following)",
+            HashAlgorithm::Rapid(_) => "KeyHasher(rapidhash-v3)",
+            HashAlgorithm::Sip(_) => "KeyHasher(siphash-1-3-128)",
+            HashAlgorithm::Following(_) => "KeyHasher(following)",
         })
     }
 }

@@ -264,11 +264,11 @@ fn a_counter_as_an_object_tells_whether_a_cost_fits() {
     ];
     for limit in &limits {
         for cost in [4, 11, 7, 6, 1] {
-            let (told, left) = (limit.peek_n("", cost), limit.peek("").remaining());
-            assert_eq!(told.remaining(), left);
+            let (looked, left) = (limit.peek_n("", cost), limit.peek("").remaining());
+            assert_eq!(looked.remaining(), left);
             let checked = limit.check_n("", cost);
-            assert_eq!(told.is_allowed(), checked.is_allowed(), "{cost}");
-            assert_eq!(told.retry_after(), checked.retry_after(), "{cost}");
+            assert_eq!(looked.is_allowed(), checked.is_allowed(), "{cost}");
+            assert_eq!(looked.retry_after(), checked.retry_after(), "{cost}");
         }
         assert!(!limit.refund("", 10), "without a receipt nothing is given back");
         assert!(!limit.check("").is_allowed());

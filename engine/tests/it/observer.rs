@@ -63,10 +63,10 @@ fn each_operation_reports_once(leases: u64, repeats: usize) {
     assert_eq!(limiter.observer().notified(), [], "nothing was decided");
     let decision = limiter.charge("a", 200_000);
     assert_eq!(limiter.observer().notified(), [(key, 0, decision)], "a charge ends with a peek");
-    for (cost, told) in [(0, 0), (1, 1), (9, 1)] {
+    for (cost, units) in [(0, 0), (1, 1), (9, 1)] {
         let grant = limiter.check_up_to("a", cost);
         assert_eq!(grant.units(), 0);
-        assert_eq!(limiter.observer().notified(), [(key, told, grant.decision())]);
+        assert_eq!(limiter.observer().notified(), [(key, units, grant.decision())]);
     }
     limiter.refund("a", 1);
     limiter.reset("a");
@@ -234,36 +234,37 @@ fn logging(log: &Log) -> impl Observer + Send + Sync {
 #[test]
 fn each_operation_tells_the_key_as_it_was_given() {
     let log = Log::default();
-    let told = |expected: &[&str]| assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
+    let logged =
+        |expected: &[&str]| assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
     let limiter = Limiter::builder(Quota::per_hour(5)).capacity(1).clock(ManualClock::new());
     let limiter = Arc::new(limiter.observer(logging(&log)).build().unwrap());
     let (now, inline, second) = (limiter.clock().now(), Quota::per_hour(9), Duration::from_secs(1));
     let _ = (limiter.check("a\n"), limiter.check_n(7_u8, 2), limiter.check_at(-7, 6, now));
-    told(&["\"a\\n\" 1 allowed", "7 2 allowed", "-7 6 denied"]);
+    logged(&["\"a\\n\" 1 allowed", "7 2 allowed", "-7 6 denied"]);
     let _ = (limiter.peek(b"b\xff"), limiter.peek_n(String::from("c"), 6));
-    told(&["\"b\\xff\" 0 allowed", "\"c\" 0 denied"]);
+    logged(&["\"b\\xff\" 0 allowed", "\"c\" 0 denied"]);
     let _ = limiter.check_up_to(("d", 1_u128), 9);
-    told(&["(\"d\", 1) 5 allowed"]);
+    logged(&["(\"d\", 1) 5 allowed"]);
     let _ = (limiter.charge(("e", "f", -1), 9), limiter.check_with("e", 10, &inline));
-    told(&["(\"e\", \"f\", -1) 0 denied", "\"e\" 10 denied"]);
+    logged(&["(\"e\", \"f\", -1) 0 denied", "\"e\" 10 denied"]);
     let given = limiter.with_quota(&inline).unwrap();
     let address = IpKey::from(std::net::Ipv6Addr::LOCALHOST);
     let _ = (given.check(address), given.check_at("g", 9, now), given.peek_n("g", 1));
-    told(&["::/64 1 allowed", "\"g\" 9 allowed", "\"g\" 0 denied"]);
+    logged(&["::/64 1 allowed", "\"g\" 9 allowed", "\"g\" 0 denied"]);
     let _ = (given.check_up_to("h", 10), given.charge("h", 1), given.check_n("h", 1));
-    told(&["\"h\" 9 allowed", "\"h\" 0 denied", "\"h\" 1 denied"]);
+    logged(&["\"h\" 9 allowed", "\"h\" 0 denied", "\"h\" 1 denied"]);
     let mut decisions = Vec::new();
     limiter.check_many(&["i", "j"], &mut decisions);
     given.check_many_n(&[("k", 1), ("l", 10)], &mut decisions);
-    told(&["\"i\" 1 allowed", "\"j\" 1 allowed", "\"k\" 1 allowed", "\"l\" 10 denied"]);
+    logged(&["\"i\" 1 allowed", "\"j\" 1 allowed", "\"k\" 1 allowed", "\"l\" 10 denied"]);
     drop((limiter.reserve("m", 1), limiter.reserve("m", 5), given.reserve("m", 10)));
-    told(&["\"m\" 1 allowed", "\"m\" 5 denied", "\"m\" 10 denied"]);
+    logged(&["\"m\" 1 allowed", "\"m\" 5 denied", "\"m\" 10 denied"]);
     drop((limiter.enqueue("n", 5, second), given.enqueue("n", 9, second)));
-    told(&["\"n\" 5 allowed", "\"n\" 9 denied"]);
+    logged(&["\"n\" 5 allowed", "\"n\" 9 denied"]);
     let hash = limiter.hash("o");
     let _ = (limiter.check(hash), LimitSet::new([limiter.ask("o", 1)]).check());
     let hashed = format!("{hash:?} 1 allowed");
-    told(&[&hashed, &hashed]);
+    logged(&[&hashed, &hashed]);
 }
 
 /// Leases and charged denials decide in turn.
@@ -280,9 +281,9 @@ fn a_batch_beyond_the_word_tells_each_key_once() {
     leased.check_many(&["a", "b"], &mut decisions);
     charged.check_many(&["c", "c"], &mut decisions);
     charged.with_quota(&quota).unwrap().check_many(&["d"], &mut decisions);
-    let told = ["\"a\" 1 allowed", "\"b\" 1 allowed", "\"c\" 1 allowed", "\"c\" 1 denied"];
+    let lines = ["\"a\" 1 allowed", "\"b\" 1 allowed", "\"c\" 1 allowed", "\"c\" 1 denied"];
     let last = ["\"d\" 1 allowed"];
-    assert_eq!(*log.lock().unwrap(), [&told[..], &last].concat());
+    assert_eq!(*log.lock().unwrap(), [&lines[..], &last].concat());
 }
 
 #[test]
@@ -345,12 +346,12 @@ fn an_observer_may_be_switched_on_and_off() {
     let builder = Limiter::builder(Quota::per_hour(9)).capacity(1).clock(ManualClock::new());
     let limiter = builder.observer(both).build().unwrap();
     let mut decisions = Vec::new();
-    for (on, told) in [(false, 0), (true, 3), (false, 3)] {
+    for (on, notified) in [(false, 0), (true, 3), (false, 3)] {
         switched.0.store(on, Ordering::Relaxed);
         assert!(limiter.check("a").is_allowed());
         limiter.check_many(&["a"], &mut decisions);
         drop(limiter.reserve("a", 1));
-        assert_eq!(switched.1.load(Ordering::Relaxed), told);
+        assert_eq!(switched.1.load(Ordering::Relaxed), notified);
     }
     assert_eq!(limiter.observer().0.sum().allowed, 9);
 }

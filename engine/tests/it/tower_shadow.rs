@@ -59,13 +59,13 @@ fn what_the_limit_would_refuse_passes_and_is_counted() {
         assert_eq!((response.status(), names_of_fields(&response)), (StatusCode::OK, vec![]));
         assert_eq!(counts(&alone), expected, "{headers:?} {policy:?}");
 
-        let beside = shadow(Quota::per_hour(1));
+        let shadowed = shadow(Quota::per_hour(1));
         let enforced = RequestLimit::shared("old", limiter(Quota::per_hour(1)));
-        let limits = [limit(&beside), enforced];
+        let limits = [limit(&shadowed), enforced];
         let mut service = RateLimitLayer::all(limits).layer(Behind::default());
         let mut status = || ask(&mut service, request(&headers)).status();
         assert_eq!((status(), status()), (StatusCode::OK, StatusCode::TOO_MANY_REQUESTS));
-        assert_eq!(counts(&beside), expected, "only of what the other limit lets through");
+        assert_eq!(counts(&shadowed), expected, "only of what the other limit lets through");
     }
 }
 

@@ -105,10 +105,10 @@ pub fn parse(text: &str) -> Result<Vec<LimitConfig>, ConfigError> {
             return Err(ConfigError::at(text, key.span().start, problem));
         };
         for entry in entries {
-            let limit = Entry::new(text, entry)?.limit()?;
+            let limit = LimitEntry::new(text, entry)?.limit()?;
             if limits.iter().any(|other: &LimitConfig| other.name == limit.name) {
                 let problem = format!("limit.name: `{}` is defined twice", limit.name);
-                return Err(Entry::new(text, entry)?.error("name", problem));
+                return Err(LimitEntry::new(text, entry)?.error("name", problem));
             }
             if limits.len() == MAX_LIMITS {
                 let problem = format!("limit: there are more than {MAX_LIMITS}");
@@ -172,13 +172,13 @@ impl fmt::Display for ConfigError {
 }
 
 /// One `[[limit]]` of the file.
-struct Entry<'a> {
+struct LimitEntry<'a> {
     text: &'a str,
     table: &'a DeTable<'a>,
     span: Range<usize>,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> LimitEntry<'a> {
     fn new(text: &'a str, value: &'a Spanned<DeValue<'a>>) -> Result<Self, ConfigError> {
         match value.get_ref() {
             DeValue::Table(table) => Ok(Self { text, table, span: value.span() }),

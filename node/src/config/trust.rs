@@ -5,7 +5,7 @@ use std::fs::Metadata;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use tidegate_cluster::{Certificates, MAX_SECRETS, Part, Secret, Trust};
+use tidegate_cluster::{CertificatePart, Certificates, MAX_SECRETS, Secret, Trust};
 
 use crate::config::cli::ServeArgs;
 
@@ -60,8 +60,8 @@ pub fn check_access(path: &Path) -> Result<(), String> {
 fn certificates(ca: &Path, chain: &Path, key: &Path) -> Result<Trust, String> {
     let read = Certificates::from_files(ca, chain, key).map_err(|error| {
         let (flag, path) = match error.part() {
-            Part::Authorities => ("--cluster-ca", ca),
-            Part::Chain => ("--cluster-cert", chain),
+            CertificatePart::Authorities => ("--cluster-ca", ca),
+            CertificatePart::Chain => ("--cluster-cert", chain),
             _ => ("--cluster-key", key),
         };
         format!("{flag} {}: {error}", path.display())

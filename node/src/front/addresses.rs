@@ -12,11 +12,11 @@ use tidegate_engine::IpKey;
 #[derive(Debug)]
 pub struct Addresses {
     most: NonZeroUsize,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
 }
 
 #[derive(Debug, Default)]
-struct Counts(Mutex<HashMap<IpKey, usize>>);
+struct ConnectionCounts(Mutex<HashMap<IpKey, usize>>);
 
 impl Addresses {
     /// Each may have `most` connections at a time.
@@ -39,7 +39,7 @@ impl Addresses {
     }
 }
 
-impl Counts {
+impl ConnectionCounts {
     fn lock(&self) -> MutexGuard<'_, HashMap<IpKey, usize>> {
         // No panic leaves a count half written.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -50,7 +50,7 @@ impl Counts {
 #[derive(Debug)]
 pub struct AddressPlace {
     address: IpKey,
-    counts: Arc<Counts>,
+    counts: Arc<ConnectionCounts>,
 }
 
 impl Drop for AddressPlace {

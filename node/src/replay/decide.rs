@@ -6,14 +6,14 @@ use std::time::Duration;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{BuildError, Limiter, ManualClock, Quota};
 
-use super::log::{Log, Request};
+use super::log::{Log, LoggedRequest};
 
 /// The largest time put to a limiter: the engine's clock saturates a little later.
 const MAX_TIME: Duration = Duration::from_hours(13 * 365 * 24);
 
 /// The decisions for one key.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct KeyCounts {
     pub allowed: u64,
     pub denied: u64,
 }
@@ -23,7 +23,7 @@ pub struct Counts {
 ///
 /// # Errors
 /// When the limiter cannot be built or the log spans too long a time.
-pub fn decide(log: &Log, quota: &Quota) -> Result<Vec<Counts>, ReplayError> {
+pub fn decide(log: &Log, quota: &Quota) -> Result<Vec<KeyCounts>, ReplayError> {
     let eras = eras(&log.requests, quota)?;
     let mut capacity = log.keys.len().max(1);
     loop {
@@ -40,8 +40,8 @@ fn decide_within(
     log: &Log,
     eras: &[Era],
     quota: &Quota,
-) -> Result<Option<Vec<Counts>>, ReplayError> {
-    let mut counts = vec![Counts::default(); log.keys.len()];
+) -> Result<Option<Vec<KeyCounts>>, ReplayError> {
+    let mut counts = vec![KeyCounts::default(); log.keys.len()];
     for era in eras {
         let limiter = Limiter::builder(*quota).capacity(capacity).clock(ManualClock::new());
         let limiter = limiter.build().map_err(ReplayError::Build)?;
@@ -70,7 +70,7 @@ type Era = Vec<(Duration, usize)>;
 ///
 /// A pause in which every key becomes fresh is shortened to that length, which changes no decision,
 /// and a new era may begin after it: so a log may span any number of years.
-fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
+fn eras(requests: &[LoggedRequest], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
     let fresh = quota.debt_of(quota.burst_size());
     let mut requests = requests.to_vec();
     requests.sort_by_key(|request| request.time);
@@ -80,7 +80,7 @@ fn eras(requests: &[Request], quota: &Quota) -> Result<Vec<Era>, ReplayError> {
     let mut cut = None;
     let mut now = Duration::ZERO;
     let mut last = requests.first().map_or(0, |request| request.time);
-    for Request { time, key } in requests {
+    for LoggedRequest { time, key } in requests {
         let pause = Duration::from_secs(time.abs_diff(last));
         last = time;
         now = now.saturating_add(pause.min(fresh));

@@ -1,7 +1,7 @@
 use std::net::Ipv4Addr;
 
-use super::{Counts, ReplayError, decide};
-use crate::replay::log::{Log, Request};
+use super::{KeyCounts, ReplayError, decide};
+use crate::replay::log::{Log, LoggedRequest};
 use proptest::prelude::*;
 use tidegate_engine::Quota;
 
@@ -10,7 +10,7 @@ fn log(requests: &[(i64, usize)]) -> Log {
     let keys = requests.iter().map(|(_, key)| key + 1).max().unwrap_or(0);
     Log {
         lines: requests.len() as u64,
-        requests: requests.iter().map(|&(time, key)| Request { time, key }).collect(),
+        requests: requests.iter().map(|&(time, key)| LoggedRequest { time, key }).collect(),
         reordered: 0,
         keys: (0..keys).map(|key| Ipv4Addr::from_bits(key as u32).into()).collect(),
         ..Log::default()
@@ -19,7 +19,7 @@ fn log(requests: &[(i64, usize)]) -> Log {
 
 fn counts(requests: &[(i64, usize)], quota: Quota) -> Vec<(u64, u64)> {
     let counts = decide(&log(requests), &quota).unwrap();
-    counts.iter().map(|Counts { allowed, denied }| (*allowed, *denied)).collect()
+    counts.iter().map(|KeyCounts { allowed, denied }| (*allowed, *denied)).collect()
 }
 
 #[test]

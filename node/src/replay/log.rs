@@ -21,7 +21,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 pub struct Log {
     pub lines: u64,
     /// In the order of the log.
-    pub requests: Vec<Request>,
+    pub requests: Vec<LoggedRequest>,
     /// Requests whose time is earlier than that of one before them.
     pub reordered: u64,
     /// The clients, as the engine limits them: an IPv4 address, or the /64 of an IPv6 address.
@@ -35,7 +35,7 @@ pub struct Log {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request {
+pub struct LoggedRequest {
     /// Seconds since 1970-01-01T00:00:00Z.
     pub time: i64,
     /// Index into the keys of the log.
@@ -90,7 +90,7 @@ pub fn read(mut input: impl BufRead) -> io::Result<Log> {
             let problem = format!("more than {MAX_REQUESTS} requests: replay a part of them");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
         }
-        log.requests.push(Request { time, key });
+        log.requests.push(LoggedRequest { time, key });
         log.reordered += u64::from(time < latest);
         latest = latest.max(time);
     }

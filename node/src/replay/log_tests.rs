@@ -2,7 +2,7 @@ use std::io::{BufReader, ErrorKind, Read};
 
 use proptest::prelude::*;
 
-use super::{Example, MAX_LINE_BYTES, MAX_SHOWN_CHARS, Request, read};
+use super::{Example, LoggedRequest, MAX_LINE_BYTES, MAX_SHOWN_CHARS, read};
 
 #[test]
 fn a_client_is_one_key_however_its_address_is_written() {
@@ -35,7 +35,8 @@ fn lines_keys_and_their_order_are_counted() {
     assert_eq!((log.lines, log.reordered), (5, 2));
     let keys: Vec<_> = log.keys.iter().map(|key| key.network().to_string()).collect();
     assert_eq!(keys, ["1.1.1.1", "2.2.2.2"]);
-    let seen: Vec<_> = log.requests.iter().map(|Request { time, key }| (time % 10, *key)).collect();
+    let seen: Vec<_> =
+        log.requests.iter().map(|LoggedRequest { time, key }| (time % 10, *key)).collect();
     assert_eq!(seen, [(3, 0), (1, 1), (2, 0), (3, 1)]);
     assert_eq!(read(&b""[..]).unwrap().lines, 0);
     assert_eq!(read(&b"\n\n"[..]).unwrap().lines, 2);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use serde::Serialize;
 use tidegate_engine::IpKey;
 
-use super::decide::Counts;
+use super::decide::KeyCounts;
 use super::log::Log;
 
 /// How many of the most denied keys are named.
@@ -43,10 +43,10 @@ struct KeyReport {
 
 impl Report {
     /// `counts` belong to the log's keys, in their order.
-    pub fn new(log: &Log, counts: &[Counts]) -> Self {
+    pub fn new(log: &Log, counts: &[KeyCounts]) -> Self {
         let parsed = log.requests.len() as u64;
         let denied = log.keys.iter().zip(counts).filter(|(_, counts)| counts.denied > 0);
-        let mut denied: Vec<(String, &Counts)> =
+        let mut denied: Vec<(String, &KeyCounts)> =
             denied.map(|(key, counts)| (shown(key), counts)).collect();
         denied.sort_by(|(key, counts), (other, others)| {
             others.denied.cmp(&counts.denied).then_with(|| key.cmp(other))

@@ -16,7 +16,7 @@ pub struct Bound {
 
 /// What a node asks of its clients.
 #[derive(Clone, Copy, Debug)]
-pub struct Asked<'a> {
+pub struct Required<'a> {
     /// Where the password of Redis clients stands.
     pub password_file: Option<&'a Path>,
     /// The hosts by which clients reach HTTP; any if there is none.
@@ -25,7 +25,7 @@ pub struct Asked<'a> {
 
 /// The start-up text: commands to try, with what their answers mean, then the line that says where
 /// the node listens. `limit` is one that the node enforces.
-pub fn text(bound: &Bound, limit: &LimitConfig, asked: Asked<'_>) -> String {
+pub fn text(bound: &Bound, limit: &LimitConfig, asked: Required<'_>) -> String {
     let LimitConfig { name, quota, .. } = limit;
     let resp = reachable(bound.resp);
     let (host, port) = (resp.ip(), resp.port());
@@ -89,10 +89,10 @@ fn reachable(address: SocketAddr) -> SocketAddr {
 mod tests {
     use std::path::Path;
 
-    use super::{Asked, Bound, text};
+    use super::{Bound, Required, text};
     use crate::config::file::LimitConfig;
 
-    const NOTHING: Asked<'_> = Asked { password_file: None, hosts: &[] };
+    const NOTHING: Required<'_> = Required { password_file: None, hosts: &[] };
 
     fn loopback() -> Bound {
         Bound {
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn the_commands_give_what_the_node_asks_for() {
         let hosts = ["limits.example.org".parse().unwrap(), "::1".parse().unwrap()];
-        let asked = Asked { password_file: Some(Path::new("it's/secret")), hosts: &hosts };
+        let asked = Required { password_file: Some(Path::new("it's/secret")), hosts: &hosts };
         let shown = text(&loopback(), &LimitConfig::built_in(), asked);
         let redis = r#"  REDISCLI_AUTH="$(cat 'it'\''s/secret')" redis-cli -h 127.0.0.1 -p 1 CL"#;
         assert!(shown.contains(redis), "{shown}");
@@ -134,7 +134,7 @@ mod tests {
         let shown = text(&bound, &LimitConfig::built_in(), asked);
         assert!(shown.contains("curl -i http://[::1]:2/"), "{shown}");
         let hosts = ["::2".parse().unwrap()];
-        let shown = text(&bound, &LimitConfig::built_in(), Asked { hosts: &hosts, ..asked });
+        let shown = text(&bound, &LimitConfig::built_in(), Required { hosts: &hosts, ..asked });
         assert!(shown.contains("curl -i -H 'Host: [::2]' http://[::1]:2/"), "{shown}");
     }
 }

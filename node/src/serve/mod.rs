@@ -16,7 +16,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::banner::{Asked, Bound};
+use self::banner::{Bound, Required};
 use self::files::Files;
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
@@ -296,7 +296,7 @@ fn log_start(bound: &Bound, limits: &[LimitConfig]) {
 fn announce(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) {
     let built_in = LimitConfig::built_in();
     let password_file = args.resp_password_file.as_deref();
-    let asked = Asked { password_file, hosts: &args.allow_host };
+    let asked = Required { password_file, hosts: &args.allow_host };
     let text = banner::text(bound, limits.first().unwrap_or(&built_in), asked);
     let mut out = std::io::stdout().lock();
     // A closed standard output does not stop the node.

@@ -26,10 +26,10 @@ const OF_LIBRARIES: LevelFilter = LevelFilter::WARN;
 
 /// Writes the last lines when it is dropped.
 #[derive(Debug)]
-pub struct Guard(Option<SyncSender<Entry>>);
+pub struct Guard(Option<SyncSender<LogEntry>>);
 
 #[derive(Debug)]
-enum Entry {
+enum LogEntry {
     Line(Vec<u8>),
     /// Everything before is written: answer.
     Flush(SyncSender<()>),
@@ -65,19 +65,24 @@ impl Drop for Guard {
     fn drop(&mut self) {
         let Some(lines) = self.0.take() else { return };
         let (done, flushed) = sync_channel(1);
-        if lines.try_send(Entry::Flush(done)).is_ok() {
+        if lines.try_send(LogEntry::Flush(done)).is_ok() {
             // A reader that does not read does not keep the process.
             let _ = flushed.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-fn write(entries: &Receiver<Entry>, left_out: &AtomicU64, format: LogFormat, out: &mut impl Write) {
+fn write(
+    entries: &Receiver<LogEntry>,
+    left_out: &AtomicU64,
+    format: LogFormat,
+    out: &mut impl Write,
+) {
     while let Ok(entry) = entries.recv() {
         // A closed standard error does not stop the node.
         let _ = match entry {
-            Entry::Line(line) => out.write_all(&line),
-            Entry::Flush(done) => done.send(()).or(Ok(())),
+            LogEntry::Line(line) => out.write_all(&line),
+            LogEntry::Flush(done) => done.send(()).or(Ok(())),
         };
         // Relaxed here and below: a count that orders nothing.
         let missing = left_out.swap(0, Ordering::Relaxed);
@@ -94,13 +99,13 @@ fn write(entries: &Receiver<Entry>, left_out: &AtomicU64, format: LogFormat, out
 /// Hands lines to the thread, and never waits.
 #[derive(Clone, Debug)]
 struct Writer {
-    lines: SyncSender<Entry>,
+    lines: SyncSender<LogEntry>,
     left_out: Arc<AtomicU64>,
 }
 
 impl Write for Writer {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.lines.try_send(Entry::Line(line.to_vec())).is_err() {
+        if self.lines.try_send(LogEntry::Line(line.to_vec())).is_err() {
             self.left_out.fetch_add(1, Ordering::Relaxed);
         }
         Ok(line.len())

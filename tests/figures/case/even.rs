@@ -56,11 +56,11 @@ fn report_estimate(lab: &Lab, ledger: &Ledger, figures: &mut Figures) -> Result<
     lab.pass(ESTIMATING);
     let (truth, nodes) = (ledger.refused(HOT), lab.running().len() as f64);
     let name = format!("over_admitted_units_total{{limit=\"{NAMED}\"}}");
-    let Some(told) = lab.sum(&name)?.filter(|_| lab.protocol == Protocol::Http) else {
+    let Some(reported) = lab.sum(&name)?.filter(|_| lab.protocol == Protocol::Http) else {
         return Ok(());
     };
     figures.report("over_admitted_units", truth);
-    let error = 100.0 * (told / nodes / truth.max(1.0) - 1.0);
+    let error = 100.0 * (reported / nodes / truth.max(1.0) - 1.0);
     let (floor, goal) = (Bounds::around(0.0, 20.0), Bounds::around(0.0, 10.0));
     figures.demand("estimate_error_percent", error, floor, goal);
     Ok(())

@@ -22,13 +22,13 @@ fn all_lists_fit() {
 }
 
 #[test]
-fn a_name_that_stands_twice_is_told() {
+fn a_name_that_stands_twice_is_reported() {
     let wrong = wrong(|mutations| mutations.push(mutations[0].clone()));
     assert!(wrong[0].ends_with(": TWICE"), "{wrong:?}");
 }
 
 #[test]
-fn what_no_longer_fits_the_code_is_told() {
+fn what_no_longer_fits_the_code_is_reported() {
     let wrong = wrong(|mutations| {
         mutations[0].from = "no such text".to_owned();
         mutations[1].file = "engine/src/no_such_file.rs".into();
@@ -38,7 +38,7 @@ fn what_no_longer_fits_the_code_is_told() {
 }
 
 #[test]
-fn a_test_that_is_gone_is_told() {
+fn a_test_that_is_gone_is_reported() {
     let wrong = wrong(|mutations| mutations[0].test = "models::no_such_model".to_owned());
     assert!(wrong[0].contains("NO TEST models::no_such_model"), "{wrong:?}");
 }

@@ -60,7 +60,7 @@ fn a_file_of_integration_tests_is_a_binary() {
 }
 
 #[test]
-fn a_module_of_a_merged_binary_is_told_from_one_whose_name_ends_alike() {
+fn a_module_of_a_merged_binary_is_distinguished_from_one_whose_name_ends_alike() {
     let target = target("sets::trap_leak").expect("a test");
     assert_eq!(target.build.binary.as_deref(), Some("only_sets"));
     assert_eq!((&*target.filter, target.module.as_deref()), ("sets::trap_leak", Some("sets::")));

@@ -111,7 +111,7 @@ pub(crate) struct Table {
     /// 1 while a thread has this table.
     owned: CachePadded<AtomicU64>,
     /// Written by the consumer.
-    turn: CachePadded<Turn>,
+    progress: CachePadded<Progress>,
     /// Written by the owner.
     own: CachePadded<Own>,
     singles: Singles,
@@ -123,7 +123,7 @@ pub(crate) struct Table {
 }
 
 #[derive(Debug)]
-struct Turn {
+struct Progress {
     epoch: AtomicU64,
     /// Slots last touched in an epoch before this one are free.
     released: AtomicU64,
@@ -162,7 +162,7 @@ struct Slot {
 /// What the consumer knows of a table.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    singles: singles::Taken,
+    singles: singles::Cursor,
     /// The sum of each slot that was read last.
     last: Box<[u64]>,
     done: u64,
@@ -177,7 +177,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(table: &Table) -> Self {
         let last = vec![0; table.slots.len()].into();
-        let singles = singles::Taken::default();
+        let singles = singles::Cursor::default();
         Self { singles, last, done: 0, count: 0, seen: 0, head: 0, next: 0 }
     }
 }
@@ -196,8 +196,11 @@ impl Table {
     /// A table of 2^`bits` slots, with room for 2^`singles` keys that are used once, owned by the
     /// caller.
     pub(crate) fn new(bits: u32, singles: Option<u32>) -> Self {
-        let turn =
-            Turn { epoch: AtomicU64::new(1), released: AtomicU64::new(1), done: AtomicU64::new(0) };
+        let progress = Progress {
+            epoch: AtomicU64::new(1),
+            released: AtomicU64::new(1),
+            done: AtomicU64::new(0),
+        };
         let own = Own {
             seen: AtomicU64::new(0),
             head: AtomicU64::new(0),
@@ -206,7 +209,7 @@ impl Table {
         };
         Self {
             owned: CachePadded::new(AtomicU64::new(1)),
-            turn: CachePadded::new(turn),
+            progress: CachePadded::new(progress),
             own: CachePadded::new(own),
             singles: Singles::new(singles),
             slots: zeroed(1 << bits),
@@ -240,7 +243,7 @@ impl Table {
     pub(crate) fn record_again(&self, record: Record) -> Option<Outcome> {
         let Record { limit, key, debt, at } = record;
         // R1
-        let epoch = self.turn.epoch.load(Ordering::Acquire);
+        let epoch = self.progress.epoch.load(Ordering::Acquire);
         // First, so that no slot is fetched in vain.
         if !self.singles.is_recent(limit, key, epoch) {
             return None;
@@ -261,7 +264,7 @@ impl Table {
     #[inline]
     pub(crate) fn record_any(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
         // R1
-        let epoch = self.turn.epoch.load(Ordering::Acquire);
+        let epoch = self.progress.epoch.load(Ordering::Acquire);
         let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
         if is_first {
             self.begin(epoch, clock());
@@ -279,7 +282,7 @@ impl Table {
         self.own.count.store(count, Ordering::Release);
         // Keeps the load behind the stores, as far as the compiler goes.
         compiler_fence(Ordering::SeqCst);
-        let has_turned = self.turn.epoch.load(Ordering::Relaxed) != epoch;
+        let has_turned = self.progress.epoch.load(Ordering::Relaxed) != epoch;
         match (has_room, is_first || has_turned) {
             (true, false) => Outcome::Added,
             (true, true) => Outcome::Due,
@@ -326,7 +329,7 @@ impl Table {
     /// store, as the reading of a time-stamp counter waits for loads.
     #[inline]
     pub(crate) fn prefetch(&self, limit: u64, key: u64) {
-        let epoch = self.turn.epoch.load(Ordering::Relaxed);
+        let epoch = self.progress.epoch.load(Ordering::Relaxed);
         if self.singles.is_recent(limit, key, epoch) {
             self.slots[self.home(limit, key)].hint.store(0, Ordering::Relaxed);
         }
@@ -354,7 +357,7 @@ impl Table {
                 return Some(Probe { index, slot, is_free: false, is_entered: true });
             }
             // R10
-            let is_free = mark < self.turn.released.load(Ordering::Acquire);
+            let is_free = mark < self.progress.released.load(Ordering::Acquire);
             if is_free || is_same {
                 return Some(Probe { index, slot, is_free, is_entered: false });
             }
@@ -374,7 +377,7 @@ impl Table {
     fn has_journal_room(&self) -> bool {
         let head = self.own.head.load(Ordering::Relaxed);
         // R10
-        let done = self.turn.done.load(Ordering::Acquire);
+        let done = self.progress.done.load(Ordering::Acquire);
         head.wrapping_sub(done) < self.journal.len() as u64
     }
 
@@ -394,9 +397,9 @@ impl Table {
     /// Begins an epoch; only the consumer may. Of several tables all begin before the first is
     /// drained: what their owners record meanwhile then does not delay what is done.
     pub(crate) fn advance(&self) {
-        let epoch = self.turn.epoch.load(Ordering::Relaxed);
+        let epoch = self.progress.epoch.load(Ordering::Relaxed);
         // R2
-        self.turn.epoch.store(epoch + 1, Ordering::Release);
+        self.progress.epoch.store(epoch + 1, Ordering::Release);
     }
 
     /// Begins to drain what there is; only the consumer may, with always the same reader, when the
@@ -442,8 +445,8 @@ impl Table {
         }
         if reader.next == reader.head {
             // R9
-            self.turn.done.store(reader.done, Ordering::Release);
-            self.turn.released.store(reader.seen, Ordering::Release);
+            self.progress.done.store(reader.done, Ordering::Release);
+            self.progress.released.store(reader.seen, Ordering::Release);
         }
         singles + count
     }

@@ -11,7 +11,7 @@ use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::log::Batch;
 use crate::protocol::origin::PendingLevels;
-use crate::protocol::recent::{Seen, find};
+use crate::protocol::recent::{AppliedBatch, find};
 use crate::protocol::time::{Nanos, SECOND};
 
 /// An origin without a link, which membership does not know, is gone when it was not heard of for
@@ -45,7 +45,7 @@ impl Beyond {
 /// The batches that this node's words contain behind a cut.
 pub(super) struct Behind<'a> {
     own: Vec<&'a Batch>,
-    others: Vec<&'a Seen>,
+    others: Vec<&'a AppliedBatch>,
 }
 
 impl Lives {

@@ -39,7 +39,7 @@ impl Unsent {
 }
 
 /// A peer that lacks something, and its link.
-struct Behind {
+struct Lagging {
     addr: SocketAddr,
     link: LinkId,
     /// It has been sent the clock, by which what it receives is dated.
@@ -88,7 +88,7 @@ impl<H: Host> Core<H> {
         &self,
         now: Nanos,
         peers: impl Iterator<Item = (&'a SocketAddr, &'a Peer)>,
-    ) -> Vec<Behind> {
+    ) -> Vec<Lagging> {
         let last = self.log.last();
         // A batch that has just been sealed says what a beat does.
         let newest = self.log.newest().next().is_some_and(|batch| batch.at == now);
@@ -96,7 +96,7 @@ impl<H: Host> Core<H> {
             Dial::Open { link, flowing: true, .. } => {
                 let cursor = peer.cursor().filter(|cursor| !cursor.has_been_sent(last))?;
                 let beaten = newest && cursor.has_been_sent(last - 1);
-                Some(Behind { addr: *addr, link, beaten, is_close: cursor.is_close_to(last) })
+                Some(Lagging { addr: *addr, link, beaten, is_close: cursor.is_close_to(last) })
             }
             _ => None,
         });
@@ -111,7 +111,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Sends a peer its next frame; false where there is none for now.
-    fn send_frame(&mut self, now: Nanos, peer: &mut Behind) -> bool {
+    fn send_frame(&mut self, now: Nanos, peer: &mut Lagging) -> bool {
         let Some(frame) = self.next_frame(now, peer.addr) else { return false };
         if !std::mem::replace(&mut peer.beaten, true) {
             self.beat(now, peer.link);

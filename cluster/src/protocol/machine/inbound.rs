@@ -14,7 +14,7 @@ use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Inbound, PendingLevels};
-use crate::protocol::recent::{Recent, Seen};
+use crate::protocol::recent::{AppliedBatch, Recent};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
 
@@ -273,7 +273,7 @@ impl<H: Host> Core<H> {
         clock.arrived(now, age);
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.heard_at) = (number, now);
-        let mut seen = Seen::new(now, number, local);
+        let mut seen = AppliedBatch::new(now, number, local);
         for delta in ungroup(batch.groups, local) {
             match self.apply(now, origin, delta, Dating::InBatch) {
                 Some(applied) => seen.add(applied),

@@ -25,7 +25,7 @@ pub(super) struct Alone {
 }
 
 /// A node that is alone for this long reports it: links that are opened anew take less.
-const ALONE_TOLD_AFTER: Nanos = SECOND;
+const ALONE_REPORTED_AFTER: Nanos = SECOND;
 
 impl<H: Host> Core<H> {
     /// Counters and sizes.
@@ -118,7 +118,7 @@ impl<H: Host> Core<H> {
         alone.looked_at = now;
         alone.total += if alone.since.is_some() { passed } else { 0 };
         alone.since = is_alone.then(|| alone.since.unwrap_or(now));
-        let long = |since| now.saturating_sub(since) >= ALONE_TOLD_AFTER;
+        let long = |since| now.saturating_sub(since) >= ALONE_REPORTED_AFTER;
         if !alone.is_reported && alone.since.is_some_and(long) {
             alone.is_reported = true;
             self.events.push(Event::Alone);
@@ -131,7 +131,7 @@ impl<H: Host> Core<H> {
     /// When it is reported to an operator that this node is alone, if it stays so.
     pub(super) fn alone_deadline(&self) -> Option<Nanos> {
         let since = self.alone.since.filter(|_| !self.alone.is_reported);
-        since.map(|since| since.saturating_add(ALONE_TOLD_AFTER))
+        since.map(|since| since.saturating_add(ALONE_REPORTED_AFTER))
     }
 
     /// Counts a message to the node at the other end of a link.

@@ -22,14 +22,14 @@ pub(super) const UNKNOWN: Nanos = SECOND;
 #[derive(Debug, Default)]
 pub(super) struct Reported {
     /// By word.
-    keys: FxHashMap<KeyId, Part>,
+    keys: FxHashMap<KeyId, NodeShare>,
     sweep_at: Nanos,
     /// Until then something may have been reported that is not known.
     unknown_until: Nanos,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Part {
+struct NodeShare {
     /// What was reported, divided by the nodes, and not made up for.
     debt: i64,
     /// Up to when the refill was counted.
@@ -41,7 +41,7 @@ impl Reported {
     pub(super) fn add(&mut self, now: Nanos, word: KeyId, debt: i64, nodes: usize) {
         let share = debt.max(0) / i64::try_from(nodes.max(1)).unwrap_or(i64::MAX);
         if let Some(part) = self.keys.get_mut(&word) {
-            *part = Part { debt: part.left(now, nodes).saturating_add(share), counted: now };
+            *part = NodeShare { debt: part.left(now, nodes).saturating_add(share), counted: now };
             return;
         }
         if share == 0 {
@@ -52,7 +52,7 @@ impl Reported {
             self.keys.retain(|_, part| part.left(now, nodes) > 0);
         }
         if self.keys.len() < MAX_KEYS {
-            self.keys.insert(word, Part { debt: share, counted: now });
+            self.keys.insert(word, NodeShare { debt: share, counted: now });
         } else {
             self.unknown_until = now.saturating_add(UNKNOWN);
         }
@@ -69,7 +69,7 @@ impl Reported {
     }
 }
 
-impl Part {
+impl NodeShare {
     /// What is left of it at a time.
     fn left(&self, at: Nanos, nodes: usize) -> i64 {
         (self.debt - refill(at.saturating_sub(self.counted), nodes)).max(0)

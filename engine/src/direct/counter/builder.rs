@@ -6,7 +6,7 @@ use crate::base::source::Source;
 use crate::time::Clock;
 use crate::time::TscClock;
 
-use super::sharded::{MAX_SHARDS, ShardedCounter, Shards};
+use super::sharded::{MAX_SHARDS, ShardedCounter, UnitShards};
 use super::sub_window::SubWindows;
 use super::{CounterError, DEFAULT_SUB_WINDOWS};
 
@@ -114,7 +114,7 @@ impl<C: Clock> ShardedCounterBuilder<C> {
         let Self { limit, window, sub_windows, shards, block, clock } = self;
         let source = SubWindows::new(limit, window, sub_windows)?;
         let block = block.unwrap_or_else(|| default_block(limit, sub_windows, shards));
-        Ok(ShardedCounter { shards: Shards::new(source, shards, block)?, clock: clock.get() })
+        Ok(ShardedCounter { shards: UnitShards::new(source, shards, block)?, clock: clock.get() })
     }
 }
 

@@ -14,7 +14,7 @@ use loom::thread;
 use crate::explore::explore;
 
 use super::log::Log;
-use super::sharded::Shards;
+use super::sharded::UnitShards;
 use super::sub_window::SubWindows;
 
 /// Preemptions per run with three threads.
@@ -144,8 +144,8 @@ fn a_reset_meets_a_turn() {
 #[test]
 fn blocks_meet_the_turn_of_the_window() {
     explore(Some(PAIR), || {
-        let world = Arc::new(Shards::new(window(4), 2, 2).unwrap());
-        let spend = |shards: &Shards, shard, now| {
+        let world = Arc::new(UnitShards::new(window(4), 2, 2).unwrap());
+        let spend = |shards: &UnitShards, shard, now| {
             u64::from(shards.check(shard, 1, now, || ()).is_allowed())
         };
         assert_eq!(spend(&world, 0, 1), 1);
@@ -166,8 +166,8 @@ fn blocks_meet_the_turn_of_the_window() {
 #[test]
 fn blocks_beside_each_other_are_spent_in_full() {
     explore(None, || {
-        let world = Arc::new(Shards::new(window(4), 1, 2).unwrap());
-        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
+        let world = Arc::new(UnitShards::new(window(4), 1, 2).unwrap());
+        let spend = |shards: &UnitShards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
         let other = spawn(&world, spend);
         let admitted = spend(&world) + other.join().unwrap();
         assert_eq!(admitted + (0..3).map(|_| spend(&world)).sum::<u64>(), 4);
@@ -178,8 +178,8 @@ fn blocks_beside_each_other_are_spent_in_full() {
 #[test]
 fn a_unit_of_a_block_is_spent_once() {
     explore(None, || {
-        let world = Arc::new(Shards::new(window(2), 1, 2).unwrap());
-        let spend = |shards: &Shards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
+        let world = Arc::new(UnitShards::new(window(2), 1, 2).unwrap());
+        let spend = |shards: &UnitShards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
         assert_eq!(spend(&world), 1);
         let other = spawn(&world, spend);
         assert_eq!(spend(&world) + other.join().unwrap(), 1);
@@ -193,10 +193,10 @@ fn who_meets_another_at_a_shard_is_told() {
     let met = std::sync::Arc::new(Tally::new(0));
     let seen = std::sync::Arc::clone(&met);
     explore(None, move || {
-        let world = Arc::new(Shards::new(window(3), 1, 3).unwrap());
+        let world = Arc::new(UnitShards::new(window(3), 1, 3).unwrap());
         assert!(world.check(0, 1, 1, || ()).is_allowed());
         let spend = |met: std::sync::Arc<Tally>| {
-            move |shards: &Shards| {
+            move |shards: &UnitShards| {
                 let crowded = || {
                     met.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
                 };

@@ -10,7 +10,7 @@ use crate::base::sync::watched;
 
 use super::log::Log;
 #[cfg(feature = "std")]
-use super::sharded::Shards;
+use super::sharded::UnitShards;
 use super::sub_window::SubWindows;
 
 /// Unwinds a thread that is stopped.
@@ -187,7 +187,7 @@ fn a_late_helper_writes_no_earlier_time() {
 fn a_block_is_lost_at_worst() {
     let world = || {
         let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();
-        Shards::new(source, 2, 2).unwrap()
+        UnitShards::new(source, 2, 2).unwrap()
     };
     stop_everywhere(
         world,
@@ -206,7 +206,7 @@ fn a_block_is_lost_at_worst() {
 #[test]
 fn units_are_found_in_whichever_shard_they_lie() {
     let source = SubWindows::new(5, Duration::from_nanos(10), 2).unwrap();
-    let shards = Shards::new(source, 2, 3).unwrap();
+    let shards = UnitShards::new(source, 2, 3).unwrap();
     assert!(shards.check(0, 1, 1, || ()).is_allowed());
     assert_eq!(admitted(|| shards.check(1, 1, 1, || ())), 4);
 }

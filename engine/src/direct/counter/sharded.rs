@@ -76,7 +76,7 @@ pub const MAX_SHARDS: usize = 1024;
 /// ```
 #[derive(Debug)]
 pub struct ShardedCounter<C = TscClock> {
-    pub(super) shards: Shards,
+    pub(super) shards: UnitShards,
     pub(super) clock: C,
 }
 
@@ -179,14 +179,14 @@ impl<C: Clock> ShardedCounter<C> {
 }
 
 #[derive(Debug)]
-pub(super) struct Shards {
+pub(super) struct UnitShards {
     pub(super) source: SubWindows,
     /// A power of two of them.
     words: Box<[CachePadded<AtomicU64>]>,
     block: u64,
 }
 
-impl Shards {
+impl UnitShards {
     pub(super) fn new(source: SubWindows, shards: usize, block: u64) -> Result<Self, CounterError> {
         if shards == 0 || shards > MAX_SHARDS || block == 0 {
             return Err(CounterError::Shards);
@@ -287,9 +287,9 @@ impl Shards {
             if found.index > block.index {
                 return;
             }
-            let beside = if found.index == block.index { found.units } else { 0 };
+            let left = if found.index == block.index { found.units } else { 0 };
             // Concurrent resets can leave more here than fits the word.
-            let units = beside.saturating_add(block.units).min(span.most_units());
+            let units = left.saturating_add(block.units).min(span.most_units());
             let new = span.pack(CellWord::open(block.index, units));
             // B1
             match word.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed) {
@@ -361,7 +361,7 @@ mod tests {
     #[test]
     fn units_in_another_shard_are_found_unless_they_lie_in_parts() {
         let source = SubWindows::new(4, Duration::from_secs(60), 60).expect("in range");
-        let shards = Shards::new(source, 2, 2).expect("in range");
+        let shards = UnitShards::new(source, 2, 2).expect("in range");
         let check = |shard, cost| shards.check(shard, cost, 0, || ());
         assert!(check(0, 1).is_allowed());
         assert!(check(1, 1).is_allowed());

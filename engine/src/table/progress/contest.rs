@@ -31,7 +31,7 @@ fn threads_of_different_keys_do_not_take_one_slot_from_each_other_for_ever() {
     for (others, policy) in (0..SLOTS).flat_map(|others| POLICIES.map(|policy| (others, policy))) {
         for keys in 1..=SLOTS - others {
             let (table, updates) = contest(others, keys, policy);
-            let name = format!("{keys} keys beside {others} live ones, {policy:?}");
+            let name = format!("{keys} keys among {others} live ones, {policy:?}");
             assert!(updates.iter().all(|update| *update == WRITTEN), "{name}: {updates:?}");
             assert_eq!((live(&table), table.evicted()), (others + keys, 0), "{name}");
         }

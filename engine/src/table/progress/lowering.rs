@@ -17,7 +17,7 @@ fn a_refund_stops_nobody() {
         Scenario { name: "refund of nothing", before: FULL, ..refund },
         Scenario { name: "refund in two lines", lines: 2, before: FULL, ..refund },
         Scenario {
-            name: "refund beside a claim",
+            name: "refund during a claim",
             before: &LIVE[2..],
             died: Some(Check(1)),
             ..refund
@@ -33,7 +33,7 @@ fn a_reset_stops_nobody() {
         Scenario { name: "reset of debt", before: IN_DEBT, ..reset },
         Scenario { name: "reset of nothing", before: FULL, ..reset },
         Scenario {
-            name: "reset beside a raise",
+            name: "reset during a raise",
             before: &LIVE[2..],
             died: Some(Raise(1)),
             ..reset
@@ -50,7 +50,7 @@ fn units_given_back_stop_nobody() {
         Scenario { name: "settle with eviction", before: FULL, ..settle },
         Scenario { name: "settle in two lines", lines: 2, before: FULL, ..settle },
         Scenario {
-            name: "settle beside a claim",
+            name: "settle during a claim",
             before: &FULL[..4],
             died: Some(Check(1)),
             ..settle

@@ -47,7 +47,7 @@ pub(crate) struct Dial {
 impl Dial {
     /// A dial that has not been read.
     pub(crate) fn new(now: Timestamp) -> Self {
-        let word = DialWord::new(State::Closed, now);
+        let word = DialWord::new(Phase::Closed, now);
         Self { word: CachePadded::new(AtomicU64::new(word.0)), staleness: AtomicU64::new(0) }
     }
 
@@ -64,11 +64,11 @@ impl Dial {
     pub(crate) fn read(&self, source: &impl Clock) -> Timestamp {
         loop {
             let word = DialWord(self.word.load(Ordering::Relaxed)); // D1
-            match word.state() {
-                State::Open => return word.time(),
-                State::Closing => self.account(word, source),
-                State::Closed => {
-                    let open = DialWord::new(State::Open, source.now());
+            match word.phase() {
+                Phase::Open => return word.time(),
+                Phase::Closing => self.account(word, source),
+                Phase::Closed => {
+                    let open = DialWord::new(Phase::Open, source.now());
                     // Where the source has stepped back, time stands still.
                     if open.time() <= word.time() {
                         return word.time();
@@ -85,11 +85,11 @@ impl Dial {
     /// Makes the next reader read the source.
     pub(crate) fn close(&self, source: &impl Clock) {
         let word = DialWord(self.word.load(Ordering::Relaxed)); // D1
-        let closing = DialWord::new(State::Closing, word.time());
-        match word.state() {
-            State::Open if !self.replace(word, closing, Ordering::Relaxed) => {} // D1
-            State::Open | State::Closing => self.account(closing, source),
-            State::Closed => {}
+        let closing = DialWord::new(Phase::Closing, word.time());
+        match word.phase() {
+            Phase::Open if !self.replace(word, closing, Ordering::Relaxed) => {} // D1
+            Phase::Open | Phase::Closing => self.account(closing, source),
+            Phase::Closed => {}
         }
     }
 
@@ -106,9 +106,9 @@ impl Dial {
     pub(crate) fn staleness(&self, source: &impl Clock) -> u64 {
         let word = DialWord(self.word.load(Ordering::Acquire)); // D4
         let recorded = self.staleness.load(Ordering::Relaxed); // D3
-        match word.state() {
-            State::Closed => recorded,
-            State::Open | State::Closing => recorded.max(word.gap_until(source.now())),
+        match word.phase() {
+            Phase::Closed => recorded,
+            Phase::Open | Phase::Closing => recorded.max(word.gap_until(source.now())),
         }
     }
 
@@ -118,7 +118,7 @@ impl Dial {
         // D1. Another thread may have closed it: then `now` says nothing about this word's readers.
         if self.word.load(Ordering::Relaxed) == closing.0 {
             self.staleness.fetch_max(closing.gap_until(now), Ordering::Relaxed); // D3
-            self.replace(closing, DialWord::new(State::Closed, now), Ordering::Release); // D2
+            self.replace(closing, DialWord::new(Phase::Closed, now), Ordering::Release); // D2
         }
     }
 
@@ -127,41 +127,41 @@ impl Dial {
     }
 }
 
-/// A state in the two lowest bits, nanoseconds above them: 146 years.
+/// A phase in the two lowest bits, nanoseconds above them: 146 years.
 #[derive(Clone, Copy)]
 struct DialWord(u64);
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum Phase {
     Open = 0,
     Closing = 1,
     Closed = 2,
 }
 
-const STATE_BITS: u32 = 2;
-const STATE_MASK: u64 = (1 << STATE_BITS) - 1;
+const PHASE_BITS: u32 = 2;
+const PHASE_MASK: u64 = (1 << PHASE_BITS) - 1;
 
 impl DialWord {
-    fn new(state: State, time: Timestamp) -> Self {
-        Self((time.as_nanos().min(u64::MAX >> STATE_BITS) << STATE_BITS) | state as u64)
+    fn new(phase: Phase, time: Timestamp) -> Self {
+        Self((time.as_nanos().min(u64::MAX >> PHASE_BITS) << PHASE_BITS) | phase as u64)
     }
 
     #[inline]
     const fn is_open(self) -> bool {
-        self.0 & STATE_MASK == State::Open as u64
+        self.0 & PHASE_MASK == Phase::Open as u64
     }
 
-    const fn state(self) -> State {
-        match self.0 & STATE_MASK {
-            0 => State::Open,
-            1 => State::Closing,
-            _ => State::Closed,
+    const fn phase(self) -> Phase {
+        match self.0 & PHASE_MASK {
+            0 => Phase::Open,
+            1 => Phase::Closing,
+            _ => Phase::Closed,
         }
     }
 
     #[inline]
     const fn time(self) -> Timestamp {
-        Timestamp::from_nanos(self.0 >> STATE_BITS)
+        Timestamp::from_nanos(self.0 >> PHASE_BITS)
     }
 
     const fn gap_until(self, now: Timestamp) -> u64 {

@@ -76,7 +76,7 @@ fn a_source_that_steps_back_stands_still() {
 fn the_end_of_time_is_stood_upon() {
     let (dial, source) = dial(u64::MAX - 5);
     source.set(nanos(u64::MAX));
-    let end = nanos(u64::MAX >> STATE_BITS);
+    let end = nanos(u64::MAX >> PHASE_BITS);
     assert_eq!((dial.read(&source), dial.read_within(1, &source)), (end, end));
     dial.close(&source);
     assert_eq!(dial.read(&source), end);

@@ -39,7 +39,7 @@ use crossbeam_utils::CachePadded;
 use crate::base::sync::{Arc, AtomicU64, Ordering};
 
 /// The source of ticks and system time.
-pub(super) trait Source {
+pub(super) trait TickSource {
     /// A counter that wraps around at 2^64.
     fn ticks(&self) -> u64;
     /// Nanoseconds since some moment, never going back.
@@ -114,7 +114,7 @@ struct Sample {
     ticks: u64,
 }
 
-impl<S: Source> Checked<S> {
+impl<S: TickSource> Checked<S> {
     /// A clock whose origin is this moment; on the system's clock if `rate` is `None`.
     pub(super) fn new(source: S, rate: Option<Rate>) -> Self {
         let mut clock = Self {

@@ -63,7 +63,7 @@ impl Machine {
     }
 }
 
-impl Source for &Machine {
+impl TickSource for &Machine {
     fn ticks(&self) -> u64 {
         let real = u128::from(self.real.get());
         let nanos = real + real * u128::from(self.drift.unsigned_abs()) / 1_000_000;

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use super::checked::{Rate, Source};
+use super::checked::{Rate, TickSource};
 
 #[derive(Clone, Debug)]
 pub(super) struct Hardware {
@@ -27,7 +27,7 @@ impl Hardware {
     }
 }
 
-impl Source for Hardware {
+impl TickSource for Hardware {
     /// What `quanta` reads where it trusts the counter, without checking that each time.
     #[inline]
     #[cfg(target_arch = "x86_64")]

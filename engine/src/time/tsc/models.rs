@@ -4,7 +4,7 @@ use loom::thread;
 
 use crate::explore::explore;
 
-use super::checked::{Checked, INTERVAL_NANOS, Rate, Source};
+use super::checked::{Checked, INTERVAL_NANOS, Rate, TickSource};
 
 /// What both clocks show at one moment, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ struct Moment {
 const ORIGIN: Moment = Moment { counter: 0, system: 0 };
 const SECOND: u64 = 1_000_000_000;
 
-impl Source for Moment {
+impl TickSource for Moment {
     fn ticks(&self) -> u64 {
         self.counter
     }

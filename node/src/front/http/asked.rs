@@ -153,7 +153,7 @@ fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<u64
 }
 
 fn text<'de, D: Deserializer<'de>>(from: D, problem: &str) -> Result<Cow<'de, str>, D::Error> {
-    from.deserialize_str(Text).map_err(|error| wrong(error, problem))
+    from.deserialize_str(TextVisitor).map_err(|error| wrong(error, problem))
 }
 
 fn text_or_null<'de, D: Deserializer<'de>>(
@@ -189,14 +189,14 @@ impl<'de> Visitor<'de> for TextOrNull {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, from: D) -> Result<Self::Value, D::Error> {
-        from.deserialize_str(Text).map(Some)
+        from.deserialize_str(TextVisitor).map(Some)
     }
 }
 
 /// Reads a text, borrowed where it can be.
-struct Text;
+struct TextVisitor;
 
-impl<'de> Visitor<'de> for Text {
+impl<'de> Visitor<'de> for TextVisitor {
     type Value = Cow<'de, str>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -5,7 +5,7 @@ use super::reply::Reply;
 use super::session::Session;
 
 /// Runs a command and appends its reply.
-pub type Run = fn(&mut Session, &Command<'_>, &mut Reply<'_>);
+pub type Handler = fn(&mut Session, &Command<'_>, &mut Reply<'_>);
 
 /// One command.
 pub struct Spec {
@@ -26,7 +26,7 @@ pub struct Spec {
     pub at_once: bool,
     /// Whether it may be decided together with others: see [`super::checks`].
     pub is_check: bool,
-    pub run: Run,
+    pub run: Handler,
 }
 
 /// A name in lower case, and its length in the last byte; 0 for one longer than those of commands.
@@ -53,7 +53,7 @@ pub const ANY: usize = usize::MAX;
 
 impl Spec {
     /// A command of `least` to `most` arguments, the name included.
-    pub const fn new(name: &'static str, (least, most): (usize, usize), run: Run) -> Self {
+    pub const fn new(name: &'static str, (least, most): (usize, usize), run: Handler) -> Self {
         Self {
             name,
             folded: folded(name.as_bytes()),

@@ -3,7 +3,7 @@
 
 use loom::sync::Arc;
 
-use super::super::sharded::Shards;
+use super::super::sharded::UnitShards;
 use super::{PAIR, TRIO, explore, spawn, take, window};
 
 /// The index of the sub-window of an instant.
@@ -99,11 +99,11 @@ fn a_reset_meets_a_give_back_of_a_past_sub_window() {
 #[test]
 fn a_unit_of_a_block_is_given_back_to_the_counter() {
     explore(None, || {
-        let world = Arc::new(Shards::new(window(3), 1, 2).unwrap());
+        let world = Arc::new(UnitShards::new(window(3), 1, 2).unwrap());
         let (decision, charged) = world.take(0, 1, 1, || ());
         assert_eq!((decision.is_allowed(), charged), (true, Some(index(1))));
         let other = spawn(&world, |shards| shards.source.ring.give_back(index(1), 1));
-        let check = |shards: &Shards| u64::from(shards.check(0, 1, 9, || ()).is_allowed());
+        let check = |shards: &UnitShards| u64::from(shards.check(0, 1, 9, || ()).is_allowed());
         let admitted = check(&world) + check(&world) + check(&world);
         other.join().unwrap();
         assert!((2..=3).contains(&admitted), "{admitted}");
