@@ -45,7 +45,7 @@ struct Segment {
 
 /// Some of what a peer lacks.
 #[derive(Debug)]
-pub(super) struct Chunk {
+pub(super) struct BacklogPart {
     pub deltas: Vec<Delta>,
     /// The last key that was considered; `None` when there is none behind it.
     pub upto: Option<KeyId>,
@@ -120,7 +120,7 @@ impl Backlog {
         after: Option<KeyId>,
         most: usize,
         is_void: impl Fn(&Delta) -> bool,
-    ) -> Chunk {
+    ) -> BacklogPart {
         let lower = after.map_or(Bound::Unbounded, Bound::Excluded);
         let lacking = || self.segments.iter().filter(|s| s.from >= from && s.to <= to);
         let mut changes: BTreeMap<KeyId, Change> = BTreeMap::new();
@@ -139,7 +139,7 @@ impl Backlog {
         let upto = changes.keys().nth(most - 1).copied().filter(|_| more);
         let deltas = changes.into_iter().take(most);
         let deltas = deltas.map(|((limit, key), change)| Delta { limit, key, change });
-        Chunk { deltas: deltas.filter(|delta| !is_void(delta)).collect(), upto }
+        BacklogPart { deltas: deltas.filter(|delta| !is_void(delta)).collect(), upto }
     }
 
     pub(super) fn keys(&self) -> usize {

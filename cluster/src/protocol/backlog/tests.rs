@@ -24,7 +24,7 @@ fn keep(_: &Delta) -> bool {
     false
 }
 
-fn sums(part: &Chunk) -> Vec<(u64, i64)> {
+fn sums(part: &BacklogPart) -> Vec<(u64, i64)> {
     part.deltas.iter().map(|delta| (delta.key, delta.change.debt)).collect()
 }
 
