@@ -121,6 +121,8 @@ pub struct Core<H> {
     levels_at: Nanos,
     /// When this node sends its clock next.
     beat_at: Nanos,
+    /// How old what this node hears usually is, as its peers have it from the last beat.
+    reported_way: Nanos,
     /// When the last drain of the host began.
     taken_at: Nanos,
     /// When the one before began, while the last one is not over.
@@ -199,6 +201,7 @@ impl<H: Host> Core<H> {
             look_at: now,
             levels_at: now,
             beat_at: now,
+            reported_way: 0,
             taken_at: now,
             draining: None,
             log: Log::default(),

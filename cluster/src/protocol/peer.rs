@@ -48,8 +48,6 @@ pub(super) struct Peer {
 pub(super) struct Delivery {
     /// Where it stands in this node's log.
     pub(super) cursor: Option<Cursor>,
-    /// When it was sent the clock last, other than by a batch.
-    pub(super) beat_at: Nanos,
     /// When it acknowledged something last, or sent its position.
     pub(super) acked_at: Nanos,
     pub(super) traffic: Traffic,
@@ -95,12 +93,7 @@ impl Peer {
             down_since: None,
             announce_at: 0,
             contended_at: None,
-            delivery: Delivery {
-                cursor: None,
-                beat_at: 0,
-                acked_at: now,
-                traffic: Traffic::default(),
-            },
+            delivery: Delivery { cursor: None, acked_at: now, traffic: Traffic::default() },
         }
     }
 

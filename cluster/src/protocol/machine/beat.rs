@@ -15,15 +15,10 @@ const BEAT_EVERY: Nanos = 2 * SECOND;
 impl<H: Host> Core<H> {
     /// Sends this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
-        let addr = self.dialled.get(&link).copied();
-        let addr =
-            addr.filter(|addr| self.peers.get(addr).is_some_and(|p| p.open_link() == Some(link)));
-        if let Some(delivery) = addr.and_then(|addr| self.peers.delivery_mut(&addr)) {
-            delivery.beat_at = now;
-        }
-        let id = addr.and_then(|addr| self.peers.get(&addr)?.id);
+        let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
+        let id = peer.filter(|peer| peer.open_link() == Some(link)).and_then(|peer| peer.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
-        let lag = self.own_way();
+        let lag = self.reported_way;
         self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
     }
 
@@ -31,13 +26,14 @@ impl<H: Host> Core<H> {
         (self.census().flowing > 0).then_some(self.beat_at)
     }
 
+    /// Beats on all links at once, so that all nodes learn what this one reports at the same time.
     pub(super) fn tick_beats(&mut self, now: Nanos) {
         if self.beat_at > now {
             return;
         }
         self.beat_at = now + BEAT_EVERY;
-        let silent = self.peers.values().filter(|peer| peer.delivery.beat_at + BEAT_EVERY <= now);
-        let flowing = silent.filter_map(|peer| match peer.dial {
+        self.reported_way = self.own_way();
+        let flowing = self.peers.values().filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,
         });

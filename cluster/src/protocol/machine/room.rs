@@ -165,11 +165,12 @@ impl<H: Host> Core<H> {
     }
 
     /// How long until others know what is consumed here: a flush interval, and what the slowest way
-    /// between any two nodes takes. All nodes take it for the same, but for what has changed since
-    /// the last beat: where one split rooms and another did not, the other would take all.
-    pub(super) fn lag(&self) -> Nanos {
+    /// between any two nodes takes. All nodes take it for the same, so each counts its own way as it
+    /// has reported it: what is held back of a room depends on it, and of nodes that hold back less
+    /// than others do, each takes more than its part.
+    pub(in crate::protocol) fn lag(&self) -> Nanos {
         let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
-        self.options.flush_interval.saturating_add(self.own_way().max(lags))
+        self.options.flush_interval.saturating_add(self.reported_way.max(lags))
     }
 
     /// How old what this node hears usually is, of the node for which it takes longest.

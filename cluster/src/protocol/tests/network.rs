@@ -66,6 +66,11 @@ impl Network {
         }
     }
 
+    /// From here on, messages take this long at most.
+    pub(super) fn set_slowest(&mut self, slowest: Nanos) {
+        self.slowest = slowest;
+    }
+
     pub(super) fn next_at(&self) -> Option<Nanos> {
         self.arrivals.first_key_value().map(|((at, _), _)| *at)
     }

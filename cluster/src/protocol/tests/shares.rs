@@ -1,5 +1,7 @@
 //! One hot key under even demand, with a real quota.
 
+use std::collections::BTreeSet;
+
 use super::network::MS;
 use super::words::QUICK;
 use super::world::World;
@@ -131,6 +133,26 @@ fn nothing_is_mended_that_a_word_has_forgotten() {
     };
     let mean = (1..=24).map(total).sum::<f64>() / 24.0;
     assert!(mean.abs() < 0.0105, "{mean}");
+}
+
+/// How much is held back of a room depends on it: were it less at one node, that one would take
+/// more than its part, for as long as it takes until the others hear of it.
+#[test]
+fn nodes_take_the_lag_for_the_same_also_while_it_changes() {
+    let mut hot = Hot::new(5, MS);
+    let (mut seen, mut differ) = (BTreeSet::new(), 0);
+    for slowest in [30 * MS, MS] {
+        hot.world.net.set_slowest(slowest);
+        for _ in 0..400 {
+            hot.load(10 * MS, 2.0 / 5.0);
+            let lags = (0..5).map(|place| hot.world.node(place).core.lag());
+            let lags: BTreeSet<Nanos> = lags.collect();
+            differ += u32::from(lags.len() > 1);
+            seen.extend(lags);
+        }
+    }
+    assert!(seen.len() > 5, "the lag never changed: {seen:?}");
+    assert!(differ < 80, "in {differ} of 800 looks");
 }
 
 /// A node that joins while a key is scarce learns what it owes, not what others leave it.
