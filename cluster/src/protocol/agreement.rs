@@ -11,22 +11,24 @@
 //! The part is one in the number of nodes. All pairs that compare at once then meet in the mean.
 //!
 //! A word that stops at zero forgets a difference, which is then no longer there to be mended: the
-//! word is as good as the other one. Not where it stays near zero while another one is nearly full,
-//! as when one node lacked what others consumed in a cut: what it consumes and what is left to the
-//! others make up the limit's rate, so that neither word moves again, and the others' nodes starve.
-//! Words that are so far [apart](are_apart) approach each other whatever they have forgotten.
+//! word is as good as the other one. Not where it stays near zero while the key is scarce for
+//! others, as when one node lacked what others consumed in a cut: what it consumes and what is left
+//! to the others make up the limit's rate, so that neither word moves again, and the others' nodes
+//! starve. Words that are so far [apart](are_apart) approach each other whatever they have
+//! forgotten.
 
 use super::change::Change;
 use super::time::Nanos;
 
-/// A share of the burst tolerance, as a divisor: words are apart where one owes no more, and the
-/// other all but that.
-const NEARLY: Nanos = 10;
+/// Shares of the burst tolerance, as divisors: words are apart where one owes no more than the
+/// first, and the other more than the second. The more nodes split what is left of a key, the more
+/// of it stays unused, up to half.
+const LITTLE: Nanos = 10;
+const MUCH: Nanos = 2;
 
 /// Whether two words that contain the same are so far apart that no difference explains it.
 pub(super) fn are_apart(one: Nanos, other: Nanos, tolerance: Nanos) -> bool {
-    let little = tolerance / NEARLY;
-    one.min(other) <= little && one.max(other) > tolerance - little
+    one.min(other) <= tolerance / LITTLE && one.max(other) > tolerance / MUCH
 }
 
 /// What another node's TAT is with what it lacks, and whether its word was empty meanwhile.
@@ -73,9 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn words_are_apart_where_one_is_nearly_full_and_the_other_nearly_empty() {
+    fn words_are_apart_where_one_is_half_full_and_the_other_nearly_empty() {
         for (one, other, apart) in
-            [(0, 91, true), (10, 91, true), (11, 91, false), (0, 90, false), (91, 300, false)]
+            [(0, 51, true), (10, 51, true), (11, 91, false), (0, 50, false), (91, 300, false)]
         {
             assert_eq!(are_apart(one, other, 100), apart, "{one} {other}");
             assert_eq!(are_apart(other, one, 100), apart, "{other} {one}");

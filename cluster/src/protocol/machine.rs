@@ -66,6 +66,7 @@ use super::turns::Turns;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
+use beat::Beats;
 use census::LastCensus;
 use frames::Unsent;
 use report::Alone;
@@ -119,10 +120,7 @@ pub struct Core<H> {
     look_at: Nanos,
     /// When this node sends levels next.
     levels_at: Nanos,
-    /// When this node sends its clock next.
-    beat_at: Nanos,
-    /// How old what this node hears usually is, as its peers have it from the last beat.
-    reported_way: Nanos,
+    beats: Beats,
     /// When the last drain of the host began.
     taken_at: Nanos,
     /// When the one before began, while the last one is not over.
@@ -200,8 +198,7 @@ impl<H: Host> Core<H> {
             refresh_at: now,
             look_at: now,
             levels_at: now,
-            beat_at: now,
-            reported_way: 0,
+            beats: Beats::new(now),
             taken_at: now,
             draining: None,
             log: Log::default(),

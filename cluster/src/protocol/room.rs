@@ -78,8 +78,8 @@ pub(super) struct SplitTerms {
     pub tolerance: Nanos,
     /// The debt of one unit, which a node can always take where there is one.
     pub unit: Nanos,
-    /// How long until the next look.
-    pub interval: Nanos,
+    /// How long until the next look, as late as that may come.
+    pub ahead: Nanos,
     /// How long until others know what is consumed here.
     pub lag: Nanos,
     pub nodes: usize,
@@ -316,7 +316,7 @@ impl Room {
         let left = i128::from(left)
             + i128::from(self.unheard)
             + i128::from(untaken)
-            + i128::from(terms.interval);
+            + i128::from(terms.ahead);
         let even = left * (nodes - 1) / nodes;
         let used = left * (all - own) / all;
         let others = even.min((even + (EVEN - 1) * used) / EVEN);

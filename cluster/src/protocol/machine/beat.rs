@@ -12,27 +12,46 @@ use crate::protocol::wire::Message;
 /// alone.
 const BEAT_EVERY: Nanos = 2 * SECOND;
 
+/// What this node reports, and when it does next.
+#[derive(Debug)]
+pub(super) struct Beats {
+    next_at: Nanos,
+    /// How old what this node hears usually is, as its peers have it from the last beat.
+    way: Nanos,
+}
+
+impl Beats {
+    pub(super) fn new(now: Nanos) -> Self {
+        Self { next_at: now, way: 0 }
+    }
+
+    /// How old what this node hears usually is, as it has reported it.
+    pub(super) fn reported_way(&self) -> Nanos {
+        self.way
+    }
+}
+
 impl<H: Host> Core<H> {
     /// Sends this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
         let id = peer.filter(|peer| peer.open_link() == Some(link)).and_then(|peer| peer.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
-        let lag = self.reported_way;
+        let lag = self.beats.way;
         self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
-        (self.census().flowing > 0).then_some(self.beat_at)
+        (self.census().flowing > 0).then_some(self.beats.next_at)
     }
 
     /// Beats on all links at once, so that all nodes learn what this one reports at the same time.
     pub(super) fn tick_beats(&mut self, now: Nanos) {
-        if self.beat_at > now {
+        if self.beats.next_at > now {
             return;
         }
-        self.beat_at = now + BEAT_EVERY;
-        self.reported_way = self.own_way();
+        self.beats.next_at = now + BEAT_EVERY;
+        self.beats.way = self.own_way();
         let flowing = self.peers.values().filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,

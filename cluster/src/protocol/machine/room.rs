@@ -15,6 +15,10 @@ const REFRESHES: Nanos = 4;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
+/// What refills is split for longer than until the next look, as a node that gets no processor
+/// looks late: for a flush interval, but at most for the burst tolerance divided by this and by the
+/// number of nodes. What is held back for it is left unused, once.
+const LATE: Nanos = 4;
 /// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
 /// step, the same one would take first what has refilled, each time.
 const EARLY: Nanos = 4;
@@ -148,7 +152,9 @@ impl<H: Host> Core<H> {
     /// `None` where nothing is known of the limit.
     fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
-        Some(SplitTerms { tolerance, unit, interval: self.refresh_interval(), lag, nodes })
+        let late = tolerance / LATE / nodes.max(1) as Nanos;
+        let ahead = self.refresh_interval().max(late.min(self.options.flush_interval));
+        Some(SplitTerms { tolerance, unit, ahead, lag, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
@@ -165,12 +171,12 @@ impl<H: Host> Core<H> {
     }
 
     /// How long until others know what is consumed here: a flush interval, and what the slowest way
-    /// between any two nodes takes. All nodes take it for the same, so each counts its own way as it
-    /// has reported it: what is held back of a room depends on it, and of nodes that hold back less
-    /// than others do, each takes more than its part.
+    /// between any two nodes takes. All nodes take it for the same, so each counts its own way as
+    /// it has reported it: what is held back of a room depends on it, and a node that holds back
+    /// less than others do takes more than its part.
     pub(in crate::protocol) fn lag(&self) -> Nanos {
         let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
-        self.options.flush_interval.saturating_add(self.reported_way.max(lags))
+        self.options.flush_interval.saturating_add(self.beats.reported_way().max(lags))
     }
 
     /// How old what this node hears usually is, of the node for which it takes longest.

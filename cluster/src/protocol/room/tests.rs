@@ -6,7 +6,7 @@ const MS: Nanos = 1_000_000;
 
 /// A bucket of 100 ms, five nodes.
 fn terms() -> SplitTerms {
-    SplitTerms { tolerance: 100 * MS, unit: MS / 10, interval: 0, lag: 10 * MS, nodes: 5 }
+    SplitTerms { tolerance: 100 * MS, unit: MS / 10, ahead: 0, lag: 10 * MS, nodes: 5 }
 }
 
 fn delta(debt: Nanos, at: Nanos) -> Delta {

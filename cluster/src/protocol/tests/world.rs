@@ -143,6 +143,11 @@ impl World {
         self.node(place).words.tat(limit, key)
     }
 
+    /// Time passes in which no node gets to do anything: what is due by then comes late.
+    pub(super) fn starve(&mut self, until: Nanos) {
+        self.clock.set(until);
+    }
+
     /// Runs until `until`.
     pub(super) fn run(&mut self, until: Nanos) {
         let mut steps = 0_u64;
