@@ -1,4 +1,4 @@
-//! `engine/examples/login.rs` with governor: it logs where it asks, nobody is banned, and an
+//! `engine/examples/login.rs` with governor: it logs where it asks, no client is banned, and an
 //! attempt that was right counts too.
 
 use std::error::Error;

@@ -30,7 +30,7 @@ impl Client {
         })
     }
 
-    /// A call that moves so many kilobytes, made if it is admitted in time.
+    /// A call that moves this many kilobytes, made if it is admitted in time.
     async fn call(&self, account: &str, kilobytes: NonZero<u32>) {
         let admitted = async {
             self.hosts.until_key_ready(&"api.example".to_owned()).await;

@@ -3,16 +3,15 @@
 use std::env;
 use std::process::{Command, Stdio};
 
-use crate::entrant::Entry;
+use crate::contenders::Label;
 use crate::failure::Failure;
 
-/// Runs this program with `arguments` in a child process, to measure `entry`; returns its output,
-/// trimmed.
+/// Runs this program with `arguments` in a child process, to measure the limiter of
+/// this label; returns its output, trimmed.
 ///
 /// # Errors
 /// When the process fails; its reason is on standard error.
-pub fn ask(entry: &Entry, arguments: &[String]) -> Result<String, Failure> {
-    let label = &entry.label;
+pub fn ask(label: &Label, arguments: &[String]) -> Result<String, Failure> {
     let failed = |what: String| Failure::SetUp(format!("a process for {label}: {what}"));
     let program = env::current_exe().map_err(|error| failed(error.to_string()))?;
     let output = Command::new(program)
@@ -24,13 +23,4 @@ pub fn ask(entry: &Entry, arguments: &[String]) -> Result<String, Failure> {
         return Err(failed(output.status.to_string()));
     }
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-}
-
-/// The entry with this label.
-///
-/// # Errors
-/// When there is none.
-pub fn find<'a>(entries: &'a [Entry], label: &str) -> Result<&'a Entry, Failure> {
-    let entry = entries.iter().find(|entry| entry.label.to_string() == label);
-    entry.ok_or_else(|| Failure::SetUp(format!("no limiter is called {label}")))
 }

@@ -42,6 +42,15 @@ pub struct Round {
 }
 
 impl Entry {
+    /// The entry with this label.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub fn find<'a>(entries: &'a [Self], label: &str) -> Result<&'a Self, Failure> {
+        let entry = entries.iter().find(|entry| entry.label.to_string() == label);
+        entry.ok_or_else(|| Failure::SetUp(format!("no limiter is called {label}")))
+    }
+
     /// A peer's limiter.
     #[must_use]
     pub fn peer<C: Contender>() -> Self {

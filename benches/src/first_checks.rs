@@ -30,7 +30,7 @@ pub struct Amount {
 /// When the process fails; its reason is on standard error.
 pub fn in_child(entry: &Entry, mut arguments: Vec<String>) -> Result<Round, Failure> {
     arguments.push(format!("--{CHILD_FLAG}={}", entry.label));
-    let text = child::ask(entry, &arguments)?;
+    let text = child::ask(&entry.label, &arguments)?;
     serde_json::from_str(&text)
         .map_err(|_| Failure::SetUp(format!("a round of {}: cannot read {text:?}", entry.label)))
 }

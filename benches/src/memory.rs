@@ -9,8 +9,7 @@ use std::fs;
 
 use crate::audit;
 use crate::child;
-use crate::contenders::Contender;
-use crate::entrant::Entry;
+use crate::contenders::{Contender, Label};
 use crate::failure::Failure;
 use crate::warm_up::warm_up;
 use crate::workloads::Plan;
@@ -19,14 +18,13 @@ use crate::workloads::Plan;
 /// limiter's label.
 pub const CHILD_FLAG: &str = "memory-of";
 
-/// Resident bytes of the entry's live keys, measured in a child process.
+/// Resident bytes of a limiter's live keys, measured in a child process.
 ///
 /// # Errors
 /// When the process fails; its reason is on standard error.
-pub fn in_child(entry: &Entry) -> Result<u64, Failure> {
-    let text = child::ask(entry, &[format!("--{CHILD_FLAG}={}", entry.label)])?;
-    text.parse()
-        .map_err(|_| Failure::SetUp(format!("memory of {}: cannot read {text:?}", entry.label)))
+pub fn in_child(label: &Label) -> Result<u64, Failure> {
+    let text = child::ask(label, &[format!("--{CHILD_FLAG}={label}")])?;
+    text.parse().map_err(|_| Failure::SetUp(format!("memory of {label}: cannot read {text:?}")))
 }
 
 /// The growth of resident memory while a limiter is built and `keys` keys become live.

@@ -1,9 +1,7 @@
 //! The sequence of keys that each thread checks.
 
-use core::hint::black_box;
 use std::sync::Arc;
 
-use crate::contenders::Contender;
 use crate::draw::{Draw, key_of, write_key};
 use crate::failure::Failure;
 use crate::pool::Pool;
@@ -81,6 +79,15 @@ pub struct Script {
     numbers: Vec<u64>,
     laps: u32,
     scattered: Option<Scattered>,
+}
+
+/// The keys of a script.
+#[derive(Clone, Copy, Debug)]
+pub enum Keys<'a, K> {
+    /// In the order of their use.
+    InOrder(&'a [K]),
+    /// Those of a pool, and their places in the order of their use.
+    Scattered(&'a [K], &'a [u32]),
 }
 
 /// Keys that are taken from a pool.
@@ -169,20 +176,19 @@ impl Script {
         self.numbers.iter().map(|number| *number as u32)
     }
 
-    /// Checks every key and counts the allowed ones.
-    #[inline(never)]
-    pub fn perform<C: Contender>(&self, contender: &C) -> u64 {
-        let mut allowed = 0;
-        for _ in 0..self.laps {
-            allowed += match &self.scattered {
-                None => contender.check_all(black_box(C::Key::of_script(self))),
-                Some(Scattered { pool, places }) => {
-                    let keys = black_box(C::Key::of_pool(pool));
-                    contender.check_each(places.iter().map(|place| &keys[*place as usize]))
-                }
-            };
+    /// How often the keys are checked.
+    #[must_use]
+    pub fn laps(&self) -> u32 {
+        self.laps
+    }
+
+    /// The keys, as they are in memory.
+    #[must_use]
+    pub fn keys<K: CallKey>(&self) -> Keys<'_, K> {
+        match &self.scattered {
+            None => Keys::InOrder(K::of_script(self)),
+            Some(Scattered { pool, places }) => Keys::Scattered(K::of_pool(pool), places),
         }
-        allowed
     }
 }
 

@@ -8,6 +8,7 @@ use tidegate_benches::contenders::Contender;
 use tidegate_benches::failure::Failure;
 use tidegate_benches::pool::Pool;
 use tidegate_benches::script::Script;
+use tidegate_benches::timed::check_all;
 use tidegate_benches::workloads::{Plan, Workload};
 
 const KEYS: usize = 20_000;
@@ -49,7 +50,7 @@ impl Contender for Witness {
 
 fn checked(workload: Workload) -> Vec<(String, usize)> {
     let (script, witness) = (script(workload), Witness::default());
-    assert_eq!(script.perform(&witness), u64::from(CHECKS));
+    assert_eq!(check_all(&witness, &script), u64::from(CHECKS));
     witness.0.into_inner().expect("no panic")
 }
 

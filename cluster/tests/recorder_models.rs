@@ -49,7 +49,7 @@ fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     explore_by(preemptions, 1, model);
 }
 
-/// With so many preemptions less than `full`, unless that is asked for.
+/// With this many preemptions less than `full`, unless that is asked for.
 fn explore_by(full: usize, less: usize, model: impl Fn() + Send + Sync + 'static) {
     let is_full = std::env::var(MODELS).is_ok_and(|models| models == "full");
     let bound = if is_full { full } else { full - less };
@@ -136,7 +136,7 @@ fn a_ring_of_singles_comes_round() {
         let singles = Arc::new(Singles::new(Some(1)));
         let consumer = Arc::clone(&singles);
         let consumer = thread::spawn(move || {
-            let (mut taken, mut found) = (singles::Cursor::default(), Vec::new());
+            let (mut taken, mut found) = (singles::DrainRange::default(), Vec::new());
             for _ in 0..2 {
                 consumer.begin_drain(&mut taken);
                 let mut take = |limit, key, change| found.push((limit, key, change));

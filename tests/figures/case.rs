@@ -51,7 +51,7 @@ impl<'a> Round<'a> {
         }
     }
 
-    /// Places for so many nodes.
+    /// Places for this many nodes.
     fn lab(&self, size: usize, quota: Quota) -> Result<Lab, String> {
         let seed = self.args.seed.wrapping_add(u64::from(self.number));
         let mut lab = Lab::new(size, quota, self.args.conditions(), seed, &self.args.node)?;
@@ -62,7 +62,7 @@ impl<'a> Round<'a> {
         Ok(lab)
     }
 
-    /// So many seconds, or the fewer of a short run.
+    /// This many seconds, or the fewer of a short run.
     fn seconds(&self, long: u64, short: u64) -> Duration {
         Duration::from_secs(if self.args.short { short } else { long })
     }

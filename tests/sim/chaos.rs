@@ -14,7 +14,7 @@ use crate::node::Node;
 use crate::options::Args;
 use crate::plan::{Fault, NEW_PLACES, Plan};
 use crate::report::Report;
-use crate::rules::Rule;
+use crate::rules::{EVEN, Rule};
 use crate::time::{MS, Nanos, SECOND, seconds};
 use crate::world::{Setup, World};
 
@@ -40,8 +40,7 @@ const CAPPED: Nanos = 600 * SECOND;
 /// Separates the plan's randomness from the world's.
 const PLAN: u64 = 0x70_6c61_6e00;
 
-/// Numbers of keys.
-pub const EVEN: u64 = 1;
+/// Numbers of keys, with [`EVEN`].
 const HOT: u64 = 2;
 const UNEVEN: u64 = 3;
 const COOL: u64 = 100;

@@ -65,6 +65,9 @@ pub struct Args {
     /// Units of a check.
     #[arg(long, default_value_t = 1)]
     pub cost: u64,
+    /// In `even`, the burst of the hot key's limit of 10,000 a second.
+    #[arg(long, default_value_t = 1_000)]
+    pub burst: u64,
     /// Seconds of load.
     #[arg(long, default_value_t = 20.0)]
     pub seconds: f64,

@@ -19,6 +19,11 @@ impl Rule {
         Self { name: "fast", quota: Quota::per_second(10_000).burst(1_000), capacity: 64 }
     }
 
+    /// The same with another burst.
+    pub const fn burst(self, burst: u64) -> Self {
+        Self { quota: self.quota.burst(burst), ..self }
+    }
+
     /// 1,000 a minute: tau is a minute.
     pub const fn minute() -> Self {
         Self { name: "minute", quota: Quota::per_minute(1_000), capacity: 64 }
@@ -54,6 +59,9 @@ impl Rule {
         self.quota.count() as f64 / self.quota.period().as_secs_f64()
     }
 }
+
+/// The number of the key under even demand, as chaos ends.
+pub const EVEN: u64 = 1;
 
 /// The hash of the key of this number: all 59 bits used, the same at every node.
 pub fn key_bits(number: u64) -> u64 {

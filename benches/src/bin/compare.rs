@@ -15,7 +15,7 @@ use tidegate_benches::record::{self, Absence, Line, Memory, Run, Speed};
 use tidegate_benches::report::{Format, Report};
 use tidegate_benches::runner::{self, Measured, Settings};
 use tidegate_benches::{
-    Failure, Workload, child, date, draw, first_checks, machine, memory, reference, roster,
+    Failure, Workload, date, draw, first_checks, machine, memory, reference, roster,
 };
 
 /// Runs our limiter and governor's keyed one alternately in one process, and verifies that what was
@@ -227,7 +227,10 @@ fn speeds(workload: Workload, threads: usize, measured: &[Measured]) -> Vec<Spee
 
 fn memory_lines(entries: &[Entry]) -> Result<Vec<Memory>, Failure> {
     let keys = Workload::Memory.keys();
-    let bytes = entries.iter().map(memory::in_child).collect::<Result<Vec<_>, _>>()?;
+    let bytes = entries
+        .iter()
+        .map(|entry| memory::in_child(&entry.label))
+        .collect::<Result<Vec<_>, _>>()?;
     let measured = || entries.iter().zip(&bytes);
     let reference = measured().find(|(entry, _)| is_reference(&entry.label));
     let reference = reference.map_or(f64::NAN, |(_, bytes)| *bytes as f64);
@@ -295,7 +298,7 @@ fn text(lines: &[Line]) -> Result<String, Failure> {
 
 fn print_memory_of(limiter: &str) -> Outcome {
     let entries = roster::all();
-    let bytes = (child::find(&entries, limiter)?.footprint)(Workload::Memory.keys())?;
+    let bytes = (Entry::find(&entries, limiter)?.footprint)(Workload::Memory.keys())?;
     writeln!(io::stdout(), "{bytes}")?;
     Ok(())
 }
@@ -304,7 +307,7 @@ fn print_first_checks_of(limiter: &str, options: &Options) -> Outcome {
     let entries = roster::all();
     let Settings { threads, checks, .. } = settings(Workload::NewKey, options);
     let amount = Amount { threads: threads[0], checks };
-    let round = first_checks::measure(child::find(&entries, limiter)?, amount)?;
+    let round = first_checks::measure(Entry::find(&entries, limiter)?, amount)?;
     serde_json::to_writer(io::stdout(), &round)?;
     writeln!(io::stdout())?;
     Ok(())

@@ -12,7 +12,9 @@ use super::closed_loop::Question;
 use super::cores::{self, Usage};
 use super::framing::Protocol;
 use super::rows::{Dialect, Row};
-use super::table::CEILING;
+
+/// The name of the server that the others are compared with.
+pub const CEILING: &str = "ceiling";
 
 /// A running server, killed when dropped.
 #[derive(Debug)]

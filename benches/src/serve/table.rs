@@ -5,6 +5,7 @@ use std::io::{self, Write};
 
 use super::rounds::{Entry, Measurement};
 use super::rows::Row;
+use super::servers::CEILING;
 
 /// A load that uses more of its core is not sure to be faster than the server. Nor is one that
 /// needs more of the server's time for a request, which shows also where both wait for their cores.
@@ -91,9 +92,6 @@ impl<W: Write> Table<W> {
         self.out.flush()
     }
 }
-
-/// The name of the server that the others are compared with.
-pub const CEILING: &str = "ceiling";
 
 fn median_rate(rounds: &[Measurement]) -> f64 {
     median(rounds.iter().map(|one| one.rate))

@@ -9,14 +9,17 @@
 
 use core::time::Duration;
 use std::collections::HashSet;
-use std::sync::Mutex;
+use std::sync::{Mutex, PoisonError};
 
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
-use super::phases::{INTERVAL_NANOS, TAU_NANOS, lock};
 use super::{Outcome, Violation, handovers, tats};
 
+/// The quota of all keys.
+pub(super) const INTERVAL_NANOS: u64 = 999;
+pub(super) const BURST: u64 = 5;
+pub(super) const TAU_NANOS: u64 = BURST * INTERVAL_NANOS;
 /// Evictions per charge that can land on another key: the number of generations in a word.
 const GENERATIONS: u64 = 16;
 /// A run with more than one such charge per this many evictions fails: each requires a thread
@@ -180,4 +183,8 @@ impl<'a, C: Clock> Book<'a, C> {
         }
         Ok(())
     }
+}
+
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -13,12 +13,9 @@ use rand::{RngExt as _, SeedableRng as _};
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
-use super::book::{Book, Tally};
+use super::book::{BURST, Book, INTERVAL_NANOS, TAU_NANOS, Tally, lock};
 use super::{Outcome, Settings, Violation, jitter, turn};
 
-pub(super) const INTERVAL_NANOS: u64 = 999;
-const BURST: u64 = 5;
-pub(super) const TAU_NANOS: u64 = BURST * INTERVAL_NANOS;
 /// Approximate number of checks of all threads in a phase.
 const CHECKS_A_PHASE: u64 = 256;
 
@@ -163,8 +160,4 @@ fn check_all<const STALLS: bool>(
         tallies[key].asked += 1;
         tallies[key].admitted += u64::from(limiter.check(keys[key]).is_allowed());
     }
-}
-
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

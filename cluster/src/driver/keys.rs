@@ -4,6 +4,7 @@
 //! |---|---|---|---|
 //! | K1 the index is stored | release | K2: a thread that reads the index finds the hasher in its place | a hash by the first hasher, for a moment |
 //! | K2 the index is loaded | acquire | K1 | as K1 |
+//! | K3 the index is loaded by the thread that stores it | relaxed | none: it stored it | - |
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -32,8 +33,7 @@ impl Keys {
 
     /// Puts a key in force. One thread at a time; the protocol bounds how many.
     pub(super) fn change(&self, key: [u8; 16]) {
-        // Relaxed: this thread stored it.
-        let at = self.at.load(Ordering::Relaxed);
+        let at = self.at.load(Ordering::Relaxed); // K3
         if self.later.get(at).is_some_and(|place| place.set(hasher(key)).is_ok()) {
             self.at.store(at + 1, Ordering::Release); // K1
         }

@@ -191,7 +191,7 @@ impl Recorder {
         if self.made.load(Ordering::Relaxed) >= MAX_THREADS as u64 {
             return None;
         }
-        let index = self.made.fetch_add(1, Ordering::Relaxed);
+        let index = self.made.fetch_add(1, Ordering::Relaxed); // F3
         let place = self.tables.get(index as usize)?;
         // Each index is given out once, so no thread waits for another one's `set`.
         let table = Arc::new(Table::new(self.bits, self.singles));

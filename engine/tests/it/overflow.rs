@@ -23,7 +23,7 @@ fn counts(limiter: &Manual) -> [u64; 4] {
     [counts.evicted, counts.denied, counts.allowed, counts.charges_dropped]
 }
 
-/// Checks so many keys, each at another time, that new keys find no slot for a while; returns one
+/// Checks this many keys, each at another time, that new keys find no slot for a while; returns one
 /// that finds none, although it has no debt.
 fn fill(limiter: &Manual, clock: &ManualClock) -> u64 {
     for key in 0..40_000 {

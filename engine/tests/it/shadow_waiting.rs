@@ -42,7 +42,7 @@ fn a_shadow_neither_admits_a_waiting_set_nor_delays_it() {
             assert_eq!(counts.allowed + counts.denied, 40);
             let most = if quota.is_blocked() || cost == 2 { 0 } else { 5 };
             assert!(counts.allowed <= most, "{counts:?}");
-            // Charged, and nobody is left in line.
+            // Charged, and no caller is left in line.
             assert!(!host.check("k").is_allowed() || direct);
             assert!(direct != single.check().is_allowed());
             assert_eq!((host.waiters(), shadow.limit().waiters()), (0, 0));

@@ -5,7 +5,7 @@ use std::thread;
 
 const USAGE: &str = "usage: .ci/mutations \
     [--fit | --all | --changed | --share N | NAME...] [--record] [--workers N]";
-/// One in so many of those that have not changed runs at each commit.
+/// One in this many of those that have not changed runs at each commit.
 const SHARE: u64 = 20;
 /// Each worker has dependencies of its own to build.
 const MAX_WORKERS: usize = 4;

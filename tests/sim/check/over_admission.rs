@@ -150,7 +150,7 @@ impl Check for OverAdmission {
     fn calm_begins(&mut self, world: &mut World) {
         self.lag = 0;
         self.is_calm = true;
-        self.even = (0, crate::rules::key_bits(crate::chaos::EVEN));
+        self.even = (0, crate::rules::key_bits(crate::rules::EVEN));
         self.settled_at = world.now() + 2 * SECOND;
         self.sample(world);
     }

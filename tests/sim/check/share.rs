@@ -48,7 +48,7 @@ impl Check for Share {
 
     fn calm_begins(&mut self, world: &mut World) {
         self.from = Some(world.now() + SETTLING);
-        self.key = crate::rules::key_bits(crate::chaos::EVEN);
+        self.key = crate::rules::key_bits(crate::rules::EVEN);
         self.admitted = vec![0; world.places()];
     }
 

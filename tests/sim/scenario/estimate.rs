@@ -29,8 +29,7 @@ fn said(world: &World) -> Vec<(Nanos, Nanos)> {
 }
 
 /// Adds the figures, of everything since the nodes started; `before` are the totals then.
-pub fn report(report: &mut Report, world: &World, truth: Truth, before: &[Nanos]) {
-    let rule = Rule::fast();
+pub fn report(report: &mut Report, world: &World, rule: Rule, truth: Truth, before: &[Nanos]) {
     let unit = rule.debt(1) as f64;
     let said = said(world);
     let nodes = said.len().max(1) as f64;

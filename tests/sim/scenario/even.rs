@@ -10,7 +10,7 @@ use crate::rules::Rule;
 use crate::time::{SECOND, seconds};
 
 pub fn run(args: &Args, seed: u64) -> Report {
-    let rule = Rule::fast();
+    let rule = Rule::fast().burst(args.burst);
     let mut tally = Tally::default();
     let mut world = cluster(args, seed, vec![rule], &mut tally);
     let began = world.now();
@@ -44,6 +44,6 @@ pub fn run(args: &Args, seed: u64) -> Report {
     (0..nodes(args)).for_each(|flow| world.ask(flow, false));
     let mut rest = Tally::default();
     world.pass(SECOND, &mut rest);
-    estimate::report(&mut report, &world, truth, &[]);
+    estimate::report(&mut report, &world, rule, truth, &[]);
     report
 }

@@ -27,7 +27,7 @@ fn redis_clients_leave_files_to_health_checks() {
     });
     assert_eq!(metric(&node, "accept_errors_total"), 0);
     assert!(refused(&node) > 0);
-    // Whoever comes once others have gone is served.
+    // A client that comes once others have gone is served.
     clients.truncate(1);
     wait_until("there is room", || metric(&node, "connections") == 1);
     Raw::connect(node.resp).expect_alive();

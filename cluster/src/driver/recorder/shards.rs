@@ -5,6 +5,7 @@
 //! |---|---|---|---|---|
 //! | S1 used, a shard's bit set | acquire and release | S2 | of a thread that set it after the drain's swap: it sees that the recorder waits for a wake | - |
 //! | S2 used, swapped for 0 | acquire and release | S1 | as S1 | - |
+//! | S3 used, loaded | relaxed | none: a drain that has left something is followed by another one | - | - |
 //!
 //! What the maps hold is ordered by their locks; counts are relaxed.
 
@@ -134,7 +135,7 @@ impl Shards {
 
     /// Whether a drain has left something.
     pub(super) fn is_used(&self) -> bool {
-        self.used.load(Ordering::Relaxed) != 0
+        self.used.load(Ordering::Relaxed) != 0 // S3
     }
 
     pub(super) fn count(&self) -> u64 {

@@ -48,7 +48,7 @@ struct Single {
 
 /// What a drain reads.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Cursor {
+pub(crate) struct DrainRange {
     next: u64,
     head: u64,
 }
@@ -94,7 +94,7 @@ impl Singles {
     }
 
     /// Begins to drain what there is; only the consumer may, when the drain before is over.
-    pub(crate) fn begin_drain(&self, taken: &mut Cursor) {
+    pub(crate) fn begin_drain(&self, taken: &mut DrainRange) {
         // Q2
         taken.head = self.head.load(Ordering::Acquire);
     }
@@ -102,7 +102,7 @@ impl Singles {
     /// Takes `most` records, at most; returns how many.
     pub(crate) fn drain(
         &self,
-        taken: &mut Cursor,
+        taken: &mut DrainRange,
         most: usize,
         mut take: impl FnMut(u64, u64, Change),
     ) -> usize {

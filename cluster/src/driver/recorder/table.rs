@@ -111,7 +111,7 @@ pub(crate) struct Table {
     /// 1 while a thread has this table.
     owned: CachePadded<AtomicU64>,
     /// Written by the consumer.
-    progress: CachePadded<Progress>,
+    progress: CachePadded<DrainProgress>,
     /// Written by the owner.
     own: CachePadded<Own>,
     singles: Singles,
@@ -123,7 +123,7 @@ pub(crate) struct Table {
 }
 
 #[derive(Debug)]
-struct Progress {
+struct DrainProgress {
     epoch: AtomicU64,
     /// Slots last touched in an epoch before this one are free.
     released: AtomicU64,
@@ -162,7 +162,7 @@ struct Slot {
 /// What the consumer knows of a table.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    singles: singles::Cursor,
+    singles: singles::DrainRange,
     /// The sum of each slot that was read last.
     last: Box<[u64]>,
     done: u64,
@@ -177,7 +177,7 @@ pub(crate) struct Reader {
 impl Reader {
     pub(crate) fn new(table: &Table) -> Self {
         let last = vec![0; table.slots.len()].into();
-        let singles = singles::Cursor::default();
+        let singles = singles::DrainRange::default();
         Self { singles, last, done: 0, count: 0, seen: 0, head: 0, next: 0 }
     }
 }
@@ -196,7 +196,7 @@ impl Table {
     /// A table of 2^`bits` slots, with room for 2^`singles` keys that are used once, owned by the
     /// caller.
     pub(crate) fn new(bits: u32, singles: Option<u32>) -> Self {
-        let progress = Progress {
+        let progress = DrainProgress {
             epoch: AtomicU64::new(1),
             released: AtomicU64::new(1),
             done: AtomicU64::new(0),

@@ -8,7 +8,7 @@ fn budget() -> Budget {
     Budget::new(NonZeroU64::new(RATE))
 }
 
-/// How many messages of so many bytes are sent in a time, if there is always one.
+/// How many messages of this size are sent in a time, if there is always one.
 fn sent(budget: &mut Budget, (from, to): (Nanos, Nanos), bytes: usize) -> u64 {
     let (mut now, mut sent) = (from, 0);
     loop {

@@ -26,11 +26,11 @@ use super::{Concurrency, Permit};
 
 #[derive(Debug)]
 pub(super) struct WaiterList {
-    state: Mutex<Waiters>,
+    state: Mutex<LineState>,
 }
 
 #[derive(Debug)]
-struct Waiters {
+struct LineState {
     /// By number, which is the order of arrival.
     waiting: BTreeMap<u64, Waiter>,
     /// Results by number, until the waiter fetches them.
@@ -51,17 +51,17 @@ type Answer = Result<Decision, Decision>;
 impl WaiterList {
     pub(super) fn new() -> Self {
         let (waiting, answered) = (BTreeMap::new(), BTreeMap::new());
-        Self { state: Mutex::new(Waiters { waiting, answered, next: 0 }) }
+        Self { state: Mutex::new(LineState { waiting, answered, next: 0 }) }
     }
 
     /// Nothing panics half-way under the lock, so a poisoned one is still consistent.
-    fn lock(&self) -> MutexGuard<'_, Waiters> {
+    fn lock(&self) -> MutexGuard<'_, LineState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Changes the list under the lock, serves the waiters that the word has room for, and wakes
     /// them.
-    fn change<T>(&self, word: &AtomicU64, act: impl FnOnce(&mut Waiters) -> T) -> T {
+    fn change<T>(&self, word: &AtomicU64, act: impl FnOnce(&mut LineState) -> T) -> T {
         let mut state = self.lock();
         let result = act(&mut state);
         let woken = state.serve(word);
@@ -116,7 +116,7 @@ impl WaiterList {
     }
 }
 
-impl Waiters {
+impl LineState {
     /// Serves the head of the list as long as the word has room for it, or denies it if it never
     /// will.
     fn serve(&mut self, word: &AtomicU64) -> Vec<Waker> {

@@ -12,7 +12,7 @@ fn key(name: u64) -> KeyHash {
 /// Every key that is listed is one of `keys`, bit by bit.
 fn lists_only(at: &State<'_>, keys: &[KeyHash]) {
     for (listed, _) in at.shared.table.entries() {
-        assert!(keys.contains(&listed), "{listed:?} is nobody's key");
+        assert!(keys.contains(&listed), "{listed:?} is no key of the model");
     }
 }
 

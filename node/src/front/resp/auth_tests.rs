@@ -70,7 +70,7 @@ fn a_password_is_replaced_for_those_who_come() {
     assert_eq!(talk(&mut inside, &["PING"]), "+PONG");
     assert_eq!(talk(&mut outside, &["AUTH secret"]), error(WRONG));
     assert_eq!(talk(&mut outside, &["AUTH renewed", "PING"]), "+OK\r\n+PONG");
-    // Whoever begins anew is asked anew.
+    // A client that begins anew is asked anew.
     let replies = talk(&mut inside, &["RESET", "AUTH secret", "AUTH renewed"]);
     assert_eq!(replies, format!("+RESET\r\n{}\r\n+OK", error(WRONG)));
 }

@@ -8,7 +8,7 @@ use crate::front::budget::{Budget, Share};
 /// No transaction of these tests reaches them, unless it says so.
 const BOUNDS: TransactionBounds = TransactionBounds { commands: 100, bytes: 100_000 };
 
-/// Pushes `ECHO` with an argument of so many bytes.
+/// Pushes `ECHO` with an argument of this many bytes.
 fn push(queue: &mut Queue, bytes: usize) -> Result<(), Full> {
     let input = format!("*2\r\n$4\r\nECHO\r\n${bytes}\r\n{}\r\n", "x".repeat(bytes));
     let mut parser = Parser::default();

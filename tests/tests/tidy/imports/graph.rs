@@ -59,11 +59,11 @@ enum Target {
 }
 
 impl Graph {
-    /// Of the crate whose sources lie in `folder`.
-    pub fn of(folder: &Path) -> Self {
+    /// Of the crate whose first file is `root`.
+    pub fn of(root: &Path) -> Self {
         let mut graph = Self::default();
-        let root = folder.join("lib.rs");
-        let text = fs::read_to_string(&root);
+        let folder = root.parent().unwrap_or(root);
+        let text = fs::read_to_string(root);
         let text = text.unwrap_or_else(|error| panic!("{}: {error}", root.display()));
         graph.add(None, String::new(), source::module(&text), folder, false);
         graph.link();
@@ -292,7 +292,7 @@ mod tests {
             fs::create_dir_all(file.parent().expect("it lies in a folder")).expect("made");
             fs::write(file, text).expect("written");
         }
-        Graph::of(folder.path())
+        Graph::of(&folder.path().join("lib.rs"))
     }
 
     #[test]
