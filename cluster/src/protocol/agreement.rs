@@ -26,7 +26,8 @@ use super::time::Nanos;
 const LITTLE: Nanos = 10;
 const MUCH: Nanos = 2;
 
-/// Whether two words that contain the same are so far apart that no difference explains it.
+/// Whether two words at one cut are so far apart that one of them has forgotten nearly all of what
+/// the other one owes.
 pub(super) fn are_apart(one: Nanos, other: Nanos, tolerance: Nanos) -> bool {
     one.min(other) <= tolerance / LITTLE && one.max(other) > tolerance / MUCH
 }

@@ -78,6 +78,8 @@ pub(super) struct SplitTerms {
     pub tolerance: Nanos,
     /// The debt of one unit, which a node can always take where there is one.
     pub unit: Nanos,
+    /// How long until the next look, when that is due.
+    pub look: Nanos,
     /// How long until the next look, as late as that may come.
     pub ahead: Nanos,
     /// How long until others know what is consumed here.
@@ -86,6 +88,17 @@ pub(super) struct SplitTerms {
 }
 
 impl SplitTerms {
+    /// For how long what refills is split, by a node that consumed `own` of `all` lately. One that
+    /// consumes less than half of an even part splits no more than is due, or it would be left
+    /// nothing where another one uses all it can: it would hold back each time what it has had to
+    /// wait for. An even part and more splits all that may come.
+    fn refill_of(&self, own: i128, all: i128) -> i128 {
+        let (look, ahead) = (i128::from(self.look), i128::from(self.ahead));
+        let nodes = self.nodes.max(1) as i128;
+        let beyond_half = (2 * nodes * own - all).clamp(0, all);
+        look + (ahead - look).max(0) * beyond_half / all
+    }
+
     /// What is held back of the others' part. Where they hear late, words from which all of it were
     /// held back would reach zero now and then. It fades with the lag: of nodes whose lags differ a
     /// little, one that split where another did not would leave the other all.
@@ -307,7 +320,7 @@ impl Room {
         self.unheard = fade(self.unheard, passed, lag);
     }
 
-    /// The others' part of what is left to all, and of what refills until the next look, less a
+    /// The others' part of what is left to all, and of what may refill until the next look, less a
     /// unit. `untaken` of this node's use is not counted yet.
     fn others(&self, debt: i64, untaken: i64, terms: SplitTerms) -> i64 {
         let (own, all) = (i128::from(self.own), i128::from(self.all.max(1)));
@@ -316,7 +329,7 @@ impl Room {
         let left = i128::from(left)
             + i128::from(self.unheard)
             + i128::from(untaken)
-            + i128::from(terms.ahead);
+            + terms.refill_of(own, all);
         let even = left * (nodes - 1) / nodes;
         let used = left * (all - own) / all;
         let others = even.min((even + (EVEN - 1) * used) / EVEN);

@@ -16,18 +16,14 @@ const BEAT_EVERY: Nanos = 2 * SECOND;
 #[derive(Debug)]
 pub(super) struct Beats {
     next_at: Nanos,
-    /// How old what this node hears usually is, as its peers have it from the last beat.
-    way: Nanos,
+    /// How old what this node hears usually is, as its peers have it from the last beat; `None`
+    /// before it has heard any.
+    way: Option<Nanos>,
 }
 
 impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
-        Self { next_at: now, way: 0 }
-    }
-
-    /// How old what this node hears usually is, as it has reported it.
-    pub(super) fn reported_way(&self) -> Nanos {
-        self.way
+        Self { next_at: now, way: None }
     }
 }
 
@@ -37,8 +33,13 @@ impl<H: Host> Core<H> {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
         let id = peer.filter(|peer| peer.open_link() == Some(link)).and_then(|peer| peer.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
-        let lag = self.beats.way;
+        let lag = self.reported_way();
         self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
+    }
+
+    /// How old what this node hears usually is, as it has reported it; as it is until then.
+    pub(super) fn reported_way(&self) -> Nanos {
+        self.beats.way.unwrap_or_else(|| self.own_way())
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
@@ -51,7 +52,7 @@ impl<H: Host> Core<H> {
             return;
         }
         self.beats.next_at = now + BEAT_EVERY;
-        self.beats.way = self.own_way();
+        self.beats.way = Some(self.own_way()).filter(|way| *way > 0);
         let flowing = self.peers.values().filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,

@@ -16,9 +16,12 @@ const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
 /// What refills is split for longer than until the next look, as a node that gets no processor
-/// looks late: for a flush interval, but at most for the burst tolerance divided by this and by the
-/// number of nodes. What is held back for it is left unused, once.
-const LATE: Nanos = 4;
+/// looks late: for up to a flush interval, as far as each of equal nodes is still left something
+/// once no more is left of the key than the burst tolerance divided by this, a little later than
+/// where it is scarce. What is held back for it is left unused, once: so it is no more than an even
+/// part of the burst tolerance, divided by `LATE_PART`.
+const LATE: Nanos = 12;
+const LATE_PART: Nanos = 4;
 /// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
 /// step, the same one would take first what has refilled, each time.
 const EARLY: Nanos = 4;
@@ -152,9 +155,11 @@ impl<H: Host> Core<H> {
     /// `None` where nothing is known of the limit.
     fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
-        let late = tolerance / LATE / nodes.max(1) as Nanos;
-        let ahead = self.refresh_interval().max(late.min(self.options.flush_interval));
-        Some(SplitTerms { tolerance, unit, ahead, lag, nodes })
+        let (look, all) = (self.refresh_interval(), nodes.max(2) as Nanos);
+        let late = (tolerance / LATE + all * look) / (all - 1);
+        let late = late.min(tolerance / all / LATE_PART).min(self.options.flush_interval);
+        let ahead = look.max(late);
+        Some(SplitTerms { tolerance, unit, look, ahead, lag, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
@@ -176,7 +181,7 @@ impl<H: Host> Core<H> {
     /// less than others do takes more than its part.
     pub(in crate::protocol) fn lag(&self) -> Nanos {
         let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
-        self.options.flush_interval.saturating_add(self.beats.reported_way().max(lags))
+        self.options.flush_interval.saturating_add(self.reported_way().max(lags))
     }
 
     /// How old what this node hears usually is, of the node for which it takes longest.

@@ -6,7 +6,7 @@ const MS: Nanos = 1_000_000;
 
 /// A bucket of 100 ms, five nodes.
 fn terms() -> SplitTerms {
-    SplitTerms { tolerance: 100 * MS, unit: MS / 10, ahead: 0, lag: 10 * MS, nodes: 5 }
+    SplitTerms { tolerance: 100 * MS, unit: MS / 10, look: 0, ahead: 0, lag: 10 * MS, nodes: 5 }
 }
 
 fn delta(debt: Nanos, at: Nanos) -> Delta {
@@ -151,4 +151,16 @@ fn a_key_has_one_room_whatever_quotas_come_with_its_checks() {
     }
     assert_eq!(rooms.keys().collect::<Vec<_>>(), [of(100 * MS)]);
     assert!(!rooms.is_split((1, 7)));
+}
+
+/// Of five nodes. What comes late is split by those that consume: one that held back as much while
+/// another one uses all it can would never be left anything.
+#[test]
+fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_look_alone() {
+    let terms = SplitTerms { look: 2 * MS, ahead: 10 * MS, ..terms() };
+    for (own, refill) in [(0, 2), (10, 2), (15, 6), (20, 10), (90, 10), (100, 10)] {
+        assert_eq!(terms.refill_of(own, 100), refill * i128::from(MS), "{own}");
+    }
+    let terms = SplitTerms { look: 3 * MS, ahead: MS, ..terms };
+    assert_eq!(terms.refill_of(50, 100), 3 * i128::from(MS));
 }

@@ -132,7 +132,7 @@ impl Host for Words {
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
-        (limit == QUICK).then_some(1_000_000)
+        (limit == QUICK).then_some(100_000)
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
