@@ -138,7 +138,7 @@ fn a_node_that_has_sent_its_use_keeps_its_part() {
 }
 
 /// As on a machine whose processors are given to others for some milliseconds: were no more held
-/// back than what refills until the next look is due, this would be 10 and 11 % of the burst.
+/// back than what refills until the next look is due, this would be 7 % of the burst with three.
 #[test]
 fn nodes_that_look_late_take_no_more_than_their_parts() {
     for (nodes, late) in [(3, 15 * MS), (5, 20 * MS)] {
