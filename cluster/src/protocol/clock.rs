@@ -53,6 +53,8 @@ pub(super) struct RemoteClock {
     reported: Option<(i64, Nanos)>,
     /// How old what the other node hears of any node usually is.
     reported_lag: Nanos,
+    /// How late the other node looks at its words.
+    reported_late: Nanos,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -100,6 +102,7 @@ impl RemoteClock {
             heard: sent,
             reported: None,
             reported_lag: 0,
+            reported_late: 0,
             lag: transit,
             lag_at: now,
         }
@@ -155,11 +158,11 @@ impl RemoteClock {
         Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
     }
 
-    /// The other node has reported its smallest (received - sent), and how old what it hears of any
-    /// node usually is.
-    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos) {
+    /// The other node has reported its smallest (received - sent), how old what it hears of any
+    /// node usually is, and how late it looks at its words.
+    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos, late: Nanos) {
         self.reported = reported.map(|reported| (reported, self.read_at));
-        self.reported_lag = lag;
+        (self.reported_lag, self.reported_late) = (lag, late);
     }
 
     /// The smallest (received - sent) of the other node's messages.
@@ -187,6 +190,11 @@ impl RemoteClock {
     /// How old what the other node hears of any node usually is, as it reports.
     pub(super) fn reported_lag(&self) -> Nanos {
         self.reported_lag
+    }
+
+    /// How late the other node looks at its words, as it reports.
+    pub(super) fn reported_late(&self) -> Nanos {
+        self.reported_late
     }
 
     /// A time of the other node on this node's clock; negative when it was before this node's zero.
@@ -224,13 +232,13 @@ mod tests {
         let mut here = RemoteClock::new(1_005 * MS, 0, 15 * MS);
         let mut there = RemoteClock::new(9 * MS, 1_004 * MS, 15 * MS);
         assert_eq!(here.to_local(0), signed(990 * MS));
-        here.hear(Some(there.delay()), 0);
-        there.hear(Some(here.delay()), 0);
+        here.hear(Some(there.delay()), 0, 0);
+        there.hear(Some(here.delay()), 0, 0);
         assert_eq!(here.to_local(0), signed(1_000 * MS));
         assert_eq!(there.to_local(1_000 * MS), 0);
-        here.hear(Some(i64::MAX), 0);
+        here.hear(Some(i64::MAX), 0, 0);
         assert_eq!(here.to_local(0), signed(990 * MS), "no more than the transport says");
-        here.hear(Some(i64::MIN), 0);
+        here.hear(Some(i64::MIN), 0, 0);
         assert_eq!(here.to_local(0), signed(1_005 * MS), "and no less than nothing");
     }
 
@@ -272,8 +280,8 @@ mod tests {
                 let (now, jitter) = (10 * n * MS, n * 7 % 5 * MS);
                 // They say nothing but that from time to time.
                 if n % 200 == 0 {
-                    here.hear(Some(there.delay()), 0);
-                    there.hear(Some(here.delay()), 0);
+                    here.hear(Some(there.delay()), 0, 0);
+                    there.hear(Some(here.delay()), 0, 0);
                 }
                 if !quiet || n % 20 == 0 {
                     here.read(now + 5 * MS + jitter, theirs(now), 7 * MS);

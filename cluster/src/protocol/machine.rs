@@ -233,6 +233,7 @@ impl<H: Host> Core<H> {
     /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps
     /// it waiting, as it is what a node that leaves sends last.
     pub fn flush(&mut self, now: Nanos) {
+        self.note_late(now);
         self.look(now);
         self.budget.lift();
         self.take_all(now);
@@ -304,6 +305,7 @@ impl<H: Host> Core<H> {
 
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
+        self.note_late(now);
         self.look(now);
         self.membership.tick(now);
         self.tick_flush(now);

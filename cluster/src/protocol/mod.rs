@@ -47,6 +47,7 @@ mod history;
 mod host;
 mod id;
 mod inbounds;
+mod lateness;
 mod log;
 mod machine;
 mod membership;

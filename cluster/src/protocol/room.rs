@@ -8,7 +8,7 @@
 //! A node's part of all that is consumed is what it had lately, at least an even one. It is a part
 //! of what all nodes know to be left, so what this node has consumed and others have not heard of
 //! counts as left, and as taken from its part. What another node turns out to have consumed comes
-//! out of the others' part, which is then held back anew: they go on consuming.
+//! out of the others' part.
 //!
 //! Two TATs are kept of a key, with and without provisional debt. What happens to the word happens
 //! to both, so their difference is what there is to take back, also where the word was empty
@@ -59,8 +59,6 @@ struct Room {
     /// The TAT of the word, and what it would be without provisional debt.
     word: i64,
     real: i64,
-    /// The provisional debt at the last look: what others were given.
-    given: i64,
     /// What this node consumed lately, what all did, and what of its own others may not know.
     own: i64,
     all: i64,
@@ -80,10 +78,11 @@ pub(super) struct SplitTerms {
     pub unit: Nanos,
     /// How long until the next look, when that is due.
     pub look: Nanos,
-    /// How long until the next look, as late as that may come.
+    /// For how long what refills is split, no less than that.
     pub ahead: Nanos,
-    /// How long until others know what is consumed here.
+    /// How long until all others know what is consumed here, and until most do.
     pub lag: Nanos,
+    pub unheard: Nanos,
     pub nodes: usize,
 }
 
@@ -135,11 +134,6 @@ impl Rooms {
     /// The provisional debt in the word of a key.
     pub(super) fn held(&self, id: KeyId) -> Nanos {
         self.split.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
-    }
-
-    /// Whether less than half is left of what was held back for others at the last look.
-    pub(super) fn is_used_up(&self, id: KeyId) -> bool {
-        self.split.get(&word(id)).is_some_and(|room| room.held() < room.given / 2)
     }
 
     /// Another node says that a key is scarce.
@@ -214,7 +208,7 @@ impl Rooms {
             self.split.insert(word(id), Room::new(now, id.0, debt, own));
         }
         let Some(room) = self.split.get_mut(&word(id)) else { return Split::default() };
-        room.age(now, terms.lag);
+        room.age(now, terms.unheard);
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
         let was_empty = std::mem::take(&mut room.was_empty) || real <= 0;
@@ -223,23 +217,20 @@ impl Rooms {
         let others = if stays { room.others(real, 0, terms) } else { 0 };
         room.real = signed(now).saturating_add(real);
         room.word = room.real.saturating_add(others);
-        room.given = others;
         if !stays {
             self.split.remove(&word(id));
         }
         Split { by: others - held, was_empty }
     }
 
-    /// Between two flushes, or when another node has reported its use: splits anew. By how much the
-    /// provisional debt grows.
+    /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
         let Some(room) = self.split.get_mut(&word(id)) else { return 0 };
         let held = room.held();
         let real = signed(debt).saturating_sub(held);
         // What was consumed here since the last flush shows in the word alone.
         let untaken = signed(now).saturating_add(real).saturating_sub(room.real).max(0);
-        room.given = room.others(real, untaken, terms);
-        let by = room.given - held;
+        let by = room.others(real, untaken, terms) - held;
         room.word = room.word.saturating_add(by);
         by
     }
@@ -291,7 +282,6 @@ impl Room {
             limit,
             word: tat,
             real: tat,
-            given: 0,
             own,
             all: own.max(debt),
             unheard: own,
@@ -312,12 +302,12 @@ impl Room {
     }
 
     /// Use counts less the longer ago it was.
-    fn age(&mut self, now: Nanos, lag: Nanos) {
+    fn age(&mut self, now: Nanos, unheard: Nanos) {
         let passed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
         self.own = fade(self.own, passed, RECENT);
         self.all = fade(self.all, passed, RECENT);
-        self.unheard = fade(self.unheard, passed, lag);
+        self.unheard = fade(self.unheard, passed, unheard);
     }
 
     /// The others' part of what is left to all, and of what may refill until the next look, less a

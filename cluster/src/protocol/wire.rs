@@ -1,5 +1,7 @@
 //! Messages and their encoding. Every decoder bounds what it allocates and rejects trailing bytes.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::fmt;
 
 use bincode::config::{Configuration, Limit};
@@ -78,9 +80,10 @@ pub(super) enum Message {
     /// Dialer: its log does not reach back to that position; the acceptor needs its state first.
     Gap,
     /// Dialer: its clock at sending. Precedes what is dated by it, and is repeated while nothing
-    /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, and
-    /// how old what it hears of any node usually is, at most.
-    Beat { now: Nanos, delay: Option<i64>, lag: Nanos },
+    /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, how
+    /// old what it hears of any node usually is, at most, and how late it lately looked at its
+    /// words, at most (from version 4 on; zero before).
+    Beat { now: Nanos, delay: Option<i64>, lag: Nanos, late: Nanos },
     /// Dialer: the next batch, the same bytes for every peer.
     Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
     /// Dialer: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in
@@ -154,6 +157,9 @@ impl fmt::Display for WireError {
 
 impl std::error::Error for WireError {}
 
+/// The number of [`Message::Beat`], with which its bytes begin.
+const BEAT: u8 = 4;
+
 const CONFIG: Configuration<config::LittleEndian, config::Varint, Limit<MAX_MESSAGE_BYTES>> =
     config::standard().with_limit::<MAX_MESSAGE_BYTES>();
 
@@ -161,26 +167,46 @@ pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
     bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(Kind::Encode(error)))
 }
 
-/// What a version adds to a message: bytes that follow those of the version before. So a message of
-/// a version is one of the version before with the rest cut off. Greetings have no additions.
-fn added(version: u16, message: &Message) -> &'static [u8] {
+/// What the version after this one adds to a message: bytes that follow those of this version. So a
+/// message of a version is one of the version before with more behind it. Greetings have no
+/// additions.
+fn added_next(version: u16, message: &Message) -> &'static [u8] {
     let is_greeting = matches!(message, Message::Hello { .. } | Message::Welcome { .. });
     if version > VERSION && !is_greeting { b"next" } else { b"" }
+}
+
+/// How many of a message's bytes this version adds to those of the version before.
+fn added(message: &Message) -> Result<usize, WireError> {
+    match message {
+        Message::Beat { late, .. } => encode(late).map(|bytes| bytes.len()),
+        _ => Ok(0),
+    }
 }
 
 /// A message in a version of the format, and how many bytes of it are of the version before.
 pub(super) fn encode_as(version: u16, message: &Message) -> Result<(Vec<u8>, usize), WireError> {
     let mut bytes = encode(message)?;
-    let before = bytes.len();
-    bytes.extend_from_slice(added(version, message));
+    let mut before = bytes.len() - added(message)?;
+    match version.cmp(&VERSION) {
+        Ordering::Less => bytes.truncate(before),
+        Ordering::Equal => {}
+        Ordering::Greater => {
+            before = bytes.len();
+            bytes.extend_from_slice(added_next(version, message));
+        }
+    }
     Ok((bytes, before))
 }
 
-/// Reads a message of a version of the format.
+/// Reads a message of a version of the format. What an older one does not have is zero.
 pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError> {
-    let (message, used) = bincode::decode_from_slice(bytes, CONFIG)
+    let mut bytes = Cow::Borrowed(bytes);
+    if version < VERSION && bytes.first() == Some(&BEAT) {
+        bytes.to_mut().extend(encode(&0_u64)?);
+    }
+    let (message, used) = bincode::decode_from_slice(&bytes, CONFIG)
         .map_err(|error| WireError(Kind::Decode(error)))?;
-    let is_whole = bytes.get(used..) == Some(added(version, &message));
+    let is_whole = bytes.get(used..) == Some(added_next(version, &message));
     if is_whole { Ok(message) } else { Err(WireError(Kind::Trailing)) }
 }
 

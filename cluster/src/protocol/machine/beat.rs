@@ -1,9 +1,11 @@
 //! Sending this node's clock.
 
 use super::Core;
+use super::stale::STALE_AFTER;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::host::Host;
+use crate::protocol::lateness::Lateness;
 use crate::protocol::peer::Dial;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
@@ -19,11 +21,14 @@ pub(super) struct Beats {
     /// How old what this node hears usually is, as its peers have it from the last beat; `None`
     /// before it has heard any.
     way: Option<Nanos>,
+    /// How late this node looks at its words, and what of that its peers have from the last beat.
+    lateness: Lateness,
+    late: Nanos,
 }
 
 impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
-        Self { next_at: now, way: None }
+        Self { next_at: now, way: None, lateness: Lateness::default(), late: 0 }
     }
 }
 
@@ -33,13 +38,26 @@ impl<H: Host> Core<H> {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
         let id = peer.filter(|peer| peer.open_link() == Some(link)).and_then(|peer| peer.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
-        let lag = self.reported_way();
-        self.send(link, Channel::Main, &Message::Beat { now, delay, lag });
+        let (lag, late) = (self.reported_way(), self.beats.late);
+        self.send(link, Channel::Main, &Message::Beat { now, delay, lag, late });
     }
 
     /// How old what this node hears usually is, as it has reported it; as it is until then.
     pub(super) fn reported_way(&self) -> Nanos {
         self.beats.way.unwrap_or_else(|| self.own_way())
+    }
+
+    /// How late this node looks at its words, as it has reported it.
+    pub(super) fn reported_late(&self) -> Nanos {
+        self.beats.late
+    }
+
+    /// Notes how late this look is, before anything that comes with it. Where the node was stopped
+    /// for so long that it hears its peers before it decides, nothing is to be held back for it.
+    pub(super) fn note_late(&mut self, now: Nanos) {
+        let due = self.flush_deadline().into_iter().chain(self.look_deadline()).min();
+        let late = due.map_or(0, |due| now.saturating_sub(due));
+        self.beats.lateness.note(now, if late < STALE_AFTER { late } else { 0 });
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
@@ -53,6 +71,7 @@ impl<H: Host> Core<H> {
         }
         self.beats.next_at = now + BEAT_EVERY;
         self.beats.way = Some(self.own_way()).filter(|way| *way > 0);
+        self.beats.late = self.beats.lateness.most();
         let flowing = self.peers.values().filter_map(|peer| match peer.dial {
             Dial::Open { link, flowing: true, .. } => Some(link),
             _ => None,

@@ -79,11 +79,11 @@ impl<H: Host> Core<H> {
                 self.on_hello(now, (link, transit), oldest..=version, id, key)
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
-            (Message::Beat { now: sent, delay, lag }, Some(id)) => {
+            (Message::Beat { now: sent, delay, lag, late }, Some(id)) => {
                 if !self.clocks.contains_key(&id.origin()) {
                     self.begin_settling(now, link);
                 }
-                self.on_beat(now, id.origin(), (sent, delay, lag), transit);
+                self.on_beat(now, id.origin(), (sent, transit), (delay, lag, late));
                 self.note_heard(link);
                 Ok(())
             }
@@ -230,8 +230,8 @@ impl<H: Host> Core<H> {
         &mut self,
         now: Nanos,
         origin: Origin,
-        (sent, delay, lag): (Nanos, Option<i64>, Nanos),
-        transit: Nanos,
+        (sent, transit): (Nanos, Nanos),
+        (delay, lag, late): (Option<i64>, Nanos, Nanos),
     ) {
         if self.clocks.len() >= MAX_ORIGINS && !self.clocks.contains_key(&origin) {
             let gone = |known: &Origin| !self.inbound.values().any(|link| link.is_of(*known));
@@ -242,7 +242,7 @@ impl<H: Host> Core<H> {
         let clock = clock
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
-        clock.hear(delay, lag);
+        clock.hear(delay, lag, late);
         self.end_late(now, origin);
     }
 
@@ -284,7 +284,6 @@ impl<H: Host> Core<H> {
             self.apply_late(now, origin);
         }
         self.estimate_remote(now, origin, local, &seen.deltas);
-        self.refresh_landed(now, &seen.deltas);
         self.recent.entry(origin).or_default().push(seen);
         self.recent_at = Some(now);
         self.hold(now, origin, (number, local), levels);

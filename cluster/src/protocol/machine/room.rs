@@ -11,17 +11,18 @@ use crate::protocol::time::Nanos;
 
 /// Rooms are split anew `REFRESHES` times in a flush interval, but not at shorter distances than
 /// `MIN_REFRESH`: a node's part is then spread over the interval.
-const REFRESHES: Nanos = 4;
+const REFRESHES: Nanos = 5;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
-/// What refills is split for longer than until the next look, as a node that gets no processor
-/// looks late: for up to a flush interval, as far as each of equal nodes is still left something
-/// once no more is left of the key than the burst tolerance divided by this, a little later than
-/// where it is scarce. What is held back for it is left unused, once: so it is no more than an even
-/// part of the burst tolerance, divided by `LATE_PART`.
-const LATE: Nanos = 12;
-const LATE_PART: Nanos = 4;
+/// What refills is split for a flush interval, as words differ by what is not sealed yet, and for as
+/// long as the next look of any node may come late. What is held back for it is left unused, once:
+/// no more than the burst tolerance divided by the first, and by the second where looks come late.
+const USUAL_PART: Nanos = 10;
+const LATE_PART: Nanos = 5;
+/// Most nodes hear sooner than on the slowest way between any two, by the time that takes, divided
+/// by this.
+const SOONER: Nanos = 4;
 /// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
 /// step, the same one would take first what has refilled, each time.
 const EARLY: Nanos = 4;
@@ -30,6 +31,17 @@ const EARLY: Nanos = 4;
 /// it, if nothing else is recorded: long enough that keys which are used now and then cause no
 /// wake-up for it.
 const SEEN_LATE_WITHIN: Nanos = 50_000_000;
+
+/// What how much is held back of a room depends on. All nodes take it for the same, or one that
+/// holds back less than others do takes more than its part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::protocol) struct Common {
+    nodes: usize,
+    /// How long until others know what is consumed at one node.
+    lag: Nanos,
+    /// How late a node looks at its words.
+    late: Nanos,
+}
 
 impl<H: Host> Core<H> {
     /// The host has recorded something, which the next flush takes.
@@ -59,15 +71,14 @@ impl<H: Host> Core<H> {
 
     /// Splits the room of keys that were used here, where it is scarce.
     pub(super) fn split_new_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
-        let nodes = self.nodes_alive();
-        if nodes == 1 {
+        if self.nodes_alive() == 1 {
             return;
         }
-        let mut lag = None;
+        let mut common = None;
         for delta in deltas {
             if !self.rooms.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
-                let lag = *lag.get_or_insert_with(|| self.lag());
-                self.split_room(now, delta.id(), delta.change.debt, (nodes, lag));
+                let common = *common.get_or_insert_with(|| self.common());
+                self.split_room(now, delta.id(), delta.change.debt, common);
             }
         }
     }
@@ -81,9 +92,9 @@ impl<H: Host> Core<H> {
     /// Splits rooms anew when all that was recorded is sealed, and says when the next flush is due.
     pub(super) fn split_rooms(&mut self, now: Nanos) {
         if self.rooms.len() > 0 {
-            let others = (self.nodes_alive(), self.lag());
+            let common = self.common();
             for id in self.rooms.keys().collect::<Vec<_>>() {
-                self.split_room(now, id, 0, others);
+                self.split_room(now, id, 0, common);
             }
         }
         self.next_flush = self.draw_flush(now);
@@ -104,8 +115,8 @@ impl<H: Host> Core<H> {
         now.saturating_add(interval - early)
     }
 
-    fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, others: (usize, Nanos)) {
-        let Some(terms) = self.terms(id, others) else { return };
+    fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, common: Common) {
+        let Some(terms) = self.terms(id, common) else { return };
         let debt = self.host.debt(now, id.0, id.1);
         let split = self.rooms.split(now, id, debt, own, terms);
         if split.was_empty {
@@ -115,30 +126,15 @@ impl<H: Host> Core<H> {
     }
 
     fn refresh_rooms(&mut self, now: Nanos) {
-        let others = (self.nodes_alive(), self.lag());
+        let common = self.common();
         self.refresh_at = now.saturating_add(self.refresh_interval());
         for id in self.rooms.keys().collect::<Vec<_>>() {
-            self.refresh_room(now, id, others);
+            self.refresh_room(now, id, common);
         }
     }
 
-    /// Splits rooms anew of keys whose use another node has reported: that came out of what is held
-    /// back, and what it uses from then on does not.
-    pub(super) fn refresh_landed(&mut self, now: Nanos, deltas: &[Delta]) {
-        if self.rooms.len() == 0 || self.rooms.len() > MAX_REFRESHED {
-            return;
-        }
-        let mut others = None;
-        for id in deltas.iter().map(Delta::id) {
-            if self.rooms.is_used_up(id) {
-                let others = *others.get_or_insert_with(|| (self.nodes_alive(), self.lag()));
-                self.refresh_room(now, id, others);
-            }
-        }
-    }
-
-    fn refresh_room(&mut self, now: Nanos, id: KeyId, others: (usize, Nanos)) {
-        let Some(terms) = self.terms(id, others) else { return };
+    fn refresh_room(&mut self, now: Nanos, id: KeyId, common: Common) {
+        let Some(terms) = self.terms(id, common) else { return };
         let debt = self.host.debt(now, id.0, id.1);
         let by = self.rooms.refresh(now, id, debt, terms);
         self.hold_back(id, by);
@@ -153,13 +149,15 @@ impl<H: Host> Core<H> {
     }
 
     /// `None` where nothing is known of the limit.
-    fn terms(&self, id: KeyId, (nodes, lag): (usize, Nanos)) -> Option<SplitTerms> {
+    fn terms(&self, id: KeyId, common: Common) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
-        let (look, all) = (self.refresh_interval(), nodes.max(2) as Nanos);
-        let late = (tolerance / LATE + all * look) / (all - 1);
-        let late = late.min(tolerance / all / LATE_PART).min(self.options.flush_interval);
-        let ahead = look.max(late);
-        Some(SplitTerms { tolerance, unit, look, ahead, lag, nodes })
+        let look = self.refresh_interval();
+        let Common { nodes, lag, late } = common;
+        let part = |of: Nanos| tolerance / of / (nodes.max(2) as Nanos - 1);
+        let usual = self.options.flush_interval.min(part(USUAL_PART));
+        let ahead = look.max(usual).max(look.saturating_add(late).min(part(LATE_PART)));
+        let unheard = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
+        Some(SplitTerms { tolerance, unit, look, ahead, lag, unheard, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
@@ -175,11 +173,16 @@ impl<H: Host> Core<H> {
         1 + self.census().active
     }
 
-    /// How long until others know what is consumed here: a flush interval, and what the slowest way
-    /// between any two nodes takes. All nodes take it for the same, so each counts its own way as
-    /// it has reported it: what is held back of a room depends on it, and a node that holds back
-    /// less than others do takes more than its part.
-    pub(in crate::protocol) fn lag(&self) -> Nanos {
+    /// What all nodes take for the same, so each counts of itself what it has reported.
+    pub(in crate::protocol) fn common(&self) -> Common {
+        let lates = self.active_clocks().map(RemoteClock::reported_late).max().unwrap_or(0);
+        let late = self.reported_late().max(lates);
+        Common { nodes: self.nodes_alive(), lag: self.lag(), late }
+    }
+
+    /// How long until others know what is consumed at a node: a flush interval, and what the
+    /// slowest way between any two nodes takes.
+    pub(super) fn lag(&self) -> Nanos {
         let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
         self.options.flush_interval.saturating_add(self.reported_way().max(lags))
     }

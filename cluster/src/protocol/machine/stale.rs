@@ -37,7 +37,7 @@ use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old hears its peers before it decides.
-const STALE_AFTER: Nanos = SECOND / 2;
+pub(super) const STALE_AFTER: Nanos = SECOND / 2;
 /// A node to which others send frames looks at least this often.
 const LOOK_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.

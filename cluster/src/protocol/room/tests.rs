@@ -6,7 +6,8 @@ const MS: Nanos = 1_000_000;
 
 /// A bucket of 100 ms, five nodes.
 fn terms() -> SplitTerms {
-    SplitTerms { tolerance: 100 * MS, unit: MS / 10, look: 0, ahead: 0, lag: 10 * MS, nodes: 5 }
+    let (tolerance, unit, lag) = (100 * MS, MS / 10, 10 * MS);
+    SplitTerms { tolerance, unit, look: 0, ahead: 0, lag, unheard: lag, nodes: 5 }
 }
 
 fn delta(debt: Nanos, at: Nanos) -> Delta {

@@ -72,7 +72,7 @@ fn a_peer_is_as_stale_as_its_last_word_by_its_clock() {
     harness.pass(3 * SECOND);
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(3)));
     // It was sent two seconds ago.
-    harness.deliver(link, &Message::Beat { now: SECOND, delay: None, lag: 0 });
+    harness.deliver(link, &Message::Beat { now: SECOND, delay: None, lag: 0, late: 0 });
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(2)));
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(only(&harness).frames_received, 1);

@@ -41,6 +41,14 @@ impl Hot {
         self.load_while(World::run, time, demand);
     }
 
+    /// No node gets a processor for `late`, every 100 ms.
+    fn load_with_stops(&mut self, times: u64, late: Nanos, demand: f64) {
+        for _ in 0..times {
+            self.load(100 * MS, demand);
+            self.load_while(World::starve, late, demand);
+        }
+    }
+
     fn load_while(&mut self, pass: fn(&mut World, Nanos), time: Nanos, demand: f64) {
         let start = self.world.now();
         let mut due = vec![0.0; self.admitted.len()];
@@ -93,17 +101,11 @@ struct Figures {
     most: f64,
 }
 
-/// The rate is the limit's, and what is missing of the total is room that is left once: a fifth of
-/// the burst, or a third where nodes hear late, of which runs differ by a tenth.
+/// The rate is the limit's: what is missing of the total is room that is left once.
 #[test]
 fn even_demand_gets_even_shares() {
-    let rows = [
-        (3, MS, 0.05, 1, 0.2),
-        (5, MS, 0.02, 1, 0.25),
-        (5, 25 * MS, 0.25, 3, 0.35),
-        (8, MS, 0.02, 1, 0.25),
-    ];
-    for (nodes, slowest, worst, seeds, left) in rows {
+    let rows = [(3, MS, 0.05, 1), (5, MS, 0.02, 1), (5, 25 * MS, 0.25, 3), (8, MS, 0.02, 1)];
+    for (nodes, slowest, worst, seeds) in rows {
         let (mut rate, mut total) = (0.0, 0.0);
         for seed in 1..=seeds {
             let mut hot = Hot::seeded(seed, nodes, slowest);
@@ -118,22 +120,22 @@ fn even_demand_gets_even_shares() {
             total += figures.total / seeds as f64;
         }
         assert!(rate.abs() < 0.0003, "{nodes}: {rate}");
-        let burst = TAU as f64 / (20 * SECOND + TAU) as f64;
-        assert!(total < 0.0005 && total > -left * burst, "{nodes}: {total}");
+        // Runs differ by a tenth of the room.
+        assert!(total.abs() < 0.001, "{nodes}: {total}");
     }
 }
 
-/// What a node turns out to have consumed is not what it consumes from then on: were its part not
-/// held back anew, two nodes would end 2.6 to 3.1 % of the burst beyond the bucket.
+/// Their words differ by what is not sealed yet: were no more held back than what refills until the
+/// next look is due, they would end up to 1 % of the burst beyond the bucket.
 #[test]
-fn a_node_that_has_sent_its_use_keeps_its_part() {
+fn two_nodes_take_no_more_than_their_parts() {
     for seed in 1..=5 {
         let mut hot = Hot::seeded(seed, 2, MS);
         hot.load(SECOND, 1.0);
         hot.worst = 0;
         hot.load(9 * SECOND, 1.0);
         let figures = hot.figures(10 * SECOND);
-        assert!(figures.worst < 0.02, "{seed}: {figures:?}");
+        assert!(figures.worst < 0.002, "{seed}: {figures:?}");
     }
 }
 
@@ -143,12 +145,10 @@ fn a_node_that_has_sent_its_use_keeps_its_part() {
 fn nodes_that_look_late_take_no_more_than_their_parts() {
     for (nodes, late) in [(3, 15 * MS), (5, 20 * MS)] {
         let mut hot = Hot::new(nodes, MS);
-        hot.load(2 * SECOND, 2.0 / nodes as f64);
+        // They have seen that they look late, and have heard of it.
+        hot.load_with_stops(40, late, 2.0 / nodes as f64);
         hot.worst = 0;
-        for _ in 0..20 {
-            hot.load(100 * MS, 2.0 / nodes as f64);
-            hot.load_while(World::starve, late, 2.0 / nodes as f64);
-        }
+        hot.load_with_stops(20, late, 2.0 / nodes as f64);
         let figures = hot.figures(4 * SECOND);
         assert!(figures.worst < 0.04, "{figures:?}");
     }
@@ -168,23 +168,26 @@ fn nothing_is_mended_that_a_word_has_forgotten() {
     assert!(mean.abs() < 0.0105, "{mean}");
 }
 
-/// How much is held back of a room depends on it: were it less at one node, that one would take
-/// more than its part, for as long as it takes until the others hear of it.
+/// How much is held back of a room depends on the lag, and on how late nodes look: were it less at
+/// one node, that one would take more than its part, for as long as it takes until the others hear
+/// of it.
 #[test]
-fn nodes_take_the_lag_for_the_same_also_while_it_changes() {
+fn nodes_have_one_view_also_while_it_changes() {
     let mut hot = Hot::new(5, MS);
     let (mut seen, mut differ) = (BTreeSet::new(), 0);
     for slowest in [30 * MS, MS] {
         hot.world.net.set_slowest(slowest);
-        for _ in 0..400 {
+        for look in 0..400 {
             hot.load(10 * MS, 2.0 / 5.0);
-            let lags = (0..5).map(|place| hot.world.node(place).core.lag());
-            let lags: BTreeSet<Nanos> = lags.collect();
-            differ += u32::from(lags.len() > 1);
-            seen.extend(lags);
+            let late = Nanos::from(slowest == MS && look % 20 == 0) * 3 * MS;
+            hot.load_while(World::starve, late, 2.0 / 5.0);
+            let terms = (0..5).map(|place| hot.world.node(place).core.common());
+            let terms: BTreeSet<_> = terms.collect();
+            differ += u32::from(terms.len() > 1);
+            seen.extend(terms);
         }
     }
-    assert!(seen.len() > 5, "the lag never changed: {seen:?}");
+    assert!(seen.len() > 5, "nothing ever changed: {seen:?}");
     assert!(differ < 80, "in {differ} of 800 looks");
 }
 
@@ -221,13 +224,14 @@ fn a_node_that_is_ahead_is_not_starved() {
 }
 
 /// Its word is empty, as it lacks what others consumed: with what they consume as well, its own use
-/// is the limit's rate, so that its word stays empty and the others' words stay full.
+/// is the limit's rate, so that its word stays empty and the others' words stay full. Not nearly so
+/// where a fifth is left unused, as nodes look late.
 #[test]
 fn a_node_whose_word_is_empty_takes_no_more_than_its_share() {
-    for nodes in [3, 8] {
+    for (nodes, late) in [(3, 0), (8, 20 * MS)] {
         for place in [0, nodes - 1] {
             let mut hot = Hot::new(nodes, MS);
-            hot.load(2 * SECOND, 2.0 / nodes as f64);
+            hot.load_with_stops(30, late, 2.0 / nodes as f64);
             hot.world.shift(place, KEY, -signed(2 * TAU));
             hot.load(2 * SECOND, 2.0 / nodes as f64);
             hot.admitted.fill(0);

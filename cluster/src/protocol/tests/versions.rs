@@ -16,7 +16,10 @@ fn ahead() -> Options {
 #[test]
 fn a_cluster_is_upgraded_node_by_node() {
     for seed in 0..8 {
-        let mut world = World::new(seed, 0, Options::default(), (0.05, 0.05, 20_000_000));
+        let (old, new) =
+            if seed % 2 == 0 { (VERSION, NEXT_VERSION) } else { (OLDEST_VERSION, VERSION) };
+        let options = Options { newest_version: old, ..Options::default() };
+        let mut world = World::new(seed, 0, options, (0.05, 0.05, 20_000_000));
         let lists: [&[usize]; 4] = [&[], &[0], &[0], &[0]];
         for (place, list) in lists.iter().enumerate() {
             world.start(place, list);
@@ -25,9 +28,7 @@ fn a_cluster_is_upgraded_node_by_node() {
         let mut sent = 0;
         // Each node is replaced by the next build, and the last but one by the old one again.
         for (round, (place, newest)) in
-            [(1, NEXT_VERSION), (2, NEXT_VERSION), (0, NEXT_VERSION), (2, VERSION)]
-                .into_iter()
-                .enumerate()
+            [(1, new), (2, new), (0, new), (2, old)].into_iter().enumerate()
         {
             world.crash(place);
             world.options.newest_version = newest;
@@ -54,6 +55,8 @@ fn a_cluster_is_upgraded_node_by_node() {
 fn the_newest_version_that_both_speak_is_spoken() {
     let both = OLDEST_VERSION..=NEXT_VERSION;
     for (own, theirs, expected) in [
+        (OLDEST_VERSION, VERSION, OLDEST_VERSION),
+        (VERSION, OLDEST_VERSION, OLDEST_VERSION),
         (VERSION, VERSION, VERSION),
         (NEXT_VERSION, VERSION, VERSION),
         (VERSION, NEXT_VERSION + 7, VERSION),
@@ -63,7 +66,7 @@ fn the_newest_version_that_both_speak_is_spoken() {
         let mut harness = Harness::with(Options { newest_version: own, ..Options::default() });
         let id = NodeId::new(addr(1), 5);
         let link = harness.core.accepted(0, crate::protocol::Subject::node(id.addr)).unwrap();
-        let hello = Message::Hello { version: theirs, oldest: VERSION, id, key: KEY };
+        let hello = Message::Hello { version: theirs, oldest: OLDEST_VERSION, id, key: KEY };
         harness.deliver(link, &hello);
         let sent = harness.sent(link);
         let welcome = decode_as(OLDEST_VERSION, &sent[0]).unwrap();
@@ -85,11 +88,17 @@ fn a_node_that_is_too_new_is_refused() {
 
 #[test]
 fn a_message_of_the_version_before_is_one_that_is_cut() {
-    let message = Message::Ack { number: 300 };
-    let (bytes, before) = encode_as(NEXT_VERSION, &message).unwrap();
-    assert_eq!(decode_as(NEXT_VERSION, &bytes).unwrap(), message);
-    assert_eq!(decode_as(VERSION, &bytes[..before]).unwrap(), message);
-    assert!(
-        decode_as(VERSION, &bytes).is_err() && decode_as(NEXT_VERSION, &bytes[..before]).is_err()
-    );
+    let ack = Message::Ack { number: 300 };
+    let beat = |late| Message::Beat { now: 70_000, delay: Some(-3), lag: 250, late };
+    for (version, message, known) in
+        [(NEXT_VERSION, ack.clone(), ack.clone()), (VERSION, beat(1_000), beat(0))]
+    {
+        let (bytes, before) = encode_as(version, &message).unwrap();
+        assert_eq!(decode_as(version, &bytes).unwrap(), message);
+        assert_eq!(decode_as(version - 1, &bytes[..before]).unwrap(), known);
+        assert_eq!(encode_as(version - 1, &message).unwrap().0, bytes[..before]);
+        assert!(decode_as(version - 1, &bytes).is_err());
+        assert!(decode_as(version, &bytes[..before]).is_err());
+    }
+    assert_eq!(encode_as(VERSION, &ack).unwrap(), encode_as(OLDEST_VERSION, &ack).unwrap());
 }

@@ -73,8 +73,8 @@ fn the_format_is_the_documented_one() {
     let documented = std::fs::read_to_string(path).unwrap();
     let documented = documented.split_whitespace().collect::<Vec<_>>().join(" ");
     for message in [
-        Message::Hello { version: 3, oldest: 3, id, key },
-        Message::Beat { now: 70_000, delay: Some(-3), lag: 250 },
+        Message::Hello { version: 4, oldest: 3, id, key },
+        Message::Beat { now: 70_000, delay: Some(-3), lag: 250, late: 60 },
         Message::Batch {
             number: 1,
             at: 70_000,
