@@ -15,9 +15,10 @@ const REFRESHES: Nanos = 5;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
-/// What refills is split for a flush interval, as words differ by what is not sealed yet, and for as
-/// long as the next look of any node may come late. What is held back for it is left unused, once:
-/// no more than the burst tolerance divided by the first, and by the second where looks come late.
+/// What refills is split for a flush interval, as words differ by what is not sealed yet, and for
+/// as long as the next look of any node may come late. What is held back for it is left unused,
+/// once: no more than the burst tolerance divided by the first, and by the second where looks come
+/// late.
 const USUAL_PART: Nanos = 10;
 const LATE_PART: Nanos = 5;
 /// Most nodes hear sooner than on the slowest way between any two, by the time that takes, divided
