@@ -54,8 +54,10 @@ impl<H: Host> Core<H> {
 
     /// Notes how late this look is, before anything that comes with it. Where the node was stopped
     /// for so long that it hears its peers before it decides, nothing is to be held back for it.
+    /// While a drain takes several steps, rooms are split at its end, and nothing else is due.
     pub(super) fn note_late(&mut self, now: Nanos) {
-        let due = self.flush_deadline().into_iter().chain(self.look_deadline()).min();
+        let flush = self.flush_deadline().filter(|_| self.draining.is_none());
+        let due = flush.into_iter().chain(self.look_deadline()).min();
         let late = due.map_or(0, |due| now.saturating_sub(due));
         self.beats.lateness.note(now, if late < STALE_AFTER { late } else { 0 });
     }
