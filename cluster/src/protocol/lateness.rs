@@ -16,7 +16,7 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    /// A look was this late. Called at each look, also where it is in time.
+    /// A look that was due was this late; 0 where it came in time.
     pub(super) fn note(&mut self, now: Nanos, late: Nanos) {
         let passed = now.saturating_sub(self.since);
         if passed >= PERIOD {

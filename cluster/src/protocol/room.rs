@@ -310,8 +310,8 @@ impl Room {
         self.unheard = fade(self.unheard, passed, unheard);
     }
 
-    /// The others' part of what is left to all, and of what may refill until the next look, less a
-    /// unit. `untaken` of this node's use is not counted yet.
+    /// The others' part of what is left to all, and of what refills for as long as that is split,
+    /// less a unit. `untaken` of this node's use is not counted yet.
     fn others(&self, debt: i64, untaken: i64, terms: SplitTerms) -> i64 {
         let (own, all) = (i128::from(self.own), i128::from(self.all.max(1)));
         let nodes = terms.nodes.max(1) as i128;

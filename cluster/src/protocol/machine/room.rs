@@ -18,7 +18,8 @@ const MAX_REFRESHED: usize = 64;
 /// What refills is split for a flush interval, as words differ by what is not sealed yet, and for
 /// as long as the next look of any node may come late. What is held back for it is left unused,
 /// once: no more than the burst tolerance divided by the first, and by the second where looks come
-/// late.
+/// late, unless what refills until the next look is more. So each of the other nodes counts for an
+/// even part of that.
 const USUAL_PART: Nanos = 10;
 const LATE_PART: Nanos = 5;
 /// Most nodes hear sooner than on the slowest way between any two, by the time that takes, divided
@@ -33,8 +34,8 @@ const EARLY: Nanos = 4;
 /// wake-up for it.
 const SEEN_LATE_WITHIN: Nanos = 50_000_000;
 
-/// What how much is held back of a room depends on. All nodes take it for the same, or one that
-/// holds back less than others do takes more than its part.
+/// What decides how much is held back of a room. All nodes take it for the same: one that holds
+/// back less than others do takes more than its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::protocol) struct Common {
     nodes: usize,

@@ -99,6 +99,8 @@ fn a_message_of_the_version_before_is_one_that_is_cut() {
         assert_eq!(encode_as(version - 1, &message).unwrap().0, bytes[..before]);
         assert!(decode_as(version - 1, &bytes).is_err());
         assert!(decode_as(version, &bytes[..before]).is_err());
+        // The beginning of a longer number.
+        assert!(decode_as(version - 1, &[&bytes[..before], &[0xfb, 7]].concat()).is_err());
     }
     assert_eq!(encode_as(VERSION, &ack).unwrap(), encode_as(OLDEST_VERSION, &ack).unwrap());
 }
