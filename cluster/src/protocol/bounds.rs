@@ -4,7 +4,8 @@
 pub(super) const VERSION: u16 = 4;
 /// The oldest one that it still speaks.
 pub(super) const OLDEST_VERSION: u16 = 3;
-/// The version after [`VERSION`], which builds for tests speak as well: a mark follows each message.
+/// The version after [`VERSION`], which builds for tests speak as well: a mark follows each
+/// message.
 #[cfg(test)]
 pub(crate) const NEXT_VERSION: u16 = VERSION + 1;
 /// The newest version of all builds of this code.

@@ -52,8 +52,8 @@ impl<H: Host> Core<H> {
         self.beats.late
     }
 
-    /// Notes how late this look is, before anything that comes with it. A look that is half a second
-    /// late does not count: a node that was stopped for so long hears its peers before it decides.
+    /// Notes how late this look is, before anything that comes with it. One that is half a second
+    /// late does not count: a node that was stopped that long hears its peers before it decides.
     /// While a drain takes several steps, rooms are split at its end, and nothing else is due.
     pub(super) fn note_late(&mut self, now: Nanos) {
         let flush = self.flush_deadline().filter(|_| self.draining.is_none());
