@@ -228,7 +228,7 @@ fn a_node_that_is_ahead_is_not_starved() {
 /// not nearly so, as they leave a part unused.
 #[test]
 fn a_node_whose_word_is_empty_takes_no_more_than_its_share() {
-    for (nodes, place) in [(3, 0), (3, 2), (16, 0)] {
+    for (nodes, place) in [(3, 0), (3, 2), (5, 4), (16, 0)] {
         let mut hot = Hot::new(nodes, MS);
         hot.load(2 * SECOND, 2.0 / nodes as f64);
         hot.world.shift(place, KEY, -signed(2 * TAU));
