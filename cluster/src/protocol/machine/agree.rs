@@ -224,7 +224,12 @@ impl<H: Host> Core<H> {
     fn compare_held(&mut self, now: Nanos) {
         let lives = self.lives(now);
         let used = self.used_since(now.saturating_sub(LEVELS_EVERY), &[]);
-        let terms = Terms { now, used: &used, nodes: self.nodes(&lives), old: LAGS * self.lag() };
+        let terms = Terms {
+            now,
+            used: &used,
+            nodes: self.nodes(&lives),
+            old: self.lag().saturating_mul(LAGS),
+        };
         for (origin, held) in std::mem::take(&mut self.held) {
             if now.saturating_sub(held.since) > MAX_WAIT {
                 continue;

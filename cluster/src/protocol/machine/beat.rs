@@ -1,7 +1,6 @@
 //! Sending this node's clock.
 
 use super::Core;
-use super::stale::STALE_AFTER;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::host::Host;
@@ -30,6 +29,11 @@ impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
         Self { next_at: now, way: None, lateness: Lateness::default(), late: 0 }
     }
+
+    /// Forgets what was reported. How late the node looks is its machine's.
+    pub(super) fn start_over(&mut self, now: Nanos) {
+        *self = Self { lateness: self.lateness, ..Self::new(now) };
+    }
 }
 
 impl<H: Host> Core<H> {
@@ -52,14 +56,20 @@ impl<H: Host> Core<H> {
         self.beats.late
     }
 
-    /// Notes how late this look is, before anything that comes with it. One that is half a second
-    /// late does not count: a node that was stopped that long hears its peers before it decides.
-    /// While a drain takes several steps, rooms are split at its end, and nothing else is due.
+    /// Notes how late this look is, before anything that comes with it. One that makes the node
+    /// stale does not count: nothing is decided meanwhile. While a drain takes several steps, rooms
+    /// are split at its end, and nothing else is due.
     pub(super) fn note_late(&mut self, now: Nanos) {
         let flush = self.flush_deadline().filter(|_| self.draining.is_none());
         let due = flush.into_iter().chain(self.look_deadline()).min();
-        let late = due.map_or(0, |due| now.saturating_sub(due));
-        self.beats.lateness.note(now, if late < STALE_AFTER { late } else { 0 });
+        let counts = |_: &Nanos| !self.is_stale_at(now);
+        let late = due.filter(counts).map_or(0, |due| now.saturating_sub(due));
+        self.beats.lateness.note(now, late);
+    }
+
+    #[cfg(test)]
+    pub(in crate::protocol) fn lateness(&self) -> Nanos {
+        self.beats.lateness.most()
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {

@@ -11,7 +11,6 @@
 
 use std::net::SocketAddr;
 
-use super::beat::Beats;
 use super::{Core, Unlinked, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
@@ -110,7 +109,7 @@ impl<H: Host> Core<H> {
         self.inbound.clear();
         self.applied.clear();
         self.clocks.clear();
-        self.beats = Beats::new(now);
+        self.beats.start_over(now);
         self.recent.clear();
         self.recent_at = None;
         self.held.clear();

@@ -37,7 +37,7 @@ use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old hears its peers before it decides.
-pub(super) const STALE_AFTER: Nanos = SECOND / 2;
+const STALE_AFTER: Nanos = SECOND / 2;
 /// A node to which others send frames looks at least this often.
 const LOOK_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
@@ -166,6 +166,11 @@ impl<H: Host> Core<H> {
         let hears = || self.inbound.values().any(flows);
         let looks = self.stale.is_stale() || self.has_joined() && !self.leaving && hears();
         looks.then(|| self.stale.looked_at.saturating_add(every))
+    }
+
+    /// Whether the node is stale, or is made so by a look.
+    pub(super) fn is_stale_at(&self, now: Nanos) -> bool {
+        self.stale.is_stale() || now.saturating_sub(self.stale.looked_at) >= STALE_AFTER
     }
 
     /// Notes a look, before anything else that comes with it.

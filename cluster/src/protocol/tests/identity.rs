@@ -26,7 +26,13 @@ fn packet(harness: &Harness, src: NodeId, updates: Vec<foca::Member<NodeId>>) ->
     MemberPacket { header, updates }.encode().unwrap()
 }
 
-fn say(harness: &mut Harness, link: LinkId, src: NodeId, updates: Vec<foca::Member<NodeId>>) {
+/// A membership packet from `src` has come on the link.
+pub(super) fn say(
+    harness: &mut Harness,
+    link: LinkId,
+    src: NodeId,
+    updates: Vec<foca::Member<NodeId>>,
+) {
     let packet = packet(harness, src, updates);
     harness.core.datagram(harness.now(), link, &packet);
 }

@@ -12,6 +12,7 @@ mod harness;
 mod heal;
 mod identity;
 mod joining;
+mod lateness;
 mod leaving;
 mod network;
 mod receiver;
