@@ -7,7 +7,7 @@ use tidegate_cluster::protocol::fuzzing::{Decoded, Form};
 use tidegate_fuzz::memory;
 
 fuzz_target!(|bytes: &[u8]| {
-    for form in [Form::Message, Form::Groups, Form::Packet] {
+    for form in [Form::Message, Form::Oldest, Form::Groups, Form::Packet] {
         let (decoded, asked) = memory::asked(|| Decoded::from_bytes(form, bytes));
         assert!(asked <= bound(form, bytes), "{form:?}: {asked} bytes of memory");
         let Ok(decoded) = decoded else { continue };
@@ -27,7 +27,7 @@ fn bound(form: Form, bytes: &[u8]) -> usize {
     /// that grow.
     const MEMBER_GROWTH: usize = 2 * 64 / 10;
     match form {
-        Form::Message | Form::Groups => MAX_MESSAGE_BYTES,
+        Form::Message | Form::Oldest | Form::Groups => MAX_MESSAGE_BYTES,
         Form::Packet => bytes.len() * MEMBER_GROWTH + 512,
     }
 }

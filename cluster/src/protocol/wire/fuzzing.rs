@@ -1,12 +1,15 @@
 //! The decoders for fuzz targets: part of this crate under `--cfg fuzzing` alone.
 
-use super::{Group, MemberPacket, Message, WireError, decode, encode};
+use super::{Group, MemberPacket, Message, WireError, decode, decode_as, encode, encode_as};
+use crate::protocol::bounds::OLDEST_VERSION;
 
 /// What to decode bytes from another node as.
 #[derive(Clone, Copy, Debug)]
 pub enum Form {
     /// A message on a stream.
     Message,
+    /// The same, in the oldest version of the format.
+    Oldest,
     /// The changes in a batch.
     Groups,
     /// A membership packet.
@@ -20,6 +23,7 @@ pub struct Decoded(Kind);
 #[derive(Debug, PartialEq, Eq)]
 enum Kind {
     Message(Message),
+    Oldest(Message),
     Groups(Vec<Group>),
     Packet(MemberPacket),
 }
@@ -32,6 +36,7 @@ impl Decoded {
     pub fn from_bytes(form: Form, bytes: &[u8]) -> Result<Self, WireError> {
         let kind = match form {
             Form::Message => Kind::Message(decode(bytes)?),
+            Form::Oldest => Kind::Oldest(decode_as(OLDEST_VERSION, bytes)?),
             Form::Groups => Kind::Groups(decode(bytes)?),
             Form::Packet => Kind::Packet(MemberPacket::decode(bytes)?),
         };
@@ -45,6 +50,7 @@ impl Decoded {
     pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
         match &self.0 {
             Kind::Message(message) => encode(message),
+            Kind::Oldest(message) => Ok(encode_as(OLDEST_VERSION, message)?.0),
             Kind::Groups(groups) => encode(groups),
             Kind::Packet(packet) => packet.encode(),
         }
