@@ -67,8 +67,12 @@ fn run() -> Result<bool, String> {
     let skipped = skipped.count();
     let record = arguments.record.then_some(recorded);
     let missed = replay_all(&root, &arguments, &chosen, record)?;
-    println!("{} replayed, {skipped} skipped (unchanged), {missed} missed", chosen.len());
-    Ok(missed == 0)
+    let (replayed, count) = (chosen.len(), missed.len());
+    println!("{replayed} replayed, {skipped} skipped (unchanged), {count} missed");
+    if !missed.is_empty() {
+        println!("missed: {}", missed.join(" "));
+    }
+    Ok(missed.is_empty())
 }
 
 type Hashed<'a> = (&'a Fitted, String);
@@ -111,26 +115,28 @@ fn choose<'a>(
     Ok(places.into_iter().map(|place| &all[place]).filter_map(chosen).collect())
 }
 
-/// Replays and says what became of each; how many were missed.
+/// Replays and says what became of each; those that were missed.
 fn replay_all(
     root: &Path,
     arguments: &Arguments,
     chosen: &[Hashed<'_>],
     record: Option<Recorded>,
-) -> Result<usize, String> {
+) -> Result<Vec<String>, String> {
     let failed = |error: io::Error| error.to_string();
     if let Some(recorded) = &record {
         recorded.save(root).map_err(failed)?;
     }
     if chosen.is_empty() {
-        return Ok(0);
+        return Ok(Vec::new());
     }
-    let state = Mutex::new((0, record, Ok(())));
+    let state = Mutex::new((Vec::new(), record, Ok(())));
     let report = |fitted: &Fitted, replayed: Replayed| {
         let mut state = state.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         let (missed, record, saved) = &mut *state;
         let is_red = say(fitted, &replayed);
-        *missed += usize::from(!is_red);
+        if !is_red {
+            missed.push(fitted.mutation.name.clone());
+        }
         let hash = chosen.iter().find(|(one, _)| std::ptr::eq(*one, fitted)).map(|(_, hash)| hash);
         if let (Some(recorded), Some(hash)) = (record, hash) {
             recorded.set(&fitted.mutation.name, hash, is_red);

@@ -13,7 +13,8 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use crate::fit::{Fitted, Packages, package_of};
 use crate::list::FOLDER;
 use crate::lock::Lock;
-use crate::sources::Source;
+use crate::sources::{Source, other_tests};
+use crate::target::Target;
 
 /// What all mutations depend on.
 const GROUND: &str = "rust-toolchain.toml";
@@ -82,7 +83,7 @@ struct Named {
     name: String,
 }
 
-/// Reads each file once.
+/// Hashes each file of product code, and what each package is built with, once.
 #[derive(Debug)]
 pub struct Hashes<'a> {
     root: &'a Path,
@@ -98,8 +99,9 @@ impl<'a> Hashes<'a> {
         Self { root, packages, files: BTreeMap::new(), lock: None, locked: BTreeMap::new() }
     }
 
-    /// The hash of the entry, the module it breaks, its test, what the package is built with and
-    /// what all depend on. Where a file lies counts for the broken one alone: a test may move.
+    /// The hash of the entry, the module it breaks, its tests with what they share, what the package
+    /// is built with and what all depend on. Where a file lies counts for the broken one alone: a
+    /// test may move.
     pub fn of(&mut self, fitted: &Fitted) -> io::Result<String> {
         let mutation = &fitted.mutation;
         let mut hasher = SipHasher13::new();
@@ -112,13 +114,15 @@ impl<'a> Hashes<'a> {
         let sources = package.and_then(|package| self.packages.get(package));
         let module = module(&mutation.file, sources.map_or(&[], |package| &package.unit));
         hasher.write(&self.locked(package.unwrap_or_default())?.to_le_bytes());
-        let parts =
-            [vec![PathBuf::from(GROUND)], module, fitted.target.files.iter().cloned().collect()];
-        for files in parts {
+        for files in [vec![PathBuf::from(GROUND)], module] {
             hasher.write_usize(files.len());
             for file in files {
                 hasher.write(&self.file(file)?.to_le_bytes());
             }
+        }
+        hasher.write_usize(fitted.target.files.len());
+        for file in &fitted.target.files {
+            hasher.write(&self.tests(file, &fitted.target)?.to_le_bytes());
         }
         Ok(format!("{:032x}", hasher.finish128().as_u128()))
     }
@@ -155,16 +159,27 @@ impl<'a> Hashes<'a> {
             return Ok(*hash);
         }
         let text = fs::read_to_string(self.root.join(&path))?;
-        let hash = code_hash(&text);
+        let hash = code_hash(text.lines());
         self.files.insert(path, hash);
         Ok(hash)
+    }
+
+    /// The hash of a file without tests that are not meant, which do not run, and without the names
+    /// of modules in files of their own, which count by themselves.
+    fn tests(&self, (path, module): (&PathBuf, &String), target: &Target) -> io::Result<u128> {
+        let text = fs::read_to_string(self.root.join(path))?;
+        let others = other_tests(&text, module, |test| target.is_meant(test));
+        let is_other = |line: &usize| others.iter().any(|other| other.contains(line));
+        let lines = text.lines().enumerate().filter(|(line, _)| !is_other(line));
+        let is_file = |text: &&str| text.starts_with("mod ") && text.ends_with(';');
+        Ok(code_hash(lines.map(|(_, text)| text).filter(|text| !is_file(text))))
     }
 }
 
 /// The hash of a text without blank lines and lines of comments, which turn no test red.
-fn code_hash(text: &str) -> u128 {
+fn code_hash<'a>(lines: impl Iterator<Item = &'a str>) -> u128 {
     let mut hasher = SipHasher13::new();
-    for line in text.lines() {
+    for line in lines {
         let code = line.trim_start();
         if !code.is_empty() && !code.starts_with("//") {
             hasher.write(line.as_bytes());

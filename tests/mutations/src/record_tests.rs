@@ -1,6 +1,9 @@
+use std::{env, process};
+
 use super::*;
 use crate::fit;
 use crate::list;
+use crate::target::{Build, Kind};
 
 fn source(path: &str, is_test: bool) -> Source {
     Source { path: path.into(), module: String::new(), is_test, tests: Vec::new() }
@@ -87,7 +90,7 @@ fn the_hash_follows_entry_module_and_test() {
     assert_ne!(changed, before);
     let test = fitted.target.files.pop_first().expect("a file with the test");
     assert_ne!(hash(fitted), changed);
-    fitted.target.files.insert(test);
+    fitted.target.files.insert(test.0, test.1);
     assert_eq!(hash(fitted), changed);
     // As if another of its module had changed: the hash is of the texts, not of a path.
     fitted.mutation.to.pop();
@@ -98,11 +101,33 @@ fn the_hash_follows_entry_module_and_test() {
 
 #[test]
 fn comments_do_not_count() {
+    let hash = |text: &str| code_hash(text.lines());
     let code = "fn f() {\n    g(1)\n}\n";
-    assert_eq!(
-        code_hash("// What it does.\n\nfn f() {\n    // Why.\n    g(1)\n}\n"),
-        code_hash(code)
-    );
-    assert_ne!(code_hash("fn f() {\n    g(2)\n}\n"), code_hash(code));
-    assert_ne!(code_hash("fn f() {\n    g(1) // C1\n}\n"), code_hash(code));
+    assert_eq!(hash("// What it does.\n\nfn f() {\n    // Why.\n    g(1)\n}\n"), hash(code));
+    assert_ne!(hash("fn f() {\n    g(2)\n}\n"), hash(code));
+    assert_ne!(hash("fn f() {\n    g(1) // C1\n}\n"), hash(code));
+}
+
+#[test]
+fn of_a_file_with_tests_those_count_that_run() {
+    let folder = env::temp_dir().join(format!("mutations-{}", process::id()));
+    fs::create_dir_all(&folder).expect("a folder");
+    let (path, packages) = (PathBuf::from("tests.rs"), fit::Packages::new());
+    let hash = |text: &str| {
+        fs::write(folder.join(&path), text).expect("a file");
+        let build = Build { kind: Kind::Std, package: "e".into(), binary: None, has_tower: false };
+        let (filter, files) = ("sets::one".to_owned(), [].into());
+        let target = Target { build, filter, module: None, narrow: None, files };
+        Hashes::new(&folder, &packages).tests((&path, &"sets".to_owned()), &target).expect("a hash")
+    };
+    let unit = |name: &str, body: &str| format!("#[test]\nfn {name}() {{\n    {body}\n}}\n");
+    let text = |[helper, one, other]: [&str; 3]| {
+        format!("fn f() {{ {helper} }}\n{}{}", unit("one", one), unit("other", other))
+    };
+    let before = hash(&text(["1", "2", "3"]));
+    assert_eq!(hash(&text(["1", "2", "4"])), before);
+    assert_ne!(hash(&text(["1", "4", "3"])), before);
+    assert_ne!(hash(&text(["4", "2", "3"])), before);
+    assert_eq!(hash(&format!("mod more;\n{}", text(["1", "2", "3"]))), before);
+    fs::remove_dir_all(folder).expect("the folder");
 }

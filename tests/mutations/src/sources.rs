@@ -4,6 +4,7 @@
 //! block ends with a brace at its own indentation. Conditions are not evaluated.
 
 use std::fs;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 /// A file that `mod` items lead to.
@@ -38,7 +39,8 @@ fn follow(
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
     let heads_folder = is_root || path.ends_with("mod.rs");
     let below = if heads_folder { folder.clone() } else { path.with_extension("") };
-    sources.push(Source { path, module: module.to_owned(), is_test, tests: items.tests });
+    let tests = items.tests.into_iter().map(|test| test.path).collect();
+    sources.push(Source { path, module: module.to_owned(), is_test, tests });
     for child in items.modules {
         let inline = child.inline.iter().fold(below.clone(), |path, name| path.join(name));
         let candidates = match &child.path {
@@ -59,11 +61,29 @@ fn follow(
     }
 }
 
+/// The lines of the text of `module` that hold its tests, but for those whose path `is_meant`.
+pub fn other_tests(
+    text: &str,
+    module: &str,
+    is_meant: impl Fn(&str) -> bool,
+) -> Vec<RangeInclusive<usize>> {
+    let tests = items(text, module).tests.into_iter();
+    tests.filter(|test| !is_meant(&test.path)).map(|test| test.lines).collect()
+}
+
 /// What a file's text declares.
 #[derive(Debug, Default)]
 struct Items {
-    tests: Vec<String>,
+    tests: Vec<Test>,
     modules: Vec<Module>,
+}
+
+/// A test with its attributes.
+#[derive(Debug)]
+struct Test {
+    path: String,
+    /// From 0; where a text in it holds a line that could end it, those up to there.
+    lines: RangeInclusive<usize>,
 }
 
 /// `mod name;`
@@ -89,13 +109,16 @@ struct Attributes {
     makes_test: bool,
     is_test: bool,
     path: Option<String>,
+    /// The line of the first.
+    line: Option<usize>,
 }
 
 fn items(text: &str, module: &str) -> Items {
     let mut items = Items::default();
     let mut inline: Vec<Inline> = Vec::new();
     let mut attributes = Attributes::default();
-    for line in text.lines() {
+    let lines: Vec<_> = text.lines().collect();
+    for (number, line) in lines.iter().enumerate() {
         let code = line.trim_start();
         let indent = line.len() - code.len();
         if code == "}" && inline.last().is_some_and(|open| open.indent == indent) {
@@ -103,7 +126,7 @@ fn items(text: &str, module: &str) -> Items {
         } else if code.is_empty() || code.starts_with("//") {
             continue;
         } else if let Some(attribute) = code.strip_prefix("#[") {
-            attributes.add(attribute);
+            attributes.add(number, attribute);
             continue;
         } else if let Some((name, rest)) = named(code, "mod ") {
             let is_test = attributes.is_test || inline.iter().any(|open| open.is_test);
@@ -120,16 +143,26 @@ fn items(text: &str, module: &str) -> Items {
             let inline = inline.iter().map(|open| open.name.as_str());
             let names = std::iter::once(module).chain(inline).chain([name]);
             let names: Vec<_> = names.filter(|name| !name.is_empty()).collect();
-            items.tests.push(names.join("::"));
+            let begin = attributes.line.unwrap_or(number);
+            let lines = begin..=end(&lines, number, indent);
+            items.tests.push(Test { path: names.join("::"), lines });
         }
         attributes = Attributes::default();
     }
     items
 }
 
+/// The line that ends the function that begins in `line`.
+fn end(lines: &[&str], line: usize, indent: usize) -> usize {
+    let is_end = |text: &&str| text.len() == indent + 1 && text.ends_with('}');
+    let has_ended = lines[line].ends_with('}');
+    if has_ended { line } else { line + lines[line..].iter().position(is_end).unwrap_or(0) }
+}
+
 impl Attributes {
-    /// `attribute` begins behind `#[`.
-    fn add(&mut self, attribute: &str) {
+    /// `attribute` begins behind `#[`, in this line.
+    fn add(&mut self, line: usize, attribute: &str) {
+        self.line.get_or_insert(line);
         let name = attribute.split(['(', ']', ' ']).next().unwrap_or("");
         self.makes_test |= name == "test" || name.ends_with("::test");
         self.is_test |= name == "cfg"

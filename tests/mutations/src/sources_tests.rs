@@ -1,7 +1,7 @@
 use super::*;
 
 fn tests(text: &str) -> Vec<String> {
-    items(text, "outer").tests
+    items(text, "outer").tests.into_iter().map(|test| test.path).collect()
 }
 
 fn modules(text: &str) -> Vec<(String, bool)> {
@@ -57,6 +57,35 @@ fn outside() {}
         tests(text),
         ["outer::tests::inner::deep", "outer::tests::shallow", "outer::outside"]
     );
+}
+
+#[test]
+fn a_test_begins_with_its_attributes_and_ends_with_its_brace() {
+    let text = "fn helper() {
+}
+
+/// Documented.
+#[test]
+#[should_panic]
+fn panics() {
+    if helper() {
+    }
+}
+#[test]
+fn short() {}
+proptest! {
+    #[test]
+    fn long(
+        x in 0..1,
+    ) {
+        f(x);
+    }
+}
+fn last() {}
+";
+    let lines = |is_meant: fn(&str) -> bool| other_tests(text, "outer", is_meant);
+    assert_eq!(lines(|_| false), [4..=9, 10..=11, 13..=18]);
+    assert_eq!(lines(|test| test == "outer::short"), [4..=9, 13..=18]);
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //!   of it, in a binary with that [`Narrow`] part of the whole.
 //! * Otherwise the crate's unit tests whose path contains it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -55,8 +55,9 @@ pub struct Target {
     pub module: Option<String>,
     /// The binary that is added for it.
     pub narrow: Option<Narrow>,
-    /// The files that hold the tests, and the code that only tests use.
-    pub files: BTreeSet<PathBuf>,
+    /// The files that hold the tests, and the code that only tests use; with the paths of their
+    /// modules.
+    pub files: BTreeMap<PathBuf, String>,
 }
 
 /// What a replay by an integration test of the cluster costs, in replays by other tests: it
@@ -68,6 +69,10 @@ impl Target {
     pub fn cost(&self) -> u64 {
         let simulates = self.build.package == "cluster" && self.build.binary.is_some();
         if simulates { SIMULATION } else { 1 }
+    }
+
+    pub fn is_meant(&self, test: &str) -> bool {
+        is_meant(test, &self.filter, self.module.as_deref())
     }
 }
 
@@ -155,7 +160,7 @@ fn files_of(
     filter: &str,
     module: Option<&str>,
     is_helper: impl Fn(&Source) -> bool,
-) -> Option<BTreeSet<PathBuf>> {
+) -> Option<BTreeMap<PathBuf, String>> {
     let has_meant =
         |source: &&Source| source.tests.iter().any(|test| is_meant(test, filter, module));
     let meant: Vec<_> = sources.iter().filter(has_meant).collect();
@@ -169,7 +174,8 @@ fn files_of(
     let helpers = sources
         .iter()
         .filter(|source| is_helper(source) && (source.tests.is_empty() || is_around(source)));
-    Some(meant.iter().copied().chain(helpers).map(|source| source.path.clone()).collect())
+    let files = meant.iter().copied().chain(helpers);
+    Some(files.map(|source| (source.path.clone(), source.module.clone())).collect())
 }
 
 #[cfg(test)]
