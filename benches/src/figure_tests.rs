@@ -35,7 +35,7 @@ fn the_figure_is_well_formed_and_names_every_row() {
 }
 
 #[test]
-fn several_runs_are_told_apart() {
+fn several_runs_are_distinguished() {
     let of_zipf = [samples::run(), samples::ours("zipf-1m-scattered", 1, "precise", 3.0)];
     let lines = [&of_zipf, &samples::lines()[..]].concat();
     let text = draw(&lines).expect("figures");

@@ -23,7 +23,7 @@ fn the_table_has_a_row_for_everybody_and_a_column_for_each_workload() {
 }
 
 #[test]
-fn notes_say_who_is_late_who_is_absent_and_where_we_lose() {
+fn notes_name_late_and_absent_peers_and_where_we_lose() {
     let text = section_of_samples();
     for note in [
         "* ours recent: zipf-1m: clock up to 1.5 ms late.",
@@ -125,7 +125,7 @@ fn the_claim_is_the_row_of_scattered_keys() {
 }
 
 #[test]
-fn figures_of_several_runs_are_told_apart_and_stand_in_one_order() {
+fn figures_of_several_runs_are_distinguished_and_stand_in_one_order() {
     let lines = with_scattered_keys();
     let text = section(&lines).expect("figures");
     for start in [

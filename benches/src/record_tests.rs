@@ -141,7 +141,7 @@ fn a_run_of_which_nothing_is_left_goes_too() {
 }
 
 #[test]
-fn runs_are_told_apart_by_their_workloads_where_there_are_several() {
+fn runs_are_distinguished_by_their_workloads_where_there_are_several() {
     let [old, new] = two_recordings();
     let named = |lines: &[Line]| -> Vec<(Option<String>, String)> {
         runs(lines).into_iter().map(|(of, run)| (of, run.date.clone())).collect()

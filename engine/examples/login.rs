@@ -25,8 +25,8 @@ struct Logins {
 
 impl Logins {
     fn new(clock: &SharedClock) -> Result<Self, BuildError> {
-        let limiter = |quota, whom| {
-            Limiter::builder(quota).clock(Arc::clone(clock)).observer(log_denied(whom, clock))
+        let limiter = |quota, subject| {
+            Limiter::builder(quota).clock(Arc::clone(clock)).observer(log_denied(subject, clock))
         };
         let (address, account) = (Quota::new(5, QUARTER), Quota::new(3, QUARTER));
         Ok(Self {
@@ -53,13 +53,13 @@ impl Logins {
 }
 
 /// An observer that gets the key as it was given, and prints it escaped.
-fn log_denied(whom: &'static str, clock: &SharedClock) -> Log {
+fn log_denied(subject: &'static str, clock: &SharedClock) -> Log {
     let clock = Arc::clone(clock);
     Box::new(observer::from_fn(move |key, _, decision| {
         if let (false, Some(wait)) = (decision.is_allowed(), decision.retry_after()) {
             // In a service the time of day plus `wait`; this clock begins with the program.
             let until = clock.now().saturating_add(wait).since(Timestamp::ORIGIN);
-            println!("denied {whom} {key:?} until {} s", until.as_secs());
+            println!("denied {subject} {key:?} until {} s", until.as_secs());
         }
     }))
 }

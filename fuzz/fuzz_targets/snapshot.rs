@@ -200,17 +200,17 @@ fn restored<R: Rule>(
         assert_eq!(restored.raised + restored.unchanged + restored.dropped, keys);
         let saved = limiter.snapshot().to_bytes();
         let again = Snapshot::from_bytes(&saved).expect("what was written can be read");
-        let are_told_apart = are_told_apart(again.clone());
+        let are_distinct = are_distinct(again.clone());
         let restored = limiter.restore(again, Duration::ZERO).expect("of its own kind");
         assert_eq!(restored.dropped, 0);
-        assert!(restored.raised == 0 || !are_told_apart, "{restored:?}");
+        assert!(restored.raised == 0 || !are_distinct, "{restored:?}");
     }
     limiter
 }
 
 /// Whether a small table takes no two of these keys for one: their tags differ. A hasher's keys
 /// are, all but surely; keys of crafted bytes need not be.
-fn are_told_apart(keys: impl IntoIterator<Item = SavedKey>) -> bool {
+fn are_distinct(keys: impl IntoIterator<Item = SavedKey>) -> bool {
     let mut tags = HashSet::new();
     keys.into_iter().all(|saved| tags.insert(saved.key.to_bits() & TAG))
 }

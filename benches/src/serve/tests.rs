@@ -67,7 +67,7 @@ fn a_schedule_is_kept_to_its_end() {
 }
 
 #[test]
-fn errors_are_counted_and_told() {
+fn errors_are_counted_and_reported() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address");
     let server = thread::spawn(move || {

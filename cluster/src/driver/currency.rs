@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn those_who_wait_go_on_when_the_node_is_current() {
+    async fn waiters_go_on_when_the_node_is_current() {
         let (currency, now) = (Currency::new(), Cell::new(20));
         currency.set(5, 10);
         let heard = async {

@@ -166,7 +166,7 @@ async fn each_side_refuses_another_cluster_of_the_same_authority() {
 }
 
 #[tokio::test]
-async fn both_sides_read_who_the_other_is_from_its_certificate() {
+async fn both_sides_read_the_identity_of_the_other_from_its_certificate() {
     let (server, client) = by_secret(&secret("0123456789abcdef"));
     let (dialled, accepted) = connect(server, client).await;
     let cluster: ClusterName = "test".parse().unwrap();

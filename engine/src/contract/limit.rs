@@ -67,33 +67,33 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     /// What a check of `cost` would find, without charging anything: what remains if it fits, else
     /// the denial. A `cost` of 0 is a peek.
     #[doc(hidden)]
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
 
     /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit
     /// that charges denied checks charges a denial.
     #[doc(hidden)]
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
 
     /// Charges the denial that [`Limit::look`] found, if the limit charges denied checks and the
     /// cost still does not fit; returns the new denial in that case.
     #[doc(hidden)]
-    fn deny(&self, _whom: Subject<'_>, _cost: u64, _now: Timestamp) -> Option<Decision> {
+    fn deny(&self, _subject: Subject<'_>, _cost: u64, _now: Timestamp) -> Option<Decision> {
         None
     }
 
     /// Gives back `cost` units of the charge that the receipt is for, as far as they still count,
     /// and returns what remains.
     #[doc(hidden)]
-    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision;
+    fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision;
 
     /// Charges `cost` units whether or not they fit, and returns what remains.
     #[doc(hidden)]
-    fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision;
+    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision;
 
     /// Takes a place in the line of the key, if the limit has lines; see [`JoinRequest`]. Does not
     /// notify the observer.
     #[doc(hidden)]
-    fn join(&self, _whom: Subject<'_>, _cost: u64, _request: &JoinRequest) -> JoinResult<'_> {
+    fn join(&self, _subject: Subject<'_>, _cost: u64, _request: &JoinRequest) -> JoinResult<'_> {
         JoinResult::NoLine
     }
 
@@ -202,14 +202,14 @@ pub(crate) fn answered(limit: &dyn Limit, decision: Decision) -> Decision {
 /// Changes a charge of `cost` units to one of `actual`, and returns what remains.
 pub(crate) fn settle(
     limit: &dyn Limit,
-    whom: Subject<'_>,
+    subject: Subject<'_>,
     cost: u64,
     receipt: Receipt,
     actual: u64,
 ) -> Decision {
     match actual.cmp(&cost) {
-        Ordering::Greater => limit.take_anyway(whom, actual - cost),
-        Ordering::Less => limit.give_back(whom, cost - actual, receipt),
-        Ordering::Equal => limit.look(whom, 0, limit.now()),
+        Ordering::Greater => limit.take_anyway(subject, actual - cost),
+        Ordering::Less => limit.give_back(subject, cost - actual, receipt),
+        Ordering::Equal => limit.look(subject, 0, limit.now()),
     }
 }

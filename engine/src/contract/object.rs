@@ -30,9 +30,9 @@ impl dyn Limit + '_ {
     /// shards count as taken.
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
-        let whom = Subject { left, ..self.subject(&key) };
-        let (decision, _) = self.take(whom, cost, self.now());
-        self.notify(ObservedKey::new(whom.key, &key), cost, &decision);
+        let subject = Subject { left, ..self.subject(&key) };
+        let (decision, _) = self.take(subject, cost, self.now());
+        self.notify(ObservedKey::new(subject.key, &key), cost, &decision);
         answered(self, decision)
     }
 

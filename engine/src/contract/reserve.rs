@@ -86,33 +86,33 @@ pub struct Reservation<'l> {
 impl<'l> Reservation<'l> {
     pub(crate) fn borrowed(
         limit: &'l dyn Limit,
-        whom: Subject<'_>,
+        subject: Subject<'_>,
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Borrowed(limit), whom, given, cost)
+        Self::take(Lender::Borrowed(limit), subject, given, cost)
     }
 
     pub(crate) fn shared(
         limit: Arc<dyn Limit>,
-        whom: Subject<'_>,
+        subject: Subject<'_>,
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Shared(limit), whom, given, cost)
+        Self::take(Lender::Shared(limit), subject, given, cost)
     }
 
     /// The key as it was `given` is for the observer.
     fn take(
         limit: Lender<'l>,
-        whom: Subject<'_>,
+        subject: Subject<'_>,
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
         let lender = limit.limit();
-        let (decision, receipt) = lender.take(whom, cost, lender.now());
+        let (decision, receipt) = lender.take(subject, cost, lender.now());
         // Built before the observer is notified, so that a panic in it gives back what was taken.
-        let (open, Subject { key, quota, .. }) = (answered(lender, decision).is_allowed(), whom);
+        let (open, Subject { key, quota, .. }) = (answered(lender, decision).is_allowed(), subject);
         let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };
         taken.limit.limit().notify(ObservedKey::new(key, given), cost, &decision);
         if open { Ok(taken) } else { Err(decision) }
@@ -146,10 +146,10 @@ impl<'l> Reservation<'l> {
     /// Of what a shadow would have denied, nothing is charged.
     fn settle(&mut self, actual: u64) -> Decision {
         self.open = false;
-        let whom = Subject { key: self.key, quota: self.quota.as_ref(), left: 0 };
+        let subject = Subject { key: self.key, quota: self.quota.as_ref(), left: 0 };
         let limit = self.limit.limit();
         let actual = if self.decision.is_allowed() { actual } else { self.cost };
-        answered(limit, settle(limit, whom, self.cost, self.receipt, actual))
+        answered(limit, settle(limit, subject, self.cost, self.receipt, actual))
     }
 }
 

@@ -174,8 +174,8 @@ impl<L: Shadowed> Shadow<L> {
     /// # Errors
     /// Never: what is to be enforced later has errors.
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
-        let whom = Subject::from(self.place(key.hash_with(self.hasher())));
-        Reservation::borrowed(self, whom, &key, cost)
+        let subject = Subject::from(self.place(key.hash_with(self.hasher())));
+        Reservation::borrowed(self, subject, &key, cost)
     }
 
     /// `cost` units of `key`, to be asked for together with what other limits have to admit: see
@@ -235,24 +235,24 @@ impl<L: Shadowed> Limit for Shadow<L> {
         self.limit.shadowed().now()
     }
 
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.limit.shadowed().look(whom, cost, now)
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.limit.shadowed().look(subject, cost, now)
     }
 
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
-        self.limit.shadowed().take(whom, cost, now)
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        self.limit.shadowed().take(subject, cost, now)
     }
 
-    fn deny(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
-        self.limit.shadowed().deny(whom, cost, now)
+    fn deny(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
+        self.limit.shadowed().deny(subject, cost, now)
     }
 
-    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
-        self.limit.shadowed().give_back(whom, cost, receipt)
+    fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
+        self.limit.shadowed().give_back(subject, cost, receipt)
     }
 
-    fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision {
-        self.limit.shadowed().take_anyway(whom, cost)
+    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision {
+        self.limit.shadowed().take_anyway(subject, cost)
     }
 
     fn refill_time(&self) -> Option<Duration> {

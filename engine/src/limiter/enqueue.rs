@@ -358,7 +358,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
 /// A [`Limit::join`](crate::Limit), for a limiter of any rule.
 pub(super) struct Join<'l, 'a, R: Rule, C, O> {
     pub(super) limiter: &'l Limiter<R, C, O>,
-    pub(super) whom: Subject<'a>,
+    pub(super) subject: Subject<'a>,
     pub(super) cost: u64,
     pub(super) request: JoinRequest,
 }
@@ -376,7 +376,7 @@ where
         R: DebtRule,
     {
         let algorithm = self.limiter.algorithm();
-        match self.whom.quota {
+        match self.subject.quota {
             None => self.under(algorithm),
             Some(quota) => self.under(&given(algorithm, quota)),
         }
@@ -390,8 +390,8 @@ where
     O: Observer + Send + Sync,
 {
     fn under<B: Bucket<State = State<R>>>(self, bucket: &B) -> JoinResult<'l> {
-        let Self { limiter, whom, cost, request: JoinRequest { longest, reach } } = self;
-        let (key, reading) = (whom.key, limiter.clock.now());
+        let Self { limiter, subject, cost, request: JoinRequest { longest, reach } } = self;
+        let (key, reading) = (subject.key, limiter.clock.now());
         let wait = &Wait::at_most(longest);
         let request =
             PlaceRequest { key, cost, wait, reading, may_wait: true, reach, listed: true };

@@ -122,7 +122,7 @@ fn what_fits_is_granted_whole_and_once() {
 
 /// A check takes what there is at once, or nothing: it does not pass waiters.
 #[test]
-fn a_check_does_not_pass_who_waits() {
+fn a_check_does_not_pass_a_waiter() {
     for known in [false, true] {
         explore(COMPLETE, move || {
             let limiter = Arc::new(limiter(quota(1)));
@@ -154,7 +154,7 @@ fn a_place_behind_a_check_starts_behind_it() {
 /// A place that is given up is taken back, and one behind it moves up; it lapses if that one is
 /// fixed already.
 #[test]
-fn a_place_given_up_is_given_to_nobody_twice() {
+fn a_place_given_up_is_given_to_one_waiter_once() {
     explore(COMPLETE, || {
         let limiter = Arc::new(limiter(quota(1)));
         assert_eq!(join(&limiter), NOW);
@@ -205,7 +205,7 @@ fn a_reservation_given_back_moves_no_start() {
 /// A debt of two units is restored to a key during checks of it: nothing is lost, and what was
 /// admitted before the restore is not added to it.
 #[test]
-fn a_restore_beside_a_check_loses_neither() {
+fn a_restore_during_a_check_loses_neither() {
     explore(COMPLETE, || {
         let limiter = Arc::new(limiter(quota(3)));
         know(&limiter);
@@ -221,7 +221,7 @@ fn a_restore_beside_a_check_loses_neither() {
 
 /// Two keys find their slots in the one line.
 #[test]
-fn a_restore_beside_the_claim_of_another_key_loses_neither() {
+fn a_restore_during_the_claim_of_another_key_loses_neither() {
     explore(COMPLETE, || {
         let limiter = Arc::new(limiter(quota(3)));
         let other = spawn(&limiter, |limiter| restore(limiter, "restored", 2));

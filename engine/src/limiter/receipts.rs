@@ -42,52 +42,57 @@ where
         self.clock.now()
     }
 
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        match self.given(whom) {
-            None => self.look_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
-            Some(given) => self.look_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        let Subject { key, left, .. } = subject;
+        match self.given(subject) {
+            None => self.look_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(given) => self.look_under(&Leaving::new(&given, left), key, cost, now),
         }
     }
 
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(whom, 0, now), Receipt::NOTHING);
+            return (self.look(subject, 0, now), Receipt::NOTHING);
         }
-        match self.given(whom) {
-            None => self.take_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
-            Some(given) => self.take_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
+        let Subject { key, left, .. } = subject;
+        match self.given(subject) {
+            None => self.take_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(given) => self.take_under(&Leaving::new(&given, left), key, cost, now),
         }
     }
 
-    fn deny(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
+    fn deny(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
         self.mode().charged_bursts()?;
-        match self.given(whom) {
-            None => self.deny_under(&Leaving::new(&self.algorithm, whom.left), whom.key, cost, now),
-            Some(given) => self.deny_under(&Leaving::new(&given, whom.left), whom.key, cost, now),
+        let Subject { key, left, .. } = subject;
+        match self.given(subject) {
+            None => self.deny_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(given) => self.deny_under(&Leaving::new(&given, left), key, cost, now),
         }
     }
 
-    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
-        let Some(charged) = receipt.charged() else { return self.look(whom, 0, self.clock.now()) };
-        match self.given(whom) {
-            None => self.give_back_under(&self.algorithm, whom.key, cost, charged),
-            Some(given) => self.give_back_under(&given, whom.key, cost, charged),
+    fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
+        let Some(charged) = receipt.charged() else {
+            return self.look(subject, 0, self.clock.now());
+        };
+        match self.given(subject) {
+            None => self.give_back_under(&self.algorithm, subject.key, cost, charged),
+            Some(given) => self.give_back_under(&given, subject.key, cost, charged),
         }
     }
 
-    fn take_anyway(&self, whom: Subject<'_>, cost: u64) -> Decision {
-        match self.given(whom) {
-            None => self.take_anyway_under(&self.algorithm, whom.key, cost),
-            Some(given) => self.take_anyway_under(&given, whom.key, cost),
+    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision {
+        match self.given(subject) {
+            None => self.take_anyway_under(&self.algorithm, subject.key, cost),
+            Some(given) => self.take_anyway_under(&given, subject.key, cost),
         }
     }
 
-    fn join(&self, whom: Subject<'_>, cost: u64, request: &JoinRequest) -> JoinResult<'_> {
+    fn join(&self, subject: Subject<'_>, cost: u64, request: &JoinRequest) -> JoinResult<'_> {
         // Places take what they cost from the line, and leave nothing to those behind them.
-        if whom.left > 0 {
+        if subject.left > 0 {
             return JoinResult::NoLine;
         }
-        let join = Join { limiter: self, whom, cost, request: *request };
+        let join = Join { limiter: self, subject, cost, request: *request };
         R::if_debt(join).unwrap_or(JoinResult::NoLine)
     }
 
@@ -117,8 +122,8 @@ where
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The quota that was given with the call, if one was.
-    fn given<'a>(&'a self, whom: Subject<'a>) -> Option<R::Given<'a>> {
-        R::given(&self.algorithm, whom.quota?)
+    fn given<'a>(&'a self, subject: Subject<'a>) -> Option<R::Given<'a>> {
+        R::given(&self.algorithm, subject.quota?)
     }
 
     /// A look, which notifies the table of a denial.

@@ -27,7 +27,7 @@ const BURST: u64 = 3;
 /// a fixed number for each slot in each scan, and one scan more after each intent that is met.
 const STEPS: u64 = 100;
 /// The same while others run, each of whose steps can make a scan start over.
-const STEPS_BESIDE_OTHERS: u64 = 10 * STEPS;
+const STEPS_AMONG_OTHERS: u64 = 10 * STEPS;
 
 /// An operation of a thread on the limiter.
 #[derive(Clone, Copy, Debug)]
@@ -163,7 +163,7 @@ const OTHERS: &[Action] = &[
 ];
 
 #[test]
-fn a_thread_that_stops_anywhere_stops_nobody() {
+fn a_thread_that_stops_anywhere_stops_no_other_thread() {
     stop_everywhere(SCENARIOS);
 }
 
@@ -261,7 +261,7 @@ impl Run {
                 let others = [0, 5].map(|first| {
                     let (mut actions, name, limiter) = (OTHERS.to_vec(), &name, &limiter);
                     actions.rotate_left(first);
-                    scope.spawn(move || act_bounded(limiter, &actions, STEPS_BESIDE_OTHERS, name))
+                    scope.spawn(move || act_bounded(limiter, &actions, STEPS_AMONG_OTHERS, name))
                 });
                 others.map(|other| other.join().expect("others get through"))
             });
@@ -269,7 +269,7 @@ impl Run {
                 ledger.add(other);
             }
         };
-        let (own, was_stopped) = park_before(stopped_before, STEPS_BESIDE_OTHERS, stopped, others);
+        let (own, was_stopped) = park_before(stopped_before, STEPS_AMONG_OTHERS, stopped, others);
         if scenario.expires && was_stopped {
             // What it was charged may have drained, or not.
             doubtful = Some(scenario.stopped.key());

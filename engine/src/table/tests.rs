@@ -143,7 +143,7 @@ fn a_keys_lines_all_differ() {
 /// reading of the clock, from one key to the next with equal words. Only after as many claims as a
 /// word has generations does it charge another key.
 #[test]
-fn equal_words_are_told_apart_for_fifteen_hand_overs() {
+fn equal_words_are_distinguished_for_fifteen_hand_overs() {
     for handovers in 1..=16 {
         let table = Table::with_lines(1, Tat).unwrap();
         let all: Vec<_> = keys(4 + handovers).collect();

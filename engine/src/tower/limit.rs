@@ -266,8 +266,8 @@ pub(super) struct RequestAsk<'a> {
 impl<'a> RequestAsk<'a> {
     /// The same for a set of limits.
     pub(super) fn ask(&self) -> Ask<'_> {
-        let whom = Subject { key: self.key, quota: self.quota.as_ref(), left: self.left };
-        Ask::of(&*self.limit.limit, whom, self.cost)
+        let subject = Subject { key: self.key, quota: self.quota.as_ref(), left: self.left };
+        Ask::of(&*self.limit.limit, subject, self.cost)
     }
 
     /// Whether the response describes the limit: not a shadow.

@@ -144,7 +144,7 @@ fn trap_cost_above_burst_waits_for_ever() {
 }
 
 #[test]
-fn who_would_wait_past_the_deadline_is_denied_at_once_and_charged_nothing() {
+fn a_wait_past_the_deadline_is_denied_at_once_and_charges_nothing() {
     let (limiter, timer) = limiter(Quota::per_second(1).burst(2));
     assert!(limiter.check_n("key", 2).is_allowed());
     for wait in [
@@ -174,7 +174,7 @@ fn a_deadline_may_be_an_instant() {
 }
 
 #[test]
-fn who_does_not_wait_is_answered_as_a_check_is() {
+fn a_call_that_does_not_wait_is_answered_as_a_check_is() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(2));
     for cost in [0, 1, 3, 1, 1, 0, 2] {
         let checked = limiter.check_n("checked", cost);
@@ -185,7 +185,7 @@ fn who_does_not_wait_is_answered_as_a_check_is() {
 }
 
 #[test]
-fn no_check_passes_those_who_wait_and_other_keys_do_not_notice() {
+fn no_check_passes_waiters_and_other_keys_do_not_notice() {
     let (limiter, timer) = limiter(Quota::per_second(1).burst(3));
     assert!(limiter.check_n("key", 3).is_allowed());
     let mut large = Task::begun(limiter.acquire_on(&timer, "key", 3, 60 * SECOND));
@@ -324,7 +324,7 @@ fn a_cost_of_nothing_is_a_look_that_waits_for_nothing_and_takes_no_place() {
 }
 
 #[test]
-fn told_debt_is_waited_for() {
+fn remote_debt_is_waited_for() {
     let (limiter, timer) = limiter(Quota::per_second(1).burst(1));
     limiter.charge_debt(limiter.hash("key"), 5 * SECOND, timer.clock.now());
     assert_eq!(limiter.enqueue("key", 1, 60 * SECOND).unwrap().delay(), 5 * SECOND);
@@ -379,7 +379,7 @@ impl Clock for Failing {
 }
 
 #[test]
-fn who_gives_up_while_the_clock_panics_waits_no_more() {
+fn a_waiter_that_gives_up_while_the_clock_panics_waits_no_more() {
     let clock = Failing { clock: ManualClock::new(), fails: AtomicBool::new(false) };
     let limiter = Limiter::builder(Quota::per_second(1)).capacity(1).clock(clock).build().unwrap();
     assert!(limiter.check("key").is_allowed());

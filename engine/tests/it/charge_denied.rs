@@ -191,7 +191,7 @@ fn threads_together_charge_each_check_once() {
 }
 
 #[test]
-fn leases_beside_charged_denials_are_an_error() {
+fn leases_with_charged_denials_are_an_error() {
     let quota = Quota::per_second(1_000_000);
     let build =
         |units, bursts| Limiter::builder(quota).lease_units(units).charge_denied(bursts).build();
@@ -257,7 +257,7 @@ fn a_blocked_quota_denies_every_cost_and_remembers_nothing() {
 }
 
 #[test]
-fn blocked_and_unlimited_are_told_apart_from_other_quotas() {
+fn blocked_and_unlimited_are_distinguished_from_other_quotas() {
     assert!(Quota::unlimited().is_unlimited() && !Quota::unlimited().is_blocked());
     assert!(Quota::unlimited().burst(7).is_unlimited());
     assert!(Quota::blocked().is_blocked() && !Quota::blocked().is_unlimited());

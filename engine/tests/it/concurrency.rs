@@ -65,7 +65,7 @@ proptest! {
 
     /// Permits and waiters against a list: which are granted, which are denied, and in which order.
     #[test]
-    fn permits_go_to_those_whom_the_oracle_names(limit in 1_u64..6, operations in operations()) {
+    fn permits_go_to_the_waiters_of_the_oracle(limit in 1_u64..6, operations in operations()) {
         let (permits, timer) = (Concurrency::new(limit), ManualTimer::new());
         let mut oracle = Oracle { limit, in_flight: 0, waiting: Vec::new() };
         let mut held: Vec<Permit<'_>> = Vec::new();
@@ -194,7 +194,7 @@ fn a_lowered_limit_takes_nothing_back_and_a_raised_one_grants() {
 
 /// Trap: a waiter for more than the limit waits for ever, also when the limit falls while it waits.
 #[test]
-fn who_waits_for_more_than_the_limit_is_denied_and_blocks_nobody() {
+fn a_waiter_for_more_than_the_limit_is_denied_and_blocks_no_other() {
     let (permits, timer) = (Concurrency::new(3), ManualTimer::new());
     let one = permits.try_acquire(2).unwrap();
     assert!(Task::new(permits.acquire_on(&timer, 4, SECOND)).poll().unwrap().is_err());
@@ -207,7 +207,7 @@ fn who_waits_for_more_than_the_limit_is_denied_and_blocks_nobody() {
 }
 
 #[test]
-fn nobody_passes_those_who_wait() {
+fn no_caller_passes_a_waiter() {
     let (permits, timer) = (Concurrency::new(3), ManualTimer::new());
     let held = permits.try_acquire(1).unwrap();
     let mut large = Task::begun(permits.acquire_on(&timer, 3, SECOND));
@@ -248,7 +248,7 @@ fn trap_waiters_freeze_on_cancel() {
 }
 
 #[test]
-fn who_has_waited_long_enough_is_denied_unless_it_was_just_granted() {
+fn a_waiter_at_its_deadline_is_denied_unless_it_was_just_granted() {
     let (permits, timer) = (Concurrency::new(1), ManualTimer::new());
     let held = permits.try_acquire(1).unwrap();
     let mut waiting = Task::begun(permits.acquire_on(&timer, 1, SECOND));
@@ -350,7 +350,7 @@ fn a_future_that_is_polled_once_keeps_its_place_until_it_is_dropped() {
 }
 
 #[test]
-fn as_many_wait_as_may_and_nobody_without_patience() {
+fn as_many_wait_as_may_and_none_without_a_timeout() {
     let (permits, timer) = (Concurrency::new(1).max_waiters(1), ManualTimer::new());
     let _held = permits.try_acquire(1).unwrap();
     let acquire = |wait| permits.acquire_on(&timer, 1, wait);

@@ -180,7 +180,7 @@ fn begun_with(units: u64, rule: impl Rule) -> DirectLimiter<impl Rule, ManualClo
 }
 
 #[test]
-fn a_limiter_of_any_rule_begins_with_as_much_as_it_is_told() {
+fn a_limiter_of_any_rule_begins_with_its_initial_units() {
     for units in [0, 1, 7, 10, 11, u64::MAX] {
         let left = units.min(10);
         let quota = begun_with(units, Quota::per_hour(10));

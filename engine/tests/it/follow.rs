@@ -107,20 +107,20 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(500))]
 
     #[test]
-    fn every_change_of_a_key_is_told(burst in 1_u64..8, denied in 0_u64..3, steps in steps()) {
+    fn every_change_of_a_key_is_reported(burst in 1_u64..8, denied in 0_u64..3, steps in steps()) {
         follow(Quota::per_second(1_000).burst(burst), denied, 0, steps);
     }
 
     /// The emission interval is 1.67 ns.
     #[test]
-    fn changes_are_told_to_a_nanosecond(burst in 1_u64..8, steps in steps()) {
+    fn changes_are_reported_to_a_nanosecond(burst in 1_u64..8, steps in steps()) {
         let slack = 2 * i128::try_from(steps.len()).unwrap();
         follow(Quota::per_second(600_000_000).burst(burst), 0, slack, steps);
     }
 }
 
 #[test]
-fn what_comes_from_elsewhere_is_not_told() {
+fn what_comes_from_elsewhere_is_not_reported() {
     let clock = ManualClock::new();
     let replica = Replica::new(&clock);
     let builder = Limiter::builder(Quota::per_hour(10)).capacity(64).clock(clock.clone());
@@ -135,7 +135,7 @@ fn what_comes_from_elsewhere_is_not_told() {
 }
 
 #[test]
-fn changes_under_a_live_quota_are_told_and_changes_of_the_quota_are_not() {
+fn changes_under_a_live_quota_are_reported_and_changes_of_the_quota_are_not() {
     let clock = ManualClock::new();
     let replica = Replica::new(&clock);
     let builder = Limiter::builder(LiveQuota::new(Quota::per_second(10))).capacity(64);

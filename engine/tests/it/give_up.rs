@@ -144,7 +144,7 @@ fn turns_that_are_all_dropped_leave_nothing() {
 
 /// One that is not polled any more costs those behind it at most what they have moved up.
 #[test]
-fn a_caller_that_is_not_polled_stops_nobody() {
+fn a_caller_that_is_not_polled_stops_no_other() {
     let timer = ManualTimer::new();
     let limiter = limiter(Quota::per_second(1).burst(1), &timer);
     assert!(limiter.check("key").is_allowed());
@@ -333,7 +333,7 @@ fn a_place_given_up_takes_nothing_from_others() {
 
 /// Starts that a caller knows, and has scheduled itself, do not move.
 #[test]
-fn a_kept_place_is_passed_by_nobody() {
+fn a_kept_place_is_passed_by_no_waiter() {
     let timer = ManualTimer::new();
     let queue = queue(Quota::per_second(1).burst(1), &timer);
     assert!(queue.check().is_allowed());

@@ -145,7 +145,7 @@ fn charge_lookalikes(clock: impl Clock) {
 }
 
 #[test]
-fn keys_that_agree_in_their_high_bits_are_told_apart() {
+fn keys_that_agree_in_their_high_bits_are_distinguished() {
     charge_lookalikes(ManualClock::new());
     charge_lookalikes(Unstalled(ManualClock::new()));
     let shared: SharedClock = Arc::new(Unstalled(ManualClock::new()));

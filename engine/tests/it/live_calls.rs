@@ -311,7 +311,7 @@ fn a_quota_with_the_call_that_can_not_be_enforced_charges_nothing() {
 
 /// Remote debt is a duration, whatever the rule was when it was consumed.
 #[test]
-fn debt_that_is_told_after_a_change_drains_from_when_it_was_consumed() {
+fn remote_debt_after_a_change_drains_from_when_it_was_consumed() {
     let (_, live, clock) = pair(Quota::per_second(1).burst(10), 0);
     let at = clock.now();
     clock.advance(Duration::from_secs(2));
@@ -346,7 +346,7 @@ fn denied_checks_are_charged_by_the_quota_in_force() {
 /// A waiter keeps its start; a caller after a change waits for all that is charged, at the new
 /// rate.
 #[test]
-fn places_are_taken_behind_those_told_before_a_change() {
+fn places_are_taken_behind_those_announced_before_a_change() {
     let (_, live, clock) = pair(Quota::per_second(1).burst(1), 0);
     let wait = |turn: &Turn<'_, Live>| turn.start().since(clock.now()).as_millis();
     let waiting: Vec<_> =

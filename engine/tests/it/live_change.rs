@@ -337,7 +337,7 @@ fn a_quota_that_can_not_be_enforced_changes_nothing() {
 
 /// A change makes old words look old, but must not make their slots look free.
 #[test]
-fn a_change_forgets_nobody_for_the_sake_of_newcomers() {
+fn a_change_evicts_no_key_for_new_ones() {
     let clock = ManualClock::new();
     let builder = Limiter::builder(LiveQuota::new(Quota::per_hour(1)));
     let builder = builder.capacity(1).overflow_policy(OverflowPolicy::Deny).clock(clock.clone());

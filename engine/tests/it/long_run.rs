@@ -209,7 +209,7 @@ fn after_one_year_and_ten_nothing_has_changed() {
 }
 
 #[test]
-fn after_fifty_years_nobody_gets_more_than_one_burst() {
+fn after_fifty_years_no_key_gets_more_than_one_burst() {
     for quota in
         [Quota::per_second(1).burst(5), Quota::per_second(3).burst(5), Quota::per_day(7).burst(5)]
     {

@@ -96,7 +96,7 @@ fn each_operation_is_reported_exactly_once() {
 }
 
 #[test]
-fn each_operation_is_reported_exactly_once_beside_leases() {
+fn each_operation_is_reported_exactly_once_with_leases() {
     each_operation_reports_once(64, 1_000);
 }
 
@@ -205,7 +205,7 @@ fn sets_and_reservations_tell_a_limiter_without_keys() {
 
 /// Without an observer nothing is called, nor is there anything to store.
 #[test]
-fn nobody_is_no_listener() {
+fn no_observer_means_no_notification() {
     assert!(!().listens() && !((), ()).listens() && !Arc::new(()).listens());
     let boxed: Box<dyn Observer + Send + Sync> = Box::new(());
     assert!(!boxed.listens() && !(&*boxed as &(dyn Observer + Send + Sync)).listens());
@@ -305,7 +305,7 @@ fn observers_may_be_objects() {
         let limiter = builder.observer(observer).build().unwrap();
         assert!(limiter.check("a").is_allowed());
     }
-    type Told = dyn Fn(ObservedKey<'_>, u64, &Decision) + Send + Sync;
+    type Closure = dyn Fn(ObservedKey<'_>, u64, &Decision) + Send + Sync;
     let log = Arc::new(Log::default());
     let to_log = || {
         let log = Arc::clone(&log);
@@ -317,8 +317,8 @@ fn observers_may_be_objects() {
     observed(Box::new(to_log()) as Box<dyn Observer + Send + Sync>);
     observed(Box::new(to_log()) as Box<dyn Observer>);
     observed(&to_log() as &dyn Observer);
-    observed(Arc::new(to_log()) as Arc<Told>);
-    observed(Box::new(to_log()) as Box<Told>);
+    observed(Arc::new(to_log()) as Arc<Closure>);
+    observed(Box::new(to_log()) as Box<Closure>);
     let borrowed = to_log();
     observed(&borrowed);
     observed(borrowed);

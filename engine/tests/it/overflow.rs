@@ -59,7 +59,7 @@ fn deny_denies_until_a_place_is_free() {
 }
 
 #[test]
-fn deny_and_allow_forget_nobody() {
+fn deny_and_allow_evict_no_key() {
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow] {
         let (limiter, clock) = limiter(policy);
         fill(&limiter, &clock);
@@ -105,7 +105,7 @@ fn evict_makes_room_for_everybody_and_counts_each_loss() {
 }
 
 #[test]
-fn debt_told_by_others_is_dropped_and_counted_where_nobody_is_evicted() {
+fn remote_debt_is_dropped_and_counted_where_no_key_is_evicted() {
     for policy in [OverflowPolicy::Deny, OverflowPolicy::Allow] {
         let (limiter, clock) = limiter(policy);
         let key = fill(&limiter, &clock);
@@ -123,7 +123,7 @@ fn debt_told_by_others_is_dropped_and_counted_where_nobody_is_evicted() {
 }
 
 #[test]
-fn debt_told_by_others_evicts_under_the_default_policy() {
+fn remote_debt_evicts_under_the_default_policy() {
     let (limiter, clock) = limiter(OverflowPolicy::default());
     let key = fill(&limiter, &clock);
     let evicted = limiter.evicted();

@@ -202,7 +202,7 @@ fn a_place_that_was_kept_or_has_drained_is_not_taken_back() {
 }
 
 #[test]
-fn who_would_wait_too_long_is_told_at_once_when_to_come_again() {
+fn a_wait_that_is_too_long_is_denied_at_once_with_a_time_to_retry() {
     let (queue, timer) = queue(Quota::per_second(1).burst(2));
     let start = timer.clock.now();
     let _ = queue.enqueue(2, Duration::ZERO).unwrap().keep();
@@ -255,7 +255,7 @@ fn a_cost_of_nothing_is_a_look_and_one_above_the_burst_never_fits() {
 
 /// A check shares one line with the calls that wait.
 #[test]
-fn a_check_takes_what_can_start_at_once_and_passes_nobody() {
+fn a_check_takes_what_can_start_at_once_and_passes_no_waiter() {
     let (queue, timer) = queue(Quota::per_second(1).burst(2));
     assert_eq!(queue.check().remaining(), 1);
     let waits = queue.enqueue(2, 60 * SECOND).unwrap();
@@ -269,7 +269,7 @@ fn a_check_takes_what_can_start_at_once_and_passes_nobody() {
 }
 
 #[test]
-fn a_queue_begins_with_as_much_as_it_is_told() {
+fn a_queue_begins_with_its_initial_units() {
     for units in [0, 1, 2, 3, u64::MAX] {
         let (queue, timer) = queue(Quota::per_second(1).burst(2));
         timer.advance(SECOND);

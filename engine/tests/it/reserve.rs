@@ -144,7 +144,7 @@ fn a_window_that_is_over_gives_nothing_back_to_the_next_one() {
 
 /// What threads have leased counts as taken, and is not taken twice.
 #[test]
-fn reservations_beside_leases_stay_within_the_burst() {
+fn reservations_with_leases_stay_within_the_burst() {
     let clock = ManualClock::new();
     let builder = Limiter::builder(Quota::per_second(1).burst(100_000)).capacity(1).lease_units(64);
     let limiter = builder.clock(clock).build().unwrap();

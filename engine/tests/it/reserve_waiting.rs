@@ -101,7 +101,7 @@ fn a_reservation_lapses_in_front_of_waiters_under_a_shorter_burst() {
 
 /// No waiter starts later than now while a key owes no more than the burst it waits under.
 #[test]
-fn a_reservation_under_a_shorter_burst_is_given_back_where_nobody_waits() {
+fn a_reservation_under_a_shorter_burst_is_given_back_without_waiters() {
     let (limiter, _) = limiter(10);
     let _ = limiter.enqueue("other", 10, PATIENCE).unwrap().keep();
     let _ = limiter.enqueue("other", 1, PATIENCE).unwrap().keep();
@@ -152,7 +152,7 @@ proptest! {
     /// burst and what the rate grants starts. What is reserved counts from then on, at first in
     /// full and, once it is settled, as far as it was used.
     #[test]
-    fn starts_beside_a_reservation_stay_within_the_bound(burst in 1_u64..8, steps in steps()) {
+    fn starts_during_a_reservation_stay_within_the_bound(burst in 1_u64..8, steps in steps()) {
         let (limiter, clock) = limiter(burst);
         let half = SECOND / 2;
         let mut starts: Vec<Start> = Vec::new();

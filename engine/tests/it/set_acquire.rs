@@ -354,7 +354,7 @@ fn those_behind_a_place_that_is_put_off_move_up_in_time() {
 
 /// A place that would drain before a window ends is not held until then.
 #[test]
-fn a_window_that_ends_late_keeps_nobody_from_other_limits() {
+fn a_window_that_ends_late_blocks_no_other_limit() {
     let timer = ManualTimer::new();
     let bucket = limiter(Quota::per_second(10).burst(1), &timer);
     let window = Limiter::builder(FixedWindow::new(1, 10 * SECOND)).capacity(1);

@@ -29,7 +29,7 @@ fn remaining(limiter: &Manual, key: &str) -> u64 {
 }
 
 #[test]
-fn the_limit_that_blocks_is_named_and_the_longest_wait_told() {
+fn the_limit_that_blocks_is_named_with_the_longest_wait() {
     let (minute, clock) = limiter(Quota::per_minute(6).burst(6));
     let second = on(Quota::per_second(1).burst(2), &clock);
     let hour = on(Quota::per_hour(4).burst(100), &clock);

@@ -45,7 +45,7 @@ fn state(response: &Answered) -> (StatusCode, String) {
 }
 
 #[test]
-fn each_request_is_limited_and_told_of_its_own_quota() {
+fn each_request_is_limited_by_its_own_quota_and_learns_it() {
     let limiter = limiter(Quota::per_hour(1));
     let mut service = RateLimitLayer::new(per_tenant(limiter)).layer(Behind::default());
     let mut ask = |id, plan| state(&ask(&mut service, of(id, plan)));

@@ -186,7 +186,7 @@ fn a_refusal_says_what_is_wrong_with_the_key() {
 }
 
 #[test]
-fn grpc_is_told_in_its_message_and_has_no_body() {
+fn a_grpc_denial_is_in_its_message_and_has_no_body() {
     let response = second("per-key", Quota::per_hour(1), &|| request(&[GRPC]));
     assert_eq!(response.status(), StatusCode::OK);
     assert_eq!(fields(&response, "grpc-status"), ["8"]);
@@ -199,7 +199,7 @@ fn grpc_is_told_in_its_message_and_has_no_body() {
 }
 
 #[test]
-fn a_head_request_is_answered_without_the_line_it_is_told_of() {
+fn a_head_request_is_answered_without_the_body_it_announces() {
     let head = || Request::builder().method(Method::HEAD).body(()).unwrap();
     let response = second("per-key", Quota::per_hour(1), &head);
     let get = second("per-key", Quota::per_hour(1), &|| request(&[]));
@@ -248,7 +248,7 @@ fn an_answer_of_ones_own_has_the_service_s_own_body_and_the_line_at_hand() {
 
 /// By its key, its peer or its path, as they came.
 #[test]
-fn an_answer_of_ones_own_learns_who_was_denied() {
+fn a_custom_answer_learns_which_key_was_denied() {
     let limit = RequestLimit::new("all", limiter(Quota::per_hour(1)), keys::constant());
     let layer = RateLimitLayer::new(limit).answer(|denial| {
         let head = denial.head();

@@ -70,7 +70,7 @@ fn what_the_limit_would_refuse_passes_and_is_counted() {
 }
 
 #[test]
-fn beside_limits_that_are_enforced_it_changes_nothing() {
+fn among_enforced_limits_it_changes_nothing() {
     let shadow = shadow(Quota::per_hour(1));
     let limits = [
         RequestLimit::new("new", Arc::clone(&shadow), keys::api_key()),

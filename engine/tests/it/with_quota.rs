@@ -252,7 +252,7 @@ proptest! {
     }
 
     #[test]
-    fn who_waits_starts_when_the_oracle_says(
+    fn waiters_start_when_the_oracle_says(
         own in prop_oneof![Just(Quota::per_second(1)), Just(Quota::per_second(1_000))],
         interval in 1_u64..3_000_000,
         burst in 1_u64..6,

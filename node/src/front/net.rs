@@ -413,7 +413,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sockets_detect_who_vanished_and_hold_little() {
+    async fn sockets_detect_vanished_clients_and_hold_little() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
         let metrics = crate::telemetry::metrics::Metrics::new(

@@ -46,7 +46,7 @@ fn keys_of_all_limits_are_counted_and_the_count_is_kept_for_a_while() {
 }
 
 #[test]
-fn who_asks_waits_for_the_count() {
+fn a_caller_waits_for_the_count() {
     let count = KeyCount::by(|| {
         std::thread::sleep(10 * super::PATIENCE);
         7

@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_that_wait_are_told_how_joining_ended() {
+    async fn all_waiters_learn_how_joining_ended() {
         for has_joined in [true, false] {
             let readiness = Arc::new(Readiness::new());
             let wait = |_| {

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn who_logs_does_not_wait_and_what_is_left_out_is_counted() {
+    fn logging_does_not_wait_and_what_is_left_out_is_counted() {
         let text = written(LogFormat::Text);
         assert_eq!(text.matches("{}\n").count(), 2, "{text}");
         assert!(text.contains("\n3 lines left out"), "{text}");

@@ -26,7 +26,7 @@ fn sample(text: &str, name: &str) -> u64 {
 }
 
 #[test]
-fn what_a_full_table_did_is_told_by_limit_and_outcome() {
+fn what_a_full_table_did_is_counted_by_limit_and_outcome() {
     let policies = [
         ("evicted", OverflowPolicy::EvictLeastDebt),
         ("denied", OverflowPolicy::Deny),

@@ -51,7 +51,7 @@ pub fn run(round: &Round, figures: &mut Figures) -> Result<(), String> {
     }
     let time = start..lab.now();
     lab.set_rates(0.0);
-    let took = wait_until_told(&lab, sprayed, well, applied_before - sent_before)?;
+    let took = wait_until_applied(&lab, sprayed, well, applied_before - sent_before)?;
 
     let ledger = lab.ledger();
     let sent = sent(&lab, sprayed)? - sent_before;
@@ -100,7 +100,7 @@ fn applied(lab: &Lab, node: usize) -> Result<f64, String> {
 
 /// Waits until the other node has applied what this one has sent, or nothing has come for long;
 /// how long it took. `ahead` is how far the one count was ahead of the other before.
-fn wait_until_told(lab: &Lab, from: usize, to: usize, ahead: f64) -> Result<Duration, String> {
+fn wait_until_applied(lab: &Lab, from: usize, to: usize, ahead: f64) -> Result<Duration, String> {
     let start = Instant::now();
     while start.elapsed() < PATIENCE {
         lab.pass(LOOK);

@@ -99,9 +99,9 @@ impl<'a> Hashes<'a> {
         Self { root, packages, files: BTreeMap::new(), lock: None, locked: BTreeMap::new() }
     }
 
-    /// The hash of the entry, the module it breaks, its tests with what they share, what the package
-    /// is built with and what all depend on. Where a file lies counts for the broken one alone: a
-    /// test may move.
+    /// The hash of the entry, the module it breaks, its tests with what they share, what the
+    /// package is built with and what all depend on. Where a file lies counts for the broken one
+    /// alone: a test may move.
     pub fn of(&mut self, fitted: &Fitted) -> io::Result<String> {
         let mutation = &fitted.mutation;
         let mut hasher = SipHasher13::new();

@@ -89,7 +89,7 @@ fn connections_in_all_are_as_many_as_was_said() {
 
 /// Less than is asked for, where the node may open fewer files.
 #[test]
-fn clients_are_told_of_the_places_that_there_are() {
+fn clients_learn_the_number_of_places() {
     let node = Node::start_with_files(256, &["--max-connections", "5000"]);
     let mut client = Raw::connect(node.resp);
     // Of 256 files less 64 three quarters, a tenth of which is for refusals.
@@ -124,7 +124,7 @@ fn silent_clients_are_closed_and_others_stay() {
 }
 
 #[test]
-fn whoever_takes_no_replies_is_cut_off_when_it_was_said() {
+fn a_client_that_takes_no_replies_is_cut_off_when_announced() {
     let node = Node::start(&["--write-timeout", "1s"]);
     let mut deaf = Raw::connect(node.resp);
     // More replies than both systems hold.

@@ -203,7 +203,7 @@ pub(super) fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a
 }
 
 #[test]
-fn a_node_that_nobody_lets_in_says_so_and_serves() {
+fn a_node_that_no_peer_lets_in_says_so_and_serves() {
     let secret = secret("a secret that is long enough\n");
     let (_socket, address) = silent_address();
     let node = Node::start(&joining_args(&secret, &address));
@@ -268,7 +268,7 @@ fn what_is_known_of_a_peer_is_shown() {
 }
 
 #[test]
-fn what_happens_is_told_on_standard_error() {
+fn what_happens_is_logged_on_standard_error() {
     let secret = secret("a secret that is long enough\n");
     let file = secret.path().to_str().unwrap();
     let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file];

@@ -41,7 +41,7 @@ fn a_node_that_goes_on_after_a_stop_hears_the_others_before_it_decides() {
 }
 
 #[test]
-fn suspicion_death_leave_and_refusal_are_told_on_standard_error() {
+fn suspicion_death_leave_and_refusal_are_logged_on_standard_error() {
     let (ours, theirs) =
         (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
     let [address, other] = &free_addresses(2)[..] else { unreachable!() };

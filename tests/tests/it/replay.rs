@@ -33,7 +33,7 @@ fn a_log_with_zones_and_junk_is_counted_exactly() {
 }
 
 #[test]
-fn a_limit_that_denies_nobody_names_nobody() {
+fn a_limit_that_denies_no_client_names_none() {
     let report = replayed(FIXTURE, "1000/s", "1000");
     assert_eq!((&report["allowed"], &report["denied"]), (&34.into(), &0.into()));
     assert_eq!(report["top"], Value::Array(Vec::new()));

@@ -292,7 +292,7 @@ fn a_client_is_listed_while_it_is_connected() {
 }
 
 #[test]
-fn keys_are_counted_and_time_is_told() {
+fn keys_are_counted_and_time_is_answered() {
     let node = Node::start(&[]);
     let mut redis = client(&node, 2);
     for key in 0..100 {
@@ -372,7 +372,7 @@ fn the_last_error_reaches_a_client_that_goes_on_sending() {
 }
 
 #[test]
-fn a_browser_is_told_and_hung_up_on() {
+fn a_browser_is_answered_and_disconnected() {
     let node = Node::start(&[]);
     for (head, unknown) in [("POST / HTTP/1.1\r\n", "POST"), ("PING\r\nhost: x\r\n", "host:")] {
         let mut raw = Raw::connect(node.resp);

@@ -115,7 +115,7 @@ fn a_seed_that_is_added_to_a_file_is_joined_on_sighup() {
 }
 
 #[test]
-fn a_seed_that_is_not_found_is_said_and_stops_nobody() {
+fn a_seed_that_is_not_found_is_reported_and_stops_nothing() {
     let secret = secret("a secret that is long enough\n");
     let common = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file(&secret)];
     let seeds = ["--join", "file:/no/such/file", "--found-after", "100ms"];

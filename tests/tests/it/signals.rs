@@ -80,7 +80,7 @@ fn a_hangup_before_the_node_listens_does_not_end_it() {
 
 /// Its secrets may be read again for as long as no process writes them.
 #[test]
-fn a_secret_that_does_not_come_again_keeps_nobody_waiting() {
+fn a_secret_that_does_not_come_again_blocks_no_shutdown() {
     let pipe = Pipe::new();
     let args = cluster_of(&pipe.path());
     let feeder = {
@@ -179,7 +179,7 @@ fn is_let_in(node: &Node, password: &str) -> bool {
 }
 
 #[test]
-fn a_password_is_read_again_for_those_who_come() {
+fn a_password_is_read_again_for_new_connections() {
     let file = Replaced::new("the password until now\n");
     let node = Node::start(&["--resp-password-file", &file.path()]);
     let mut inside = Raw::connect(node.resp);
@@ -208,7 +208,7 @@ fn a_password_is_read_again_for_those_who_come() {
 }
 
 #[test]
-fn a_password_that_is_none_is_told_and_the_one_before_stays() {
+fn an_invalid_password_is_reported_and_the_one_before_stays() {
     let file = Replaced::new("the password until now\n");
     let mut node = Starting::start(&["--resp-password-file", &file.path()]);
     node.wait_for_output();

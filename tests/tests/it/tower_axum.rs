@@ -160,7 +160,7 @@ async fn three_pass_and_the_fourth_is_denied_over_http_2() {
 }
 
 #[tokio::test]
-async fn never_more_than_the_limit_whoever_asks_at_once() {
+async fn never_more_than_the_limit_from_concurrent_clients() {
     let address = serve(RateLimitLayer::new(per_key())).await;
     let asks = (0..64).map(|asker| {
         let version = if asker % 2 == 0 { Version::HTTP_11 } else { Version::HTTP_2 };
@@ -188,7 +188,7 @@ async fn peers_are_known_by_their_address() {
 }
 
 #[tokio::test]
-async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_is_told() {
+async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_is_answered() {
     let per_key = three_an_hour();
     let per_address = Limiter::builder(Quota::per_hour(2)).capacity(1_000).build().unwrap();
     let in_all = Arc::new(DirectLimiter::new(Quota::per_day(4)).unwrap());

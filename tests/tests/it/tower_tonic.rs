@@ -85,7 +85,7 @@ async fn peers_are_known_by_their_address() {
 }
 
 #[tokio::test]
-async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_is_told() {
+async fn of_several_limits_none_is_charged_when_one_denies_and_the_longest_wait_is_answered() {
     let per_key = three_an_hour();
     let per_address = Limiter::builder(Quota::per_hour(2)).capacity(1_000).build().unwrap();
     let in_all = Arc::new(DirectLimiter::new(Quota::per_day(4)).unwrap());

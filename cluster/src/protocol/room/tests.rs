@@ -48,7 +48,7 @@ fn a_key_is_split_earlier_where_another_node_calls_it_scarce() {
 }
 
 #[test]
-fn who_consumes_all_keeps_most_and_an_even_part_at_least() {
+fn a_node_that_consumes_all_keeps_most_and_an_even_part_at_least() {
     let (_, split) = scarce(0);
     let even = split.by;
     let (_, split) = scarce(90_100_000);

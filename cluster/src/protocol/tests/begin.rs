@@ -74,7 +74,7 @@ fn with_a_node_missing_the_others_wait_and_become_one_cluster() {
 }
 
 #[test]
-fn who_waits_for_a_node_that_ends_founds_itself() {
+fn a_node_that_waits_for_one_that_ends_founds_itself() {
     let mut world = World::new(1, 0, Options::default(), (0.0, 0.0, MS));
     for place in 0..2 {
         world.start(place, &[0, 1, 2]);

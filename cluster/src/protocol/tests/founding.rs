@@ -137,7 +137,7 @@ fn only_a_key_that_wins_is_taken_over() {
 }
 
 #[test]
-fn a_node_that_starts_over_dials_anew_whom_it_has_met() {
+fn a_node_that_starts_over_dials_its_peers_anew() {
     let mut harness = Harness::new();
     let id = NodeId::new(addr(1), 5);
     harness.greet(id);

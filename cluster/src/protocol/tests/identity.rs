@@ -104,7 +104,7 @@ fn a_packet_is_of_the_node_at_the_end_of_its_link() {
 }
 
 #[test]
-fn hearsay_does_not_say_who_a_node_is_that_is_there() {
+fn hearsay_does_not_change_the_identity_of_a_live_node() {
     let mut harness = Harness::new();
     let (real, liar) = (node(1), node(2));
     let (of_real, of_liar) = (harness.greet(real), harness.greet(liar));

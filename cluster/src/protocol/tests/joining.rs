@@ -86,7 +86,7 @@ fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
 
 /// Its server has not dialled it yet, and no other node is known.
 #[test]
-fn a_node_that_has_joined_hears_its_server_and_who_becomes_known_meanwhile() {
+fn a_node_that_has_joined_hears_its_server_and_peers_it_meets_meanwhile() {
     let (mut harness, outbound) = asking();
     take_over(&mut harness, outbound, 0);
     assert!(!decides(&harness));
@@ -101,7 +101,7 @@ fn a_node_that_has_joined_hears_its_server_and_who_becomes_known_meanwhile() {
 }
 
 #[test]
-fn who_joins_too_or_leaves_is_not_waited_for() {
+fn a_node_that_joins_too_or_leaves_is_not_waited_for() {
     for leaves in [false, true] {
         let (mut harness, outbound) = asking();
         let links = [1, 2].map(|place| harness.greet(peer(place)));

@@ -16,7 +16,7 @@ use crate::time::Timestamp;
 pub struct Ask<'l> {
     limit: Lender<'l>,
     name: &'l str,
-    whom: Subject<'l>,
+    subject: Subject<'l>,
     cost: u64,
     /// The reading of the clock at which the limit was last asked.
     at: Timestamp,
@@ -43,8 +43,8 @@ impl AskCharge {
 impl Ask<'static> {
     /// As [`Ask::new`], for a limit that the ask keeps alive.
     pub fn owned(limit: Arc<dyn Limit>, key: impl Key, cost: u64) -> Self {
-        let whom = Subject::from(limit.place(key.hash_with(limit.hasher())));
-        Self::shared(limit, whom, cost)
+        let subject = Subject::from(limit.place(key.hash_with(limit.hasher())));
+        Self::shared(limit, subject, cost)
     }
 }
 
@@ -58,18 +58,18 @@ impl<'l> Ask<'l> {
     }
 
     /// `cost` units, asked of a limit for a subject that it has hashed.
-    pub(crate) fn of(limit: &'l dyn Limit, whom: Subject<'l>, cost: u64) -> Self {
-        Self::from_lender(Lender::Borrowed(limit), whom, cost)
+    pub(crate) fn of(limit: &'l dyn Limit, subject: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Borrowed(limit), subject, cost)
     }
 
     /// As [`Ask::of`], for a limit that the ask keeps alive.
-    pub(crate) fn shared(limit: Arc<dyn Limit>, whom: Subject<'l>, cost: u64) -> Self {
-        Self::from_lender(Lender::Shared(limit), whom, cost)
+    pub(crate) fn shared(limit: Arc<dyn Limit>, subject: Subject<'l>, cost: u64) -> Self {
+        Self::from_lender(Lender::Shared(limit), subject, cost)
     }
 
-    fn from_lender(limit: Lender<'l>, whom: Subject<'l>, cost: u64) -> Self {
+    fn from_lender(limit: Lender<'l>, subject: Subject<'l>, cost: u64) -> Self {
         let (decision, charge) = (Decision::OPEN, AskCharge::NOTHING);
-        Self { limit, name: "", whom, cost, at: Timestamp::ORIGIN, decision, charge }
+        Self { limit, name: "", subject, cost, at: Timestamp::ORIGIN, decision, charge }
     }
 
     /// The same with a name for the limit, which [`Blocked`](crate::set::Blocked) reports.
@@ -84,7 +84,7 @@ impl<'l> Ask<'l> {
     /// [`LimitSet::acquire`](crate::LimitSet::acquire) takes no place in line for such an ask: it
     /// waits as for a limit without lines, so calls that leave less come first.
     pub fn leaving(mut self, left: u64) -> Self {
-        self.whom.left = left;
+        self.subject.left = left;
         self
     }
 
@@ -97,7 +97,7 @@ impl<'l> Ask<'l> {
     /// The key's hash under its limit's hasher.
     #[must_use]
     pub fn key(&self) -> KeyHash {
-        self.whom.key
+        self.subject.key
     }
 
     /// The units that are asked for.
@@ -110,8 +110,8 @@ impl<'l> Ask<'l> {
         self.limit.limit()
     }
 
-    pub(super) fn whom(&self) -> Subject<'l> {
-        self.whom
+    pub(super) fn subject(&self) -> Subject<'l> {
+        self.subject
     }
 
     /// The reading of the clock at which the limit was last asked.
@@ -136,26 +136,26 @@ impl<'l> Ask<'l> {
 
     /// The rank in the order in which all sets take: by limit, then by key.
     pub(super) fn rank(&self) -> (usize, u64) {
-        (core::ptr::from_ref(self.limit()).addr(), self.whom.key.to_bits())
+        (core::ptr::from_ref(self.limit()).addr(), self.subject.key.to_bits())
     }
 
     /// Whether both ask the same key under the same quota and leave the same (they *match*): their
     /// costs add up, and are taken and settled as one.
     pub(super) fn is_as(&self, other: &Self) -> bool {
-        self.rank() == other.rank() && self.whom == other.whom
+        self.rank() == other.rank() && self.subject == other.subject
     }
 
     /// Finds out whether the cost fits, together with the costs of earlier asks that match.
     pub(super) fn look_with(&mut self, earlier: &[Self]) {
         self.at = self.limit().now();
-        self.decision = self.limit().look(self.whom, self.cost_with(earlier), self.at);
+        self.decision = self.limit().look(self.subject, self.cost_with(earlier), self.at);
         // An ask may have been part of another set before.
         self.charge = AskCharge::NOTHING;
     }
 
     /// Lets the limit charge the denial of the look.
     pub(super) fn deny_with(&mut self, earlier: &[Self]) {
-        let charged = self.limit().deny(self.whom, self.cost_with(earlier), self.at);
+        let charged = self.limit().deny(self.subject, self.cost_with(earlier), self.at);
         self.decision = charged.unwrap_or(self.decision);
     }
 
@@ -184,7 +184,7 @@ impl<'l> Ask<'l> {
     }
 
     fn take(&mut self, units: u64) {
-        let (decision, receipt) = self.limit().take(self.whom, units, self.at);
+        let (decision, receipt) = self.limit().take(self.subject, units, self.at);
         (self.decision, self.charge) = (decision, AskCharge { receipt, units, used: 0 });
     }
 
@@ -197,7 +197,7 @@ impl<'l> Ask<'l> {
     pub(super) fn give_back(&mut self) {
         let AskCharge { receipt, units, .. } = self.charge;
         if receipt != Receipt::NOTHING {
-            let _ = self.limit().give_back(self.whom, units, receipt);
+            let _ = self.limit().give_back(self.subject, units, receipt);
             self.charge = AskCharge::NOTHING;
         }
     }
@@ -211,7 +211,7 @@ impl<'l> Ask<'l> {
         } else if self.decision.is_allowed() {
             let AskCharge { receipt, units, used } = self.charge;
             let actual = used.saturating_add(actual);
-            self.decision = settle(self.limit(), self.whom, units, receipt, actual);
+            self.decision = settle(self.limit(), self.subject, units, receipt, actual);
         }
     }
 
@@ -221,13 +221,13 @@ impl<'l> Ask<'l> {
         if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
             self.decision = first.decision;
         } else if earlier.iter().any(|other| other.rank() == self.rank()) {
-            self.decision = self.limit().look(self.whom, 0, self.limit().now());
+            self.decision = self.limit().look(self.subject, 0, self.limit().now());
         }
     }
 
     /// Notifies the limit's observer of the decision as one on `cost` units.
     pub(super) fn notify(&self, cost: u64) {
-        self.limit().notify(ObservedKey::of_hash(&self.whom.key), cost, &self.decision);
+        self.limit().notify(ObservedKey::of_hash(&self.subject.key), cost, &self.decision);
     }
 }
 
@@ -235,7 +235,7 @@ impl fmt::Debug for Ask<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Ask")
             .field("name", &self.name)
-            .field("key", &self.whom.key)
+            .field("key", &self.subject.key)
             .field("cost", &self.cost)
             .finish_non_exhaustive()
     }

@@ -165,7 +165,7 @@ fn a_set_of_mixed_kinds_takes_last_units_once() {
 /// A check takes the last unit of either limiter, perhaps between the look and the charge: what the
 /// set took of the other one is given back.
 #[test]
-fn a_set_beside_a_check_charges_all_or_nothing() {
+fn a_set_during_a_check_charges_all_or_nothing() {
     for contested in [0, 1] {
         explore(COMPLETE, move || {
             let limiters: Arc<Limiters<2>> = Arc::new([BURST - 1; 2].map(limiter));

@@ -105,7 +105,7 @@ struct Group<'a> {
     /// The index of the first of them.
     first: usize,
     limit: &'a dyn Limit,
-    whom: Subject<'a>,
+    subject: Subject<'a>,
     /// The sum of their costs.
     cost: u64,
     /// When the wait began.
@@ -154,7 +154,7 @@ impl Group<'_> {
             Holding::Place(place) => place.watch(waker),
             Holding::Taken(..) => Rest::NONE,
             Holding::Nothing | Holding::Soon => {
-                self.decision = self.limit.look(self.whom, self.cost, self.limit.now());
+                self.decision = self.limit.look(self.subject, self.cost, self.limit.now());
                 match self.decision.retry_after().ok_or(self.decision)? {
                     Duration::ZERO => Rest::NONE,
                     wait => Rest { start: nanos(wait), ..Rest::NONE },
@@ -179,7 +179,7 @@ impl Group<'_> {
         let request = JoinRequest { longest, reach: if late { Duration::ZERO } else { reach } };
         let joined = match self.cost {
             0 => JoinResult::NoLine,
-            cost => self.limit.join(self.whom, cost, &request),
+            cost => self.limit.join(self.subject, cost, &request),
         };
         match joined {
             JoinResult::NoLine if late => return Err(beyond(self.decision, longest)),
@@ -197,7 +197,7 @@ impl Group<'_> {
     /// Takes units of a limit without lines; whether they are there, or need not be.
     fn take(&mut self) -> bool {
         if let Holding::Nothing | Holding::Soon = self.held {
-            let (decision, receipt) = self.limit.take(self.whom, self.cost, self.limit.now());
+            let (decision, receipt) = self.limit.take(self.subject, self.cost, self.limit.now());
             if !answered(self.limit, decision).is_allowed() {
                 return false;
             }
@@ -217,7 +217,7 @@ impl Group<'_> {
         self.rest = Rest::NONE;
         match mem::replace(&mut self.held, Holding::Nothing) {
             Holding::Taken(_, receipt) if receipt != Receipt::NOTHING => {
-                let _ = self.limit.give_back(self.whom, self.cost, receipt);
+                let _ = self.limit.give_back(self.subject, self.cost, receipt);
             }
             // A place is given up by the drop.
             _ => {}
@@ -242,13 +242,13 @@ impl<'a> Places<'a> {
         for (first, ask) in asks.iter().enumerate() {
             let (earlier, later) = (&asks[..first], &asks[first + 1..]);
             if !earlier.iter().any(|other| other.is_as(ask)) {
-                let (limit, whom, cost) = (ask.limit(), ask.whom(), ask.cost_with(later));
+                let (limit, subject, cost) = (ask.limit(), ask.subject(), ask.cost_with(later));
                 let (held, rest) = (Holding::Nothing, Rest::NONE);
                 let (since, decision) = (ask.at(), ask.decision());
                 groups.push(Group {
                     first,
                     limit,
-                    whom,
+                    subject,
                     cost,
                     since,
                     decision,

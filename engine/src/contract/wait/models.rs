@@ -79,7 +79,7 @@ fn a_place_given_up_goes_to_one_or_lapses() {
 /// Two threads give up their places concurrently: each takes back its own charge or none, and what
 /// is left in line is what lapsed.
 #[test]
-fn two_who_give_up_take_back_no_more_than_they_charged() {
+fn two_waiters_that_give_up_take_back_no_more_than_they_charged() {
     explore(None, || {
         let queue = queue();
         let _ = queue.enqueue(1, PATIENCE).unwrap().keep();

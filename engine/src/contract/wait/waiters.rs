@@ -4,7 +4,7 @@
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
 //! | W1 count, all accesses | relaxed | none: it guards no memory, and a read-modify-write never exceeds the bound | - | `one-more-waits` |
-//! | W2 least tolerance, all accesses | relaxed | a thread that finds a place in a key's word, by an acquire load, also finds its tolerance: it is lowered, or found as low, before the release exchange that makes the place, and never rises | - | `who-waits-is-not-remembered` |
+//! | W2 least tolerance, all accesses | relaxed | a thread that finds a place in a key's word, by an acquire load, also finds its tolerance: it is lowered, or found as low, before the release exchange that makes the place, and never rises | - | `waiter-not-remembered` |
 
 use crossbeam_utils::CachePadded;
 

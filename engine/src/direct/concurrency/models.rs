@@ -133,7 +133,7 @@ fn a_waiter_sees_what_comes_back_meanwhile() {
 
 /// Two threads wait for a permit that a third returns: each gets it. Within 3 preemptions per run.
 #[test]
-fn who_has_it_from_a_waiter_hands_it_on() {
+fn a_permit_from_a_waiter_is_handed_on() {
     explore(Some(TRIO), || {
         let world = World::new();
         let permit = world.permits.try_acquire(1).unwrap();
@@ -148,7 +148,7 @@ fn who_has_it_from_a_waiter_hands_it_on() {
 
 /// A waiter gives up while a permit is returned: it goes to the next waiter.
 #[test]
-fn who_gives_up_hands_on_what_was_granted() {
+fn a_waiter_that_gives_up_hands_on_what_was_granted() {
     explore(None, || {
         let world = World::new();
         let permit = world.permits.try_acquire(1).unwrap();
@@ -170,7 +170,7 @@ fn who_gives_up_hands_on_what_was_granted() {
 
 /// A waiter times out while the permit is returned: the waiter gets it or it is free.
 #[test]
-fn who_gives_up_in_vain_has_the_permit() {
+fn a_waiter_that_gives_up_too_late_has_the_permit() {
     explore(None, || {
         let world = World::new();
         world.permits.try_acquire(1).unwrap().forget();

@@ -164,7 +164,7 @@ fn blocks_meet_the_turn_of_the_window() {
 
 /// Two threads take a block each at one shard: none of their units is lost.
 #[test]
-fn blocks_beside_each_other_are_spent_in_full() {
+fn concurrent_blocks_are_spent_in_full() {
     explore(None, || {
         let world = Arc::new(UnitShards::new(window(4), 1, 2).unwrap());
         let spend = |shards: &UnitShards| u64::from(shards.check(0, 1, 1, || ()).is_allowed());
@@ -189,7 +189,7 @@ fn a_unit_of_a_block_is_spent_once() {
 /// Two threads at one shard with units for both: the loser of the exchange gets a callback, so that
 /// it can move on.
 #[test]
-fn who_meets_another_at_a_shard_is_told() {
+fn a_thread_that_meets_another_at_a_shard_learns_it() {
     let met = std::sync::Arc::new(Tally::new(0));
     let seen = std::sync::Arc::clone(&met);
     explore(None, move || {

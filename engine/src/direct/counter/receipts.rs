@@ -17,8 +17,8 @@ impl<C: Clock> Sealed for SubWindowCounter<C> {}
 
 impl SubWindows {
     /// Takes `cost`, at least 1, if it fits and leaves what the subject is to leave.
-    fn take_leaving(&self, whom: Subject<'_>, cost: u64, now: u64) -> (Decision, Receipt) {
-        match self.take(whom.needed(cost), cost, now) {
+    fn take_leaving(&self, subject: Subject<'_>, cost: u64, now: u64) -> (Decision, Receipt) {
+        match self.take(subject.needed(cost), cost, now) {
             Ok(taken) => {
                 let charged = Some(taken.usage.index);
                 (self.allowed(&taken.usage, now), Receipt::new(charged))
@@ -33,15 +33,15 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.window.look(whom.needed(cost), self.window.instant(now))
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.window.look(subject.needed(cost), self.window.instant(now))
     }
 
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(whom, 0, now), Receipt::NOTHING);
+            return (self.look(subject, 0, now), Receipt::NOTHING);
         }
-        self.window.take_leaving(whom, cost, self.window.instant(now))
+        self.window.take_leaving(subject, cost, self.window.instant(now))
     }
 
     fn give_back(&self, _: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
@@ -84,23 +84,23 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let now = self.shards.source.instant(now);
-        match whom.left {
+        match subject.left {
             0 => self.shards.look(cost, now),
             // Units in shards count as taken.
-            _ => self.shards.source.look(whom.needed(cost), now),
+            _ => self.shards.source.look(subject.needed(cost), now),
         }
     }
 
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(whom, 0, now), Receipt::NOTHING);
+            return (self.look(subject, 0, now), Receipt::NOTHING);
         }
         let (seat, shard) = self.seat();
         let now = self.shards.source.instant(now);
-        if whom.left > 0 {
-            return self.shards.source.take_leaving(whom, cost, now);
+        if subject.left > 0 {
+            return self.shards.source.take_leaving(subject, cost, now);
         }
         let (decision, charged) = self.shards.take(shard, cost, now, || seat.move_on());
         (decision, Receipt::new(charged))

@@ -50,7 +50,7 @@ fn explore(burst: u64, threads: &[fn(&Limiter) -> i64], bound: Option<usize>) {
 /// before: complete. No charge is lost, and neither that check nor one after the change is denied,
 /// since each of the quotas has room.
 #[test]
-fn no_charge_is_lost_beside_a_change() {
+fn no_charge_is_lost_during_a_change() {
     let quota = |burst, interval| Quota::new(1, Duration::from_nanos(interval)).burst(burst);
     explore::explore(None, move || {
         let rule = LiveQuota::new(quota(2, 10));
@@ -70,7 +70,7 @@ fn no_charge_is_lost_beside_a_change() {
 /// preemptions. Neither is denied, also where one reads what the other has charged under the new
 /// quota before the change has rewritten the word.
 #[test]
-fn two_threads_beside_a_change() {
+fn two_threads_during_a_change() {
     let quota = |burst, interval| Quota::new(1, Duration::from_nanos(interval)).burst(burst);
     explore::explore(Some(3), move || {
         let rule = LiveQuota::new(quota(3, 10));

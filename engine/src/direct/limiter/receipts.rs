@@ -54,22 +54,24 @@ where
         self.clock.now()
     }
 
-    fn look(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.look_at(cost, whom.left, now)
+    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.look_at(cost, subject.left, now)
     }
 
-    fn take(&self, whom: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(whom, 0, now), Receipt::NOTHING);
+            return (self.look(subject, 0, now), Receipt::NOTHING);
         }
-        let (algorithm, outcome) = (Leaving::new(&self.algorithm, whom.left), Outcome::new());
+        let (algorithm, outcome) = (Leaving::new(&self.algorithm, subject.left), Outcome::new());
         let admit = |value, now| outcome.of(algorithm.admit(value, now, cost), || None);
         let (update, charged) = outcome.result(self.update(self.instant(now), admit));
         (self.warmed(algorithm.answer(update, cost), now), Receipt::new(charged))
     }
 
-    fn give_back(&self, whom: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
-        let Some(charged) = receipt.charged() else { return self.look(whom, 0, self.clock.now()) };
+    fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
+        let Some(charged) = receipt.charged() else {
+            return self.look(subject, 0, self.clock.now());
+        };
         self.correct(|value, now| self.algorithm.give_back(value, now, cost, charged))
     }
 

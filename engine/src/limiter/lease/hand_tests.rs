@@ -282,7 +282,7 @@ fn what_is_void_is_not_joined_to_the_next_lease() {
 /// A key that was evicted and charged up to what a thread holds, and not up to the end of the
 /// lease.
 #[test]
-fn what_remains_beside_what_is_held_is_what_may_be_used() {
+fn what_remains_apart_from_what_is_held_may_be_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);

@@ -362,7 +362,7 @@ fn a_lease_that_is_taken_stolen_and_displaced_is_used_once() {
 
 /// A lease is taken while its key is reset and `next` follows: nothing that was charged before is
 /// leased afterwards.
-fn take_beside_a_reset(next: impl Fn(&World)) -> Arc<World> {
+fn take_during_a_reset(next: impl Fn(&World)) -> Arc<World> {
     let world = World::new();
     world.set(KEY, NOW + 5);
     world.warm(0, KEY);
@@ -377,7 +377,7 @@ fn take_beside_a_reset(next: impl Fn(&World)) -> Arc<World> {
 #[test]
 fn a_lease_that_is_being_taken_does_not_outlive_a_reset() {
     explore(None, || {
-        take_beside_a_reset(|_| ());
+        take_during_a_reset(|_| ());
     });
 }
 
@@ -431,7 +431,7 @@ fn units_are_not_returned_to_the_key_before() {
 #[test]
 fn a_spoiled_lease_does_not_name_the_next_one() {
     explore(None, || {
-        let world = take_beside_a_reset(|world| {
+        let world = take_during_a_reset(|world| {
             world.try_lease(0, OTHER, FULL, LEAST);
         });
         if let Some(lease) = world.leases.stripes[0].entry(OTHER).lease_of(OTHER) {

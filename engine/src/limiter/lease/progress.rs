@@ -28,7 +28,7 @@ const LEASED_MOST: u64 = BURST / SHARE;
 /// of a stripe, and for each lease that is found there a read of the word and a step on it.
 const STEPS: u64 = 4 * ENTRIES as u64;
 /// The same while others run, each of whose steps can make a read start over.
-const STEPS_BESIDE_OTHERS: u64 = 10 * STEPS;
+const STEPS_AMONG_OTHERS: u64 = 10 * STEPS;
 
 /// What a thread does to the limiter.
 #[derive(Clone, Copy, Debug)]
@@ -197,7 +197,7 @@ const OTHERS: &[Action] = &[
 ];
 
 #[test]
-fn a_thread_that_stops_with_a_lease_stops_nobody() {
+fn a_thread_that_stops_with_a_lease_stops_no_other_thread() {
     stop_everywhere(OTHERS);
 }
 
@@ -211,7 +211,7 @@ fn a_thread_that_stops_with_a_lease_outlives_a_reset() {
 
 fn stop_everywhere(others: &[Action]) {
     for scenario in SCENARIOS {
-        let numbers = 1..=STEPS_BESIDE_OTHERS;
+        let numbers = 1..=STEPS_AMONG_OTHERS;
         for most_held in [0, 2] {
             let stopped = |number: &u64| play(scenario, *number, most_held, others);
             let stops = numbers.clone().take_while(stopped).count();
@@ -269,12 +269,12 @@ fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> 
             let threads = [(0, 0), (1, 3), (0, 6)].map(|(seat, first)| {
                 let (mut actions, name) = (others.to_vec(), &name);
                 actions.rotate_left(first);
-                scope.spawn(move || act(limiter, seat, &actions, STEPS_BESIDE_OTHERS, name))
+                scope.spawn(move || act(limiter, seat, &actions, STEPS_AMONG_OTHERS, name))
             });
             theirs.extend(threads.map(|thread| thread.join().expect("others get through")));
         });
     };
-    let (own, was_stopped) = park_before(number, STEPS_BESIDE_OTHERS, stopped, meanwhile);
+    let (own, was_stopped) = park_before(number, STEPS_AMONG_OTHERS, stopped, meanwhile);
     for account in theirs.iter().chain([&own]) {
         add(&mut ledger, account);
     }

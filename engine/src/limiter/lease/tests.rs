@@ -411,7 +411,7 @@ fn an_earlier_time_uses_no_unit_that_did_not_fit_then() {
 /// A thread that stalls for ever while an entry is busy keeps no other from deciding, from leasing
 /// elsewhere or from giving back.
 #[test]
-fn a_thread_that_stops_while_it_fills_an_entry_stops_nobody() {
+fn a_thread_that_stops_while_it_fills_an_entry_stops_no_other() {
     let quota = Quota::per_second(1).burst(5_000);
     let limiter = limiter(quota, 64);
     let leases = limiter.leases_on();

@@ -99,12 +99,12 @@ mod models {
     }
 
     #[test]
-    fn a_reader_beside_a_change() {
+    fn a_reader_during_a_change() {
         explore(1, None);
     }
 
     #[test]
-    fn a_reader_beside_three_changes() {
+    fn a_reader_during_three_changes() {
         explore(3, Some(3));
     }
 }

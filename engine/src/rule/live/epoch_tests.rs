@@ -89,7 +89,7 @@ fn enter(
 
 proptest! {
     #[test]
-    fn values_of_two_epochs_are_told_apart(
+    fn values_of_two_epochs_are_distinguished(
         first in quotas(),
         changes in prop::collection::vec((quotas(), inheritances(), lengths(), debts()), 1..60),
     ) {

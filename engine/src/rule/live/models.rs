@@ -98,7 +98,7 @@ fn explore_from(
 /// new burst. A check during the change and one after it are admitted, since both quotas have room.
 /// Every interleaving.
 #[test]
-fn no_charge_is_lost_beside_a_raise() {
+fn no_charge_is_lost_during_a_raise() {
     explore([quota(2, 10), quota(4, 3)], Inheritance::Proportional, ask, None, |admitted, left| {
         assert_eq!((admitted, left), (3, 1));
     });
@@ -119,7 +119,7 @@ fn no_more_is_denied_than_by_either_quota() {
 /// Debt kept as a duration, at the same interval: never more than the larger burst. Within 3
 /// preemptions.
 #[test]
-fn no_more_than_the_larger_burst_beside_a_lowering() {
+fn no_more_than_the_larger_burst_during_a_lowering() {
     let twice = |limiter: &Live| ask(limiter) + ask(limiter);
     let quotas = [quota(3, 10), quota(2, 10)];
     explore(quotas, Inheritance::Keep, twice, Some(TWICE), |admitted, left| {
@@ -131,7 +131,7 @@ fn no_more_than_the_larger_burst_beside_a_lowering() {
 /// A reservation made and cancelled during a change gives back the time it took, under either
 /// quota: the first unit is owed at 10 ns and the last one at 30. Within 3 preemptions.
 #[test]
-fn a_reservation_gives_back_what_it_took_beside_a_change() {
+fn a_reservation_gives_back_what_it_took_during_a_change() {
     let borrow = |limiter: &Live| {
         limiter.reserve(KEY, 1).expect("there is room").cancel();
         0
@@ -145,7 +145,7 @@ fn a_reservation_gives_back_what_it_took_beside_a_change() {
 /// Two threads that check once each: neither is denied, also where one reads what the other has
 /// charged under the new quota before the sweep. Within 2 preemptions.
 #[test]
-fn two_threads_beside_a_raise() {
+fn two_threads_during_a_raise() {
     explore::explore(Some(2), || {
         let limiter = Arc::new(limiter(quota(3, 10)));
         assert_eq!(ask(&limiter), 1);
@@ -162,7 +162,7 @@ fn two_threads_beside_a_raise() {
 /// A change that goes round the ring: another key owes an amount by which its values before and
 /// after are on different sides of where the ring begins. Within 3 preemptions.
 #[test]
-fn no_charge_is_lost_beside_a_change_that_goes_round() {
+fn no_charge_is_lost_during_a_change_that_goes_round() {
     // The first three changes lead to its last quarter.
     const OWED: u64 = RING / 4;
     explore::explore(Some(TWICE), || {
@@ -188,7 +188,7 @@ fn no_charge_is_lost_beside_a_change_that_goes_round() {
 /// The first check of a key, whose claim the change may withdraw: no slot keeps a value that was
 /// decided on before. Within 3 preemptions.
 #[test]
-fn a_first_check_beside_a_change_is_of_either_quota() {
+fn a_first_check_during_a_change_is_of_either_quota() {
     let quotas = [quota(2, 10), quota(4, 10)];
     explore_from(
         |_| 0,

@@ -24,7 +24,7 @@ fn three_first_checks_of_one_key_admit_one_burst() {
 
 /// Only one slot is vacant, so a claimer that took its own key's word for another's would evict it.
 #[test]
-fn first_checks_beside_a_live_key_admit_one_burst() {
+fn first_checks_with_a_live_key_admit_one_burst() {
     let (key, live) = (key(1), key(2));
     let model = Model::of(1).given(live, NOW + 9).check_together(2, key, 1);
     let model = model.always(move |at| {

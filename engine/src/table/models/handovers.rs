@@ -52,7 +52,7 @@ fn an_evicted_keys_charge_never_lands_on_the_newcomer() {
 
 /// The same with two checks of the key that is evicted.
 #[test]
-fn eviction_beside_two_checkers_charges_each_its_own() {
+fn eviction_during_two_checks_charges_each_its_own() {
     let (victim, live, coming) = (key(1), key(2), key(3));
     let model = Model::of(1).given(victim, NOW + 1).given(live, NOW + 9);
     let model = model.check_together(2, victim, 3).checks(coming, 3);
@@ -78,7 +78,7 @@ fn a_newcomer_is_not_denied_by_its_predecessors_debt() {
 
 /// A key at its limit is denied while its slot is reused: by its own debt, or not at all.
 #[test]
-fn a_denial_beside_a_hand_over_is_the_keys_own() {
+fn a_denial_during_a_hand_over_is_the_keys_own() {
     let (denied, live, coming) = (key(1), key(2), key(3));
     let model = Model::of(1).given(denied, NOW + 1).given(live, NOW + 9);
     let model = model.checks(denied, 1).checks(coming, 1);
@@ -139,7 +139,7 @@ fn three_keys_that_take_turns_at_a_slot_charge_their_own() {
 /// A thread that reads each key's value while one key evicts another gets a value of that key, or
 /// none.
 #[test]
-fn a_look_beside_a_hand_over_mixes_no_keys() {
+fn a_look_during_a_hand_over_mixes_no_keys() {
     let (victim, live, coming) = (key(1), key(2), key(3));
     let model = Model::of(1).given(victim, NOW + 5).given(live, NOW + 9);
     let model = model.checks(coming, 1).thread(move |shared| {
@@ -154,7 +154,7 @@ fn a_look_beside_a_hand_over_mixes_no_keys() {
 
 /// A listing while one key evicts another has each key with a value of its own, or not at all.
 #[test]
-fn a_listing_beside_a_hand_over_mixes_no_keys() {
+fn a_listing_during_a_hand_over_mixes_no_keys() {
     let (victim, live, coming) = (key(1), key(2), key(3));
     let model = Model::of(1).given(victim, NOW + 5).given(live, NOW + 9);
     let model = model.checks(coming, 1).thread(move |shared| {

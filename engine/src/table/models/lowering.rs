@@ -28,7 +28,7 @@ fn two_refunds_add_up_and_stop_at_fresh() {
 }
 
 #[test]
-fn two_refunds_beside_a_check_add_up() {
+fn two_refunds_during_a_check_add_up() {
     let key = key(1);
     let model = Model::of(1).given(key, NOW + 3).checks(key, 4);
     let model = model.thread(move |s| refund(s, key, 1)).thread(move |s| refund(s, key, 1));

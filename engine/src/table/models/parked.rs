@@ -35,7 +35,7 @@ fn abandon_in(shared: &Shared, key: KeyHash, slot: usize, labelled: bool) -> u64
 /// A check of the stalled key completes its intent; a check of another key gets the slot without
 /// evicting a live key.
 #[test]
-fn an_abandoned_claim_stops_nobody_and_costs_no_slot() {
+fn an_abandoned_claim_stops_no_other_thread_and_costs_no_slot() {
     for (same_key, labelled) in [(true, false), (true, true), (false, false), (false, true)] {
         let (parked, live, coming) = (key(1), key(2), key(3));
         let model = Model::of(1).given_in(live, 0, 1, NOW + 9);

@@ -15,7 +15,7 @@ use crate::table::bits::Word;
 use crate::table::line::SLOTS;
 use crate::table::overflow::OverflowPolicy;
 
-use super::STEPS_BESIDE_OTHERS;
+use super::STEPS_AMONG_OTHERS;
 
 const NOW: u64 = 1_000;
 
@@ -113,7 +113,7 @@ fn check(table: &Table<Tat>, key: KeyHash, went_on: &Receiver<()>, report: &Sync
     let mut steps = 0;
     let hook = move || {
         steps += 1;
-        assert!(steps <= STEPS_BESIDE_OTHERS, "a thread does not get through");
+        assert!(steps <= STEPS_AMONG_OTHERS, "a thread does not get through");
     };
     let update = watch(hook, || table.home(key).update(NOW, reread, |_, now| Some(now + 1)));
     let _ = report.send(Report::Decided(update));

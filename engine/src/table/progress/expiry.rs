@@ -11,7 +11,7 @@ const OWN: &[Action] = &[Check(1), Check(2), Check(3), Check(4), Expire];
 const ONE_LEFT: &[Action] = &[Check(5), Expire, Check(2), Check(2), Check(3), Check(4)];
 
 #[test]
-fn a_claim_of_an_expired_slot_stops_nobody() {
+fn a_claim_of_an_expired_slot_stops_no_other_thread() {
     stop_everywhere(&[
         Scenario { name: "claim", before: DRAINED, ..PLAIN },
         Scenario { name: "claim in two lines", lines: 2, before: DRAINED, ..PLAIN },
@@ -30,7 +30,7 @@ fn a_claim_of_an_expired_slot_stops_nobody() {
 
 /// The thread resumes with words and a time that it read when its key was live.
 #[test]
-fn a_thread_whose_slot_expires_stops_nobody() {
+fn a_thread_whose_slot_expires_stops_no_other_thread() {
     const LIVE: &[Action] = &[Check(1), Check(2), Check(3), Check(4)];
     let late = Scenario { before: LIVE, expires: true, ..PLAIN };
     stop_everywhere(&[

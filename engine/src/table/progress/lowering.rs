@@ -8,7 +8,7 @@ const ALONE: &[Action] = &[Check(1)];
 const IN_DEBT: &[Action] = &[Charge(1), Charge(1), Check(2), Check(3), Check(4)];
 
 #[test]
-fn a_refund_stops_nobody() {
+fn a_refund_stops_no_other_thread() {
     let refund = Scenario { stopped: Refund(1), ..PLAIN };
     stop_everywhere(&[
         Scenario { name: "refund", before: LIVE, ..refund },
@@ -26,7 +26,7 @@ fn a_refund_stops_nobody() {
 }
 
 #[test]
-fn a_reset_stops_nobody() {
+fn a_reset_stops_no_other_thread() {
     let reset = Scenario { stopped: Reset(1), ..PLAIN };
     stop_everywhere(&[
         Scenario { name: "reset", before: LIVE, ..reset },
@@ -42,7 +42,7 @@ fn a_reset_stops_nobody() {
 }
 
 #[test]
-fn units_given_back_stop_nobody() {
+fn units_given_back_stop_no_other_thread() {
     let settle = Scenario { stopped: Settle(1), ..PLAIN };
     stop_everywhere(&[
         Scenario { name: "settle", before: ALONE, ..settle },

@@ -34,7 +34,7 @@ fn the_first_reader_after_a_pause_reads_the_source() {
 }
 
 #[test]
-fn ticks_that_nobody_sees_do_not_count() {
+fn ticks_that_no_reader_sees_do_not_count() {
     let (dial, source) = dial(0);
     for _ in 0..10 {
         source.advance(Duration::from_secs(1));
@@ -143,7 +143,7 @@ fn interrupted_upkeep_leaves_the_gap_to_the_next_reader() {
 /// Real threads: each reader records by how much it was late at most, measured before its reading,
 /// and none may have been later than the dial says.
 #[test]
-fn nobody_is_later_than_it_says() {
+fn no_reader_is_later_than_it_says() {
     const READINGS: u64 = 200_000;
     struct Steps(AtomicU64);
     impl Clock for Steps {

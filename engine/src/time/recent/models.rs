@@ -39,7 +39,7 @@ impl Clock for Time {
 /// Two readers and upkeep, within 3 preemptions a run: readings increase for each thread, and none
 /// is older than the staleness admits.
 #[test]
-fn nobody_is_later_than_the_dial_says() {
+fn no_reader_is_later_than_the_dial_says() {
     explore(Some(3), || {
         let (dial, time) = (Arc::new(Dial::new(Timestamp::ORIGIN)), Time::new());
         let upkeep = {

@@ -155,7 +155,7 @@ fn readings_are_exact_to_a_part_in_ten_to_the_fifteenth() {
 }
 
 #[test]
-fn a_step_forward_is_found_before_it_is_told() {
+fn a_step_forward_is_found_before_it_is_reported() {
     for step in [3 * SECOND / 1_000, SECOND, 3_600 * SECOND, 100 * YEAR] {
         let machine = Machine::new(2_600_000_000, 0);
         let (clock, start) = (machine.clock(), machine.real.get());

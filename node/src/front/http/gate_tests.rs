@@ -59,7 +59,7 @@ fn once_there_is_a_list_other_hosts_are_refused() {
 }
 
 #[test]
-fn a_browser_is_told_what_an_allowed_page_may_do() {
+fn a_browser_learns_what_an_allowed_page_may_do() {
     let gate = gate(&["https://example.org"], &[]);
     let origin = ("origin", "https://example.org");
     let ask = ("access-control-request-method", "POST");

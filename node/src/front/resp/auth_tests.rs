@@ -61,7 +61,7 @@ fn with_a_password_nothing_is_run_before_it_is_given() {
 }
 
 #[test]
-fn a_password_is_replaced_for_those_who_come() {
+fn a_password_is_replaced_for_new_connections() {
     let password = password();
     let (mut inside, mut outside) =
         (guarded_session(password.clone()), guarded_session(password.clone()));

@@ -18,7 +18,7 @@ fn replies_are_left_out_as_asked() {
 
 /// Else a client could have any number of long ones made in one turn.
 #[test]
-fn replies_that_are_left_out_are_told_as_work() {
+fn replies_that_are_left_out_are_counted_as_work() {
     let (mut session, mut out) = (session(), Vec::new());
     let mut run = |input: &[u8]| {
         let mut parser = Parser::default();

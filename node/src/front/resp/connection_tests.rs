@@ -209,7 +209,7 @@ async fn connections_share_what_they_may_hold_unread() {
 
 /// Connections of a thread share the buffer of replies.
 #[tokio::test]
-async fn replies_to_a_client_that_is_gone_reach_nobody_else() {
+async fn replies_to_a_client_that_is_gone_reach_no_other() {
     let front_end = front_end(1024 * 1024);
     let (mut gone, serving) = connect_until(&front_end, CancellationToken::new()).await;
     gone.write_all(b"PING\r\n").await.unwrap();

@@ -30,7 +30,7 @@ fn a_monitor_finds_its_fields() {
 }
 
 #[test]
-fn bounds_that_were_chosen_are_told() {
+fn bounds_that_were_chosen_are_shown() {
     let bounds = RespBounds {
         max_clients: 123,
         idle_timeout: Some(Duration::from_millis(4_001)),

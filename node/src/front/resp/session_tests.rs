@@ -86,7 +86,7 @@ fn trap_one_dialect_answered_in_the_other() {
 
 /// x/time/rate: a request for more than the burst waits for ever.
 #[test]
-fn trap_cost_above_the_burst_is_told_a_time_to_retry() {
+fn trap_cost_above_the_burst_is_answered_with_a_time_to_retry() {
     let answers = integers(["CL.THROTTLE large 1 2 86400 3", "THROTTLE large 2 2 86400 3"]);
     assert_eq!(answers, [[1, 2, 2, -1, 0], [0, 2, 2, 0, -1]]);
 }

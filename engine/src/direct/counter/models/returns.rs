@@ -13,7 +13,7 @@ const fn index(now: u64) -> u64 {
 
 /// Two checks, of which the second finds the window full or freed.
 #[test]
-fn a_give_back_beside_a_check_frees_its_units_once() {
+fn a_give_back_during_a_check_frees_its_units_once() {
     explore(None, || {
         let world = Arc::new(window(3));
         assert_eq!(take(&world, 2, 1), 2);

@@ -18,7 +18,7 @@ impl World {
 /// Two units are given back of a key without room, whose last charges are a lease that is being
 /// used: nothing is lost, and the refund takes nothing but what was used.
 #[test]
-fn a_refund_beside_a_use_comes_out_of_what_was_used() {
+fn a_refund_during_a_use_comes_out_of_what_was_used() {
     for seat in [0, 1] {
         explore(Some(TRIO), move || {
             let world = World::new();
@@ -50,7 +50,7 @@ fn refunds_at_once_take_what_they_give() {
 
 /// A lease is taken while units are given back: if the refund meets it half-way it is lost.
 #[test]
-fn a_lease_that_is_taken_beside_a_refund_is_recalled_or_lost() {
+fn a_lease_that_is_taken_during_a_refund_is_recalled_or_lost() {
     explore(None, || {
         let world = World::new();
         world.set(KEY, NOW + 20);
