@@ -18,10 +18,8 @@ use std::iter::repeat_n;
 use gungraun::prelude::*;
 use gungraun::{Callgrind, LibraryBenchmarkConfig};
 use tidegate_benches::draw::write_key;
-use tidegate_engine::clock::{MAX_UPKEEP_INTERVAL, Timestamp, TscClock};
-use tidegate_engine::{
-    Clock, Decision, KeyHash, KeyHasher, Limiter, ManualClock, Quota, RecentClock,
-};
+use tidegate_engine::clock::{MAX_UPKEEP_INTERVAL, RecentClock, Timestamp, TscClock};
+use tidegate_engine::{Clock, Decision, KeyHash, KeyHasher, Limiter, ManualClock, Quota};
 
 /// Operations per benchmark: dividing a count by it turns the last three digits into decimals.
 const OPERATIONS: usize = 1_000;

@@ -4,11 +4,10 @@ use std::fmt;
 use std::sync::{Arc, Weak};
 
 use tidegate_engine::clock::TscClock;
+use tidegate_engine::limiter::LimiterBuilder;
 use tidegate_engine::observer::ObservedKey;
 use tidegate_engine::rule::DebtRule;
-use tidegate_engine::{
-    BuildError, Clock, Decision, KeyHash, Limiter, LimiterBuilder, Observer, Quota,
-};
+use tidegate_engine::{BuildError, Clock, Decision, KeyHash, Limiter, Observer, Quota};
 
 use crate::cluster::Cluster;
 use crate::limits::{LimitId, MAX_LIMITS, Refused, Words};

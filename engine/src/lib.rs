@@ -80,7 +80,7 @@
 //! | [`reset`](Limiter::reset) | to forgive |
 //! | [`set_quota`](Limiter::set_quota) | another quota for all keys from now on; with a `LiveQuota`, also of a `DirectLimiter` |
 //! | [`charge_debt`](Limiter::charge_debt), [`raise_debt`](Limiter::raise_debt), [`live`](Limiter::live) | to exchange debt with other limiters; with a `Quota` or `LiveQuota` |
-//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep the state over a restart, under a [hasher](LimiterBuilder::hasher) whose seed is kept; also of limits without keys, except [`Concurrency`]; [`Snapshot`] states the effect of a downtime |
+//! | [`snapshot`](Limiter::snapshot), [`restore`](Limiter::restore) | to keep the state over a restart, under a [hasher](limiter::LimiterBuilder::hasher) whose seed is kept; also of limits without keys, except [`Concurrency`]; [`Snapshot`](snapshot::Snapshot) states the effect of a downtime |
 //!
 //! What must be settled later is a value: it is settled once, and a drop settles it too. `refund`
 //! and `charge` keep no receipts; where the cost is settled after the fact, prefer `reserve`, which
@@ -90,15 +90,15 @@
 //!
 //! | choice | when |
 //! |---|---|
-//! | [`capacity`](LimiterBuilder::capacity) | other than about a million keys are live at once: 20 bytes each |
-//! | [`overflow_policy`](LimiterBuilder::overflow_policy) | with more live keys than fit, new keys are to be denied, or admitted uncharged, instead of evicting the key with the least debt |
-//! | [`clock`](LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`], which reports its staleness; in tests a [`ManualClock`]; a field that holds either needs a [`SharedClock`](clock::SharedClock) |
+//! | [`capacity`](limiter::LimiterBuilder::capacity) | other than about a million keys are live at once: 20 bytes each |
+//! | [`overflow_policy`](limiter::LimiterBuilder::overflow_policy) | with more live keys than fit, new keys are to be denied, or admitted uncharged, instead of evicting the key with the least debt |
+//! | [`clock`](limiter::LimiterBuilder::clock) | a check is to cost a load instead of a reading of the counter: a [`RecentClock`](clock::RecentClock), which reports its staleness; in tests a [`ManualClock`]; a field that holds either needs a [`SharedClock`](clock::SharedClock) |
 //! | [`initial`](direct::DirectLimiterBuilder::initial) | a `DirectLimiter` is not to start with all units; also of a [`Queue`](Queue::initial) |
 //! | [`warm_up`](direct::DirectLimiterBuilder::warm_up) | the rate of a `DirectLimiter` with a `Quota` is to grow to the whole at first, to spare a cold backend |
-//! | [`charge_denied`](LimiterBuilder::charge_denied) | clients that keep retrying are to stay banned; with a `Quota` or `LiveQuota` |
-//! | [`lease_units`](LimiterBuilder::lease_units) | several cores use one key: its admissions then scale with them; with a `Quota` |
-//! | [`max_waiters`](LimiterBuilder::max_waiters) | fewer or more calls may wait in `acquire` at once; with a `Quota` or `LiveQuota` |
-//! | [`observer`](LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as a closure that logs which keys were denied, or [`Counts`](observer::Counts) |
+//! | [`charge_denied`](limiter::LimiterBuilder::charge_denied) | clients that keep retrying are to stay banned; with a `Quota` or `LiveQuota` |
+//! | [`lease_units`](limiter::LimiterBuilder::lease_units) | several cores use one key: its admissions then scale with them; with a `Quota` |
+//! | [`max_waiters`](limiter::LimiterBuilder::max_waiters) | fewer or more calls may wait in `acquire` at once; with a `Quota` or `LiveQuota` |
+//! | [`observer`](limiter::LimiterBuilder::observer) | each decision of a `Limiter` or a `DirectLimiter` is to be observed: by an [`Observer`], such as a closure that logs which keys were denied, or [`Counts`](observer::Counts) |
 //!
 //! # What is guaranteed, and what concurrent callers may observe
 //!
@@ -226,29 +226,25 @@ pub use base::address::IpKey;
 pub use base::decision::Decision;
 pub use base::headers;
 pub use base::key::{Key, KeyHash, KeyHasher};
-pub use contract::grant::Grant;
 pub use contract::limit::Limit;
 pub use contract::observer::Observer;
 pub use contract::reserve::Reservation;
 pub use contract::set::LimitSet;
 pub use contract::shadow::Shadow;
-pub use contract::snapshot::Snapshot;
 #[cfg(feature = "std")]
 pub use direct::concurrency::Concurrency;
 pub use direct::limiter::DirectLimiter;
 pub use direct::queue::Queue;
 #[doc(inline)]
 pub use limiter::Limiter;
-pub use limiter::builder::{BuildError, LimiterBuilder};
+pub use limiter::builder::BuildError;
+#[doc(inline)]
+pub use rule::Rule;
 #[cfg(feature = "std")]
 pub use rule::live::LiveQuota;
 pub use rule::quota::{Quota, QuotaError};
 pub use rule::window::{CalendarWindow, FixedWindow, SlidingWindow};
-#[doc(inline)]
-pub use rule::{DebtRule, Rule};
 pub use table::overflow::OverflowPolicy;
-#[cfg(all(feature = "std", not(loom)))]
-pub use time::RecentClock;
 pub use time::{Clock, ManualClock};
 
 /// Points in time, and the clocks behind [`Clock`].
@@ -257,7 +253,7 @@ pub mod clock {
     pub use crate::time::TscClock;
     pub use crate::time::{DefaultClock, SharedClock, Timestamp};
     #[cfg(all(feature = "std", not(loom)))]
-    pub use crate::time::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL};
+    pub use crate::time::{MAX_UPKEEP_INTERVAL, MIN_UPKEEP_INTERVAL, RecentClock};
 }
 
 /// Permits of a [`Concurrency`].
@@ -296,10 +292,11 @@ pub mod set {
     pub use crate::contract::set::{Ask, Blocked, SetDecision, SetReservation};
 }
 
-/// The content of a [`Snapshot`], and the result of restoring it.
+/// A [`Snapshot`](snapshot::Snapshot), its content, and the result of restoring it.
 pub mod snapshot {
     pub use crate::contract::snapshot::{
-        Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, SnapshotError,
+        Fingerprint, RestoreError, Restored, SNAPSHOT_VERSION, SavedKey, SavedKeys, Snapshot,
+        SnapshotError,
     };
     pub use crate::rule::saved::{SavedState, SnapshotKind};
 }

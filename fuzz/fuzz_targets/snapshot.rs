@@ -8,10 +8,12 @@ use std::time::Duration;
 use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_engine::counter::{ShardedCounter, SlidingLog, SubWindowCounter};
-use tidegate_engine::snapshot::{RestoreError, Restored, SavedKey, SavedKeys, SavedState};
+use tidegate_engine::snapshot::{
+    RestoreError, Restored, SavedKey, SavedKeys, SavedState, Snapshot,
+};
 use tidegate_engine::{
     CalendarWindow, Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Queue, Quota, Rule,
-    SlidingWindow, Snapshot,
+    SlidingWindow,
 };
 use tidegate_fuzz::memory;
 

@@ -9,8 +9,8 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use std::hash::{BuildHasher as _, RandomState};
 
-use tidegate_engine::clock::TscClock;
-use tidegate_engine::{Clock, Decision, Key, KeyHasher, Limiter, Quota, RecentClock};
+use tidegate_engine::clock::{RecentClock, TscClock};
+use tidegate_engine::{Clock, Decision, Key, KeyHasher, Limiter, Quota};
 
 use super::{Audited, Contender, Remarks};
 use crate::failure::Failure;

@@ -7,8 +7,8 @@ use std::thread;
 
 use rand::rngs::Xoshiro256PlusPlus;
 use rand::{RngExt as _, SeedableRng as _};
-use tidegate_engine::clock::{Timestamp, TscClock};
-use tidegate_engine::{Clock, KeyHash, Limiter, Quota, RecentClock};
+use tidegate_engine::clock::{RecentClock, Timestamp, TscClock};
+use tidegate_engine::{Clock, KeyHash, Limiter, Quota};
 
 use super::ledger::{Admission, Ledger};
 use super::{Outcome, Settings, Violation, handovers, jitter, tats, turn};

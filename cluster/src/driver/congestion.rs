@@ -2,10 +2,10 @@
 //!
 //! Cubic, with a window that is never smaller than what a node with a few busy keys sends within
 //! the idle timeout. A link that has little to send never grows a window again which losses have
-//! made small, and would be out of room early in a cut. Then QUIC sends probes only, each twice as
-//! late as the one before, and a link takes about as long again as the cut did to recover. While
-//! there is room every flush sends a packet, and the first that arrives after a cut has all others
-//! sent again.
+//! made small, and would be out of room early in a partition. Then QUIC sends probes only, each
+//! twice as late as the one before, and a link takes about as long again as the partition did to
+//! recover. While there is room every flush sends a packet, and the first that arrives after a
+//! partition has all others sent again.
 
 use std::any::Any;
 use std::sync::Arc;

@@ -12,10 +12,10 @@
 //!
 //! A word that stops at zero forgets a difference, which is then no longer there to be mended: the
 //! word is as good as the other one. Not where it stays near zero while the key is scarce for
-//! others, as when one node lacked what others consumed in a cut: what it consumes and what is left
-//! to the others make up the limit's rate, so that neither word moves again, and the others' nodes
-//! starve. Words that are so far [apart](are_apart) approach each other whatever they have
-//! forgotten.
+//! others, as when one node lacked what others consumed in a partition: what it consumes and what
+//! is left to the others make up the limit's rate, so that neither word moves again, and the
+//! others' nodes starve. Words that are so far [apart](are_apart) approach each other whatever they
+//! have forgotten.
 
 use super::change::Change;
 use super::time::Nanos;

@@ -2,7 +2,7 @@
 //!
 //! A key that changed is sent with the next levels. Then it is sent again and again, after twice
 //! the time each time, as long as it is deep in debt: a comparison that was not possible, as after
-//! a cut, is made up for, and no difference stays because load has ended.
+//! a partition, is made up for, and no difference stays because load has ended.
 //!
 //! A key has one word, and so one turn, whatever quotas come with its checks; it is sent under the
 //! limit that changed it, where a state brought it under none.

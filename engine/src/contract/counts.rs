@@ -5,7 +5,7 @@ use crate::base::shards::Shards;
 use crate::contract::observer::{ObservedKey, Observer};
 
 /// Counts the decisions of a limiter, or of several: give one to
-/// [`LimiterBuilder::observer`](crate::LimiterBuilder::observer) or
+/// [`LimiterBuilder::observer`](crate::limiter::LimiterBuilder::observer) or
 /// [`DirectLimiterBuilder::observer`](crate::direct::DirectLimiterBuilder::observer), by reference
 /// or in an [`Arc`](std::sync::Arc) where it is shared.
 ///

@@ -18,9 +18,9 @@ use crate::time::Timestamp;
 /// It asks the limit that it wraps, charges it what fits, exactly as if the limit were enforced,
 /// and counts what the limit decided. What the limit denies is answered as an admission after which
 /// nothing remains, and is charged nothing (unless the limit
-/// [charges what it denies](crate::LimiterBuilder::charge_denied)). So the counts are those of the
-/// limit when it is enforced, as far as callers ask the same either way (denied callers may come
-/// back) and no other shadow is in one set with it.
+/// [charges what it denies](crate::limiter::LimiterBuilder::charge_denied)). So the counts are
+/// those of the limit when it is enforced, as far as callers ask the same either way (denied
+/// callers may come back) and no other shadow is in one set with it.
 ///
 /// It is a [`Limit`], and goes wherever a limit goes: into a [`LimitSet`](crate::LimitSet), into
 /// `tower::RequestLimit`, behind a `dyn Limit`. The limit's [`Observer`](crate::Observer) is

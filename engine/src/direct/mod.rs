@@ -7,8 +7,10 @@ mod any;
 #[cfg(feature = "std")]
 pub(crate) mod concurrency;
 pub(crate) mod counter;
-mod lend;
 pub(crate) mod limiter;
 pub(crate) mod queue;
+
+// Behind the others, so that its methods come last on the page of each type.
+mod lend;
 
 pub use limiter::{DirectLimiterBuilder, MAX_WARM_UP};

@@ -10,12 +10,12 @@ use super::builder::BuildError;
 
 impl AnyRule {
     /// A [`Limiter`] that enforces this rule on each of its keys, with room for `capacity` of them
-    /// ([`LimiterBuilder::capacity`](crate::LimiterBuilder::capacity)) and else as
+    /// ([`LimiterBuilder::capacity`](crate::limiter::LimiterBuilder::capacity)) and else as
     /// [`Limiter::builder`] makes it. For other choices, match the rule and build the limiter of
     /// its kind.
     ///
     /// # Errors
-    /// As [`LimiterBuilder::build`](crate::LimiterBuilder::build).
+    /// As [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build).
     ///
     /// ```
     /// use tidegate_engine::LimitSet;

@@ -142,7 +142,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 
     /// How many units a thread leases of a hot key at most; 0 where nothing is leased. Set by
-    /// [`LimiterBuilder::lease_units`](crate::LimiterBuilder::lease_units).
+    /// [`LimiterBuilder::lease_units`](crate::limiter::LimiterBuilder::lease_units).
     #[must_use]
     pub fn lease_units(&self) -> u64 {
         self.leases().map_or(0, |(leases, _)| leases.most())

@@ -41,18 +41,7 @@ pub struct LimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     observer: O,
 }
 
-#[cfg(feature = "std")]
-impl<R: Rule> LimiterBuilder<R> {
-    pub(crate) fn new(rule: R) -> Self {
-        Self::of(rule, Source::Made(TscClock::new), Source::Made(KeyHasher::random))
-    }
-}
-
 impl<R: Rule, C: Clock> LimiterBuilder<R, C> {
-    pub(crate) fn with(rule: R, clock: C, hasher: KeyHasher) -> Self {
-        Self::of(rule, Source::Given(clock), Source::Given(hasher))
-    }
-
     fn of(rule: R, clock: Source<C>, hasher: Source<KeyHasher>) -> Self {
         Self {
             rule,
@@ -65,6 +54,45 @@ impl<R: Rule, C: Clock> LimiterBuilder<R, C> {
             clock,
             observer: (),
         }
+    }
+}
+
+impl Limiter {
+    /// A limiter that enforces `rule` on up to [`DEFAULT_CAPACITY`] keys, with the defaults of
+    /// [`Limiter::builder`]. O(capacity), as [`LimiterBuilder::build`]. Blocks for up to 200 ms if
+    /// it makes the first [`TscClock`] of the process.
+    ///
+    /// # Errors
+    /// When the rule cannot be enforced, or the memory cannot be allocated.
+    #[cfg(feature = "std")]
+    pub fn new<R: Rule>(rule: R) -> Result<Limiter<R>, BuildError> {
+        Self::builder(rule).build()
+    }
+
+    /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless another
+    /// clock is set.
+    #[cfg(feature = "std")]
+    pub fn builder<R: Rule>(rule: R) -> LimiterBuilder<R> {
+        LimiterBuilder::of(rule, Source::Made(TscClock::new), Source::Made(KeyHasher::random))
+    }
+
+    /// Starts building a limiter with a clock and a hasher of the caller, without an operating
+    /// system. A client that can choose keys must not be able to guess the seed of the hasher.
+    ///
+    /// ```
+    /// use tidegate_engine::{KeyHasher, Limiter, ManualClock, Quota};
+    ///
+    /// let (clock, hasher) = (ManualClock::new(), KeyHasher::rapid(0x5eed));
+    /// let limiter = Limiter::builder_with(Quota::per_second(1), clock, hasher).build()?;
+    /// assert!(limiter.check("user:42").is_allowed());
+    /// # Ok::<(), tidegate_engine::BuildError>(())
+    /// ```
+    pub fn builder_with<R: Rule, C: Clock>(
+        rule: R,
+        clock: C,
+        hasher: KeyHasher,
+    ) -> LimiterBuilder<R, C> {
+        LimiterBuilder::of(rule, Source::Given(clock), Source::Given(hasher))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::rule::algorithm::Algorithm;
 use crate::table::Table;
 use crate::table::answer::answer;
 
-use super::follow::Change;
+use super::change::Change;
 
 /// A check of a key, and its time: `now` and `reread` are as in
 /// [`Home::update`](crate::table::Home::update).

@@ -20,7 +20,7 @@ use crate::rule::{DebtRule, Rule};
 use crate::table::answer::answer;
 use crate::time::{Clock, Timestamp, saturating_nanos};
 
-use super::{Limiter, State};
+use super::{Limiter, StateOf};
 
 /// A request for a place in a key's line.
 #[derive(Clone, Copy)]
@@ -120,8 +120,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// A call is denied at once if it would have to wait longer (`retry_after` is then the time
     /// until the same call is accepted), if there are as many waiters as there may be (the time
     /// until the call could start without waiting; see
-    /// [`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)), and if `cost` exceeds
-    /// the burst and never fits (`None`).
+    /// [`LimiterBuilder::max_waiters`](crate::limiter::LimiterBuilder::max_waiters)), and if `cost`
+    /// exceeds the burst and never fits (`None`).
     ///
     /// First come, first served on each key: starts have the order in which places were taken, to
     /// the unit of time (only [`Wait::jitter`] can swap those that are less than the jitter
@@ -237,7 +237,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// [`Limiter::enqueue`] under the given quota.
-    pub(super) fn enqueue_under<B: Bucket<State = State<R>>>(
+    pub(super) fn enqueue_under<B: Bucket<State = StateOf<R>>>(
         &self,
         bucket: &B,
         key: impl Key,
@@ -264,7 +264,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// Takes a place that starts at once, else one among the waiters, if there is room for one
     /// more.
-    fn line_up<B: Bucket<State = State<R>>>(
+    fn line_up<B: Bucket<State = StateOf<R>>>(
         &self,
         bucket: &B,
         request: PlaceRequest<'_>,
@@ -295,7 +295,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Charges the request's cost, if it can start as early as requested.
-    fn place<B: Bucket<State = State<R>>>(
+    fn place<B: Bucket<State = StateOf<R>>>(
         &self,
         bucket: &B,
         request: &PlaceRequest<'_>,
@@ -323,7 +323,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// The result of a request that charged nothing: a peek, a denial, or a check of a key that
     /// finds no slot.
-    fn place_uncharged<B: Bucket<State = State<R>>>(
+    fn place_uncharged<B: Bucket<State = StateOf<R>>>(
         &self,
         bucket: &B,
         request: &PlaceRequest<'_>,
@@ -389,7 +389,7 @@ where
     C: Clock + Send + Sync,
     O: Observer + Send + Sync,
 {
-    fn under<B: Bucket<State = State<R>>>(self, bucket: &B) -> JoinResult<'l> {
+    fn under<B: Bucket<State = StateOf<R>>>(self, bucket: &B) -> JoinResult<'l> {
         let Self { limiter, subject, cost, request: JoinRequest { longest, reach } } = self;
         let (key, reading) = (subject.key, limiter.clock.now());
         let wait = &Wait::at_most(longest);
@@ -409,7 +409,11 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Whether a place is worth taking already. It is if the charges of the key reach as far as the
     /// request does. If they end before, the time between would be lost: that is accepted, up to
     /// half of what the request itself costs, where the key has no room at present.
-    fn is_due<B: Bucket<State = State<R>>>(&self, bucket: &B, request: &PlaceRequest<'_>) -> bool {
+    fn is_due<B: Bucket<State = StateOf<R>>>(
+        &self,
+        bucket: &B,
+        request: &PlaceRequest<'_>,
+    ) -> bool {
         if request.reach.is_zero() {
             return true;
         }

@@ -12,23 +12,7 @@ use crate::rule::algorithm::Saves as _;
 use crate::time::Clock;
 
 use super::Limiter;
-
-/// A change of a key's value.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Change {
-    pub(crate) from: u64,
-    pub(crate) to: u64,
-    pub(crate) now: u64,
-}
-
-impl Change {
-    /// What an update has changed, whose `decide` is given; `None` for nothing.
-    #[inline]
-    pub(super) fn of(update: Update, decide: impl FnOnce(u64, u64) -> Option<u64>) -> Option<Self> {
-        let Update::Written { before: from, now } = update else { return None };
-        decide(from, now).map(|to| Self { from, to, now })
-    }
-}
+use super::change::Change;
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Notifies the observer of what an update of the key has changed, if it follows that. `decide`

@@ -9,7 +9,7 @@ use crate::rule::leaving::Leaving;
 use crate::time::Clock;
 
 use super::denied::{TimedCheck, decide_charging};
-use super::{Asked, Limiter, State};
+use super::{Asked, Limiter, StateOf};
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Takes `cost` units if they fit and at least `left` more would: for a class of calls that may
@@ -29,8 +29,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///   ever: compute `left` from the burst that is in force.
     /// * With leases the key's word decides: units that threads have leased, the calling one
     ///   included, count as taken.
-    /// * Where denied checks [are charged](crate::LimiterBuilder::charge_denied), a call is charged
-    ///   if its own cost does not fit, and not if only the share lacks.
+    /// * Where denied checks [are charged](crate::limiter::LimiterBuilder::charge_denied), a call
+    ///   is charged if its own cost does not fit, and not if only the share lacks.
     /// * For a key without a slot the [`OverflowPolicy`](crate::OverflowPolicy) decides.
     ///
     /// ```
@@ -50,7 +50,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// [`Limiter::check_leaving`] under the limiter's own rule or a quota given with the call.
-    pub(super) fn check_leaving_under<A: Algorithm<State = State<R>>>(
+    pub(super) fn check_leaving_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: &Asked<impl Key>,

@@ -26,7 +26,7 @@ where
     ///
     /// # Errors
     /// The denial when the units do not fit; nothing is charged then, unless the limiter
-    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
+    /// [charges what it denies](crate::limiter::LimiterBuilder::charge_denied).
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
         Reservation::borrowed(self, Subject::from(self.hash(&key)), &key, cost)
     }
@@ -36,7 +36,7 @@ where
     ///
     /// # Errors
     /// The denial when the units do not fit; nothing is charged then, unless the limiter
-    /// [charges what it denies](crate::LimiterBuilder::charge_denied).
+    /// [charges what it denies](crate::limiter::LimiterBuilder::charge_denied).
     pub fn reserve_owned(
         self: &Arc<Self>,
         key: impl Key,

@@ -13,7 +13,7 @@ use crate::rule::algorithm::Algorithm as _;
 use crate::time::Clock;
 
 use super::Limiter;
-use super::follow::Change;
+use super::change::Change;
 #[cfg(feature = "std")]
 use super::lease::{Lowered, Refund};
 
@@ -37,8 +37,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Concurrent callers see the debt before or after, never between; of two refunds and any
     /// checks at the same time none is lost. If the key is evicted first, nothing is left to give
     /// back. With leases, what threads have leased last is returned too, in further steps: see
-    /// [`LimiterBuilder::lease_units`](crate::LimiterBuilder::lease_units). O(1); with leases
-    /// O(threads), and as much again for each that is returned. Neither locks nor allocates.
+    /// [`LimiterBuilder::lease_units`](crate::limiter::LimiterBuilder::lease_units). O(1); with
+    /// leases O(threads), and as much again for each that is returned. Neither locks nor allocates.
     pub fn refund(&self, key: impl Key, cost: u64) {
         self.give_back_to(key, |value, now| self.algorithm().refund(value, now, cost));
     }

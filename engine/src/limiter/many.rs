@@ -17,7 +17,7 @@ use crate::table::answer::answer;
 use crate::table::{Home, Missed, Spot};
 use crate::time::{Clock, Timestamp};
 
-use super::{Asked, Limiter, State};
+use super::{Asked, Limiter, StateOf};
 
 /// How many keys are decided together: several times the number of lines that a core fetches at
 /// once, so that the waits for the first and the last of them are a small part.
@@ -98,7 +98,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// [`Limiter::check_all`] by the keys' words alone. The algorithm is given as a function of
     /// the limiter, so that the limiter's own one, a field of it, takes no second register.
     #[inline]
-    pub(super) fn check_all_by_words<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
+    pub(super) fn check_all_by_words<'a, A: Algorithm<State = StateOf<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
         items: &[T],
@@ -153,7 +153,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// 6. Decide the rest one by one: new keys, keys in the least likely lines, and keys whose slot
     ///    was not theirs, or not settled, when it came to be updated.
     #[inline]
-    fn check_together<'a, A: Algorithm<State = State<R>> + 'a, T, K: Key>(
+    fn check_together<'a, A: Algorithm<State = StateOf<R>> + 'a, T, K: Key>(
         &'a self,
         algorithm: impl Fn(&'a Self) -> &'a A + Copy,
         items: &[T],
@@ -220,12 +220,12 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// undecided: their spot was not theirs, or not settled, or the call has taken another reading.
     #[expect(clippy::too_many_arguments, reason = "in a tuple they take an instruction more a key")]
     #[inline]
-    fn decide_at<'t, A: Algorithm<State = State<R>> + 't>(
+    fn decide_at<'t, A: Algorithm<State = StateOf<R>> + 't>(
         &'t self,
         algorithm: impl Fn(&'t Self) -> &'t A + Copy,
         spots: &[Spot<'t>; TOGETHER],
         mut found: Indexes,
-        homes: &[Home<'t, State<R>>; TOGETHER],
+        homes: &[Home<'t, StateOf<R>>; TOGETHER],
         cost: impl Fn(usize) -> u64,
         readings: &Readings<'_, u64>,
         decisions: &mut [Decision],
@@ -259,10 +259,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// slot may also be gone.
     #[cold]
     #[inline(never)]
-    fn decide_contended<A: Algorithm<State = State<R>>>(
+    fn decide_contended<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
-        home: Home<'_, State<R>>,
+        home: Home<'_, StateOf<R>>,
         cost: u64,
         readings: &Readings<'_, u64>,
     ) -> Decision {

@@ -1,10 +1,14 @@
-//! The limiter for many keys: [`Limiter`], the bounds of its builder, and what
-//! [`Limiter::with_quota`] returns.
+//! The limiter for many keys: [`Limiter`], its builder with its bounds, and what
+//! [`Limiter::with_quota`] and [`Limiter::check_up_to`] return.
+
+// Before the others, so that its methods come first on the page of the type.
+mod check;
 
 #[cfg(feature = "std")]
 mod any;
 mod bucket;
 pub(crate) mod builder;
+mod change;
 mod denied;
 mod enqueue;
 mod follow;
@@ -36,22 +40,23 @@ use crate::rule::algorithm::Algorithm;
 use crate::rule::modes::Modes;
 use crate::rule::quota::Quota;
 use crate::table::answer::answer;
-use crate::table::overflow::{Event, OverflowCounts, OverflowPolicy};
+use crate::table::overflow::Event;
 use crate::table::{Missed, Table};
 use crate::time::{Clock, DefaultClock, Timestamp};
 
 use denied::{TimedCheck, decide_charging};
 use mode::Mode;
 
+pub use crate::contract::grant::Grant;
 pub use crate::table::overflow::ParseOverflowPolicyError;
-use builder::LimiterBuilder;
-pub use builder::{DEFAULT_CAPACITY, MAX_CAPACITY};
+pub use builder::{DEFAULT_CAPACITY, LimiterBuilder, MAX_CAPACITY};
 #[cfg(feature = "std")]
 pub use lease::MAX_LEASE_UNITS;
 pub use with_quota::WithQuota;
 pub use with_quota_owned::OwnedWithQuota;
 
-type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
+/// The state that a rule keeps in a word.
+type StateOf<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 
 /// A rate limiter for many keys, shared by reference between any number of threads.
 ///
@@ -65,9 +70,10 @@ type State<R> = <<R as Rule>::Algorithm as Algorithm>::State;
 ///   [`FixedWindow`](crate::FixedWindow) and [`CalendarWindow`](crate::CalendarWindow).
 ///   [`Limiter::refund`] adds what it gives back, and [`Limiter::reset`] starts anew.
 /// * Lock-free: a thread that is stopped anywhere never keeps another from deciding.
-/// * When more keys are live than fit, the [`OverflowPolicy`] decides, and [`Limiter::overflow`]
-///   counts it. By default the key that loses least among those that compete for a slot is evicted,
-///   and keys that are being denied are evicted last. No debt is lost except as counted there.
+/// * When more keys are live than fit, the [`OverflowPolicy`](crate::OverflowPolicy) decides, and
+///   [`Limiter::overflow`] counts it. By default the key that loses least among those that compete
+///   for a slot is evicted, and keys that are being denied are evicted last. No debt is lost except
+///   as counted there.
 ///
 /// # Leases
 /// [`LimiterBuilder::lease_units`] lets admissions on one hot key scale with cores, and states what
@@ -90,7 +96,7 @@ pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
     algorithm: R::Algorithm,
     hasher: KeyHasher,
     clock: C,
-    table: Table<State<R>>,
+    table: Table<StateOf<R>>,
     mode: Mode,
     observer: O,
     rule: R,
@@ -99,141 +105,6 @@ pub struct Limiter<R: Rule = Quota, C = DefaultClock, O = ()> {
 }
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// Asks for one unit: [`Limiter::check_n`] with a cost of 1.
-    #[expect(
-        clippy::inline_always,
-        reason = "a call hands the decision over in memory, and stalls"
-    )]
-    #[inline(always)]
-    #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check(&self, key: impl Key) -> Decision {
-        self.check_n(key, 1)
-    }
-
-    /// Asks for `cost` units and takes them when they fit, at the clock's present reading.
-    ///
-    /// A cost of 0 takes nothing: it is a [`Limiter::peek`]. O(1).
-    #[expect(
-        clippy::inline_always,
-        reason = "a call hands the decision over in memory, and stalls"
-    )]
-    #[inline(always)]
-    #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check_n(&self, key: impl Key, cost: u64) -> Decision {
-        // The clock is read before the table: the time-stamp counter waits for outstanding loads.
-        self.decide(self.asked(key), cost, self.clock.now(), || self.clock.now())
-    }
-
-    /// As [`Limiter::check_n`], at a time given by the caller: for a batch that shares one reading,
-    /// or a recorded sequence. `now` is on the scale of the limiter's clock.
-    ///
-    /// A `now` earlier than that of a previous check never mints tokens on a key that is still in
-    /// the table. Between concurrent callers whose `now`s differ by `d`, a key whose debt has
-    /// drained for one and not yet for the other may be admitted up to `rate * d` beyond the
-    /// guarantee; under a rule that counts in windows, a key whose window is over for one and not
-    /// yet for the other may be admitted up to the limit once more in that window.
-    ///
-    /// A timestamp of another clock cannot be detected, and is off by the difference of their
-    /// origins. One that is behind sees too much debt, and is denied. One that is ahead sees too
-    /// little, and is admitted beyond the guarantee; what it charges denies the key to others until
-    /// their clock has caught up.
-    #[inline]
-    #[must_use = "a decision that is ignored limits nothing"]
-    pub fn check_at(&self, key: impl Key, cost: u64, now: Timestamp) -> Decision {
-        self.decide(self.asked(key), cost, now, move || now)
-    }
-
-    /// What a check would find, without charging anything: `remaining` is what is left.
-    #[inline]
-    #[must_use = "a decision that is ignored limits nothing"]
-    pub fn peek(&self, key: impl Key) -> Decision {
-        self.check_n(key, 0)
-    }
-
-    /// What a check of `cost` would find, without charging anything: whether it fits, and if not,
-    /// when it will; `remaining` is the same in both cases. With leases this reads the word of the
-    /// key only: units that threads have leased count as taken. Observers are notified of it as of
-    /// a peek. O(1).
-    #[must_use = "a decision that is ignored limits nothing"]
-    pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.peek_under(self.algorithm(), &self.asked(key), cost)
-    }
-
-    /// Charges `cost` units at the clock's present reading, whether or not they fit: for a cost
-    /// that is known only after it was spent. What does not fit is debt beyond the burst, and even
-    /// a cost of 1 waits until it has drained. Saturates where the words of the [`Rule`] do.
-    ///
-    /// The answer is that of a [`Limiter::peek`] straight after. For a key without a slot the
-    /// charge follows the [`OverflowPolicy`]. Where a cost can be estimated before it is spent,
-    /// [`Limiter::reserve`] also checks whether it fits. O(1), neither locks nor allocates.
-    pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let key = self.asked(key);
-        let charge = |value, now| self.algorithm().charge(value, now, cost);
-        self.follow(key.hash, self.force(key.hash, charge), charge);
-        self.decide(key, 0, self.clock.now(), || self.clock.now())
-    }
-
-    /// The hash of the key under this limiter's hasher, which every call takes in place of the key.
-    /// O(length of the key).
-    ///
-    /// A [`KeyHash`] is its own hash. One made by another hasher is used as it is and names another
-    /// key here: its state is separate from that of the key it was made from.
-    #[inline]
-    pub fn hash(&self, key: impl Key) -> KeyHash {
-        key.hash_with(&self.hasher)
-    }
-
-    /// The rule the limiter was built with, which it enforces; under a `LiveQuota`,
-    /// `Limiter::quota` is the one in force.
-    #[must_use]
-    pub fn rule(&self) -> R {
-        self.rule
-    }
-
-    /// The clock that [`Limiter::check`] reads.
-    #[must_use]
-    pub fn clock(&self) -> &C {
-        &self.clock
-    }
-
-    /// The observer that was given to the builder.
-    #[must_use]
-    pub fn observer(&self) -> &O {
-        &self.observer
-    }
-
-    /// How many keys can be live at once at the intended fill, at least what was asked of the
-    /// builder.
-    #[must_use]
-    pub fn capacity(&self) -> usize {
-        self.table.capacity()
-    }
-
-    /// Bytes reserved for the table. Pages that no key has touched take no memory.
-    #[must_use]
-    pub fn memory_bytes(&self) -> usize {
-        self.table.memory_bytes()
-    }
-
-    /// What happens to a key that finds no slot.
-    #[must_use]
-    pub fn overflow_policy(&self) -> OverflowPolicy {
-        self.table.policy()
-    }
-
-    /// How often keys have found no slot, and what happened to them.
-    #[must_use]
-    pub fn overflow(&self) -> OverflowCounts {
-        self.table.counts()
-    }
-
-    /// How many live keys have been evicted to make room, since the limiter was built:
-    /// [`OverflowCounts::evicted`].
-    #[must_use]
-    pub fn evicted(&self) -> u64 {
-        self.table.evicted()
-    }
-
     /// Decides under the limiter's own rule.
     #[expect(
         clippy::inline_always,
@@ -313,7 +184,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         reason = "a call hands the decision over in memory, and stalls"
     )]
     #[inline(always)]
-    fn decide_by_word<A: Algorithm<State = State<R>>>(
+    fn decide_by_word<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -343,7 +214,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// [`Limiter::decide_by_word`] for a key that was missed in its home line. Out of line, so that
     /// checks that find their key there carry none of its registers.
     #[inline(never)]
-    fn decide_after<A: Algorithm<State = State<R>>>(
+    fn decide_after<A: Algorithm<State = StateOf<R>>>(
         &self,
         missed: Missed,
         algorithm: &A,
@@ -391,45 +262,6 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 }
 
-impl Limiter {
-    /// A limiter that enforces `rule` on up to [`DEFAULT_CAPACITY`] keys, with the defaults of
-    /// [`Limiter::builder`]. O(capacity), as [`LimiterBuilder::build`]. Blocks for up to 200 ms if
-    /// it makes the first [`TscClock`](crate::clock::TscClock) of the process.
-    ///
-    /// # Errors
-    /// When the rule cannot be enforced, or the memory cannot be allocated.
-    #[cfg(feature = "std")]
-    pub fn new<R: Rule>(rule: R) -> Result<Limiter<R>, crate::BuildError> {
-        Self::builder(rule).build()
-    }
-
-    /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless another
-    /// clock is set.
-    #[cfg(feature = "std")]
-    pub fn builder<R: Rule>(rule: R) -> LimiterBuilder<R> {
-        LimiterBuilder::new(rule)
-    }
-
-    /// Starts building a limiter with a clock and a hasher of the caller, without an operating
-    /// system. A client that can choose keys must not be able to guess the seed of the hasher.
-    ///
-    /// ```
-    /// use tidegate_engine::{KeyHasher, Limiter, ManualClock, Quota};
-    ///
-    /// let (clock, hasher) = (ManualClock::new(), KeyHasher::rapid(0x5eed));
-    /// let limiter = Limiter::builder_with(Quota::per_second(1), clock, hasher).build()?;
-    /// assert!(limiter.check("user:42").is_allowed());
-    /// # Ok::<(), tidegate_engine::BuildError>(())
-    /// ```
-    pub fn builder_with<R: Rule, C: Clock>(
-        rule: R,
-        clock: C,
-        hasher: KeyHasher,
-    ) -> LimiterBuilder<R, C> {
-        LimiterBuilder::with(rule, clock, hasher)
-    }
-}
-
 /// A key that a call decides on. Without an observer only the hash lives as long as the call: the
 /// key is dropped once it is hashed.
 struct Asked<K> {
@@ -452,7 +284,7 @@ pub(crate) struct Parts<R: Rule, C, O> {
     pub(crate) algorithm: R::Algorithm,
     pub(crate) hasher: KeyHasher,
     pub(crate) clock: C,
-    pub(crate) table: Table<State<R>>,
+    pub(crate) table: Table<StateOf<R>>,
     pub(crate) mode: Mode,
     pub(crate) observer: O,
     pub(crate) waiters: Waiters,

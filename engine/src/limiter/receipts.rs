@@ -18,9 +18,9 @@ use crate::table::answer::answer;
 use crate::table::overflow::Event;
 use crate::time::{Clock, Timestamp};
 
+use super::change::Change;
 use super::enqueue::Join;
-use super::follow::Change;
-use super::{Asked, Limiter, State};
+use super::{Asked, Limiter, StateOf};
 
 impl<R: Rule, C: Clock, O: Observer> Sealed for Limiter<R, C, O> {}
 
@@ -127,7 +127,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// A look, which notifies the table of a denial.
-    fn look_under<A: Algorithm<State = State<R>>>(
+    fn look_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -139,7 +139,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// The same for a peek: the table is not notified.
-    pub(super) fn peek_under<A: Algorithm<State = State<R>>>(
+    pub(super) fn peek_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: &Asked<impl Key>,
@@ -150,7 +150,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// The word of the key, and the cost to answer with: 0 if it fits.
-    fn found_for<A: Algorithm<State = State<R>>>(
+    fn found_for<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -164,7 +164,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         (update, if fits { 0 } else { cost })
     }
 
-    fn take_under<A: Algorithm<State = State<R>>>(
+    fn take_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -183,7 +183,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         (decision, Receipt::new(charged))
     }
 
-    fn deny_under<A: Algorithm<State = State<R>>>(
+    fn deny_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -201,7 +201,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         charged.then(|| algorithm.answer(outcome.result(update).0, cost))
     }
 
-    fn give_back_under<A: Algorithm<State = State<R>>>(
+    fn give_back_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -216,7 +216,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         })
     }
 
-    fn take_anyway_under<A: Algorithm<State = State<R>>>(
+    fn take_anyway_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -227,7 +227,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// The value after a denial; `None` when it does not change, which is always so unless denied
     /// checks are charged.
-    pub(super) fn denied<A: Algorithm<State = State<R>>>(
+    pub(super) fn denied<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         cost: u64,
@@ -239,7 +239,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
 
     /// Replaces the value of the key by the result of `decide(value, now)`, and returns what
     /// remains.
-    fn correct<A: Algorithm<State = State<R>>>(
+    fn correct<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,

@@ -9,7 +9,7 @@ use crate::rule::algorithm::Algorithm;
 use crate::table::answer::answer;
 use crate::time::Clock;
 
-use super::{Asked, Limiter, State};
+use super::{Asked, Limiter, StateOf};
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Takes as much of `cost` as fits: all of it, a part, or nothing. For work that can be done in
@@ -22,8 +22,9 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     ///
     /// * With leases the key's word decides: units that threads have leased, the calling one
     ///   included, count as taken.
-    /// * Where denied checks [are charged](crate::LimiterBuilder::charge_denied), a call that takes
-    ///   nothing is charged as a denied check of one unit; one that takes a part is not a denial.
+    /// * Where denied checks [are charged](crate::limiter::LimiterBuilder::charge_denied), a call
+    ///   that takes nothing is charged as a denied check of one unit; one that takes a part is not
+    ///   a denial.
     /// * For a key without a slot the [`OverflowPolicy`](crate::OverflowPolicy) decides; one that
     ///   is admitted uncharged is granted what a fresh key is.
     /// * Observers are notified of a check of the units that were taken, or of one unit that was
@@ -49,7 +50,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// [`Limiter::check_up_to`] under the limiter's own rule or a quota given with the call.
-    pub(super) fn grant_under<A: Algorithm<State = State<R>>>(
+    pub(super) fn grant_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: &Asked<impl Key>,

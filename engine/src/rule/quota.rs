@@ -8,7 +8,7 @@ use core::time::Duration;
 ///
 /// The constructors name the period; the burst equals the count until [`Quota::burst`] sets it.
 /// A quota is a plain value: whether it can be enforced is checked where it meets a limiter
-/// ([`LimiterBuilder::build`](crate::LimiterBuilder::build) and
+/// ([`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build) and
 /// [`Limiter::with_quota`](crate::Limiter::with_quota)), see [`QuotaError`] for the ranges.
 ///
 /// [`Quota::blocked`], made also by a count or a strict limit of 0, denies every cost above 0;

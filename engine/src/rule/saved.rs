@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-/// The state of a key at the moment of a [`Snapshot`](crate::Snapshot).
+/// The state of a key at the moment of a [`Snapshot`](crate::snapshot::Snapshot).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum SavedState {
@@ -35,8 +35,8 @@ pub enum SavedState {
     },
 }
 
-/// The kind of the states of a [`Snapshot`](crate::Snapshot), which is restored only under rules of
-/// the same kind.
+/// The kind of the states of a [`Snapshot`](crate::snapshot::Snapshot), which is restored only
+/// under rules of the same kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum SnapshotKind {

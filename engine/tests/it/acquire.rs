@@ -6,9 +6,10 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
+use tidegate_engine::limiter::LimiterBuilder;
 use tidegate_engine::observer::ObservedKey;
 use tidegate_engine::wait::{Timer, Turn, Wait};
-use tidegate_engine::{Clock, Decision, Limiter, LimiterBuilder, ManualClock, Observer, Quota};
+use tidegate_engine::{Clock, Decision, Limiter, ManualClock, Observer, Quota};
 
 use crate::waiting::line::{
     agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota,

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
+use tidegate_engine::rule::DebtRule;
 use tidegate_engine::{
-    Clock, DebtRule, Decision, FixedWindow, Limiter, LiveQuota, ManualClock, Quota, Rule,
-    SlidingWindow,
+    Clock, Decision, FixedWindow, Limiter, LiveQuota, ManualClock, Quota, Rule, SlidingWindow,
 };
 
 /// Advances with every reading, by each of its steps in turn, and keeps the readings.

@@ -186,7 +186,7 @@ fn a_reset_forgets_everything_once() {
 }
 
 #[test]
-fn what_can_not_be_enforced_is_an_error() {
+fn what_cannot_be_enforced_is_an_error() {
     let second = Duration::from_secs(1);
     let made = |limit, window, count| {
         SubWindowCounter::with_sub_windows(limit, window, count, ManualClock::new()).err()

@@ -98,7 +98,7 @@ proptest! {
 }
 
 #[test]
-fn a_quota_that_can_not_be_enforced_changes_nothing() {
+fn a_quota_that_cannot_be_enforced_changes_nothing() {
     let first = Quota::per_second(5);
     let single = DirectLimiter::new(LiveQuota::new(first)).unwrap();
     assert!(single.check_n(2).is_allowed());

@@ -7,10 +7,11 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_engine::clock::SharedClock;
 use tidegate_engine::counter::{ShardedCounter, SubWindowCounter};
+use tidegate_engine::limiter::LimiterBuilder;
 use tidegate_engine::observer::{Counts, from_fn};
 use tidegate_engine::{
     CalendarWindow, Clock, Decision, DirectLimiter, FixedWindow, KeyHasher, Limit, Limiter,
-    LimiterBuilder, LiveQuota, ManualClock, Observer, Quota, Reservation, Rule, SlidingWindow,
+    LiveQuota, ManualClock, Observer, Quota, Reservation, Rule, SlidingWindow,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

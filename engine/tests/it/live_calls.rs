@@ -300,7 +300,7 @@ fn a_quota_with_the_call_keeps_its_rate_through_changes_of_scale() {
 }
 
 #[test]
-fn a_quota_with_the_call_that_can_not_be_enforced_charges_nothing() {
+fn a_quota_with_the_call_that_cannot_be_enforced_charges_nothing() {
     let (_, live, _) = pair(Quota::per_second(5), 0);
     let refused = live.check_with("key", 1, &Quota::per_second(1).burst(0));
     assert_eq!(refused, Err(QuotaError::ZeroBurst));

@@ -327,7 +327,7 @@ fn blocked_and_unlimited_come_and_go_and_debt_drains_meanwhile() {
 }
 
 #[test]
-fn a_quota_that_can_not_be_enforced_changes_nothing() {
+fn a_quota_that_cannot_be_enforced_changes_nothing() {
     let (limiter, _) = limiter(Quota::per_second(1).burst(5));
     assert!(limiter.check_n("key", 2).is_allowed());
     let refused = limiter.set_quota(Quota::per_second(1).burst(0), Inheritance::Reset);

@@ -4,11 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
-use tidegate_engine::snapshot::{RestoreError, SnapshotKind};
+use tidegate_engine::snapshot::{RestoreError, Snapshot, SnapshotKind};
 use tidegate_engine::wait::Wait;
-use tidegate_engine::{
-    Clock, DirectLimiter, FixedWindow, ManualClock, Queue, Quota, QuotaError, Snapshot,
-};
+use tidegate_engine::{Clock, DirectLimiter, FixedWindow, ManualClock, Queue, Quota, QuotaError};
 
 use crate::waiting::line::{
     Operation, Step, agrees_with_the_oracle, any_quota, starts_keep_the_quota, steps, whole_quota,

@@ -7,10 +7,10 @@ use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::observer::Counts;
 use tidegate_engine::rule::Inheritance;
-use tidegate_engine::snapshot::{RestoreError, SavedKey, SavedState, SnapshotKind};
+use tidegate_engine::snapshot::{RestoreError, SavedKey, SavedState, Snapshot, SnapshotKind};
 use tidegate_engine::{
     CalendarWindow, DirectLimiter, FixedWindow, KeyHash, KeyHasher, Limiter, LiveQuota,
-    ManualClock, OverflowPolicy, Queue, Quota, Rule, SlidingWindow, Snapshot,
+    ManualClock, OverflowPolicy, Queue, Quota, Rule, SlidingWindow,
 };
 
 use crate::exact::{Oracle, answer};

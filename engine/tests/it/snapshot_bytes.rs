@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::snapshot::{
-    Fingerprint, SNAPSHOT_VERSION, SavedKey, SavedState, SnapshotError, SnapshotKind,
+    Fingerprint, SNAPSHOT_VERSION, SavedKey, SavedState, Snapshot, SnapshotError, SnapshotKind,
 };
-use tidegate_engine::{KeyHash, KeyHasher, Quota, Snapshot};
+use tidegate_engine::{KeyHash, KeyHasher, Quota};
 
 use crate::snapshot::limiter;
 

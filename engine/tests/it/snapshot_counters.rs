@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::counter::{ShardedCounter, SlidingLog, SubWindowCounter};
-use tidegate_engine::snapshot::{RestoreError, SavedKey, SavedState, SnapshotKind};
-use tidegate_engine::{DirectLimiter, FixedWindow, KeyHash, Limiter, ManualClock, Quota, Snapshot};
+use tidegate_engine::snapshot::{RestoreError, SavedKey, SavedState, Snapshot, SnapshotKind};
+use tidegate_engine::{DirectLimiter, FixedWindow, KeyHash, Limiter, ManualClock, Quota};
 
 use crate::units::{Oracle, answer, any_steps, most_within};
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
-use tidegate_engine::snapshot::{Restored, SavedKey, SavedState};
+use tidegate_engine::snapshot::{Restored, SavedKey, SavedState, Snapshot};
 use tidegate_engine::{
-    Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Rule, SlidingWindow, Snapshot,
+    Decision, FixedWindow, KeyHasher, Limiter, ManualClock, Rule, SlidingWindow,
 };
 
 use crate::exact::windows::{Oracle, answer, most};

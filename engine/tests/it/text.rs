@@ -285,7 +285,7 @@ fn hostile_text_is_shown_in_part_and_escaped() {
 }
 
 #[test]
-fn what_can_not_be_enforced_is_found_where_it_is_built() {
+fn what_cannot_be_enforced_is_found_where_it_is_built() {
     for (text, error) in [
         ("5/s burst 0", QuotaError::ZeroBurst),
         ("5/0s", QuotaError::ZeroPeriod),

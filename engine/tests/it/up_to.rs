@@ -4,10 +4,11 @@ use std::sync::Barrier;
 use std::time::Duration;
 
 use proptest::prelude::*;
-use tidegate_engine::limiter::WithQuota;
+use tidegate_engine::limiter::{Grant, WithQuota};
+use tidegate_engine::rule::DebtRule;
 use tidegate_engine::{
-    CalendarWindow, Clock, DebtRule, Decision, DirectLimiter, FixedWindow, Grant, Limiter,
-    LiveQuota, ManualClock, Quota, Rule, SlidingWindow,
+    CalendarWindow, Clock, Decision, DirectLimiter, FixedWindow, Limiter, LiveQuota, ManualClock,
+    Quota, Rule, SlidingWindow,
 };
 
 use crate::exact::{Oracle, answer};

@@ -6,10 +6,8 @@ use std::time::Duration;
 use proptest::prelude::*;
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::rule::MAX_UTC_OFFSET_SECONDS;
-use tidegate_engine::snapshot::{SavedKey, SavedState};
-use tidegate_engine::{
-    BuildError, CalendarWindow, KeyHasher, Limiter, ManualClock, QuotaError, Snapshot,
-};
+use tidegate_engine::snapshot::{SavedKey, SavedState, Snapshot};
+use tidegate_engine::{BuildError, CalendarWindow, KeyHasher, Limiter, ManualClock, QuotaError};
 
 const SECOND: i128 = 1_000_000_000;
 const DAY: i128 = 86_400 * SECOND;

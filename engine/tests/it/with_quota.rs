@@ -314,7 +314,7 @@ fn a_reservation_that_is_cancelled_again_and_again_leaves_nothing() {
 }
 
 #[test]
-fn a_quota_that_can_not_be_enforced_is_an_error_before_anything_is_asked() {
+fn a_quota_that_cannot_be_enforced_is_an_error_before_anything_is_asked() {
     let (limiter, _) = limiter(Quota::per_second(5));
     let error = |quota: Quota| limiter.with_quota(&quota).err();
     assert_eq!(error(Quota::per_second(1).burst(0)), Some(QuotaError::ZeroBurst));
@@ -442,7 +442,7 @@ fn a_quota_is_given_to_a_limiter_whose_own_one_changes() {
 
 /// Making a new view is an error then.
 #[test]
-fn a_view_kept_across_a_change_denies_what_can_not_be_enforced_after_it() {
+fn a_view_kept_across_a_change_denies_what_cannot_be_enforced_after_it() {
     // Units of 5/3 ns, then of 1 ns: six years of burst exceed the longest.
     let builder = Limiter::builder(LiveQuota::new(Quota::per_second(600_000_000).burst(1)));
     let limiter = builder.capacity(1).clock(ManualClock::new()).build().unwrap();

@@ -39,7 +39,7 @@ fn windows_are_refused_with_what_is_expected() {
 }
 
 #[test]
-fn a_quota_that_can_not_be_enforced_is_an_error() {
+fn a_quota_that_cannot_be_enforced_is_an_error() {
     let enforced = |text: &str| {
         let quota = read(text).with_burst(None).unwrap();
         enforceable(&quota).map_err(|Unenforceable(error)| error)

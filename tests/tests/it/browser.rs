@@ -33,7 +33,7 @@ fn left(node: &Node) -> serde_json::Value {
 }
 
 #[test]
-fn a_page_can_not_drain_a_limit() {
+fn a_page_cannot_drain_a_limit() {
     let node = Node::start(&["--allow-origin", "https://app.test"]);
     let host = format!("host: {}", node.http);
     for origin in ["https://evil.test", "null", "http://127.0.0.1:7380", "https://app.test.evil"] {

@@ -261,7 +261,7 @@ fn a_key_is_followed_from_the_stop_on() {
     assert_eq!(gaps.replayed(300, ID, unheard(100, 7), &[change(6, 92)]), 6);
 }
 
-/// As after a cut, at whose end the node was stopped.
+/// As after a partition, at whose end the node was stopped.
 #[test]
 fn what_had_drained_when_a_node_was_stopped_is_not_replayed() {
     let all: Vec<Replayed> =

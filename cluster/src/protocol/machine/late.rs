@@ -3,12 +3,12 @@
 //! A change is applied in the order of dates ([`Gaps`](crate::protocol::gaps::Gaps)) while it is
 //! not older than the limit's burst tolerance, or than twice what is usual for its origin and
 //! [`Options::grace`](super::Options::grace); up to an age of a second also where all gaps since
-//! then are known, unless it is the sum of all that was missed. What comes later, after a cut or a
-//! stall, has drained at its origin meanwhile, though not from this node's word. So it is held back
-//! until the origin has caught up, and applied as what was left of it when this node's word was
-//! last empty: in debt since then, that word has lacked it. Whatever was consumed in a cut, as long
-//! as the limit was not exceeded, denies nothing; where it was exceeded, and frames are late as a
-//! rule, nothing is given away. A refund that late lapses.
+//! then are known, unless it is the sum of all that was missed. What comes later, after a partition
+//! or a stall, has drained at its origin meanwhile, though not from this node's word. So it is held
+//! back until the origin has caught up, and applied as what was left of it when this node's word
+//! was last empty: in debt since then, that word has lacked it. Whatever was consumed in a
+//! partition, as long as the limit was not exceeded, denies nothing; where it was exceeded, and
+//! frames are late as a rule, nothing is given away. A refund that late lapses.
 
 use super::Core;
 use crate::protocol::change::Change;
@@ -22,8 +22,8 @@ use crate::protocol::wire::Shift;
 
 /// After this long without another late change an origin has caught up.
 const QUIET: Nanos = SECOND / 2;
-/// How far back a word counts as lacking what came late, at most: after a long cut in which a limit
-/// was exceeded, nodes pay back what they admitted in this time, and are not dark for longer.
+/// How far back a word counts as lacking what came late, at most: after a long partition in which a
+/// limit was exceeded, nodes pay back what they admitted in this time, and are not dark for longer.
 const MAX_LACK: Nanos = SECOND;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;

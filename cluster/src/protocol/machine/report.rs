@@ -50,6 +50,7 @@ impl<H: Host> Core<H> {
         stats.alone_for = Duration::from_nanos(self.alone.total);
         (stats.stale, stats.stale_unheard) = self.stale.times();
         stats.stale_for = self.stale.total();
+        stats.late = Duration::from_nanos(self.reported_late());
         stats
     }
 

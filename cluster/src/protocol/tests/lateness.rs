@@ -1,5 +1,7 @@
 //! How late a node looks at its words, as it notes it for its peers.
 
+use std::time::Duration;
+
 use super::harness::Harness;
 use super::identity::say;
 use super::network::MS;
@@ -32,6 +34,8 @@ fn what_a_flush_comes_late_is_noted() {
     harness.pass(due - harness.now() + 7 * MS);
     harness.core.tick(harness.now());
     assert_eq!(harness.core.lateness(), 7 * MS);
+    // The first beat was due too.
+    assert_eq!(harness.core.stats().late, Duration::from_millis(7));
 }
 
 /// A node that is stale hears its peers before it decides, so that it lets nothing through that

@@ -146,8 +146,8 @@ fn what_comes_late_is_reduced_by_what_drained_since() {
     assert_eq!(harness.core.stats().deltas_late, 3);
 }
 
-/// Two nodes each consumed half of the limit in a cut. Of each only the sum is sent, as if it had
-/// been consumed without a pause at last: both together would not have drained since.
+/// Two nodes each consumed half of the limit in a partition. Of each only the sum is sent, as if it
+/// had been consumed without a pause at last: both together would not have drained since.
 #[test]
 fn sums_of_what_was_missed_are_not_taken_for_recent() {
     const HOT: (u64, u64) = (QUICK, 1);

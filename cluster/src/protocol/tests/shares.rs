@@ -256,7 +256,7 @@ fn after_a_cut_what_was_never_exceeded_denies_nothing() {
     }
 }
 
-/// After a cut the node that was alone has its share within five seconds.
+/// After a partition the node that was alone has its share within five seconds.
 #[test]
 fn a_node_that_was_cut_off_has_its_share_again() {
     let mut hot = Hot::new(5, MS);

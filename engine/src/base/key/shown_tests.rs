@@ -53,7 +53,7 @@ fn keys_are_shown_as_they_were_given() {
 }
 
 #[test]
-fn what_can_not_be_seen_is_escaped_unless_it_is_a_letter_or_a_symbol() {
+fn what_cannot_be_seen_is_escaped_unless_it_is_a_letter_or_a_symbol() {
     for hidden in "\0\u{7f}\u{85}\u{a0}\u{ad}\u{34f}\u{180e}\u{200b}\u{2003}\u{2028}\u{202e}\
         \u{2066}\u{3000}\u{e000}\u{fe0f}\u{feff}\u{e0020}\u{10ffff}"
         .chars()

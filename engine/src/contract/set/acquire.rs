@@ -22,13 +22,13 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// `retry_after` is the time until the same call is accepted there; `None` for a cost that
     /// never fits. Limits that it would only have had to wait for count as allowed, with what
     /// remains there. It is also denied at once where a line has as many waiters as it may
-    /// ([`LimiterBuilder::max_waiters`](crate::LimiterBuilder::max_waiters)); a set is one in each
-    /// line in which it has a place. And later, as soon as it shows that others have taken what it
-    /// was to start on, and it cannot start in time any more.
+    /// ([`LimiterBuilder::max_waiters`](crate::limiter::LimiterBuilder::max_waiters)); a set is one
+    /// in each line in which it has a place. And later, as soon as it shows that others have taken
+    /// what it was to start on, and it cannot start in time any more.
     ///
     /// Nothing stays charged by a set that is denied. A limiter that [charges denied
-    /// checks](crate::LimiterBuilder::charge_denied) does not charge it for waiting, only where
-    /// another caller takes the last units between its look and its charge.
+    /// checks](crate::limiter::LimiterBuilder::charge_denied) does not charge it for waiting, only
+    /// where another caller takes the last units between its look and its charge.
     ///
     /// # Guarantees
     /// * All or nothing: all limits are charged for one start, and what starts keeps each of them

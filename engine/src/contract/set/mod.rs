@@ -45,9 +45,9 @@ pub use reservation::SetReservation;
 ///   on. Each ask has all guarantees of a check of its [`Limiter`](crate::Limiter).
 /// * A set that is denied has charged nothing once the call returns, and in the common case charges
 ///   nothing at any time. The one exception is opt-in: a limiter with
-///   [`charge_denied`](crate::LimiterBuilder::charge_denied) that has no room itself charges the
-///   denial to its key, as for a single check; limits that had room are charged nothing. (A key
-///   that was evicted to make room for a charge that is given back stays evicted.)
+///   [`charge_denied`](crate::limiter::LimiterBuilder::charge_denied) that has no room itself
+///   charges the denial to its key, as for a single check; limits that had room are charged
+///   nothing. (A key that was evicted to make room for a charge that is given back stays evicted.)
 /// * While a set takes from one limit after another, a concurrent check may be denied by units that
 ///   the set gives back a moment later, because another of its limits has just run out. So a set
 ///   may be denied although, one after another, all would have been admitted. Of sets that compete

@@ -132,7 +132,8 @@ impl SavedKey {
 ///
 /// ```
 /// use std::time::Duration;
-/// use tidegate_engine::{KeyHasher, Limiter, Quota, Snapshot};
+/// use tidegate_engine::snapshot::Snapshot;
+/// use tidegate_engine::{KeyHasher, Limiter, Quota};
 ///
 /// // A hasher that the next process can recreate.
 /// let hasher = || KeyHasher::rapid(0x5eed);
@@ -245,8 +246,8 @@ impl Restored {
 #[non_exhaustive]
 pub enum RestoreError {
     /// Its keys were hashed by another algorithm or under another secret. Give both limiters the
-    /// same [`LimiterBuilder::hasher`](crate::LimiterBuilder::hasher). Also if only one of the two
-    /// has keys.
+    /// same [`LimiterBuilder::hasher`](crate::limiter::LimiterBuilder::hasher). Also if only one of
+    /// the two has keys.
     OtherHasher,
     /// Its states are of this kind, unlike those of the limiter's rule.
     OtherKind(SnapshotKind),

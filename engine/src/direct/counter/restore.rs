@@ -37,7 +37,8 @@ impl<C: Clock> SubWindowCounter<C> {
     /// ```
     /// use core::time::Duration;
     /// use tidegate_engine::counter::SubWindowCounter;
-    /// use tidegate_engine::{ManualClock, Snapshot};
+    /// use tidegate_engine::snapshot::Snapshot;
+    /// use tidegate_engine::ManualClock;
     ///
     /// let minute = Duration::from_secs(60);
     /// let counter = || SubWindowCounter::with_clock(100, minute, ManualClock::new());

@@ -9,6 +9,8 @@ use crate::contract::observer::Observer;
 use crate::rule::Rule;
 use crate::rule::algorithm::Algorithm as _;
 use crate::rule::quota::{Quota, QuotaError};
+#[cfg(feature = "std")]
+use crate::time::TscClock;
 use crate::time::{Clock, DefaultClock};
 
 use super::DirectLimiter;
@@ -39,8 +41,32 @@ pub struct DirectLimiterBuilder<R = Quota, C = DefaultClock, O = ()> {
     observer: O,
 }
 
+impl DirectLimiter {
+    /// A limiter that enforces `rule` on the time-stamp counter, with nothing used. Blocks for up
+    /// to 200 ms if it makes the first [`TscClock`] of the process.
+    ///
+    /// # Errors
+    /// When the rule cannot be enforced.
+    #[cfg(feature = "std")]
+    pub fn new<R: Rule>(rule: R) -> Result<DirectLimiter<R>, QuotaError> {
+        Self::builder(rule).build()
+    }
+
+    /// Starts building a limiter that enforces `rule`, on the time-stamp counter unless another
+    /// clock is set.
+    #[cfg(feature = "std")]
+    pub fn builder<R: Rule>(rule: R) -> DirectLimiterBuilder<R> {
+        DirectLimiterBuilder::of(rule, Source::Made(TscClock::new))
+    }
+
+    /// Starts building a limiter on a clock of the caller, without an operating system.
+    pub fn builder_with<R: Rule, C: Clock>(rule: R, clock: C) -> DirectLimiterBuilder<R, C> {
+        DirectLimiterBuilder::of(rule, Source::Given(clock))
+    }
+}
+
 impl<R: Rule, C: Clock> DirectLimiterBuilder<R, C> {
-    pub(super) fn of(rule: R, clock: Source<C>) -> Self {
+    fn of(rule: R, clock: Source<C>) -> Self {
         Self { rule, initial: u64::MAX, warm_up: (Duration::ZERO, 100), clock, observer: () }
     }
 }

@@ -180,7 +180,7 @@ fn what_threads_hold_when_they_end_is_a_small_part_of_what_they_used() {
 /// What is held of a lease that cannot be returned is in the lease again, where other threads find
 /// it, unless they have used units in between.
 #[test]
-fn what_can_not_be_returned_is_left_to_others() {
+fn what_cannot_be_returned_is_left_to_others() {
     for between in [false, true] {
         Seat::sit(0);
         let limiter = limiter();

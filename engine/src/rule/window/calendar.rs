@@ -46,9 +46,10 @@ pub const MAX_UTC_OFFSET_SECONDS: i32 = 64_800;
 /// [`FixedWindow`](crate::FixedWindow), plus a dozen divisions when a key enters a month.
 ///
 /// # Ranges
-/// Checked by [`LimiterBuilder::build`](crate::LimiterBuilder::build). The limit is at most 2^36 -
-/// 1 a minute, 2^42 - 1 an hour and 2^47 - 1 a day or a month ([`QuotaError::LimitTooHigh`]), where
-/// [`Limiter::charge`](crate::Limiter::charge) saturates too. A limit of 0 blocks.
+/// Checked by [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build). The limit is at
+/// most 2^36 - 1 a minute, 2^42 - 1 an hour and 2^47 - 1 a day or a month
+/// ([`QuotaError::LimitTooHigh`]), where [`Limiter::charge`](crate::Limiter::charge) saturates too.
+/// A limit of 0 blocks.
 ///
 /// ```
 /// use tidegate_engine::{CalendarWindow, Limiter, ManualClock};

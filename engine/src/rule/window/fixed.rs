@@ -36,10 +36,10 @@ use super::count::Count;
 /// a key enters a window.
 ///
 /// # Ranges
-/// A plain value; [`LimiterBuilder::build`](crate::LimiterBuilder::build) checks whether it can be
-/// enforced. The window is from 1 ns to [`MAX_WINDOW`](crate::rule::MAX_WINDOW). The window's
-/// number and the count share 59 bits, and numbers last for ten years, so the limit is at most
-/// 2^30 - 1 for a second, 2^36 - 1 for a minute, 2^42 - 1 for an hour and 2^47 - 1 for a day
+/// A plain value; [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build) checks whether
+/// it can be enforced. The window is from 1 ns to [`MAX_WINDOW`](crate::rule::MAX_WINDOW). The
+/// window's number and the count share 59 bits, and numbers last for ten years, so the limit is at
+/// most 2^30 - 1 for a second, 2^36 - 1 for a minute, 2^42 - 1 for an hour and 2^47 - 1 for a day
 /// ([`QuotaError::LimitTooHigh`] gives the maximum for other windows).
 /// [`Limiter::charge`](crate::Limiter::charge) beyond the limit saturates there too. A limit of 0
 /// blocks: every cost above 0 is denied and can never fit.

@@ -50,12 +50,12 @@ use super::sliding::Sliding;
 /// for `remaining`, and not at all if it is 0.
 ///
 /// # Ranges
-/// A plain value; [`LimiterBuilder::build`](crate::LimiterBuilder::build) checks whether it can be
-/// enforced. The window is from 1 ns to [`MAX_WINDOW`](crate::rule::MAX_WINDOW). The window's
-/// number and both counts share 59 bits, and numbers last for ten years, so the limit is at most
-/// 2^15 - 1 = 32 767 for a second, 2^18 - 1 = 262 143 for a minute, 2^21 - 1 = 2 097 151 for an
-/// hour and 2^23 - 1 = 8 388 607 for a day ([`QuotaError::LimitTooHigh`] gives the maximum for
-/// other lengths). [`Limiter::charge`](crate::Limiter::charge) beyond the limit saturates there
+/// A plain value; [`LimiterBuilder::build`](crate::limiter::LimiterBuilder::build) checks whether
+/// it can be enforced. The window is from 1 ns to [`MAX_WINDOW`](crate::rule::MAX_WINDOW). The
+/// window's number and both counts share 59 bits, and numbers last for ten years, so the limit is
+/// at most 2^15 - 1 = 32 767 for a second, 2^18 - 1 = 262 143 for a minute, 2^21 - 1 = 2 097 151
+/// for an hour and 2^23 - 1 = 8 388 607 for a day ([`QuotaError::LimitTooHigh`] gives the maximum
+/// for other lengths). [`Limiter::charge`](crate::Limiter::charge) beyond the limit saturates there
 /// too. A limit of 0 blocks: every cost above 0 is denied and can never fit.
 ///
 /// ```

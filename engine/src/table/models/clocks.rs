@@ -33,9 +33,9 @@ fn check_by_clock(shared: &Shared, key: crate::KeyHash) -> u64 {
     })
 }
 
-/// The clock is a shared word, as [`RecentClock`](crate::RecentClock)'s is, and one thread reads it
-/// after it has moved, the other before: what the first took as expired, the other cannot find
-/// fresh at the earlier time.
+/// The clock is a shared word, as [`RecentClock`](crate::clock::RecentClock)'s is, and one thread
+/// reads it after it has moved, the other before: what the first took as expired, the other cannot
+/// find fresh at the earlier time.
 #[test]
 fn a_hand_over_carries_the_time_it_was_decided_at() {
     let (departing, coming) = (key(1), key(2));

@@ -316,7 +316,8 @@ fn quotas_that_change() -> Result {
 #[rustfmt::skip]
 fn leases() -> Result {
     use std::time::Duration;
-    use tidegate_engine::{Limiter, Quota, RecentClock};
+    use tidegate_engine::clock::RecentClock;
+    use tidegate_engine::{Limiter, Quota};
 
     let hot = Limiter::builder(Quota::per_second(10_000_000).burst(1_000_000))
         .clock(RecentClock::start(Duration::from_millis(1))?)
@@ -332,7 +333,8 @@ fn leases() -> Result {
 #[rustfmt::skip]
 fn restarts() -> Result {
     use std::time::Duration;
-    use tidegate_engine::{KeyHasher, Limiter, Quota, Snapshot};
+    use tidegate_engine::snapshot::Snapshot;
+    use tidegate_engine::{KeyHasher, Limiter, Quota};
 
     let build = || Limiter::builder(Quota::per_hour(3)).hasher(KeyHasher::rapid(0x5eed)).build();
     let before = build()?;

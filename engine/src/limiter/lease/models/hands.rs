@@ -124,7 +124,7 @@ fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
 /// What a thread holds is in its lease again, because it cannot be returned, and taken again while
 /// the key's word is lowered.
 #[test]
-fn units_in_hand_that_can_not_be_returned_do_not_outlive_a_refund() {
+fn units_in_hand_that_cannot_be_returned_do_not_outlive_a_refund() {
     for lowered in [2, 4, 5] {
         explore(Some(TRIO), move || {
             let world = World::holding(3);
