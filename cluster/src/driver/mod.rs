@@ -74,7 +74,7 @@ type Handle = (Arc<Shared>, mpsc::Sender<Command>);
 
 /// Binds, and starts the node on threads of its own.
 pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
-    thread::start(config).await
+    thread::start(|| begin(config)).await
 }
 
 /// Binds, and spawns the node's tasks but for its driver, which is returned.

@@ -15,33 +15,41 @@ use std::thread::Builder;
 use tokio::runtime::{self, Runtime};
 use tokio::sync::oneshot;
 
-use super::{Handle, begin};
-use crate::config::{Config, StartError};
+use crate::config::StartError;
 
 /// What the operating system calls the threads.
 const NAME: &str = "tidegate-gossip";
 
-/// Starts a node on threads of its own, and waits until it is bound. Nothing keeps running where
-/// that fails, or where no caller waits for it any more.
-pub(super) async fn start(config: Config) -> Result<Handle, StartError> {
+/// Begins a node on threads of its own, and waits until that has returned its handle and what runs
+/// it. Nothing keeps running where that fails, or where no caller waits for it any more.
+pub(super) async fn start<H, F>(
+    begin: impl FnOnce() -> Result<(H, F), StartError> + Send + 'static,
+) -> Result<H, StartError>
+where
+    H: Send + 'static,
+    F: Future<Output = ()>,
+{
     let (sender, receiver) = oneshot::channel();
     Builder::new()
         .name(NAME.into())
-        .spawn(move || run(config, sender))
+        .spawn(move || run(begin, sender))
         .map_err(StartError::Thread)?;
     receiver.await.unwrap_or_else(|_| Err(StartError::Thread(std::io::ErrorKind::Other.into())))
 }
 
-fn run(config: Config, sender: oneshot::Sender<Result<Handle, StartError>>) {
+fn run<H, F: Future<Output = ()>>(
+    begin: impl FnOnce() -> Result<(H, F), StartError>,
+    sender: oneshot::Sender<Result<H, StartError>>,
+) {
     let (own, links) = match runtimes() {
         Ok(runtimes) => runtimes,
         Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
     };
-    let begun = {
+    let started = {
         let _in_links = links.enter();
-        begin(config)
+        begin()
     };
-    match begun {
+    match started {
         Ok((handle, running)) => {
             if sender.send(Ok(handle)).is_ok() {
                 own.block_on(running);

@@ -17,6 +17,7 @@ use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
 use super::bounds::{MAX_MEMBERS, MAX_PACKET_BYTES};
+use super::event::Events;
 use super::id::NodeId;
 use super::options::Options;
 use super::time::{Nanos, nanos};
@@ -240,6 +241,16 @@ impl Membership {
             self.index = index;
             self.revision += 1;
         }
+    }
+
+    /// Looks at all members, unless that was only just done, and reports what has changed.
+    pub(super) fn look(&mut self, now: Nanos, events: &mut Events) {
+        let mut states = std::mem::take(&mut self.states);
+        let me = self.me();
+        let others = self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr);
+        let others = others.map(|member| (*member.id(), self.state_of_member(member)));
+        states.look(now, me, others, events);
+        self.states = states;
     }
 
     /// This node first, then the others by address.

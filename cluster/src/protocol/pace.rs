@@ -26,7 +26,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed, word};
+use super::delta::{Delta, KeyId, word};
 use super::time::Nanos;
 use reported::Reported;
 
@@ -43,8 +43,6 @@ const PAYS: u64 = 8;
 const SAMPLED: u64 = 16;
 /// The share of what is left, as a divisor, that all nodes together keep to themselves.
 const KEPT: i128 = 16;
-/// The share of what refills, as a divisor, that need not be sent.
-const COVERED: u64 = 2;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {

@@ -31,10 +31,8 @@ use crate::contract::wait::{DEFAULT_MAX_WAITERS, Timer, Waiters, sleep_for};
 
 use line::{WaiterList, Waiting};
 pub use permit::{OwnedPermit, Permit};
+pub use word::MAX_CONCURRENCY;
 use word::PermitWord;
-
-/// Maximum limit of a [`Concurrency`], in units: 2^31 - 1.
-pub const MAX_CONCURRENCY: u64 = (1 << 31) - 1;
 
 /// Limits how many units are in flight at once, independent of time: permits are taken, and
 /// returned when dropped.

@@ -12,6 +12,7 @@
 
 mod fractional;
 mod given;
+mod range;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
 mod rule;
@@ -23,24 +24,17 @@ mod view;
 use core::time::Duration;
 
 use crate::base::decision::Decision;
-use crate::base::word::{State, Update, VALUE_BITS};
+use crate::base::word::{State, Update};
 use crate::rule::algorithm::Algorithm;
-use crate::rule::quota::{MAX_BURST_TOLERANCE, Quota, QuotaError};
+use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::saved::SavedState;
 use crate::time::Timestamp;
 
 pub(crate) use given::{Plans, Scaled, given};
+pub(crate) use range::{NOW_MAX, TAT_MAX, TAU_MAX};
 pub use scale::Scale;
 pub(crate) use terms::Terms;
 pub(crate) use view::{Bucket, Time, View};
-
-/// The largest TAT: 2^59 - 1 units, at least 18 years after the origin. Charging saturates here.
-pub(crate) const TAT_MAX: u64 = (1 << VALUE_BITS) - 1;
-
-pub(crate) const TAU_MAX: u64 = MAX_BURST_TOLERANCE.as_nanos() as u64;
-/// Time stands still here, at least 13.7 years after the origin: a full burst still fits below
-/// `TAT_MAX`, and an exhausted key stays denied, so saturation never mints tokens.
-pub(crate) const NOW_MAX: u64 = TAT_MAX - TAU_MAX;
 
 /// The values of a table of TATs: a key is fresh from its TAT on.
 #[derive(Clone, Copy, Debug)]

@@ -2,8 +2,6 @@
 
 use super::algorithm::Algorithm;
 use super::gcra::Gcra;
-#[cfg(feature = "std")]
-use super::live::LiveGcra;
 use super::window::{Count, Periods, Sliding};
 
 /// An algorithm, and by what more than a key's word its checks may be decided.
@@ -25,11 +23,6 @@ impl Modes for Gcra {
     fn leasable(&self) -> Option<&Gcra> {
         Some(self)
     }
-}
-
-#[cfg(feature = "std")]
-impl Modes for LiveGcra {
-    const HAS_MODES: bool = true;
 }
 
 impl<P: Periods> Modes for Count<P> {}

@@ -46,6 +46,7 @@
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
 //! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-look` |
 
+mod met;
 mod room;
 
 use crate::base::backoff::Backoff;
@@ -53,22 +54,13 @@ use crate::base::key::KeyHash;
 use crate::base::sync::{AtomicU64, Ordering, fence};
 
 use super::Table;
-use super::bits::{Generation, HomeBits, Tag, Word};
+use super::bits::{HomeBits, Tag, Word};
 use super::line::{CacheLine, SLOTS, Slot};
 use super::lines::{BLOCK, Placement};
 use crate::base::word::{State, Update};
 use crate::table::overflow::{Event, OverflowPolicy};
+use met::Met;
 use room::{Room, Vacancy};
-
-/// A slot as a scan read it, in the `candidate`-th line of the key.
-#[derive(Clone, Copy)]
-pub(super) struct Met<'t> {
-    slot: &'t Slot,
-    candidate: usize,
-    word: Word,
-    /// The generation of the next claim; of a joined intent its own.
-    generation: Generation,
-}
 
 /// What a scan of all slots a key may have found.
 pub(super) enum Scan<'t> {

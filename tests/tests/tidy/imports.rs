@@ -69,6 +69,17 @@ fn no_siblings_import_each_other_in_a_circle() {
 }
 
 #[test]
+fn modules_that_import_each_other_are_argued() {
+    let mut failures = Vec::new();
+    for name in ROOTS {
+        let graph = graph_from(name);
+        let circles = graph.circles_of_all(&[]);
+        failures.extend(circles.iter().map(|circle| format!("{name}: {circle}")));
+    }
+    assert!(failures.is_empty(), "modules import each other in circles:\n{}", failures.join("\n"));
+}
+
+#[test]
 fn each_folder_uses_only_the_floors_below_it() {
     let mut failures = Vec::new();
     for (name, floors) in FLOORS {

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use super::Membership;
 use crate::member::MemberState;
 use crate::protocol::event::{Event, Events};
 use crate::protocol::id::NodeId;
@@ -37,6 +36,35 @@ struct Known {
 }
 
 impl States {
+    /// Looks at all members, this node among them, unless that was only just done, and reports what
+    /// has changed.
+    pub(super) fn look(
+        &mut self,
+        now: Nanos,
+        me: NodeId,
+        others: impl Iterator<Item = (NodeId, MemberState)>,
+        events: &mut Events,
+    ) {
+        let due = |at: Nanos| now.saturating_sub(at) >= LOOK_EVERY;
+        if !self.looked_at.is_none_or(due) {
+            self.is_due = true;
+            return;
+        }
+        self.is_due = false;
+        if self.looked_at.is_none() {
+            // This node is not news to itself.
+            let _ = self.see(now, me, MemberState::Alive);
+        }
+        self.looked_at = Some(now);
+        for (id, state) in others {
+            let contended = self.contended(id, state);
+            for event in contended.into_iter().chain(self.see(now, id, state)) {
+                events.push(event);
+            }
+        }
+        self.known.retain(|addr, known| known.look == now || *addr == me.addr);
+    }
+
     /// For how long a member has been in its state.
     pub(super) fn since(&self, addr: SocketAddr) -> Duration {
         let since = self.known.get(&addr).map(|known| known.fell_at.unwrap_or(known.since));
@@ -82,33 +110,5 @@ impl States {
             None if matches!(state, MemberState::Down | MemberState::Left) => None,
             None => Some(Event::Member { id, was: None, is: state }),
         }
-    }
-}
-
-impl Membership {
-    /// Looks at all members, unless that was only just done, and reports what has changed.
-    pub(in crate::protocol) fn look(&mut self, now: Nanos, events: &mut Events) {
-        let due = |at: Nanos| now.saturating_sub(at) >= LOOK_EVERY;
-        if !self.states.looked_at.is_none_or(due) {
-            self.states.is_due = true;
-            return;
-        }
-        let mut states = std::mem::take(&mut self.states);
-        states.is_due = false;
-        let me = self.me();
-        if states.looked_at.is_none() {
-            // This node is not news to itself.
-            let _ = states.see(now, me, MemberState::Alive);
-        }
-        states.looked_at = Some(now);
-        for member in self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr) {
-            let (id, state) = (*member.id(), self.state_of_member(member));
-            let contended = states.contended(id, state);
-            for event in contended.into_iter().chain(states.see(now, id, state)) {
-                events.push(event);
-            }
-        }
-        states.known.retain(|addr, known| known.look == now || *addr == me.addr);
-        self.states = states;
     }
 }

@@ -8,14 +8,15 @@
 
 use rustc_hash::FxHashMap;
 
-use super::{COVERED, signed};
-use crate::protocol::delta::KeyId;
+use crate::protocol::delta::{KeyId, signed};
 use crate::protocol::time::{Nanos, SECOND};
 
 /// Keys of which it is known, at most: about 1 MiB.
 pub(super) const MAX_KEYS: usize = 1 << 13;
 /// How often keys of which nothing is left make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
+/// The share of what refills, as a divisor, that need not be sent.
+const COVERED: u64 = 2;
 /// After a key found no room, nothing is covered for this long.
 pub(super) const UNKNOWN: Nanos = SECOND;
 

@@ -1,4 +1,5 @@
 use super::*;
+use crate::protocol::delta::signed;
 
 const MS: Nanos = 1_000_000;
 const KEY: KeyId = (1, 1);

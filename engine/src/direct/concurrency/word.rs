@@ -5,7 +5,8 @@ use crate::base::backoff::Backoff;
 use crate::base::decision::Decision;
 use crate::base::sync::{AtomicU64, Ordering};
 
-use super::MAX_CONCURRENCY;
+/// Maximum limit of a [`Concurrency`](crate::Concurrency), in units: 2^31 - 1.
+pub const MAX_CONCURRENCY: u64 = (1 << 31) - 1;
 
 const LIMIT_SHIFT: u32 = 32;
 const IN_FLIGHT_MASK: u64 = (1 << LIMIT_SHIFT) - 1;

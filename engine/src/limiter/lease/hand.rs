@@ -77,8 +77,6 @@ impl LimiterId {
     }
 }
 
-const _: () = assert!(MOST_HELD <= u32::MAX as u64 && super::MAX_STRIPES <= u16::MAX as usize);
-
 #[cfg(not(loom))]
 thread_local! {
     static LOCAL: [Magazine; MAGAZINES] = const { [const { Magazine::new() }; MAGAZINES] };

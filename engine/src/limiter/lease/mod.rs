@@ -61,6 +61,7 @@ mod models;
 mod progress;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod refund_tests;
+mod returned;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod tests;
 
@@ -77,8 +78,8 @@ use check::Used;
 pub(crate) use check::{LeasedCheck, look};
 use entry::{Entry, Sight};
 pub(crate) use give_back::{Lowered, Refund};
-use give_back::{give_back, with_held};
 use hand::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
+use returned::{give_back, with_held};
 
 /// The largest lease that can be asked for, in units.
 pub const MAX_LEASE_UNITS: u64 = heat::MOST;
@@ -96,6 +97,8 @@ const ENTRIES: usize = if cfg!(loom) { 1 } else { 64 };
 
 /// A denial searches every stripe.
 const MAX_STRIPES: usize = 64;
+
+const _: () = assert!(MOST_HELD <= u32::MAX as u64 && MAX_STRIPES <= u16::MAX as usize);
 
 /// The leases of one limiter.
 #[derive(Debug)]

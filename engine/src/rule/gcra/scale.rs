@@ -3,7 +3,7 @@
 use crate::base::cold::cold_path;
 use crate::time::Timestamp;
 
-use super::NOW_MAX;
+use super::range::NOW_MAX;
 
 /// The ratio of unit and nanosecond, in both directions, as binary fractions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

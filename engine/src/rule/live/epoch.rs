@@ -14,7 +14,7 @@ use crate::rule::gcra::{self, Gcra, NOW_MAX, Scale, TAT_MAX, Time};
 use crate::rule::quota::Quota;
 use crate::time::Timestamp;
 
-use super::Inheritance;
+use super::inheritance::Inheritance;
 
 // An epoch's words in a `Cell`: span, time, rule, past, quota. What is needed together is adjacent,
 // so that a check reads no others.

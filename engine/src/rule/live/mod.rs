@@ -3,6 +3,7 @@
 mod cell;
 mod epoch;
 mod given;
+mod inheritance;
 #[cfg(all(test, loom))]
 mod models;
 mod saves;
@@ -17,6 +18,7 @@ use crate::base::word::{State, Update};
 use crate::rule::algorithm::Algorithm;
 use crate::rule::gcra::ring::{self, DEBT_MAX};
 use crate::rule::gcra::{self, Bucket, Gcra, Plans, Scale, Scaled, Time, View};
+use crate::rule::modes::Modes;
 use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule, sealed};
 use crate::time::Timestamp;
@@ -24,6 +26,7 @@ use crate::time::Timestamp;
 use cell::Cell;
 use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIMES, WORDS, time_from_words};
 pub use given::Given;
+pub use inheritance::Inheritance;
 
 /// A [`Quota`] that can be changed while it is enforced: by
 /// [`Limiter::set_quota`](crate::Limiter::set_quota) or
@@ -101,34 +104,6 @@ impl Rule for LiveQuota {
     fn refill_time(&self, algorithm: &LiveGcra) -> Option<Duration> {
         algorithm.quota().refill_time()
     }
-}
-
-/// What happens to the debt of keys when their quota changes.
-///
-/// Each kind states what a key is admitted in an interval `[s, t]` in which the quota changes, if
-/// all changes are of that kind. What the rates grant is the sum of `rate * time` over the quotas.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Inheritance {
-    /// Consumed units stay consumed: a key that owes 5 units still owes 5 units, at the new rate.
-    /// Debt within the old burst becomes at most the new burst. A raised quota denies nothing that
-    /// the new quota allows. From or to a quota that is blocked or unlimited this is
-    /// [`Inheritance::Keep`].
-    ///
-    /// In `[s, t]`: at most the burst in force at `s`, the difference of both bursts for each
-    /// change (what is raised is granted, what is cut is forgotten), and what the rates grant.
-    Proportional,
-    /// Debt stays as a duration: every key becomes fresh when it would have. Under a raised rate
-    /// debt stands for more units than before, and may deny what the new quota allows; under a
-    /// lowered one for fewer.
-    ///
-    /// In `[s, t]`: units whose emission intervals, each of the quota that admitted it, are
-    /// together at most `t - s` and the longest time in which one of the bursts refills.
-    Keep,
-    /// Debt is forgotten: every key is fresh.
-    ///
-    /// In `[s, t]`: at most the bursts of all the quotas, and what the rates grant.
-    Reset,
 }
 
 /// GCRA under a quota that changes.
@@ -356,6 +331,10 @@ impl State for LiveTat {
 ///
 /// Each method reads the quota by itself, so a change may fall between two calls of one check,
 /// which is then decided before the change and answered after it.
+impl Modes for LiveGcra {
+    const HAS_MODES: bool = true;
+}
+
 impl Algorithm for LiveGcra {
     type State = LiveTat;
 

@@ -1,7 +1,8 @@
 //! The vacant slot that a newcomer takes: in the home block unless that is nearly full, else in the
 //! emptiest block.
 
-use super::{BLOCK, Met};
+use super::met::Met;
+use crate::table::lines::BLOCK;
 
 /// A key goes into its home block if at least this many slots there are vacant. A higher number
 /// sends keys away from home needlessly; with a lower one, full blocks become so frequent that

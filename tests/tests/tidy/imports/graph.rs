@@ -25,6 +25,7 @@ struct Node {
     children: BTreeMap<String, usize>,
     uses: BTreeMap<String, Vec<String>>,
     paths: Vec<Vec<String>>,
+    reexports: Vec<Vec<String>>,
     /// Written in place, in the source of its parent.
     is_inline: bool,
 }
@@ -35,9 +36,10 @@ struct Edge {
     to: usize,
     /// As it is written.
     path: String,
+    is_reexport: bool,
 }
 
-/// Siblings that use each other, with the imports that make it so.
+/// Modules that use each other, with the imports that make it so.
 #[derive(Debug)]
 pub struct Circle {
     pub modules: Vec<String>,
@@ -84,9 +86,9 @@ impl Graph {
             path.push(name.clone());
             self.nodes[parent].children.insert(name, index);
         }
-        let Module { modules, uses, paths } = module;
+        let Module { modules, uses, paths, reexports } = module;
         let (children, uses) = (BTreeMap::new(), uses.into_iter().collect());
-        self.nodes.push(Node { path, parent, children, uses, paths, is_inline });
+        self.nodes.push(Node { path, parent, children, uses, paths, reexports, is_inline });
         for (name, body) in modules {
             let below = folder.join(&name);
             let (below, module, is_inline) = match body {
@@ -104,7 +106,8 @@ impl Graph {
                 if let Some(Target::Module(to) | Target::In(to)) = self.resolve(from, path, 0)
                     && to != from
                 {
-                    edges.push(Edge { from, to, path: path.join("::") });
+                    let is_reexport = node.reexports.contains(path);
+                    edges.push(Edge { from, to, path: path.join("::"), is_reexport });
                 }
             }
         }
@@ -221,6 +224,44 @@ impl Graph {
             }
         }
         circles
+    }
+
+    /// The circles among modules, wherever they lie, but for those through an argued pair. What a
+    /// module offers of what lies below it, it does not import; what is written in place belongs to
+    /// its source.
+    pub fn circles_of_all(&self, argued: &[[&str; 2]]) -> Vec<Circle> {
+        let mut arrows: BTreeMap<(usize, usize), &Edge> = BTreeMap::new();
+        for edge in &self.edges {
+            let (from, to) = (self.source_of(edge.from), self.source_of(edge.to));
+            let offers = edge.is_reexport && self.child_above(from, to).is_some();
+            let names = [from, to].map(|module| self.nodes[module].name());
+            let is_argued = |pair: &&[&str; 2]| pair.iter().all(|of| names.iter().any(|n| n == of));
+            if from != to && !offers && !argued.iter().any(|pair| is_argued(&pair)) {
+                arrows.entry((from, to)).or_insert(edge);
+            }
+        }
+        let modules: Vec<_> = (0..self.nodes.len()).collect();
+        let between: BTreeSet<_> = arrows.keys().copied().collect();
+        let circles = strongly_connected(&modules, &between).into_iter();
+        let circle = |set: BTreeSet<usize>| {
+            let inside =
+                arrows.iter().filter(|((from, to), _)| set.contains(from) && set.contains(to));
+            let imports = inside.map(|(_, edge)| self.evidence(edge)).collect();
+            Circle {
+                modules: set.iter().map(|module| self.nodes[*module].name()).collect(),
+                imports,
+            }
+        };
+        circles.map(circle).collect()
+    }
+
+    /// The module with a source of its own in which this one is written.
+    fn source_of(&self, module: usize) -> usize {
+        let mut at = module;
+        while let Some(parent) = self.nodes[at].parent.filter(|_| self.nodes[at].is_inline) {
+            at = parent;
+        }
+        at
     }
 
     /// The child of `parent` that `node` is, or lies below.

@@ -14,6 +14,8 @@ pub struct Module {
     pub uses: Vec<(String, Vec<String>)>,
     /// Paths from here to other modules, those of `use` among them.
     pub paths: Vec<Vec<String>>,
+    /// Of these, those that are brought in for others: by a `use` with a visibility.
+    pub reexports: Vec<Vec<String>>,
 }
 
 /// Reads a file.
@@ -29,14 +31,24 @@ type Tokens = VecDeque<String>;
 /// Reads until the brace that ends the module, or all there is.
 fn read_items(tokens: &mut Tokens, module: &mut Module) {
     let mut depth = 0_u32;
+    let mut is_visible = false;
     while let Some(token) = tokens.pop_front() {
+        let was_visible = std::mem::take(&mut is_visible);
         match &*token {
+            "pub" => {
+                skip_scope(tokens);
+                is_visible = true;
+            }
             "#" if !read_attribute(tokens) => skip_item(tokens),
             "{" => depth += 1,
             "}" if depth == 0 => return,
             "}" => depth -= 1,
             "use" => {
+                let before = module.paths.len();
                 read_uses(tokens, Vec::new(), module);
+                if was_visible {
+                    module.reexports.extend_from_slice(&module.paths[before..]);
+                }
             }
             "mod" => read_module(tokens, module),
             // What goes on with a path that began elsewhere, or with an external crate.
@@ -47,6 +59,14 @@ fn read_items(tokens: &mut Tokens, module: &mut Module) {
             }
             _ => {}
         }
+    }
+}
+
+/// Skips what follows `pub` in parentheses, which is no tuple's field.
+fn skip_scope(tokens: &mut Tokens) {
+    const SCOPES: [&str; 4] = ["crate", "super", "self", "in"];
+    if tokens.len() > 1 && tokens[0] == "(" && SCOPES.contains(&&*tokens[1]) {
+        while tokens.pop_front().is_some_and(|token| token != ")") {}
     }
 }
 

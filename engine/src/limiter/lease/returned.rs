@@ -1,0 +1,37 @@
+//! What a lease returns when it ends.
+
+use crate::base::word::{State, Update};
+use crate::rule::gcra::Gcra;
+use crate::table::Table;
+
+use super::entry::{Filling, Lease};
+use super::hand::Held;
+
+/// A lease that the caller has ended, together with the units in hand that precede it, which are in
+/// hand no longer.
+pub(super) fn with_held(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
+    let epoch = filling.epoch(); // L14
+    let held = Held::before(gcra, lease.block, lease.key(), epoch);
+    if held > 0 {
+        Held::put_down(lease.key(), epoch);
+    }
+    lease.with_units(lease.block.units + held)
+}
+
+/// Lowers the word by a lease whose units only the caller has, if its charge was the last one;
+/// returns whether it was.
+///
+/// Then no interval follows theirs, and later charges get theirs again. If the word was lowered and
+/// has grown to the same value since, the entry has been poisoned, and the charge is not the last.
+pub(super) fn give_back(
+    lease: Lease,
+    filling: &Filling<'_>,
+    gcra: &Gcra,
+    table: &Table<impl State>,
+) -> bool {
+    let end = lease.block.end;
+    let start = lease.block.start(gcra);
+    let lower = |tat, _| (tat == end && filling.is_whole()).then_some(start);
+    let update = table.home(lease.key()).update(start, || start, lower);
+    matches!(update, Update::Written { .. })
+}
