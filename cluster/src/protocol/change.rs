@@ -44,6 +44,11 @@ impl Change {
         given_back.into_iter().chain([rest])
     }
 
+    /// What of it was given back, made before `at`, as [`parts`](Self::parts) has it.
+    pub(super) fn given_back(self, at: i64) -> i64 {
+        self.date.saturating_sub(at).max(self.debt.saturating_neg()).max(0)
+    }
+
     /// The TAT afterwards.
     #[must_use]
     pub fn apply(self, tat: i64) -> i64 {

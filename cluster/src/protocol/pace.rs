@@ -14,7 +14,10 @@
 //! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
 //!
 //! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
-//! most as long as half of the burst tolerance, so it is never late.
+//! most as long as half of the burst tolerance, so it is never late. The exception: what was given
+//! back, composed with what was consumed after it, no longer has a date of its own, and others take
+//! it from what they consumed until it is sent. So what was given back counts against that bound as
+//! well, and is not made up for by what was consumed later.
 //!
 //! Where bytes are capped, a key that is to be sent may be *held*: until there is room, in the
 //! order in which keys became urgent, and before all that is far from its limit. Nothing covers
@@ -26,7 +29,7 @@ use std::collections::BTreeSet;
 use rustc_hash::FxHashMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, word};
+use super::delta::{Delta, KeyId, signed, word};
 use super::time::Nanos;
 use reported::Reported;
 
@@ -176,7 +179,7 @@ impl Pace {
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
         let Some(waiting) = self.keys.get_mut(&id) else { return false };
         waiting.cover(now, &self.reported, id, nodes);
-        is_much(waiting.change.debt, left, nodes)
+        is_much(now, waiting.change, left, nodes)
     }
 
     /// What waits of a key is to be sent as soon as there is room.
@@ -258,9 +261,11 @@ impl Waiting {
     }
 }
 
-/// Whether `debt` is more than a node may keep to itself of what is left.
-pub(super) fn is_much(debt: i64, left: Nanos, nodes: usize) -> bool {
-    i128::from(debt) * KEPT * nodes.max(1) as i128 > i128::from(left)
+/// Whether a change is more than a node may keep to itself of what is left, be it what was consumed
+/// or what was given back.
+pub(super) fn is_much(now: Nanos, change: Change, left: Nanos, nodes: usize) -> bool {
+    let unsent = change.debt.max(change.given_back(signed(now)));
+    i128::from(unsent) * KEPT * nodes.max(1) as i128 > i128::from(left)
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 use super::*;
-use crate::protocol::delta::signed;
 
 const MS: Nanos = 1_000_000;
 const KEY: KeyId = (1, 1);
@@ -106,10 +105,27 @@ fn sending_is_urgent_where_little_is_left() {
 fn what_was_given_back_is_sent() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(-5, 10 * MS), 5);
-    assert!(!pace.is_urgent(10 * MS, KEY, 0, 5));
     assert_eq!(pace.due(59 * MS, 9), []);
     assert_eq!(pace.due(60 * MS, 9), [KEY]);
     assert_eq!(take(&mut pace, 60 * MS).deltas[0].change.debt, -5);
+}
+
+/// Composed with what is consumed later, it would lose its date.
+#[test]
+fn what_was_given_back_is_urgent_as_what_was_consumed() {
+    let one = signed(MS);
+    for later in [0, one, 2 * one] {
+        let mut pace = Pace::default();
+        pace.add(10 * MS, (0, 60 * MS), delta(-one, 10 * MS), 5);
+        pace.add(10 * MS, (0, 60 * MS), delta(later, 10 * MS), 5);
+        assert!(!pace.is_urgent(10 * MS, KEY, 80 * MS, 5), "{later}");
+        assert!(pace.is_urgent(10 * MS, KEY, 80 * MS - 1, 5), "{later}");
+    }
+    // What is given back after it was consumed leaves nothing to send.
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), delta(one, 10 * MS), 5);
+    pace.add(10 * MS, (0, 60 * MS), delta(-one, 10 * MS), 5);
+    assert!(!pace.is_urgent(10 * MS, KEY, 0, 5));
 }
 
 #[test]

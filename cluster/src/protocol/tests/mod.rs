@@ -17,6 +17,7 @@ mod leaving;
 mod network;
 mod receiver;
 mod report;
+mod resets;
 mod scenarios;
 mod seeds;
 mod shares;

@@ -54,9 +54,20 @@ impl WordsHandle {
 
     /// Records what was consumed.
     pub(super) fn record(&self, now: Nanos, id: (u64, u64), debt: Nanos) {
-        let change = Change { debt: debt.cast_signed(), date: now.cast_signed() };
+        self.record_change(id, Change { debt: debt.cast_signed(), date: now.cast_signed() });
+    }
+
+    fn record_change(&self, id: (u64, u64), change: Change) {
         let mut recorded = self.recorded.borrow_mut();
         recorded.entry(id).and_modify(|sum| *sum = sum.then(change)).or_insert(change);
+    }
+
+    /// Gives back all that a key owes; how much that is.
+    pub(super) fn reset(&self, now: Nanos, id: (u64, u64)) -> Nanos {
+        let debt = self.tat(id.0, id.1).saturating_sub(now);
+        self.update(id, |tat| tat - debt);
+        self.record_change(id, Change { debt: -debt.cast_signed(), date: now.cast_signed() });
+        debt
     }
 
     /// As `admit`, if the debt stays within `tau`.

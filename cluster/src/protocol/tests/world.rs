@@ -127,6 +127,14 @@ impl World {
         self.nodes[place].as_mut().unwrap().core.host_mut().shift(limit, key, by);
     }
 
+    /// A node gives back all that a key owes there, and flushes when it is due; how much that is.
+    pub(super) fn reset(&mut self, place: usize, id: (u64, u64)) -> Nanos {
+        let now = self.now();
+        let node = self.nodes[place].as_mut().expect("the node is live");
+        node.core.recorded(now);
+        node.words.reset(now, id)
+    }
+
     /// A check of a key on a node.
     pub(super) fn check(&mut self, place: usize, id: (u64, u64), debt: Nanos, tau: Nanos) -> bool {
         let now = self.now();
