@@ -77,7 +77,7 @@ fn run(args: &Args) -> Result<bool, String> {
         for nodes in sizes {
             let mut figures = Figures::default();
             for number in 0..args.rounds {
-                let round = Round::new(args, *nodes, number).run(*kind, &mut figures);
+                let round = case::run(&Round::new(args, *nodes, number), *kind, &mut figures);
                 round.map_err(|error| format!("{} with {nodes} nodes: {error}", kind.name()))?;
             }
             met &= publish(&figures, &kind.name(), *nodes, args.demand, json.as_mut())?;

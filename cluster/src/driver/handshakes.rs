@@ -6,6 +6,11 @@
 //! 8.1.2), which costs this node no memory; and the last quarter is for addresses of nodes that
 //! this node knows. Neither packets with forged sources nor strangers that dial and fall silent
 //! keep a member out.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | H1 places taken, all accesses | relaxed | none: the accepting task alone adds, so a late decrement refuses one connection more | - | - |
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -46,8 +51,7 @@ impl Handshakes {
         validated: bool,
         knows: impl FnOnce(IpAddr) -> bool,
     ) -> Admission {
-        // Relaxed here and below: only the accepting task adds, so a late decrement refuses one
-        // connection more, and guards nothing else.
+        // H1
         let taken = self.0.load(Ordering::Relaxed);
         if taken >= MAX_HANDSHAKES {
             return Admission::Refuse;
@@ -58,14 +62,14 @@ impl Handshakes {
         if taken >= MAX_STRANGERS && !knows(from) {
             return Admission::Refuse;
         }
-        self.0.fetch_add(1, Ordering::Relaxed);
+        self.0.fetch_add(1, Ordering::Relaxed); // H1
         Admission::Place(HandshakePlace(Arc::clone(&self.0)))
     }
 }
 
 impl Drop for HandshakePlace {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed); // H1
     }
 }
 

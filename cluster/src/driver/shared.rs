@@ -1,4 +1,11 @@
 //! The state that the driver's task shares with the handles.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | P1 phase, store | release | P2 | a thread that finds the node joined decides on words without the state that was taken over | - |
+//! | P2 phase, load | acquire | P1 | as P1 | - |
+//! | P3 counts of handshakes, all accesses | relaxed | none: statistics | - | - |
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -88,8 +95,7 @@ pub(super) struct HandshakeCounts {
 impl HandshakeCounts {
     /// A handshake failed.
     pub(super) fn count_rejected(&self, from: SocketAddr, why: Incomplete) {
-        // Relaxed here and below: a count that orders nothing.
-        self.rejected.fetch_add(1, Ordering::Relaxed);
+        self.rejected.fetch_add(1, Ordering::Relaxed); // P3
         match why {
             Incomplete::Distrusted => {
                 self.say(from, "it failed, as with another secret or cluster");
@@ -108,12 +114,12 @@ impl HandshakeCounts {
 
     /// A connection was asked to validate its address.
     pub(super) fn count_retried(&self) {
-        self.retried.fetch_add(1, Ordering::Relaxed);
+        self.retried.fetch_add(1, Ordering::Relaxed); // P3
     }
 
     /// A connection exceeded the bound.
     pub(super) fn count_refused(&self, from: SocketAddr) {
-        self.refused.fetch_add(1, Ordering::Relaxed);
+        self.refused.fetch_add(1, Ordering::Relaxed); // P3
         self.say(from, "too many connections");
     }
 }
@@ -191,16 +197,13 @@ impl Shared {
     /// Only the driver calls it.
     fn set_phase(&self, phase: Phase) {
         if self.phase() != phase {
-            // Release: pairs with `phase`. A thread that loads it also sees the state that was
-            // taken over.
-            self.phase.store(phase, Ordering::Release);
+            self.phase.store(phase, Ordering::Release); // P1
             self.phase_is_set.notify_waiters();
         }
     }
 
     fn phase(&self) -> Phase {
-        // Acquire: pairs with `set_phase`.
-        self.phase.load(Ordering::Acquire)
+        self.phase.load(Ordering::Acquire) // P2
     }
 
     /// As long in their states as by now: a driver without work publishes nothing.
@@ -256,6 +259,7 @@ impl Shared {
             records_shared: self.recorder.shared(),
             records_dropped: self.recorder.dropped(),
             unknown_dropped: self.limits.dropped(),
+            // P3
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),

@@ -1,4 +1,9 @@
 //! Counters that many threads add to and few read.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | N1 counters, all accesses | relaxed | none: statistics | - | - |
 
 use alloc::boxed::Box;
 
@@ -23,13 +28,13 @@ impl<const N: usize> Shards<N> {
 
     /// Adds one to a counter, which wraps after 2^64.
     pub(crate) fn count(&self, counter: usize) {
-        // Relaxed: a statistic, which guards nothing.
+        // N1
         self.shards[shard()][counter].fetch_add(1, Ordering::Relaxed);
     }
 
     /// The sum of a counter over all shards, which are read one after another.
     pub(crate) fn sum(&self, counter: usize) -> u64 {
-        // Relaxed: as above.
+        // N1
         let counts = self.shards.iter().map(|shard| shard[counter].load(Ordering::Relaxed));
         counts.fold(0, u64::wrapping_add)
     }

@@ -1,4 +1,9 @@
 //! Where `now` comes from.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | T1 time, all accesses | relaxed | none: the time guards no other memory; `advance` loses no step of another by modification order | - | - |
 
 use alloc::boxed::Box;
 use core::fmt;
@@ -169,7 +174,7 @@ impl ManualClock {
 
     /// Moves the clock forward, at most to the last point that can be expressed.
     pub fn advance(&self, duration: Duration) {
-        // Relaxed: the time guards no other memory.
+        // T1
         let mut seen = self.nanos.load(Ordering::Relaxed);
         loop {
             let later = seen.saturating_add(saturating_nanos(duration));
@@ -182,7 +187,7 @@ impl ManualClock {
 
     /// Sets the clock to any point, including an earlier one.
     pub fn set(&self, now: Timestamp) {
-        // Relaxed: the time guards no other memory.
+        // T1
         self.nanos.store(now.0, Ordering::Relaxed);
     }
 }
@@ -190,7 +195,7 @@ impl ManualClock {
 impl Clock for ManualClock {
     #[inline]
     fn now(&self) -> Timestamp {
-        // Relaxed: the time guards no other memory.
+        // T1
         Timestamp(self.nanos.load(Ordering::Relaxed))
     }
 }

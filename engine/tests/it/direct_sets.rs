@@ -34,7 +34,7 @@ fn a_set_that_is_denied_charges_no_single_limit() {
 
 /// There is one word, so asks under several names are asks of the same units.
 #[test]
-fn all_keys_of_a_single_limit_are_asked_for_the_sum() {
+fn all_keys_of_a_direct_limit_are_asked_for_the_sum() {
     let clock = ManualClock::new();
     let all = single(Quota::per_second(1).burst(10), &clock);
     let denied = LimitSet::new([Ask::new(&all, "one", 6), Ask::new(&all, "two", 6)]).check();

@@ -41,7 +41,7 @@ fn trap_over_long_key_silently_unlimited() {
 }
 
 #[test]
-fn a_spoiled_key_does_not_let_off_the_limit() {
+fn a_malformed_key_does_not_let_off_the_limit() {
     let refused = |key: &dyn Fn() -> RequestLimit, headers: &[(&str, &str)]| {
         let limit = key().missing_key(MissingKey::Allow);
         assert_eq!(ask(&mut service(limit), request(headers)).status(), StatusCode::BAD_REQUEST);

@@ -1,4 +1,9 @@
 //! Memory that connections share: for commands that have not been run, or replies not sent.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | M1 bytes left, all accesses | relaxed | none: the number guards no memory; what is taken is never more than there was by modification order | - | - |
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +40,7 @@ impl Share {
             return true;
         }
         let more = bytes - self.held;
-        // Relaxed: the number guards nothing else.
+        // M1
         let (set, fetch) = (Ordering::Relaxed, Ordering::Relaxed);
         let left = &self.budget.left;
         let taken = left.fetch_update(set, fetch, |left| left.checked_sub(more)).is_ok();
@@ -52,13 +57,13 @@ impl Share {
 
     /// Whether connections hold more than half of the budget.
     pub fn is_scarce(&self) -> bool {
-        // Relaxed: as above.
+        // M1
         self.budget.left.load(Ordering::Relaxed) < self.budget.bytes / 2
     }
 
     fn give_back(&mut self, bytes: usize) {
         if bytes > 0 {
-            // Relaxed: as above.
+            // M1
             self.budget.left.fetch_add(bytes, Ordering::Relaxed);
             self.held -= bytes;
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{HOT, Round, SETTLE, hot, report_lab};
+use super::round::{HOT, Round, SETTLE, hot, report_lab};
 use crate::figure::{Bounds, Figures};
 use crate::lab::Lab;
 use crate::ledger::{Ledger, SECOND};

@@ -8,7 +8,7 @@ use rustix::process::Signal;
 
 use super::even::report_shares;
 use super::heal::isolate;
-use super::{HOT, Round, SETTLE, hot, report_lab};
+use super::round::{HOT, Round, SETTLE, hot, report_lab};
 use crate::figure::{Bounds, Figures};
 use crate::lab::Lab;
 use crate::ledger::SECOND;

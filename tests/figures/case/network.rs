@@ -4,7 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::{HOT, Round, report_lab};
+use super::round::{HOT, Round, report_lab};
 use crate::figure::{Bounds, Figures};
 use crate::lab::Lab;
 use crate::place::{Place, address};

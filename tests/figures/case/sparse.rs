@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{HOT, Round, hot, report_lab};
+use super::round::{HOT, Round, hot, report_lab};
 use crate::figure::{Bounds, Figures};
 use crate::lab::Lab;
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use super::{Round, report_lab};
+use super::round::{Round, report_lab};
 use crate::figure::{Bounds, Figures};
 use crate::lab::Lab;
 use crate::load::Keys;

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use tidegate_cluster::MemberState;
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::node::place_of;
 use crate::rules::Rule;
 use crate::time::{MS, Nanos};

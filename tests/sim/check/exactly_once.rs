@@ -4,7 +4,7 @@
 //! everything was acknowledged and it held every live node alive. What a node counts as dropped, as
 //! a small backlog has no room for what a slow peer lacks, is missing there.
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::host::UNIT;
 use crate::world::World;
 

@@ -14,7 +14,7 @@
 //! clock that is taken for fresh. Then the fault lasts until all of that has arrived, whose
 //! retransmission may wait for two seconds.
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::calm::Calm;
 use crate::rules::Rule;
 use crate::time::{MS, Nanos, seconds};

@@ -2,7 +2,7 @@
 
 use tidegate_cluster::protocol::Options;
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::world::World;
 
 /// Links to a node and from it: one each way with each place, and one that is being replaced.

@@ -1,6 +1,6 @@
 //! At no time has a node applied more of a life's use than that life has admitted.
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::world::World;
 
 #[derive(Default)]

@@ -26,7 +26,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::calm::Calm;
 use crate::report::Report;
 use crate::rules::Rule;

@@ -1,7 +1,7 @@
 //! Even demand of twice the limit is admitted evenly: after the cluster has recovered, each node
 //! has its part of the hot key.
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::calm::Calm;
 use crate::report::Report;
 use crate::time::{Nanos, SECOND};

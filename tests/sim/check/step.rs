@@ -1,6 +1,6 @@
 //! No call of the core handles more deltas and words than a bound, whatever has piled up.
 
-use super::{Check, Findings};
+use super::property::{Check, Findings};
 use crate::report::Report;
 use crate::world::World;
 

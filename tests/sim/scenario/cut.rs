@@ -1,8 +1,8 @@
 //! The last node is cut off for a while, under a load below the limit: neither side may deny
 //! anything afterwards.
 
+use super::setup::{cluster, nodes};
 use super::tally::Tally;
-use super::{cluster, nodes};
 use crate::options::Args;
 use crate::report::Report;
 use crate::rules::Rule;

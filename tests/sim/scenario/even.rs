@@ -2,8 +2,8 @@
 //! beyond an exact central bucket, and what part each node has of what is admitted.
 
 use super::estimate::{self, Truth};
+use super::setup::{cluster, nodes};
 use super::tally::Tally;
-use super::{cluster, nodes};
 use crate::options::Args;
 use crate::report::Report;
 use crate::rules::Rule;

@@ -1,7 +1,7 @@
 //! The last node is killed, and starts anew after a while.
 
 use super::cut::around;
-use super::nodes;
+use super::setup::nodes;
 use crate::options::Args;
 use crate::report::Report;
 

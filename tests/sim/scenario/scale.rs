@@ -4,8 +4,8 @@
 use tidegate_cluster::MemberState;
 use tidegate_cluster::protocol::Stats;
 
+use super::setup::{nodes, setup};
 use super::tally::Tally;
-use super::{nodes, setup};
 use crate::load::{Flow, Keys};
 use crate::network::Kinds;
 use crate::node::Node;

@@ -1,7 +1,7 @@
 //! A little demand on one key at each node, far from its limit: what it costs to gossip it.
 
+use super::setup::{cluster, nodes};
 use super::tally::Tally;
-use super::{cluster, nodes};
 use crate::options::Args;
 use crate::report::Report;
 use crate::rules::Rule;

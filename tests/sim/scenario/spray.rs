@@ -3,8 +3,8 @@
 
 use tidegate_cluster::{Member, MemberState};
 
+use super::setup::{FORMING, nodes, setup};
 use super::tally::Tally;
-use super::{FORMING, nodes, setup};
 use crate::load::{Flow, Keys};
 use crate::node::{Node, place_of};
 use crate::options::Args;

@@ -1,7 +1,7 @@
 //! The last node is stopped for a while, as by SIGSTOP, and goes on with what has arrived.
 
 use super::cut::around;
-use super::nodes;
+use super::setup::nodes;
 use crate::options::Args;
 use crate::report::Report;
 

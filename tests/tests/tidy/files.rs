@@ -52,11 +52,11 @@ fn root() -> PathBuf {
 
 /// Builds, what git keeps, and what fuzzing has found are no part of the repository.
 fn collect(folder: &Path, paths: &mut Vec<PathBuf>) {
-    const FOREIGN: [&str; 6] = ["target", ".git", "corpus", "artifacts", "seeds", "fixtures"];
+    const FOREIGN: [&str; 6] =
+        ["target", ".git", "fuzz/corpus", "fuzz/artifacts", "fuzz/seeds", "tests/fixtures"];
     for entry in fs::read_dir(folder).expect("a folder") {
         let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_str().unwrap_or_default();
-        if path.is_dir() && !FOREIGN.contains(&name) {
+        if path.is_dir() && !FOREIGN.iter().any(|foreign| path.ends_with(foreign)) {
             collect(&path, paths);
         } else if path.is_file() {
             paths.push(path);

@@ -3,5 +3,6 @@
 
 mod files;
 mod imports;
+mod mutations;
 mod orderings;
 mod size;

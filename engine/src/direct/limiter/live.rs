@@ -4,7 +4,7 @@
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
 //! | S4 word, read | relaxed | none: S5 fails if it has changed | - | - |
-//! | S5 word, rewritten | release | S1 | as S1 | `single-sweep-relaxed` |
+//! | S5 word, rewritten | release | S1 | as S1 | `direct-sweep-relaxed` |
 
 use crate::base::sync::{AtomicU64, Ordering};
 use crate::contract::observer::Observer;

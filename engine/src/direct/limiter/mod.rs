@@ -3,12 +3,12 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | S1 word, read | acquire | S2: a thread that reads a value made under a new quota sees that quota | the value is taken for an endless debt under the old one, see `rule/live/epoch.rs` | `single-look-relaxed` |
-//! | S2 word, exchange | release | S1 | as S1 | `single-exchange-relaxed` |
-//! | S3 word, second look | relaxed | ordered after the reading of the quota, which is acquire: a change rewrites the word before the quota says so | - | `single-denial-without-second-look` |
+//! | S1 word, read | acquire | S2: a thread that reads a value made under a new quota sees that quota | the value is taken for an endless debt under the old one, see `rule/live/epoch.rs` | `direct-read-relaxed` |
+//! | S2 word, exchange | release | S1 | as S1 | `direct-exchange-relaxed` |
+//! | S3 word, second look | relaxed | ordered after the reading of the quota, which is acquire: a change rewrites the word before the quota says so | - | `direct-denial-without-rereading` |
 //!
 //! Apart from quotas that change, nothing else relies on the two: the word is the whole state, and
-//! exchanges of it are ordered by its modification order (`single-charge-stored`).
+//! exchanges of it are ordered by its modification order (`direct-charge-stored`).
 //!
 //! A denial relies on S1 alone: a value the word had during the call. Under a quota that changes a
 //! value may stand for something else by the time it is decided on, unless the word still has it

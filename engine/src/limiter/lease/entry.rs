@@ -50,7 +50,7 @@
 //! | L6 state, second read | relaxed | ordered after L2 by its acquire | - | `lease-look-without-second` |
 //! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6, either of which is enough | U2 of a thread that lowers the key's word | a thread that lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`; of a claim no single weakening does, `lease-claimed-beyond-a-reset` does not poison it |
 //! | L8 state, poison | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
-//! | L9 state, end of a poisoned one | release | L1 of a thread that passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-spoiled-relaxed` |
+//! | L9 state, end of a poisoned one | release | L1 of a thread that passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-poisoned-relaxed` |
 //! | L10 epoch, read | acquire; before L3 | revoke (L11), which follows the end of the lease | units that are taken while their key's word is lowered may get the very epoch that was to revoke them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
 //! | L11 epoch, revoke | release | L10 | as L10 | as L10 |
 //! | L12 revoke before the key, fill | by L4, which releases | L2 of a thread that lowers the word | a thread that finds the entry passed on may not see that held units are void, and uses them after a reset | `lease-recalled-after-the-key` |

@@ -1,4 +1,9 @@
 //! Which of the keys that share an entry is hot, and how much it may lease.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | B1 heat, all accesses | relaxed | none: a hint by which no unit is admitted; exchanges lose none of each other's steps by modification order | - | - |
 
 use crate::base::key::KeyHash;
 use crate::base::sync::{AtomicU64, Ordering};
@@ -79,13 +84,14 @@ impl Heat {
     /// By compare-and-swap, so that threads that do so at once lose nothing of it.
     fn cool(&self, key: KeyHash, by: u64) {
         loop {
+            // B1
             let heat = self.0.load(Ordering::Relaxed);
             let (tag, count) = Self::parts(heat);
             if tag != key.tag() {
                 return;
             }
             let cooler = Self::whole(tag, count.saturating_sub(by));
-            // A statistic, as above.
+            // B1
             let (one, other) = (Ordering::Relaxed, Ordering::Relaxed);
             if self.0.compare_exchange(heat, cooler, one, other).is_ok() {
                 return;
@@ -95,7 +101,7 @@ impl Heat {
 
     #[inline]
     fn load(&self) -> (u64, u64) {
-        // A statistic, as above.
+        // B1
         Self::parts(self.0.load(Ordering::Relaxed))
     }
 
@@ -104,7 +110,7 @@ impl Heat {
         /// Backs the largest lease and no more, so that a key that is no longer hot is outvoted
         /// soon.
         const COUNT_MAX: u64 = MOST * BACKING;
-        // A statistic, as above.
+        // B1
         self.0.store(Self::whole(tag, count.min(COUNT_MAX)), Ordering::Relaxed);
     }
 

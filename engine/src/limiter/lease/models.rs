@@ -429,7 +429,7 @@ fn units_are_not_returned_to_the_key_before() {
 /// An entry is poisoned while a lease is being taken, and passes to another key right away: its
 /// lease is wholly of one of both keys, and nothing of it was charged before the reset.
 #[test]
-fn a_spoiled_lease_does_not_name_the_next_one() {
+fn a_poisoned_lease_does_not_name_the_next_one() {
     explore(None, || {
         let world = take_during_a_reset(|world| {
             world.try_lease(0, OTHER, FULL, LEAST);

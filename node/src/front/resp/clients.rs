@@ -2,6 +2,12 @@
 //!
 //! A connection notes what it did once for each read, by plain stores in memory of its own; the
 //! lock is taken when it opens, when it closes, and by a client that lists them.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | Q1 number of a connection | relaxed | none: distinct by modification order | - | - |
+//! | Q2 what a connection did, all accesses | relaxed | none: each is shown as it is | - | - |
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -93,7 +99,7 @@ impl Clients {
     /// A connection that is open until what is returned is dropped.
     pub fn connected(self: &Arc<Self>, ends: Option<Ends>, now: Duration) -> Registered {
         let client = Arc::new(Client {
-            // Relaxed: the number guards nothing else.
+            // Q1
             id: 1 + self.last_id.fetch_add(1, Ordering::Relaxed),
             ends,
             since: now,
@@ -145,7 +151,7 @@ impl Client {
     /// Notes what the connection did.
     pub fn note(&self, activity: &Activity) {
         let queued = activity.queued.map_or(NO_TRANSACTION, |count| count as i64);
-        // Relaxed, also below: each is shown as it is, and guards nothing.
+        // Q2
         let order = Ordering::Relaxed;
         self.last_read.store(nanos(activity.at), order);
         self.command.store(activity.command.unwrap_or(NO_COMMAND), order);
@@ -170,6 +176,7 @@ impl Client {
         name_of: fn(u8) -> Option<&'static str>,
         out: &mut Vec<u8>,
     ) {
+        // Q2
         let order = Ordering::Relaxed;
         let (id, fd) = (self.id, self.ends.map_or(-1, |ends| ends.fd));
         let idle = now.saturating_sub(Duration::from_nanos(self.last_read.load(order))).as_secs();

@@ -1,4 +1,9 @@
 //! What all connections of the front-end share.
+//!
+//! # Orderings of this file
+//! | site | ordering | partner | what breaks if weaker | mutation that shows it |
+//! |---|---|---|---|---|
+//! | I1 commands, all accesses | relaxed | none: a statistic | - | - |
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,13 +137,13 @@ impl ServerInfo {
     }
 
     pub fn count_commands(&self, commands: u64) {
-        // Relaxed: a statistic.
+        // I1
         self.commands.fetch_add(commands, Ordering::Relaxed);
     }
 
     /// The commands of all connections that have been counted so far.
     pub fn commands(&self) -> u64 {
-        // Relaxed: a statistic.
+        // I1
         self.commands.load(Ordering::Relaxed)
     }
 

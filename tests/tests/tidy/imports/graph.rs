@@ -352,6 +352,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_module_offers_of_those_below_it_is_no_import() {
+        let graph = graph(&[
+            ("lib.rs", "mod a;"),
+            ("a.rs", "mod b; pub(crate) use b::X; pub struct P;"),
+            ("a/b.rs", "use super::P; pub struct X;"),
+        ]);
+        assert!(graph.circles_of_all(&[]).is_empty());
+        assert_eq!(graph.imports(), 2);
+    }
+
+    #[test]
     fn siblings_that_share_their_parents_items_are_no_circle() {
         let graph = graph(&[
             ("lib.rs", "mod a;"),
@@ -361,5 +372,9 @@ mod tests {
         ]);
         assert!(graph.circles(&[]).is_empty());
         assert_eq!(graph.imports(), 4);
+        let circles = graph.circles_of_all(&[]);
+        assert_eq!(circles.len(), 1);
+        assert_eq!(circles[0].modules, ["a", "a::b"]);
+        assert!(graph.circles_of_all(&[["a", "a::b"]]).is_empty());
     }
 }
