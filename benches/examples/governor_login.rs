@@ -52,11 +52,11 @@ impl Logins {
         true
     }
 
-    fn log(&self, whom: &str, key: &str, denied: &NotUntil<Instant>) {
+    fn log(&self, subject: &str, key: &str, denied: &NotUntil<Instant>) {
         let now = self.clock.now();
         let since = Duration::from(now.duration_since(Instant::default()));
         let until = since + denied.wait_time_from(now);
-        println!("denied {whom} {key:?} until {} s", until.as_secs());
+        println!("denied {subject} {key:?} until {} s", until.as_secs());
     }
 }
 

@@ -69,7 +69,7 @@ fn nothing_can_be_drawn_from_no_keys() {
 }
 
 #[test]
-fn frequent_peers_come_early() {
+fn frequent_keys_come_early() {
     const KEYS: usize = 10_000;
     for workload in [Workload::Zipf1M, Workload::Uniform10M] {
         let order = arrivals(workload, KEYS, 7).expect("keys");

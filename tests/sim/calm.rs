@@ -9,7 +9,7 @@ use crate::time::{Nanos, SECOND};
 /// is repeated within its longest delay, and states are taken over.
 pub const RECOVERY: Nanos = 15 * SECOND;
 
-/// What disturbs: cuts, stops, starts and ends of nodes.
+/// What disturbs: partitions, stops, starts and ends of nodes.
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
     ongoing: u32,
@@ -21,7 +21,7 @@ pub struct Calm {
     pub healed: Nanos,
     /// When a node started last, or started over.
     started: Option<Nanos>,
-    /// When all that waited in a cut has arrived that others may hear first of a node.
+    /// When all that waited in a partition has arrived that others may hear first of a node.
     pub known_by: Nanos,
 }
 

@@ -20,8 +20,8 @@ use crate::config::StartError;
 /// What the operating system calls the threads.
 const NAME: &str = "tidegate-gossip";
 
-/// Begins a node on threads of its own, and waits until that has returned its handle and what runs
-/// it. Nothing keeps running where that fails, or where no caller waits for it any more.
+/// Begins a node on threads of its own and waits for its handle; what `begin` returns with it runs
+/// there. Nothing keeps running where `begin` fails, or where no caller waits for it any more.
 pub(super) async fn start<H, F>(
     begin: impl FnOnce() -> Result<(H, F), StartError> + Send + 'static,
 ) -> Result<H, StartError>

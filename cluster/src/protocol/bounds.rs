@@ -3,7 +3,7 @@
 /// The version of the protocol, and the newest one that this build speaks.
 pub(super) const VERSION: u16 = 4;
 /// The oldest one that it still speaks.
-pub(super) const OLDEST_VERSION: u16 = 3;
+pub(crate) const OLDEST_VERSION: u16 = 3;
 /// The version after [`VERSION`], which builds for tests speak as well: a mark follows each
 /// message.
 #[cfg(test)]

@@ -44,7 +44,8 @@ impl Change {
         given_back.into_iter().chain([rest])
     }
 
-    /// What of it was given back, made before `at`, as [`parts`](Self::parts) has it.
+    /// What was given back, as far as it shows at `at`, when it has been made: all of it, unless
+    /// something was consumed after it; then as much less as has passed since.
     pub(super) fn given_back(self, at: i64) -> i64 {
         self.date.saturating_sub(at).max(self.debt.saturating_neg()).max(0)
     }

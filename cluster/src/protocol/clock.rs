@@ -3,6 +3,9 @@
 use super::delta::signed;
 use super::time::{Nanos, SECOND};
 
+/// How long it takes to read a clock for the first time: within this all comes that waited for one
+/// retransmission.
+pub(super) const SETTLING: Nanos = SECOND / 200;
 /// How long the smallest delay is looked for before an older one is forgotten.
 const PERIOD: Nanos = 2 * SECOND;
 /// Readings in a period, at least.

@@ -70,12 +70,12 @@ mod wire;
 mod tests;
 
 pub use action::{Action, Channel, LinkId};
-#[cfg(test)]
-pub(crate) use bounds::NEXT_VERSION;
 pub use bounds::{
     MAX_HASH_KEYS, MAX_INBOUND, MAX_MESSAGE_BYTES, MAX_PACKET_BYTES, MAX_PEERS, MAX_SEEDS,
     MIN_BYTE_CAP,
 };
+#[cfg(test)]
+pub(crate) use bounds::{NEXT_VERSION, OLDEST_VERSION};
 pub use change::Change;
 pub use delta::Delta;
 pub use entry::Entry;

@@ -13,11 +13,11 @@
 //! Waiting pays where a key is used again meanwhile, or the refill covers it. In a spray of keys
 //! neither is so: as long as few of those that waited have saved a delta, few begin to wait.
 //!
-//! What waits is composed ([`Change::then`]), so it is as exact later as it is at once. It waits at
-//! most as long as half of the burst tolerance, so it is never late. The exception: what was given
-//! back, composed with what was consumed after it, no longer has a date of its own, and others take
-//! it from what they consumed until it is sent. So what was given back counts against that bound as
-//! well, and is not made up for by what was consumed later.
+//! What waits is composed ([`Change::then`]), and what was consumed is as exact later as it is at
+//! once. What was given back is not: composed with what was consumed after it, it has no date of
+//! its own, and others take it from what they consumed until it is sent. So the sum of what was
+//! given back counts against that bound as well, until it is sent, whatever was consumed after it.
+//! Nothing waits for longer than half of the burst tolerance, so nothing is late.
 //!
 //! Where bytes are capped, a key that is to be sent may be *held*: until there is room, in the
 //! order in which keys became urgent, and before all that is far from its limit. Nothing covers
@@ -68,6 +68,8 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug)]
 struct Waiting {
     change: Change,
+    /// What of it was given back, in all: it is to be sent even where nothing is left of the sum.
+    given_back: i64,
     /// Up to when the refill was counted.
     counted: Nanos,
     /// When the flush before the one that took it was.
@@ -147,7 +149,7 @@ impl Pace {
                 *waiting = Waiting::new(now, (since, due), delta.change);
                 self.due.insert((due, id));
             } else {
-                waiting.change = waiting.change.then(delta.change);
+                waiting.add(now, delta.change);
                 self.saved += 1;
             }
         } else {
@@ -179,7 +181,7 @@ impl Pace {
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
         let Some(waiting) = self.keys.get_mut(&id) else { return false };
         waiting.cover(now, &self.reported, id, nodes);
-        is_much(now, waiting.change, left, nodes)
+        exceeds(waiting.change.debt.max(waiting.given_back), left, nodes)
     }
 
     /// What waits of a key is to be sent as soon as there is room.
@@ -243,7 +245,14 @@ impl Pace {
 
 impl Waiting {
     fn new(now: Nanos, (since, due): (Nanos, Nanos), change: Change) -> Self {
-        Self { change, counted: now, since, due, held: None }
+        let given_back = change.given_back(signed(now));
+        Self { change, given_back, counted: now, since, due, held: None }
+    }
+
+    fn add(&mut self, now: Nanos, change: Change) {
+        let given_back = change.given_back(signed(now));
+        self.given_back = self.given_back.saturating_add(given_back);
+        self.change = self.change.then(change);
     }
 
     /// Takes off what the refill since the last call covers. Whether nothing is left to send; what
@@ -257,14 +266,17 @@ impl Waiting {
         // The oldest goes first: the key of an idle node ends as it did.
         let own = rest.min(self.change.debt.max(0));
         self.change = Change::new(self.change.debt - own, self.change.date.saturating_add(own));
-        self.change.debt == 0
+        self.change.debt == 0 && self.given_back == 0
     }
 }
 
 /// Whether a change is more than a node may keep to itself of what is left, be it what was consumed
 /// or what was given back.
 pub(super) fn is_much(now: Nanos, change: Change, left: Nanos, nodes: usize) -> bool {
-    let unsent = change.debt.max(change.given_back(signed(now)));
+    exceeds(change.debt.max(change.given_back(signed(now))), left, nodes)
+}
+
+fn exceeds(unsent: i64, left: Nanos, nodes: usize) -> bool {
     i128::from(unsent) * KEPT * nodes.max(1) as i128 > i128::from(left)
 }
 

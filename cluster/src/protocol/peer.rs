@@ -10,6 +10,15 @@ use super::subject::Subject;
 use super::time::{Nanos, SECOND};
 use super::wire::Position;
 
+/// How an address is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Claim {
+    /// Other members say that it is a member.
+    Heard,
+    /// Its node has opened a link.
+    Proven,
+}
+
 /// Where an earlier run of a node is there, links to it are closed at most this often because
 /// another run is.
 const CONTENDED_EVERY: Nanos = 10 * SECOND;

@@ -134,7 +134,8 @@ pub struct Stats {
     pub stale_for: Duration,
     /// By how much this node was late at most when it sent, heard or split something within the
     /// last 10 to 20 s, as its peers have it from its last beat: more than a millisecond or two
-    /// where it lacks processor time. All nodes hold back more of a key that is nearly used up.
+    /// where it lacks processor time. Meanwhile all nodes hold back more of a key that is nearly
+    /// used up.
     pub late: Duration,
     /// How long steps of the protocol take.
     pub steps: Steps,

@@ -1,4 +1,4 @@
-//! Checks, charges, and what a limiter was built with.
+//! Checks, charges, what a limiter was built with, and what it counts.
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};

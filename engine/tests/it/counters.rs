@@ -282,7 +282,7 @@ fn trap_0_as_fresh_sentinel() {
 /// What one denial skipped as empty or expired is not skipped by another, for which it still
 /// counts.
 #[test]
-fn a_denial_at_an_earlier_reading_learns_when_its_own_units_expire() {
+fn a_denial_at_an_earlier_reading_says_when_its_own_units_expire() {
     let counter = sub_windows(3, 1_000, 4);
     let at = Timestamp::from_nanos;
     assert!(counter.check_at(1, at(0)).is_allowed());

@@ -346,7 +346,7 @@ fn denied_checks_are_charged_by_the_quota_in_force() {
 /// A waiter keeps its start; a caller after a change waits for all that is charged, at the new
 /// rate.
 #[test]
-fn places_are_taken_behind_those_announced_before_a_change() {
+fn places_are_taken_behind_those_of_before_a_change() {
     let (_, live, clock) = pair(Quota::per_second(1).burst(1), 0);
     let wait = |turn: &Turn<'_, Live>| turn.start().since(clock.now()).as_millis();
     let waiting: Vec<_> =

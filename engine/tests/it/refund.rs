@@ -197,7 +197,7 @@ fn units_of_a_quota_given_with_the_call_are_given_back_at_the_limiters_interval(
 }
 
 #[test]
-fn unknown_keys_and_zero_units_take_no_place() {
+fn refunds_and_resets_of_unknown_keys_take_no_place() {
     let (limiter, clock) = limiter(Quota::per_second(1).burst(5));
     clock.advance(Duration::from_secs(10));
     for key in 0_u64..10_000 {

@@ -178,9 +178,9 @@ fn a_refusal_says_what_is_wrong_with_the_key() {
     is(refused(limit(keys::api_key), &twice), ("3", several));
     let long = [("x-api-key", "four")];
     is(refused(limit(|| keys::api_key().max_bytes(3)), &long), ("3", "the key is too long"));
-    let spoiled = [("x-forwarded-for", "nobody")];
+    let malformed = [("x-forwarded-for", "unknown host")];
     let forwarded = limit(|| keys::forwarded_for(1).unwrap());
-    is(refused(forwarded, &spoiled), ("3", "the key is malformed"));
+    is(refused(forwarded, &malformed), ("3", "the key is malformed"));
     let peer = limit(|| keys::peer_address(|_| None));
     is(refused(peer, &[]), ("13", "the address of the peer is unknown"));
 }

@@ -165,7 +165,7 @@ impl<'a> Hashes<'a> {
     }
 
     /// The hash of a file without tests that are not meant, which do not run, and without the names
-    /// of modules in files of their own, which count by themselves.
+    /// of modules in files of their own: those that matter are among the target's files.
     fn tests(&self, (path, module): (&PathBuf, &String), target: &Target) -> io::Result<u128> {
         let text = fs::read_to_string(self.root.join(path))?;
         let others = other_tests(&text, module, |test| target.is_meant(test));

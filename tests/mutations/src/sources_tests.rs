@@ -86,6 +86,10 @@ fn last() {}
     let lines = |is_meant: fn(&str) -> bool| other_tests(text, "outer", is_meant);
     assert_eq!(lines(|_| false), [4..=9, 10..=11, 13..=18]);
     assert_eq!(lines(|test| test == "outer::short"), [4..=9, 13..=18]);
+    let commented = "#[test]\nfn short() {} // Why.\nfn helper() {\n}\n";
+    assert_eq!(other_tests(commented, "", |_| false), [0..=1]);
+    let made = format!("macro_rules! tests {{\n{text}}}\n");
+    assert_eq!(other_tests(&made, "", |_| false), []);
 }
 
 #[test]

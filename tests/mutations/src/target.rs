@@ -57,8 +57,11 @@ pub struct Target {
     pub narrow: Option<Narrow>,
     /// The files that hold the tests, and the code that only tests use; with the paths of their
     /// modules.
-    pub files: BTreeMap<PathBuf, String>,
+    pub files: Files,
 }
+
+/// The paths of modules, by their files.
+pub type Files = BTreeMap<PathBuf, String>;
 
 /// What a replay by an integration test of the cluster costs, in replays by other tests: it
 /// simulates, or explores models, for longer than it takes to build.
@@ -119,6 +122,7 @@ impl Package {
         integration.or_else(|| {
             let filter = searched.unwrap_or(test).to_owned();
             let files = files_of(&self.unit, &filter, None, |source| source.is_test)?;
+            let files = self.with_mentioned(&self.unit, files, |source| source.is_test);
             let package = package.to_owned();
             let build = Build { kind, package, binary: None, has_tower: false };
             Some(Target { build, filter, module: None, narrow: None, files })
@@ -139,6 +143,7 @@ impl Package {
         let ((binary, sources), filter, module) = of_file.or_else(of_module)?;
         let is_helper = |source: &Source| !source.module.is_empty();
         let files = files_of(sources, filter, module.as_deref(), is_helper)?;
+        let files = self.with_mentioned(sources, files, is_helper);
         let read = |path: &Path| fs::read_to_string(self.root.join(path)).unwrap_or_default();
         let narrow = module.as_ref().and_then(|_| Narrow::new(sources, first, read));
         let binary = narrow.as_ref().map_or(binary, |narrow| &narrow.name).clone();
@@ -146,6 +151,40 @@ impl Package {
         let build = Build { kind: Kind::Std, package, binary: Some(binary), has_tower };
         Some(Target { build, filter: filter.to_owned(), module, narrow, files })
     }
+}
+
+impl Package {
+    /// Adds test code that these files mention, and what that mentions: a file with tests of its
+    /// own may help others.
+    fn with_mentioned(
+        &self,
+        sources: &[Source],
+        mut files: Files,
+        is_helper: impl Fn(&Source) -> bool,
+    ) -> Files {
+        let mut open: Vec<_> =
+            sources.iter().filter(|source| files.contains_key(&source.path)).collect();
+        while let Some(source) = open.pop() {
+            let text = fs::read_to_string(self.root.join(&source.path)).unwrap_or_default();
+            let may_help = |other: &&Source| is_helper(other) && !other.tests.is_empty();
+            for other in sources.iter().filter(may_help) {
+                if mentions(&text, &source.module, &other.module)
+                    && files.insert(other.path.clone(), other.module.clone()).is_none()
+                {
+                    open.push(other);
+                }
+            }
+        }
+        files
+    }
+}
+
+/// Whether the text of `module` has a path through `other`, from the root or from above.
+fn mentions(text: &str, module: &str, other: &str) -> bool {
+    let (parent, name) = other.rsplit_once("::").unwrap_or(("", other));
+    let is_above = parent.is_empty() || module.starts_with(&format!("{parent}::"));
+    text.contains(&format!("crate::{other}::"))
+        || is_above && text.contains(&format!("super::{name}::"))
 }
 
 /// Whether a test of this path is meant.
@@ -160,7 +199,7 @@ fn files_of(
     filter: &str,
     module: Option<&str>,
     is_helper: impl Fn(&Source) -> bool,
-) -> Option<BTreeMap<PathBuf, String>> {
+) -> Option<Files> {
     let has_meant =
         |source: &&Source| source.tests.iter().any(|test| is_meant(test, filter, module));
     let meant: Vec<_> = sources.iter().filter(has_meant).collect();

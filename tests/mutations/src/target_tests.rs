@@ -76,6 +76,17 @@ fn helpers_without_tests_count_for_unit_tests_too() {
 }
 
 #[test]
+fn a_file_with_tests_counts_where_it_is_mentioned() {
+    let mentioned = |text, module| mentions(text, module, "table::tests::keys");
+    assert!(mentioned("use super::keys::Key;", "table::tests::lines"));
+    assert!(mentioned("use super::super::keys::Key;", "table::tests::deep::lines"));
+    assert!(mentioned("use crate::table::tests::keys::Key;", "limiter"));
+    assert!(!mentioned("use super::keys::Key;", "limiter::lines"));
+    assert!(!mentioned("use super::lines::keys;", "table::tests::lines"));
+    assert!(mentions("use crate::sets::limiter;", "pairs", "sets"));
+}
+
+#[test]
 fn a_test_that_is_not_there_is_no_target() {
     for test in ["denials::gone", "sets::gone", "models::gone", "gone", "interleave/keys_lay"] {
         assert!(target(test).is_none(), "{test}");

@@ -1,6 +1,6 @@
 //! A key whose demand alone, from all clients together, has never come near its limit is not
-//! denied: not while the cluster is calm, not while it is cut, and not later than one tau after a
-//! fault has ended.
+//! denied: not while the cluster is calm, not while it is partitioned, and not later than one tau
+//! after a fault has ended.
 //!
 //! Near is what a node may take for use up to nine tenths of tau, from which on the room is split
 //! among the nodes, and a node may deny what is another's part. A word exceeds the demand by what a

@@ -124,7 +124,7 @@ fn silent_clients_are_closed_and_others_stay() {
 }
 
 #[test]
-fn a_client_that_takes_no_replies_is_cut_off_when_announced() {
+fn a_client_that_takes_no_replies_is_cut_off_at_the_write_timeout() {
     let node = Node::start(&["--write-timeout", "1s"]);
     let mut deaf = Raw::connect(node.resp);
     // More replies than both systems hold.

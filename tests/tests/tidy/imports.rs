@@ -41,7 +41,8 @@ const ROOTS: [&str; 12] = [
     "tests/tests/tidy/main.rs",
 ];
 
-/// Modules that may use each other, by the first file of their crate, with the reason.
+/// Modules of which the second may import the first as well, by the first file of their crate, with
+/// the reason.
 const ARGUED: [(&str, [&str; 2], &str); 13] = [
     (ENGINE, ["base::key", "base::key::shown"], "a key is shown by itself"),
     (ENGINE, ["direct::concurrency", "direct::concurrency::permit"], "a permit borrows it"),

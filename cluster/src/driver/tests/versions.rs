@@ -1,11 +1,11 @@
-//! Real nodes of this version, and of a build that is one version ahead.
+//! Real nodes of this version, of the oldest that it speaks, and of a build one version ahead.
 
 use std::time::Duration;
 
 use tidegate_engine::Quota;
 
 use super::secret;
-use crate::protocol::NEXT_VERSION;
+use crate::protocol::{NEXT_VERSION, OLDEST_VERSION};
 use crate::{Cluster, Config};
 
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
@@ -19,7 +19,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nodes_of_two_versions_share_a_limit() {
+async fn nodes_of_all_versions_share_a_limit() {
     let start = async |join, newest: Option<u16>| {
         let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
         config.join = join;
@@ -29,8 +29,9 @@ async fn nodes_of_two_versions_share_a_limit() {
     let first = start(Vec::new(), None).await;
     let seeds = vec![first.local_addr()];
     let second = start(seeds.clone(), Some(NEXT_VERSION)).await;
-    let third = start(seeds, Some(NEXT_VERSION)).await;
-    let nodes = [&first, &second, &third];
+    let third = start(seeds.clone(), Some(NEXT_VERSION)).await;
+    let oldest = start(seeds, Some(OLDEST_VERSION)).await;
+    let nodes = [&first, &second, &third, &oldest];
     eventually("all joined", || nodes.iter().all(|node| node.has_joined())).await;
     let limits = nodes.map(|node| node.limit("test", Quota::per_day(100)).unwrap());
     for (number, limit) in limits.iter().enumerate() {

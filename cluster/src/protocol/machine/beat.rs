@@ -29,11 +29,6 @@ impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
         Self { next_at: now, way: None, lateness: Lateness::default(), late: 0 }
     }
-
-    /// Forgets what was reported. How late the node looks is its machine's.
-    pub(super) fn start_over(&mut self, now: Nanos) {
-        *self = Self { lateness: self.lateness, ..Self::new(now) };
-    }
 }
 
 impl<H: Host> Core<H> {

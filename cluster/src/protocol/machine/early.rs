@@ -8,16 +8,13 @@
 
 use super::{Core, Violation};
 use crate::protocol::action::LinkId;
-use crate::protocol::clock::RemoteClock;
+use crate::protocol::clock::{RemoteClock, SETTLING};
 use crate::protocol::cursor::MAX_IN_FLIGHT;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
-use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
 
-/// How long it takes to read a clock for the first time: within this all comes that waited for one
-/// retransmission.
-pub(super) const SETTLING: Nanos = SECOND / 200;
 /// Messages of a link that wait for that, at most: the batches that may be in flight, and few
 /// others.
 const MAX_EARLY: usize = MAX_IN_FLIGHT as usize + 16;

@@ -11,6 +11,7 @@
 
 use std::net::SocketAddr;
 
+use super::beat::Beats;
 use super::{Core, Unlinked, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
@@ -109,7 +110,7 @@ impl<H: Host> Core<H> {
         self.inbound.clear();
         self.applied.clear();
         self.clocks.clear();
-        self.beats.start_over(now);
+        self.beats = Beats::new(now);
         self.recent.clear();
         self.recent_at = None;
         self.held.clear();

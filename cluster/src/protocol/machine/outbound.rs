@@ -14,12 +14,10 @@ use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::{NodeId, Origin};
-use crate::protocol::peer::{Dial, Peer};
+use crate::protocol::peer::{Claim, Dial, Peer};
 use crate::protocol::subject::Subject;
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Message, Position};
-
-use super::places::Claim;
 
 /// The shortest delay before dialling again.
 const BACKOFF_MIN: Nanos = 100_000_000;

@@ -15,17 +15,8 @@ use std::net::SocketAddr;
 use super::Core;
 use crate::protocol::bounds::MAX_PEERS;
 use crate::protocol::host::Host;
-use crate::protocol::peer::Peer;
+use crate::protocol::peer::{Claim, Peer};
 use crate::protocol::time::Nanos;
-
-/// How an address is known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Claim {
-    /// Other members say that it is a member.
-    Heard,
-    /// Its node has opened a link.
-    Proven,
-}
 
 impl<H: Host> Core<H> {
     /// Makes `addr` a peer if there is a place, or one can be freed.

@@ -16,11 +16,10 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
 use super::Core;
-use super::places::Claim;
 use crate::protocol::action::LinkId;
 use crate::protocol::bounds::MAX_SEEDS;
 use crate::protocol::host::Host;
-use crate::protocol::peer::Peer;
+use crate::protocol::peer::{Claim, Peer};
 use crate::protocol::time::Nanos;
 
 /// The seeds at present.

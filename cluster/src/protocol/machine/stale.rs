@@ -25,9 +25,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::Core;
-use super::early::SETTLING;
 use crate::protocol::action::LinkId;
 use crate::protocol::change::Change;
+use crate::protocol::clock::SETTLING;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::event::Event;
 use crate::protocol::gaps::{Replayed, Unheard};
@@ -168,9 +168,10 @@ impl<H: Host> Core<H> {
         looks.then(|| self.stale.looked_at.saturating_add(every))
     }
 
-    /// Whether the node is stale, or is made so by a look.
+    /// Whether the node is stale, or a look makes it so: it hears a peer, and was stopped for long.
     pub(super) fn is_stale_at(&self, now: Nanos) -> bool {
-        self.stale.is_stale() || now.saturating_sub(self.stale.looked_at) >= STALE_AFTER
+        let was_stopped = now.saturating_sub(self.stale.looked_at) >= STALE_AFTER;
+        self.stale.is_stale() || was_stopped && self.look_deadline().is_some()
     }
 
     /// Notes a look, before anything else that comes with it.

@@ -120,12 +120,25 @@ fn what_was_given_back_is_urgent_as_what_was_consumed() {
         pace.add(10 * MS, (0, 60 * MS), delta(later, 10 * MS), 5);
         assert!(!pace.is_urgent(10 * MS, KEY, 80 * MS, 5), "{later}");
         assert!(pace.is_urgent(10 * MS, KEY, 80 * MS - 1, 5), "{later}");
+        // As long as it waits, and it is sent.
+        assert!(pace.is_urgent(30 * MS, KEY, 80 * MS - 1, 5), "{later}");
+        assert_eq!(take(&mut pace, 30 * MS).deltas.len(), 1, "{later}");
     }
-    // What is given back after it was consumed leaves nothing to send.
+    // Several times a little are much.
     let mut pace = Pace::default();
-    pace.add(10 * MS, (0, 60 * MS), delta(one, 10 * MS), 5);
-    pace.add(10 * MS, (0, 60 * MS), delta(-one, 10 * MS), 5);
+    for number in 1..4 {
+        let now = 10 * number * MS;
+        pace.add(now, (0, 60 * MS), delta(-one, now), 5);
+        pace.add(now, (0, 60 * MS), delta(one, now), 5);
+        assert!(!pace.is_urgent(now, KEY, 80 * number * MS, 5), "{number}");
+        assert!(pace.is_urgent(now, KEY, 80 * number * MS - 1, 5), "{number}");
+    }
+    // What is given back in the flush in which it was consumed leaves nothing to send.
+    let mut pace = Pace::default();
+    let both = delta(one, 10 * MS).change.then(delta(-one, 10 * MS).change);
+    pace.add(10 * MS, (0, 60 * MS), Delta { change: both, ..delta(0, 0) }, 5);
     assert!(!pace.is_urgent(10 * MS, KEY, 0, 5));
+    assert_eq!(take(&mut pace, 10 * MS).deltas, []);
 }
 
 #[test]

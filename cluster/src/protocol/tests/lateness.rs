@@ -26,7 +26,7 @@ fn founder() -> Harness {
 }
 
 #[test]
-fn what_a_flush_comes_late_is_noted() {
+fn how_late_a_flush_comes_is_noted() {
     let mut harness = founder();
     harness.admit((1, 1), MS);
     harness.core.recorded(harness.now());

@@ -241,7 +241,7 @@ fn a_node_whose_word_is_empty_takes_no_more_than_its_share() {
 }
 
 #[test]
-fn after_a_cut_what_was_never_exceeded_denies_nothing() {
+fn after_a_partition_what_was_never_exceeded_denies_nothing() {
     for nodes in [2, 5] {
         for cut in [SECOND / 2, 3 * SECOND / 2, 7 * SECOND, 10 * SECOND] {
             let mut hot = Hot::new(nodes, MS);

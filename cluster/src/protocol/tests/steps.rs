@@ -62,7 +62,7 @@ fn a_step_seals_a_bounded_part_of_what_was_recorded() {
 }
 
 #[test]
-fn the_thread_that_flushes_seals_all_that_was_recorded() {
+fn a_flush_seals_all_that_was_recorded() {
     let (mut harness, link) = loaded();
     harness.core.tick(harness.now());
     let first = batches(&mut harness, link).iter().sum::<usize>();

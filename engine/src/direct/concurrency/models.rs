@@ -170,7 +170,7 @@ fn a_waiter_that_gives_up_hands_on_what_was_granted() {
 
 /// A waiter times out while the permit is returned: the waiter gets it or it is free.
 #[test]
-fn a_waiter_that_gives_up_too_late_has_the_permit() {
+fn a_waiter_that_gives_up_too_late_has_the_permit_or_frees_it() {
     explore(None, || {
         let world = World::new();
         world.permits.try_acquire(1).unwrap().forget();

@@ -189,7 +189,7 @@ fn a_unit_of_a_block_is_spent_once() {
 /// Two threads at one shard with units for both: the loser of the exchange gets a callback, so that
 /// it can move on.
 #[test]
-fn a_thread_that_meets_another_at_a_shard_learns_it() {
+fn a_thread_notices_another_at_its_shard() {
     let met = std::sync::Arc::new(Tally::new(0));
     let seen = std::sync::Arc::clone(&met);
     explore(None, move || {

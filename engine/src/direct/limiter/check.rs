@@ -1,4 +1,4 @@
-//! Checks, charges, and what a limiter was built with.
+//! Checks, charges, refunds, and what a limiter was built with.
 
 use crate::base::decision::Decision;
 use crate::contract::grant::{Grant, UpTo};

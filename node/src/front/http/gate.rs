@@ -10,9 +10,10 @@ use http_body_util::Full;
 use hyper::header::{
     ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
     ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, HOST,
-    HeaderMap, HeaderName, HeaderValue, ORIGIN, VARY,
+    HeaderMap, HeaderName, HeaderValue, ORIGIN, RETRY_AFTER, VARY,
 };
 use hyper::{Method, Request, Response, StatusCode};
+use tidegate_engine::headers::{POLICY, STATE};
 
 use super::answer::{Answer, Code, error};
 use crate::config::origin::{Host, Origin};
@@ -117,8 +118,10 @@ impl Passed {
         }
         if let Some(origin) = &self.origin {
             headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
-            let exposed = HeaderValue::from_static("ratelimit, ratelimit-policy, retry-after");
-            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+            let fields = [STATE, POLICY].map(HeaderName::from_static);
+            for field in fields.into_iter().chain([RETRY_AFTER]) {
+                headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, field.into());
+            }
         }
     }
 }

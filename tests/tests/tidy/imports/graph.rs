@@ -226,17 +226,16 @@ impl Graph {
         circles
     }
 
-    /// The circles among modules, wherever they lie, but for those through an argued pair. What a
-    /// module offers of what lies below it, it does not import; what is written in place belongs to
-    /// its source.
+    /// The circles among modules, wherever they lie, where the second of an argued pair may import
+    /// the first. What a module offers of what lies below it counts as no import; what is written
+    /// in place belongs to its source.
     pub fn circles_of_all(&self, argued: &[[&str; 2]]) -> Vec<Circle> {
         let mut arrows: BTreeMap<(usize, usize), &Edge> = BTreeMap::new();
         for edge in &self.edges {
             let (from, to) = (self.source_of(edge.from), self.source_of(edge.to));
             let offers = edge.is_reexport && self.child_above(from, to).is_some();
-            let names = [from, to].map(|module| self.nodes[module].name());
-            let is_argued = |pair: &&[&str; 2]| pair.iter().all(|of| names.iter().any(|n| n == of));
-            if from != to && !offers && !argued.iter().any(|pair| is_argued(&pair)) {
+            let names = [to, from].map(|module| self.nodes[module].name());
+            if from != to && !offers && !argued.iter().any(|pair| names == *pair) {
                 arrows.entry((from, to)).or_insert(edge);
             }
         }

@@ -64,7 +64,7 @@ fn read_items(tokens: &mut Tokens, module: &mut Module) {
 
 /// Skips what follows `pub` in parentheses, which is no tuple's field.
 fn skip_scope(tokens: &mut Tokens) {
-    const SCOPES: [&str; 4] = ["crate", "super", "self", "in"];
+    const SCOPES: [&str; 3] = ["crate", "super", "in"];
     if tokens.len() > 1 && tokens[0] == "(" && SCOPES.contains(&&*tokens[1]) {
         while tokens.pop_front().is_some_and(|token| token != ")") {}
     }
