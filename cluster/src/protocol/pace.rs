@@ -181,7 +181,7 @@ impl Pace {
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
         let Some(waiting) = self.keys.get_mut(&id) else { return false };
         waiting.cover(now, &self.reported, id, nodes);
-        exceeds(waiting.change.debt.max(waiting.given_back), left, nodes)
+        is_much(waiting.change.debt.max(waiting.given_back), left, nodes)
     }
 
     /// What waits of a key is to be sent as soon as there is room.
@@ -270,13 +270,8 @@ impl Waiting {
     }
 }
 
-/// Whether a change is more than a node may keep to itself of what is left, be it what was consumed
-/// or what was given back.
-pub(super) fn is_much(now: Nanos, change: Change, left: Nanos, nodes: usize) -> bool {
-    exceeds(change.debt.max(change.given_back(signed(now))), left, nodes)
-}
-
-fn exceeds(unsent: i64, left: Nanos, nodes: usize) -> bool {
+/// Whether it is more than a node may keep to itself of what is left.
+pub(super) fn is_much(unsent: i64, left: Nanos, nodes: usize) -> bool {
     i128::from(unsent) * KEPT * nodes.max(1) as i128 > i128::from(left)
 }
 

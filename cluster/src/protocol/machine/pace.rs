@@ -104,16 +104,15 @@ impl<H: Host> Core<H> {
         taken: &mut Taken,
     ) {
         let Pacing { terms, nodes, is_short } = pacing;
-        let (id, change) = (delta.id(), delta.change);
+        let (id, debt) = (delta.id(), delta.change.debt);
         let waits = self.pace.waits(id);
         // What is left of a scarce key is split, and no more than the burst is left of any.
-        let may_begin =
-            |tolerance| self.pace.may_begin(id) && !is_much(now, change, tolerance, nodes);
+        let may_begin = |tolerance| self.pace.may_begin(id) && !is_much(debt, tolerance, nodes);
         let terms = terms
             .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.rooms.is_split(id));
         let terms =
             terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(now, id)), wait));
-        let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(now, change, left, nodes));
+        let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));
         if is_urgent && !(is_short && (waits || self.pace.has_room())) {
             self.take_now(now, since, *delta, nodes, taken);
             return;
