@@ -157,7 +157,7 @@ impl fmt::Display for WireError {
 impl std::error::Error for WireError {}
 
 /// The number of [`Message::Beat`], with which its bytes begin.
-const BEAT: u8 = 4;
+const BEAT: u32 = 4;
 
 const CONFIG: Configuration<config::LittleEndian, config::Varint, Limit<MAX_MESSAGE_BYTES>> =
     config::standard().with_limit::<MAX_MESSAGE_BYTES>();
@@ -199,20 +199,24 @@ pub(super) fn encode_as(version: u16, message: &Message) -> Result<(Vec<u8>, usi
 
 /// Reads a message of a version of the format. What an older one does not have is zero.
 pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError> {
-    if version < VERSION && bytes.first() == Some(&BEAT) {
-        let (_, now, delay, lag): (u8, _, _, _) = decode(bytes)?;
+    // A number may come in more bytes than it needs, so its first byte alone says nothing.
+    if version < VERSION && decode_first::<u32>(bytes)?.0 == BEAT {
+        let (_, now, delay, lag): (u32, _, _, _) = decode(bytes)?;
         return Ok(Message::Beat { now, delay, lag, late: 0 });
     }
-    let (message, used) = bincode::decode_from_slice(bytes, CONFIG)
-        .map_err(|error| WireError(Kind::Decode(error)))?;
+    let (message, used) = decode_first(bytes)?;
     let is_whole = bytes.get(used..) == Some(added_next(version, &message));
     if is_whole { Ok(message) } else { Err(WireError(Kind::Trailing)) }
 }
 
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {
-    let (value, used) = bincode::decode_from_slice(bytes, CONFIG)
-        .map_err(|error| WireError(Kind::Decode(error)))?;
+    let (value, used) = decode_first(bytes)?;
     if used == bytes.len() { Ok(value) } else { Err(WireError(Kind::Trailing)) }
+}
+
+/// The value with which `bytes` begin, and its length in bytes.
+fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), WireError> {
+    bincode::decode_from_slice(bytes, CONFIG).map_err(|error| WireError(Kind::Decode(error)))
 }
 
 /// The encoding of membership packets.

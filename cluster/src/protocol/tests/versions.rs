@@ -104,3 +104,13 @@ fn a_message_of_the_version_before_is_one_that_is_cut() {
     }
     assert_eq!(encode_as(VERSION, &ack).unwrap(), encode_as(OLDEST_VERSION, &ack).unwrap());
 }
+
+#[test]
+fn a_beat_of_the_oldest_version_ends_behind_its_lag_however_its_number_is_written() {
+    let beat = Message::Beat { now: 1, delay: None, lag: 2, late: 0 };
+    for number in [&[4][..], &[0xfb, 4, 0], &[0xfc, 4, 0, 0, 0]] {
+        let bytes = [number, &[1, 0, 2]].concat();
+        assert_eq!(decode_as(OLDEST_VERSION, &bytes).unwrap(), beat);
+        assert!(decode_as(OLDEST_VERSION, &[&bytes[..], &[46]].concat()).is_err());
+    }
+}
