@@ -11,6 +11,7 @@
 //! | F1 filled, loaded and swapped | relaxed | F2: a record that is the first in its epoch read the epoch that was stored after F2 (R1, R2 in `table.rs`; S1, S2 in `shards.rs`) | a record in a table that no drain follows | `record-wakes-no-thread` |
 //! | F2 filled, swapped for false | relaxed | F1 | as F1 | - |
 //! | F3 tables made, counted | relaxed | none: places are published by their `OnceLock` | - | - |
+//! | F4 a recorder's number | relaxed | none: it is unique, and orders nothing | - | - |
 //!
 //! A drain that follows a wake, or finds something, is followed by one more, a while later: it
 //! finds what `table.rs` says may be seen late.
@@ -94,7 +95,7 @@ impl Recorder {
     fn with_tables(started: Instant, bits: u32, singles: Option<u32>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
-            // Relaxed: a unique number that orders nothing.
+            // F4
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             started,
             bits,
@@ -141,10 +142,10 @@ impl Recorder {
     /// in registers.
     #[inline(never)]
     fn add_any(&self, limit: u64, key: u64, debt: i64, at: Option<i64>, done: Option<Outcome>) {
-        let record = Record { limit, key, debt, at };
         if debt == 0 {
             return;
         }
+        let record = Record { limit, key, debt, at };
         let clock = || self.now();
         let any = || seat::peek(self.number, |table| table.record_any(record, clock));
         match done.or_else(any).or_else(|| self.add_seated(record)) {

@@ -9,7 +9,10 @@ const TABLE: &str = "//! | site | ordering | partner | what breaks if weaker |";
 
 /// Atomics that no model needs to see.
 const UNMODELLED: [(&str, &str); 1] =
-    [("engine/src/limiter/lease/entry.rs", "makes numbers distinct and orders nothing")];
+    [("engine/src/limiter/lease/entry.rs", "numbers of epochs are distinct and order nothing")];
+
+/// How far above its ordering a site's mark may stand, in lines.
+const MARKED_ABOVE: usize = 8;
 
 #[test]
 fn orderings_stand_where_a_table_argues_them() {
@@ -78,6 +81,30 @@ fn the_sites_that_tables_name_are_marked() {
     assert!(unmarked.is_empty(), "rows whose label is at no site:\n{}", unmarked.join("\n"));
 }
 
+#[test]
+fn every_ordering_is_marked_as_a_table_names_it() {
+    let sources = files::with_extension(&["rs"]);
+    let tables: Vec<_> = sources.iter().filter(|file| file.text.contains(TABLE)).collect();
+    let mut unmarked = Vec::new();
+    for file in sources.iter().filter(|file| file.is_product()) {
+        let over = tables.iter().filter(|of| of.path == file.path || is_child(file, of));
+        let known: BTreeSet<_> = over.flat_map(|of| labels(of)).collect();
+        let lines: Vec<_> =
+            file.text.lines().take_while(|line| !line.starts_with("mod tests {")).collect();
+        for at in (0..lines.len()).filter(|at| has_ordering(lines[*at])) {
+            let above = lines[..at].iter().rev().take(MARKED_ABOVE);
+            let above = above.take_while(|line| !line.contains("fn "));
+            // On its second line, if it is one of two.
+            let below = lines.get(at + 1).filter(|line| !line.trim_start().starts_with("//"));
+            let mut around = above.chain([&lines[at]]).chain(below);
+            if !around.any(|line| marks_in(line).any(|mark| known.contains(mark))) {
+                unmarked.push(format!("{}:{}: {}", file.path, at + 1, lines[at].trim()));
+            }
+        }
+    }
+    assert!(unmarked.is_empty(), "orderings without a mark:\n{}", unmarked.join("\n"));
+}
+
 /// The first word of each row of a file's table.
 fn labels(file: &File) -> impl Iterator<Item = &str> {
     let rows = file.text.lines().skip_while(|line| !line.starts_with(TABLE)).skip(2);
@@ -87,9 +114,12 @@ fn labels(file: &File) -> impl Iterator<Item = &str> {
 
 /// Words of comments that are no documentation.
 fn marks(file: &File) -> impl Iterator<Item = &str> {
-    let lines = file.text.lines().filter(|line| !line.trim_start().starts_with("///"));
-    let comments = lines.filter_map(|line| Some(line.split_once("// ")?.1));
-    comments.flat_map(|text| text.split(|c: char| !c.is_alphanumeric()))
+    file.text.lines().flat_map(marks_in)
+}
+
+fn marks_in(line: &str) -> impl Iterator<Item = &str> {
+    let comment = line.split_once("// ").filter(|_| !line.trim_start().starts_with("///"));
+    comment.into_iter().flat_map(|(_, text)| text.split(|c: char| !c.is_alphanumeric()))
 }
 
 /// Whether `file` is in the folder of modules that `parent` heads.
@@ -105,10 +135,15 @@ fn name(line: &str) -> Option<&str> {
 }
 
 fn uses_orderings(file: &File) -> bool {
+    code(file).any(has_ordering)
+}
+
+/// Whether a line of code names an ordering.
+fn has_ordering(line: &str) -> bool {
     let orderings = ["Relaxed", "Acquire", "Release", "AcqRel", "SeqCst"];
-    code(file).any(|line| {
-        line.split("Ordering::").skip(1).any(|rest| orderings.iter().any(|o| rest.starts_with(o)))
-    })
+    let mut named = line.split("Ordering::").skip(1);
+    !line.trim_start().starts_with("//")
+        && named.any(|rest| orderings.iter().any(|ordering| rest.starts_with(ordering)))
 }
 
 /// Lines that are no comments, up to the tests in the same file.

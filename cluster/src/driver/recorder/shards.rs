@@ -6,8 +6,9 @@
 //! | S1 used, a shard's bit set | acquire and release | S2 | of a thread that set it after the drain's swap: it sees that the recorder waits for a wake | - |
 //! | S2 used, swapped for 0 | acquire and release | S1 | as S1 | - |
 //! | S3 used, loaded | relaxed | none: a drain that has left something is followed by another one | - | - |
+//! | S4 counts | relaxed | none: they guard nothing | - | - |
 //!
-//! What the maps hold is ordered by their locks; counts are relaxed.
+//! What the maps hold is ordered by their locks.
 
 use std::collections::hash_map::{Entry, IntoIter};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -58,7 +59,7 @@ impl Shards {
 
     /// Adds a record to the first shard, from the key's own on, that is not locked and has room.
     pub(super) fn record(&self, record: Record, at: i64) {
-        // Relaxed here and below: counts that guard nothing.
+        // S4
         self.count.fetch_add(1, Ordering::Relaxed);
         for step in 0..SHARDS {
             let index = (record.key as usize).wrapping_add(step) % SHARDS;
@@ -79,6 +80,7 @@ impl Shards {
             self.used.fetch_or(1 << index, Ordering::AcqRel);
             return;
         }
+        // S4
         self.dropped.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -139,10 +141,12 @@ impl Shards {
     }
 
     pub(super) fn count(&self) -> u64 {
+        // S4
         self.count.load(Ordering::Relaxed)
     }
 
     pub(super) fn dropped(&self) -> u64 {
+        // S4
         self.dropped.load(Ordering::Relaxed)
     }
 

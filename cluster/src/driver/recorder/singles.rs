@@ -14,8 +14,8 @@
 //! | Q2 head, load | acquire | Q1 | as Q1 | `single-head-read-relaxed` |
 //! | Q3 done, store | release | Q4 | the consumer reads a record that is overwritten; loom sees no load that moves behind a later store, so this pair rests on the argument | - |
 //! | Q4 done, load | acquire | Q3 | as Q3 | - |
-//!
-//! All others are relaxed: words that only their one writer reads, or that one of these publishes.
+//! | Q5 a record's words | relaxed | none: Q1 publishes them, Q3 gives them back | - | - |
+//! | Q6 known keys; head, loaded by the owner | relaxed | none: only the owner writes them, or reads them so | - | - |
 
 use crossbeam_utils::CachePadded;
 
@@ -68,6 +68,7 @@ impl Singles {
     #[inline]
     pub(crate) fn is_recent(&self, limit: u64, key: u64, epoch: u64) -> bool {
         let known = self.known(key);
+        // Q6
         known.is_none_or(|known| known.load(Ordering::Relaxed) == mark(limit, key, epoch))
     }
 
@@ -75,8 +76,10 @@ impl Singles {
     #[inline]
     pub(crate) fn push(&self, epoch: u64, (limit, key): (u64, u64), change: Change) -> bool {
         if let Some(known) = self.known(key) {
+            // Q6
             known.store(mark(limit, key, epoch), Ordering::Relaxed);
         }
+        // Q6
         let head = self.head.load(Ordering::Relaxed);
         // Q4
         let done = self.done.load(Ordering::Acquire);
@@ -84,6 +87,7 @@ impl Singles {
             return false;
         }
         let single = self.at(head);
+        // Q5
         single.limit.store(limit, Ordering::Relaxed);
         single.key.store(key, Ordering::Relaxed);
         single.debt.store(change.debt as u64, Ordering::Relaxed);
@@ -109,6 +113,7 @@ impl Singles {
         let count = (taken.head.wrapping_sub(taken.next) as usize).min(most);
         for _ in 0..count {
             let single = self.at(taken.next);
+            // Q5
             let (limit, key) =
                 (single.limit.load(Ordering::Relaxed), single.key.load(Ordering::Relaxed));
             let debt = single.debt.load(Ordering::Relaxed) as i64;

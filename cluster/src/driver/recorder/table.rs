@@ -65,8 +65,10 @@
 //! | R12 count, load | acquire | R11 | as R11 | `record-count-read-relaxed` |
 //! | R13 owned, exchange | acquire | R14 | the next owner continues from older sums | `record-claim-relaxed` |
 //! | R14 owned, store | release | R13 | as R13 | `record-give-back-relaxed` |
-//!
-//! All others are relaxed: words that only their one writer reads, or that one of these publishes.
+//! | R15 a slot's limit, key and base, and the journal's entries | relaxed | none: R5 and R7 publish them, R9 gives them back | - | - |
+//! | R16 words of the owner, loaded or stored by the owner for itself | relaxed | none: R13 and R14 hand them on | - | - |
+//! | R17 epoch, loaded again | relaxed | none: see "When a record is seen" | - | - |
+//! | R18 a prefetch; epoch, loaded by the consumer | relaxed | none: it decides nothing; only the consumer writes it | - | - |
 
 use crossbeam_utils::CachePadded;
 
@@ -249,7 +251,7 @@ impl Table {
             return None;
         }
         let slot = &self.slots[self.home(limit, key)];
-        // The mark says that a record of this epoch came before.
+        // R15, R16. The mark says that a record of this epoch came before.
         let is_entered = slot.key.load(Ordering::Relaxed) == key
             && slot.limit.load(Ordering::Relaxed) == limit
             && slot.mark.load(Ordering::Relaxed) == epoch;
@@ -263,7 +265,7 @@ impl Table {
     /// Adds any record.
     #[inline]
     pub(crate) fn record_any(&self, record: Record, clock: impl FnOnce() -> i64) -> Outcome {
-        // R1
+        // R1, R16
         let epoch = self.progress.epoch.load(Ordering::Acquire);
         let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
         if is_first {
@@ -277,11 +279,12 @@ impl Table {
     /// Counts a record of which all else is stored.
     #[inline]
     fn end(&self, has_room: bool, is_first: bool, epoch: u64) -> Outcome {
+        // R16, R11
         let count = self.own.count.load(Ordering::Relaxed).wrapping_add(1);
-        // R11
         self.own.count.store(count, Ordering::Release);
         // Keeps the load behind the stores, as far as the compiler goes.
         compiler_fence(Ordering::SeqCst);
+        // R17
         let has_turned = self.progress.epoch.load(Ordering::Relaxed) != epoch;
         match (has_room, is_first || has_turned) {
             (true, false) => Outcome::Added,
@@ -322,6 +325,7 @@ impl Table {
     /// The present, as it was at the first record in this epoch.
     #[inline]
     fn date(&self) -> i64 {
+        // R16
         self.own.date.load(Ordering::Relaxed) as i64
     }
 
@@ -329,6 +333,7 @@ impl Table {
     /// store, as the reading of a time-stamp counter waits for loads.
     #[inline]
     pub(crate) fn prefetch(&self, limit: u64, key: u64) {
+        // R18
         let epoch = self.progress.epoch.load(Ordering::Relaxed);
         if self.singles.is_recent(limit, key, epoch) {
             self.slots[self.home(limit, key)].hint.store(0, Ordering::Relaxed);
@@ -338,8 +343,8 @@ impl Table {
     /// The first record in an epoch.
     #[cold]
     fn begin(&self, epoch: u64, now: i64) {
+        // R16, R3
         self.own.date.store(now as u64, Ordering::Relaxed);
-        // R3
         self.own.seen.store(epoch, Ordering::Release);
     }
 
@@ -350,6 +355,7 @@ impl Table {
         for step in 0..PROBES.min(self.slots.len()) {
             let index = (home + step) & (self.slots.len() - 1);
             let slot = &self.slots[index];
+            // R15, R16
             let mark = slot.mark.load(Ordering::Relaxed);
             let is_same = slot.key.load(Ordering::Relaxed) == key
                 && slot.limit.load(Ordering::Relaxed) == limit;
@@ -375,18 +381,18 @@ impl Table {
 
     #[inline]
     fn has_journal_room(&self) -> bool {
+        // R16, R10
         let head = self.own.head.load(Ordering::Relaxed);
-        // R10
         let done = self.progress.done.load(Ordering::Acquire);
         head.wrapping_sub(done) < self.journal.len() as u64
     }
 
     #[inline]
     fn enter(&self, index: usize, slot: &Slot, epoch: u64) {
+        // R16, R15, R7
         slot.mark.store(epoch, Ordering::Relaxed);
         let head = self.own.head.load(Ordering::Relaxed);
         self.entry(head).store(epoch << self.bits | index as u64, Ordering::Relaxed);
-        // R7
         self.own.head.store(head.wrapping_add(1), Ordering::Release);
     }
 
@@ -397,8 +403,8 @@ impl Table {
     /// Begins an epoch; only the consumer may. Of several tables all begin before the first is
     /// drained: what their owners record meanwhile then does not delay what is done.
     pub(crate) fn advance(&self) {
+        // R18, R2
         let epoch = self.progress.epoch.load(Ordering::Relaxed);
-        // R2
         self.progress.epoch.store(epoch + 1, Ordering::Release);
     }
 
@@ -434,6 +440,7 @@ impl Table {
         }
         let count = left.min(most);
         for _ in 0..count {
+            // R15
             let entry = self.entry(reader.next).load(Ordering::Relaxed);
             let index = entry as usize & (self.slots.len() - 1);
             self.read(index, &mut reader.last[index], &mut take);
@@ -453,7 +460,7 @@ impl Table {
 
     fn read(&self, index: usize, last: &mut u64, take: &mut impl FnMut(u64, u64, Change)) {
         let slot = &self.slots[index];
-        // R6
+        // R6, R15
         let sum = slot.sum.load(Ordering::Acquire);
         if sum == *last {
             return;
@@ -471,7 +478,7 @@ impl Table {
 #[inline]
 fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
     let Record { limit, key, debt, .. } = record;
-    let sum = slot.sum.load(Ordering::Relaxed);
+    let sum = slot.sum.load(Ordering::Relaxed); // R16
     let base = slot.base.load(Ordering::Relaxed);
     // What the key owes by this table.
     let ahead = base.wrapping_add(sum).wrapping_sub(at as u64) as i64;
@@ -479,6 +486,7 @@ fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
     if ahead > MAX_AHEAD - debt {
         return false;
     }
+    // R15, R5
     if is_free {
         slot.limit.store(limit, Ordering::Relaxed);
         slot.key.store(key, Ordering::Relaxed);
@@ -486,7 +494,6 @@ fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
     if is_free || ahead < 0 {
         slot.base.store((at as u64).wrapping_sub(sum), Ordering::Relaxed);
     }
-    // R5
     slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release);
     true
 }

@@ -58,6 +58,7 @@
 //! | L14 epoch, read after ending the lease | as L10 | L11 of a thread that then finds the entry busy, or the state changed | held units are returned although their key's word is being lowered | `lease-held-and-returned` leaves them in hand |
 //! | L15 end, for `remaining` | relaxed | none: it decides nothing else | - | - |
 //! | L16 state, read before a return | relaxed | none: a late value misses no more than a read made a moment earlier, see `mod.rs` | - | - |
+//! | L17 numbers of epochs | relaxed | none: they are distinct, and order nothing | - | - |
 
 use crate::base::key::KeyHash;
 use crate::base::sync::{AtomicU64, Ordering};
@@ -91,8 +92,9 @@ pub(super) struct LeaseEpoch(u64);
 
 impl LeaseEpoch {
     fn fresh() -> Self {
-        /// Makes numbers distinct and orders nothing, so no model needs to see it.
+        /// No model needs to see it: it orders nothing.
         static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+        // L17
         Self(NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed))
     }
 
