@@ -239,12 +239,10 @@ impl Leases {
             return decision;
         }
         let entry = self.entry(seat, check.key);
-        if let Some((used, apart, tat)) = self.use_lease(seat, entry, check) {
-            check.settle(entry, used);
-            let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
-            return check.gcra.leased(tat, check.now, used.left + apart);
+        match self.use_lease(seat, entry, check) {
+            Some(decision) => decision,
+            None => self.decide_by_word(seat, check),
         }
-        self.decide_by_word(seat, check)
     }
 
     /// Uses what the thread holds, of which some has expired.
@@ -259,10 +257,7 @@ impl Leases {
     }
 
     /// Uses the lease of the seat's entry together with the units in hand that precede it, and
-    /// takes in hand some of what is left.
-    ///
-    /// Returns what was used and what was left, apart from that the units in hand that do not
-    /// adjoin the lease, and the key's word. `None`, and nothing is used, if there is no lease that
+    /// takes in hand some of what is left. `None`, and nothing is used, if there is no lease that
     /// suffices or another thread was first.
     #[inline]
     fn use_lease(
@@ -270,7 +265,7 @@ impl Leases {
         seat: Seat,
         entry: &Entry,
         check: &LeasedCheck<'_, impl State, impl Fn() -> u64>,
-    ) -> Option<(Used, Option<Block>, u64)> {
+    ) -> Option<Decision> {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
@@ -308,7 +303,9 @@ impl Leases {
             let block = block.first(gcra, left, taken);
             Held { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
-        Some((Used { block, left }, apart, tat))
+        check.settle(entry, Used { block, left });
+        let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
+        Some(gcra.leased(tat, now, left + apart))
     }
 
     /// See [`Held::allowance`].
