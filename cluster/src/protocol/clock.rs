@@ -202,13 +202,19 @@ impl RemoteClock {
 
     /// A time of the other node on this node's clock; negative when it was before this node's zero.
     pub(super) fn to_local(self, at: Nanos) -> i64 {
+        signed(at).saturating_add(self.delay()).saturating_sub(self.transit())
+    }
+
+    /// The smallest time in transit. A time of the other node was later than
+    /// [`RemoteClock::to_local`] says by at most this: nothing arrives before it is sent.
+    pub(super) fn transit(self) -> i64 {
         let (most, delay) = (signed(self.best().transit), self.delay());
         // What grows here shrinks there.
         let both = |(reported, at)| {
             let reported = i64::saturating_sub(reported, drifted(self.drift(), at, self.read_at));
             (delay.saturating_add(reported) / 2).clamp(0, most)
         };
-        signed(at).saturating_add(delay).saturating_sub(self.reported.map_or(most, both))
+        self.reported.map_or(most, both)
     }
 }
 

@@ -8,15 +8,18 @@
 //! come, the TAT is then what it would be in the order of their dates.
 //!
 //! Where something is given back, that holds of the changes in the [history](super::history). What
-//! is dated before that, or before the word was moved by what has no date, fills gaps, or is taken
-//! from the TAT as it is.
+//! is dated before that, or before the word was moved by what has no date, fills gaps. If it gives
+//! back, it is taken from the TAT as it is, and from what comes later and is dated up to
+//! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge.
 //!
 //! Of a key that is not followed nothing is known, and a change is added whole, as before the first
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
 //! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
 //! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
 //! interval at most: while it does, the gaps behind the last flush are not gaps of the word. It
-//! lacks as much at most, where what was consumed since the flush has drained again.
+//! lacks as much at most, where what was consumed since the flush has drained again. A key that is
+//! in use when it is followed first has that in its TAT already; the flush that counts it again
+//! lowers the TAT to what the word shows.
 
 use std::collections::VecDeque;
 
@@ -24,7 +27,7 @@ use rustc_hash::FxHashMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
-use super::history::{self, History};
+use super::history::History;
 use super::time::{Nanos, SECOND};
 
 /// Keys that are followed, at most: with their gaps and changes at most 12 MiB.
@@ -33,6 +36,9 @@ const MAX_KEYS: usize = 2_048;
 const MAX_GAPS: usize = 128;
 /// How long after it has drained a key is followed, at least.
 const KEEP: Nanos = 2 * SECOND;
+/// How much later than a refund what it gives back may come, of a key whose history begins after
+/// the refund.
+const REFUND_FIRST: Nanos = 2 * SECOND;
 /// How often keys that have drained make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
 
@@ -81,6 +87,9 @@ struct Track {
     /// All of them since then.
     since: i64,
     history: History,
+    /// Nothing was flushed since it is followed: the TAT, as its word's, may contain more than what
+    /// was flushed before.
+    is_new: bool,
 }
 
 impl Gaps {
@@ -90,6 +99,9 @@ impl Gaps {
         if let Some(track) = self.keys.get_mut(&delta.word()) {
             for change in delta.change.parts(present) {
                 track.insert(change);
+            }
+            if std::mem::take(&mut track.is_new) {
+                track.settle(present, signed(debt()), delta.change.debt < 0);
             }
             return;
         }
@@ -125,12 +137,25 @@ impl Gaps {
             let begins = signed(now).min(track.tat - change.debt);
             return Change { date: change.date.max(begins), ..change };
         }
-        let tat = match debt {
-            0 => change.tat(),
-            debt => change.apply(signed(now.saturating_add(debt))),
+        let tat = (debt > 0).then(|| signed(now.saturating_add(debt)));
+        let tat = tat.unwrap_or(change.date);
+        let track = if change.debt < 0 {
+            let mut track = Track::new(tat, signed(now));
+            track.give_back_before(change);
+            track
+        } else {
+            Track::new(change.apply(tat), signed(now))
         };
-        self.follow(now, delta.word(), Track::new(tat, signed(now)));
+        self.follow(now, delta.word(), track);
         change
+    }
+
+    /// When a change of another node was made that gives something back, if its date may be too
+    /// early by `leeway`: see [`History::owing`].
+    pub(super) fn date(&self, id: KeyId, change: Change, leeway: i64) -> i64 {
+        let history = self.keys.get(&word(id)).map(|track| &track.history);
+        let history = history.filter(|history| history.reaches(change.date));
+        history.map_or(change.date, |history| history.owing(change, leeway))
     }
 
     /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
@@ -219,7 +244,8 @@ impl Gaps {
 impl Track {
     /// Of which no gap is known.
     fn new(tat: i64, since: i64) -> Self {
-        Self { tat, gaps: VecDeque::new(), since, history: History::new(tat, since) }
+        let history = History::new(tat, since);
+        Self { tat, gaps: VecDeque::new(), since, history, is_new: true }
     }
 
     /// Whether the word owed something at the beginning of the time of which all gaps are known.
@@ -234,11 +260,12 @@ impl Track {
         self.empty_until(date);
         let before = self.tat;
         if !self.history.reaches(date) {
-            self.tat = match debt {
-                ..0 => history::apply(change, before),
-                _ => before.saturating_add(self.fill(debt, date)),
-            };
-            self.history.add_before(self.tat - before);
+            if debt < 0 {
+                self.give_back_before(change);
+            } else {
+                self.tat = before.saturating_add(self.fill(debt, date));
+                self.history.add_before(self.tat - before);
+            }
         } else if debt >= 0 && !self.history.gave_back_behind(date) {
             self.tat = before.saturating_add(self.fill(debt, date));
             self.history.add(change);
@@ -246,6 +273,13 @@ impl Track {
             self.replay(change);
         }
         Change { debt: self.tat - before, date }
+    }
+
+    /// Takes off what was given back before the history begins. What that was may come yet, from
+    /// another node: the history begins so much earlier that it is taken from that too.
+    fn give_back_before(&mut self, change: Change) {
+        self.history.begin_at(change.date.saturating_sub(signed(REFUND_FIRST)));
+        self.replay(change);
     }
 
     /// Inserts a change where the history reaches: the TAT changes as the history's does, and the
@@ -269,6 +303,17 @@ impl Track {
             self.empty_until(end);
         }
         while self.forget_beyond_bound() > 0 {}
+    }
+
+    /// The word owes this. It may contain what is flushed next, so it is only a bound of the TAT,
+    /// except where something was given back, which would be taken off twice.
+    fn settle(&mut self, present: i64, debt: i64, has_given_back: bool) {
+        let last = self.gaps.back().map_or(i64::MIN, |(_, end)| *end);
+        let tat = present.saturating_add(debt).max(last);
+        if self.tat > tat || has_given_back && debt > 0 {
+            self.history.add_before(tat.saturating_sub(self.tat));
+            self.tat = tat;
+        }
     }
 
     /// At a time the TAT was at least this: of what came before it is not known when the word was

@@ -5,6 +5,10 @@
 //! later one finds little of it; applied as it comes, it would take what was consumed since. So
 //! where something is given back, or comes late and something was given back behind its date, the
 //! word becomes what the changes that are kept here make of it, in the order of their dates.
+//!
+//! Dates are as good as clocks are read. A node gives back what its word owes, so what another node
+//! consumed a moment before may seem to come after it, and would stay. [`History::owing`] finds the
+//! date at which that was there.
 
 use std::collections::VecDeque;
 
@@ -12,6 +16,8 @@ use super::change::Change;
 
 /// Changes of a key, at most: those before are one TAT. With one more, memory of 128 is allocated.
 const MAX_CHANGES: usize = 127;
+/// The part of what is given back, as a divisor, by which the words of two nodes may differ there.
+const DIFFERENCE: i64 = 8;
 
 #[derive(Debug)]
 pub(super) struct History {
@@ -23,7 +29,7 @@ pub(super) struct History {
 }
 
 /// The TAT after a change, of which no more has an effect than the word owed at its date.
-pub(super) fn apply(change: Change, tat: i64) -> i64 {
+fn apply(change: Change, tat: i64) -> i64 {
     match change {
         Change { debt, date } if debt < 0 => tat.saturating_add(debt).max(date.min(tat)),
         _ => change.apply(tat),
@@ -33,6 +39,12 @@ pub(super) fn apply(change: Change, tat: i64) -> i64 {
 impl History {
     pub(super) fn new(tat: i64, since: i64) -> Self {
         Self { first: tat, since, changes: VecDeque::new() }
+    }
+
+    /// All changes are kept from then on, as far as is known: what was before is in the TAT before
+    /// them.
+    pub(super) fn begin_at(&mut self, since: i64) {
+        self.since = self.since.min(since);
     }
 
     /// Whether all changes are kept that are dated then or later.
@@ -71,6 +83,27 @@ impl History {
             tat = apply(*change, tat).max(change.date);
             (start < end).then_some((start, end))
         })
+    }
+
+    /// The first date at which the word owed what a change gives back, from its own on and at most
+    /// `leeway` later; its own if there is none. Where a node gave back what had been given back
+    /// already, as it had not heard of that, there is none unless about as much was consumed then.
+    pub(super) fn owing(&self, change: Change, leeway: i64) -> i64 {
+        let given_back = change.debt.saturating_neg();
+        let least = given_back - given_back / DIFFERENCE;
+        let owes = |tat: i64, date| tat.saturating_sub(date) >= least;
+        let behind = self.behind(change.date);
+        let mut tat = self.changes.range(..behind).fold(self.first, |tat, c| apply(*c, tat));
+        if owes(tat, change.date) {
+            return change.date;
+        }
+        let until = change.date.saturating_add(leeway);
+        let later = self.changes.range(behind..).take_while(|later| later.date <= until);
+        let owing = |later: &&Change| {
+            tat = apply(**later, tat);
+            owes(tat, later.date)
+        };
+        later.into_iter().find(owing).map_or(change.date, |later| later.date)
     }
 
     /// Whether something was given back behind a date.
@@ -133,6 +166,32 @@ mod tests {
         {
             assert_eq!(history(&order).tat(), 45 * MS);
         }
+    }
+
+    #[test]
+    fn what_is_given_back_is_dated_where_it_was_owed() {
+        let history = history(&[change(10, 100), change(60, 104), change(30, 108)]);
+        for (given_back, at, leeway, date) in [
+            (10, 101, 10, 101),
+            (60, 102, 10, 104),
+            // Words differ by a part of it.
+            (70, 102, 10, 104),
+            (90, 102, 10, 108),
+            // It is not known that it was owed.
+            (60, 102, 1, 102),
+            (200, 102, 10, 102),
+        ] {
+            let found = history.owing(change(-given_back, at), leeway * MS);
+            assert_eq!(found, date * MS, "{given_back} at {at}");
+        }
+    }
+
+    /// What was consumed after two resets at once is not what the second one gave back.
+    #[test]
+    fn what_had_been_given_back_already_is_not_owed() {
+        let history = history(&[change(100, 0), change(-90, 10), change(15, 14)]);
+        assert_eq!(history.owing(change(-88, 12), 10 * MS), 12 * MS);
+        assert_eq!(history.owing(Change::new(i64::MIN, 12), i64::MAX), 12);
     }
 
     #[test]

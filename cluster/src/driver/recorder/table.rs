@@ -268,7 +268,8 @@ impl Table {
         // R1, R16
         let epoch = self.progress.epoch.load(Ordering::Acquire);
         let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
-        if is_first {
+        // What is given back comes after what this node had heard of.
+        if is_first || record.debt < 0 && record.at.is_none() {
             self.begin(epoch, clock());
         }
         let has_room = self.add_single(record, epoch) || self.add(record, epoch);
@@ -322,7 +323,7 @@ impl Table {
         true
     }
 
-    /// The present, as it was at the first record in this epoch.
+    /// The present, as it was when [`Table::begin`] was called last: in this epoch.
     #[inline]
     fn date(&self) -> i64 {
         // R16
@@ -340,7 +341,7 @@ impl Table {
         }
     }
 
-    /// The first record in an epoch.
+    /// The first record in an epoch, or one that is dated now.
     #[cold]
     fn begin(&self, epoch: u64, now: i64) {
         // R16, R3

@@ -56,6 +56,24 @@ async fn woken(recorder: &Recorder) -> Option<bool> {
     }
 }
 
+/// What is consumed has the date of what its thread recorded first since a drain. What is given
+/// back may be what another node consumed meanwhile, and comes after that.
+#[test]
+fn what_is_given_back_is_dated_when_it_is() {
+    const WAIT: Duration = Duration::from_millis(2);
+    for recorder in [recorder(), with_singles()] {
+        for (key, debt) in [(1, 5), (2, 5), (3, -20), (3, 30)] {
+            recorder.record(LimitId::INLINE, KeyHash::from_bits(key), debt);
+            std::thread::sleep(WAIT);
+        }
+        let taken = take(&recorder);
+        let date = |key| taken.iter().find(|delta| delta.key == key).unwrap().change.date;
+        assert_eq!(date(1), date(2));
+        // As one: what was consumed after that comes behind it.
+        assert!(date(3) >= date(1) + 2 * signed(WAIT) + 20);
+    }
+}
+
 /// Also with more keys than have room in the threads' tables.
 #[test]
 fn nothing_is_lost_between_recording_and_taking() {

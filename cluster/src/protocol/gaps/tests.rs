@@ -9,6 +9,11 @@ fn delta(debt: i64, date: i64) -> Delta {
     Delta { limit: ID.0, key: ID.1, change: Change { debt, date } }
 }
 
+/// What a word owes.
+fn owed(word: i64, now: i64) -> Nanos {
+    Nanos::try_from(word - now).unwrap_or(0)
+}
+
 /// A key that has just been used for the first time: it owes 5 at 100.
 fn followed() -> Gaps {
     let mut gaps = Gaps::default();
@@ -56,8 +61,37 @@ fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
     assert_eq!(landed(20, 110).debt, 0);
     assert_eq!(landed(20, 112), Change::new(10, 140), "in 10 of the gap that ends at 140");
     assert_eq!(landed(20, 114), Change::new(20, 145), "which is full");
-    gaps.consumed(150, &delta(5, 142), || 0);
+    gaps.consumed(150, &delta(5, 142), || 29);
     assert_eq!(gaps.keys[&ID].tat, 175);
+}
+
+/// A key is followed first when another node's change comes, while its word owes what was consumed
+/// here and is not flushed.
+#[test]
+fn what_was_not_flushed_when_a_key_was_followed_counts_once() {
+    let mut gaps = Gaps::default();
+    assert_eq!(gaps.landed(100, 90, &delta(20, 100), 4).debt, 20);
+    gaps.consumed(110, &delta(4, 98), || 14);
+    assert_eq!(gaps.keys[&ID].tat, 124);
+    gaps.consumed(120, &delta(6, 118), || 5);
+    assert_eq!(gaps.keys[&ID].tat, 130);
+    // This node had reset the key before the other's change came.
+    let mut gaps = Gaps::default();
+    assert_eq!(gaps.landed(100, 90, &delta(50, 98), 0).debt, 50);
+    gaps.consumed(110, &delta(-70, 96), || 38);
+    assert_eq!(gaps.keys[&ID].tat, 148);
+}
+
+/// What one node consumed and a second gave back comes in the other order.
+#[test]
+fn what_is_given_back_may_come_before_what_was_consumed() {
+    let mut gaps = Gaps::default();
+    assert_eq!(gaps.landed(100, 90, &delta(-20, 98), 0).debt, -20);
+    assert_eq!(gaps.landed(101, 90, &delta(50, 95), 0).debt, 30, "of a key that was not followed");
+    let mut gaps = followed();
+    assert_eq!(gaps.landed(101, 100, &delta(-20, 95), 4).debt, -5);
+    assert_eq!(gaps.landed(102, 100, &delta(50, 93), 0).debt, 35, "before a key was followed");
+    assert_eq!(gaps.landed(102, 100, &delta(7, 96), 33).debt, 7, "consumed after that");
 }
 
 /// An agreement moves the word, and another node's give-back is older than that.
@@ -82,9 +116,10 @@ fn what_is_older_than_the_history_fills_gaps() {
     gaps.consumed(2_113, &delta(-1, 2_113), || 1);
     let mut landed = |debt, date| gaps.landed(2_114, 2_113, &delta(debt, date), 1).debt;
     assert_eq!(landed(9, 801), 0, "from 805 to 820, but for the use at 810");
-    assert_eq!(landed(-50, 802), -1, "of what it owes at present");
     assert_eq!(landed(3, 1_806), 0);
     assert_eq!(gaps.keys[&ID].gaps.len(), MAX_GAPS);
+    let late = gaps.landed(2_114, 2_113, &delta(-50, 802), 1);
+    assert_eq!(late.debt, 0, "what it owes was consumed after that");
 }
 
 /// More is given back than others knew of, and something consumed right after that.
@@ -128,7 +163,7 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
             if now % FLUSH == 0
                 && let Some(Change { debt, date }) = recorded.take()
             {
-                gaps.consumed(now as Nanos, &delta(debt, date), || 0);
+                gaps.consumed(now as Nanos, &delta(debt, date), || owed(word, now));
             }
             if rng.random_bool(0.05) {
                 let own = Change::new(rng.random_range(1..6), now);
@@ -144,8 +179,7 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
             }
             for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
                 let flushed = (now - now % FLUSH) as Nanos;
-                let debt = Nanos::try_from(word - now).unwrap_or(0);
-                let date = change.date;
+                let (date, debt) = (change.date, owed(word, now));
                 let landed = gaps.landed(now as Nanos, flushed, &delta(change.debt, date), debt);
                 word = landed.apply(if word > now { word } else { 0 });
                 kept = landed.apply(kept);
@@ -176,6 +210,8 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back()
     let (mut least, mut most) = (0, 0);
     for _ in 0..200 {
         let mut gaps = followed();
+        // The word contains all that is flushed, and more than the first of it.
+        gaps.keys.get_mut(&ID).unwrap().is_new = false;
         let mut word = 105;
         let mut all = vec![Change::new(5, 100)];
         let mut recorded: Vec<Change> = Vec::new();
@@ -207,9 +243,8 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back()
             }
             for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
                 let flushed = (now - now % FLUSH) as Nanos;
-                let owed = Nanos::try_from(word - now).unwrap_or(0);
                 let came = delta(change.debt, change.date);
-                let landed = gaps.landed(now as Nanos, flushed, &came, owed);
+                let landed = gaps.landed(now as Nanos, flushed, &came, owed(word, now));
                 word = happens(landed, word);
                 all.push(change);
             }

@@ -65,6 +65,10 @@ impl<H: Host> Core<H> {
         let is_dated = dating == Dating::InBatch && delta.change.debt >= 0;
         let is_exact = || is_dated && self.gaps.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
+            if delta.change.debt < 0 {
+                let leeway = self.clocks.get(&origin).map_or(0, |clock| clock.transit());
+                delta.change.date = self.gaps.date(delta.id(), delta.change, leeway);
+            }
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             let debt = self.debt(now, delta.id());

@@ -98,10 +98,10 @@ impl<H: Host> Core<H> {
         self.note_behind(&deltas);
         for delta in &deltas {
             self.watches.charged(delta.id(), delta.change.debt);
+            self.rooms.consumed(now, delta);
             let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
             let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
             self.gaps.consumed(now, delta, debt);
-            self.rooms.consumed(now, delta);
         }
         if is_over {
             self.look_at_words(now);

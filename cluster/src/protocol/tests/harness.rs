@@ -83,7 +83,12 @@ impl Harness {
     }
 
     pub(super) fn deliver(&mut self, link: LinkId, message: &Message) {
-        self.core.message(self.now(), link, 0, &encode(message).unwrap());
+        self.deliver_after(link, message, 0);
+    }
+
+    /// Delivers a message that was in transit as long, as far as the transport knows.
+    pub(super) fn deliver_after(&mut self, link: LinkId, message: &Message, transit: Nanos) {
+        self.core.message(self.now(), link, transit, &encode(message).unwrap());
     }
 
     /// The batch of a peer whose clock shows the same.

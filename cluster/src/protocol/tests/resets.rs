@@ -1,9 +1,12 @@
 //! What nodes give back, next to what others consume.
 
+use super::harness::Harness;
 use super::network::MS;
 use super::words::QUICK;
-use super::world::World;
-use crate::protocol::Options;
+use super::world::{World, addr};
+use crate::protocol::bounds::VERSION;
+use crate::protocol::wire::{Agreement, Group, Message};
+use crate::protocol::{NodeId, Options, Subject};
 
 const SECOND: u64 = 1_000 * MS;
 const KEY: (u64, u64) = (QUICK, 1);
@@ -40,5 +43,43 @@ fn what_is_consumed_after_two_resets_at_once_stays() {
             // Up to a flush interval more, as what is consumed has no date until the flush.
             assert!((100..=115).contains(&until), "{phase}, node {place}: {until}");
         }
+    }
+}
+
+/// The transport takes a way of 1 ms for one of 10 ms, so what the peer gives back is dated 9 ms
+/// too early: before this node consumed it, as far as clocks say.
+#[test]
+fn what_another_node_gives_back_is_not_before_what_it_had_heard_of() {
+    const WAY: u64 = MS;
+    const ESTIMATE: u64 = 10 * MS;
+    let debt = |ms: u64| (ms * MS).cast_signed();
+    // When this node consumes 100 ms, when the peer gives 70 of them back, and what is left.
+    for (consumed, given_back, left) in
+        [(1_000, 1_004, 30), (1_000, 1_008, 30), (1_005, 1_003, 100)]
+    {
+        let mut harness = Harness::new();
+        let id = NodeId::new(addr(1), 5);
+        let link = harness.core.accepted(0, Subject::node(id.addr)).unwrap();
+        let key = super::harness::KEY;
+        harness.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key });
+        harness.pass(WAY);
+        harness.deliver_after(
+            link,
+            &Message::Beat { now: 0, delay: None, lag: 0, late: 0 },
+            ESTIMATE,
+        );
+        harness.core.settle_clock(link);
+        let batch = |number, at, debt| {
+            let groups = vec![Group { limit: KEY.0, changes: vec![(KEY.1, debt, 0)] }];
+            Message::Batch { number, at, groups, levels: Agreement::default() }
+        };
+        // The first change of a key: it is followed from then on.
+        harness.tick(900 * MS);
+        harness.deliver_after(link, &batch(1, 900 * MS, debt(1)), ESTIMATE);
+        harness.tick((consumed - 900) * MS - WAY);
+        harness.admit(KEY, 100 * MS);
+        harness.tick((1_020 - consumed) * MS);
+        harness.deliver_after(link, &batch(2, given_back * MS, -debt(70)), ESTIMATE);
+        assert_eq!(harness.tat(KEY) - consumed * MS, left * MS, "{consumed}, {given_back}");
     }
 }
