@@ -8,7 +8,8 @@
 //! come, the TAT is then what it would be in the order of their dates.
 //!
 //! Where something is given back, that holds of the changes in the [history](super::history). What
-//! is dated before that, or before the word was moved by what has no date, fills gaps. If it gives
+//! is dated before that, or before the word was moved by what has no date, fills gaps; what of it
+//! has not drained when the history begins may be given back by what is in the history. If it gives
 //! back, it is taken from the TAT as it is, and from what comes later and is dated up to
 //! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge.
 //!
@@ -262,15 +263,17 @@ impl Track {
         if !self.history.reaches(date) {
             if debt < 0 {
                 self.give_back_before(change);
+            } else if self.history.gave_back_behind(date) {
+                self.charge_before(change);
             } else {
-                self.tat = before.saturating_add(self.fill(debt, date));
+                self.tat = before.saturating_add(self.fill(debt, (date, i64::MAX)));
                 self.history.add_before(self.tat - before);
             }
         } else if debt >= 0 && !self.history.gave_back_behind(date) {
-            self.tat = before.saturating_add(self.fill(debt, date));
+            self.tat = before.saturating_add(self.fill(debt, (date, i64::MAX)));
             self.history.add(change);
         } else {
-            self.replay(change);
+            self.replay(date, |history| history.add(change));
         }
         Change { debt: self.tat - before, date }
     }
@@ -279,25 +282,33 @@ impl Track {
     /// another node: the history begins so much earlier that it is taken from that too.
     fn give_back_before(&mut self, change: Change) {
         self.history.begin_at(change.date.saturating_sub(signed(REFUND_FIRST)));
-        self.replay(change);
+        self.replay(change.date, |history| history.add(change));
     }
 
-    /// Inserts a change where the history reaches: the TAT changes as the history's does, and the
-    /// gaps behind the date are the history's.
-    fn replay(&mut self, change: Change) {
-        let before = self.history.tat().max(change.date);
-        self.history.add(change);
-        let by = self.history.tat().max(change.date) - before;
+    /// Charges what was consumed before the history begins, as far as it has not drained by then:
+    /// that may have been given back since.
+    fn charge_before(&mut self, Change { debt, date }: Change) {
+        let since = self.history.since();
+        let left = self.fill(debt, (date, since));
+        self.replay(since, |history| history.charge_before(left));
+    }
+
+    /// Changes the history from a date on: the TAT changes as the history's does, and the gaps
+    /// behind the date are the history's.
+    fn replay(&mut self, date: i64, alter: impl FnOnce(&mut History)) {
+        let before = self.history.tat().max(date);
+        alter(&mut self.history);
+        let by = self.history.tat().max(date) - before;
         // A gap that ends at the TAT lasts: it begins where the word is empty after the replay.
         let end = self.tat;
         let last = self.gaps.back().copied().filter(|(_, last)| *last == end);
-        let tat = last.map_or(end, |(start, _)| start.max(change.date));
+        let tat = last.map_or(end, |(start, _)| start.max(date));
         self.tat = tat.saturating_add(by);
-        self.gaps.retain(|(start, _)| *start < change.date);
+        self.gaps.retain(|(start, _)| *start < date);
         if let Some((_, last)) = self.gaps.back_mut() {
-            *last = change.date.min(*last);
+            *last = date.min(*last);
         }
-        self.gaps.extend(self.history.gaps_behind(change.date));
+        self.gaps.extend(self.history.gaps_behind(date));
         self.tat = self.gaps.back().map_or(self.tat, |(_, end)| self.tat.max(*end));
         if last.is_some() {
             self.empty_until(end);
@@ -348,15 +359,18 @@ impl Track {
         1
     }
 
-    /// Fills gaps behind a date. What of the debt finds none.
-    fn fill(&mut self, debt: i64, date: i64) -> i64 {
+    /// Fills gaps between two dates. What of the debt finds none.
+    fn fill(&mut self, debt: i64, (date, until): (i64, i64)) -> i64 {
         let mut left = debt;
         let mut at = self.gaps.partition_point(|(_, end)| *end <= date);
         while left > 0
             && let Some((start, end)) = self.gaps.get(at).copied()
         {
             let from = start.max(date);
-            let taken = left.min(end - from);
+            if from >= until {
+                break;
+            }
+            let taken = left.min(end.min(until) - from);
             left -= taken;
             let rest = [(start, from), (from + taken, end)];
             let mut rest = rest.into_iter().filter(|(start, end)| start < end);

@@ -52,6 +52,18 @@ impl History {
         self.since <= date
     }
 
+    /// From when on all changes are kept.
+    pub(super) fn since(&self) -> i64 {
+        self.since
+    }
+
+    /// Adds what of something that was consumed before that had not drained by then.
+    pub(super) fn charge_before(&mut self, left: i64) {
+        if left > 0 {
+            self.first = self.first.max(self.since).saturating_add(left);
+        }
+    }
+
     /// Adds what is dated where the history reaches.
     pub(super) fn add(&mut self, change: Change) {
         if change.debt == 0 {

@@ -94,6 +94,26 @@ fn what_is_given_back_may_come_before_what_was_consumed() {
     assert_eq!(gaps.landed(102, 100, &delta(7, 96), 33).debt, 7, "consumed after that");
 }
 
+/// A key is followed since it was used here. Before that another node used it, and of that a third
+/// one has given something back since: it is heard of first.
+#[test]
+fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
+    for (given_back, left) in [(-20, 32), (-2, 50)] {
+        let mut gaps = Gaps::default();
+        gaps.consumed(100, &delta(3, 98), || 1);
+        assert_eq!(gaps.landed(100, 99, &delta(given_back, 99), 1).debt, -2);
+        // Of 50 and the 2 that were owed at 99.
+        assert_eq!(gaps.landed(100, 99, &delta(50, 95), 0), Change::new(left, 99));
+    }
+    // Its word is empty from 95 to 105. Of what is used in that time a part drains until 100, from
+    // when on the key is followed.
+    let mut gaps = Gaps::default();
+    gaps.landed(100, 100, &delta(5, 90), 0);
+    gaps.consumed(106, &delta(20, 105), || 19);
+    assert_eq!(gaps.landed(108, 107, &delta(-30, 107), 17).debt, -18);
+    assert_eq!(gaps.landed(108, 107, &delta(50, 97), 0), Change::new(30, 107));
+}
+
 /// An agreement moves the word, and another node's give-back is older than that.
 #[test]
 fn what_is_given_back_before_a_move_charges_nothing() {

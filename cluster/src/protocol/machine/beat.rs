@@ -1,17 +1,22 @@
 //! Sending this node's clock.
 
+use std::collections::BTreeMap;
+
 use super::Core;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::host::Host;
 use crate::protocol::lateness::Lateness;
-use crate::protocol::peer::Dial;
+use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
 /// How often this node sends its clock, and what it has of the other's: a batch carries the first
 /// alone.
 const BEAT_EVERY: Nanos = 2 * SECOND;
+/// When it does so for the second time on a link that frames begin to flow on. From there on the
+/// time between two beats doubles, up to [`BEAT_EVERY`].
+const SECOND_BEAT: Nanos = SECOND / 100;
 
 /// What this node reports, and when it does next.
 #[derive(Debug)]
@@ -23,15 +28,51 @@ pub(super) struct Beats {
     /// How late this node looks at its words, and what of that its peers have from the last beat.
     lateness: Lateness,
     late: Nanos,
+    /// Links that frames have begun to flow on, at most one a peer.
+    young: BTreeMap<LinkId, Young>,
+}
+
+/// What is sent on a link that frames have begun to flow on.
+#[derive(Clone, Copy, Debug)]
+struct Young {
+    /// When the next beat is due.
+    at: Nanos,
+    /// The time from there to the one after it.
+    then: Nanos,
 }
 
 impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
-        Self { next_at: now, way: None, lateness: Lateness::default(), late: 0 }
+        let lateness = Lateness::default();
+        Self { next_at: now, way: None, lateness, late: 0, young: BTreeMap::new() }
+    }
+
+    /// When the next beat on any link is due.
+    fn due_at(&self) -> Nanos {
+        self.young.values().map(|young| young.at).fold(self.next_at, Nanos::min)
+    }
+
+    /// What was due has been sent.
+    fn age(&mut self, now: Nanos) {
+        self.young.retain(|_, young| {
+            if young.at <= now {
+                *young = Young { at: now.saturating_add(young.then), then: 2 * young.then };
+            }
+            young.then <= 2 * BEAT_EVERY
+        });
     }
 }
 
 impl<H: Host> Core<H> {
+    /// Sends this node's clock on a link that frames begin to flow on, and again soon, then ever
+    /// more seldom: the first beat can say nothing of the peer's, and until one does each node may
+    /// take the other for younger than it is by up to a round trip.
+    pub(super) fn begin_beats(&mut self, now: Nanos, link: LinkId) {
+        self.beat(now, link);
+        let young = Young { at: now.saturating_add(SECOND_BEAT), then: 2 * SECOND_BEAT };
+        self.beats.young.insert(link, young);
+    }
+
     /// Sends this node's clock.
     pub(super) fn beat(&mut self, now: Nanos, link: LinkId) {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
@@ -68,23 +109,27 @@ impl<H: Host> Core<H> {
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
-        (self.census().flowing > 0).then_some(self.beats.next_at)
+        (self.census().flowing > 0).then(|| self.beats.due_at())
     }
 
-    /// Beats on all links at once, so that all nodes learn what this one reports at the same time.
+    /// Beats on all links at once, so that all nodes learn what this one reports at the same time,
+    /// and on young ones between.
     pub(super) fn tick_beats(&mut self, now: Nanos) {
-        if self.beats.next_at > now {
+        if self.beats.due_at() > now {
             return;
         }
-        self.beats.next_at = now + BEAT_EVERY;
-        self.beats.way = Some(self.own_way()).filter(|way| *way > 0);
-        self.beats.late = self.beats.lateness.most();
-        let flowing = self.peers.values().filter_map(|peer| match peer.dial {
-            Dial::Open { link, flowing: true, .. } => Some(link),
-            _ => None,
-        });
-        for link in flowing.collect::<Vec<_>>() {
+        let flowing = self.peers.values().filter(|peer| peer.is_flowing());
+        let mut links: Vec<LinkId> = flowing.filter_map(Peer::link).collect();
+        if self.beats.next_at > now {
+            links.retain(|link| self.beats.young.get(link).is_some_and(|young| young.at <= now));
+        } else {
+            self.beats.next_at = now + BEAT_EVERY;
+            self.beats.way = Some(self.own_way()).filter(|way| *way > 0);
+            self.beats.late = self.beats.lateness.most();
+        }
+        for link in links {
             self.beat(now, link);
         }
+        self.beats.age(now);
     }
 }

@@ -375,7 +375,7 @@ impl<H: Host> Core<H> {
         {
             peer.dial = Dial::Open { link, welcomed: true, flowing: true };
             self.unsent = Unsent::Any;
-            self.beat(now, link);
+            self.begin_beats(now, link);
             return;
         }
         self.begin_cursor(now, addr, link, position, fresh);
@@ -407,7 +407,7 @@ impl<H: Host> Core<H> {
         peer.dial = Dial::Open { link, welcomed: true, flowing };
         if flowing {
             self.unsent = Unsent::Any;
-            self.beat(now, link);
+            self.begin_beats(now, link);
         } else {
             self.send(link, Channel::Main, &Message::Gap);
         }

@@ -35,12 +35,23 @@ fn count(world: &World, entry: Entry) -> usize {
     entries(world).iter().filter(|found| **found == Some(entry)).count()
 }
 
-fn assert_one_cluster(world: &World) {
-    for place in world.live() {
-        let members = world.node(place).core.members();
-        let alive = members.iter().filter(|member| member.state == MemberState::Alive).count();
-        assert_eq!(alive, world.live().len(), "{place}: {members:?}");
+/// A node whose packets are lost is suspect for a moment: a later look finds it alive again.
+fn assert_one_cluster(world: &mut World) {
+    let all_alive = |world: &World| {
+        let live = world.live();
+        live.iter().all(|place| {
+            let members = world.node(*place).core.members();
+            members.iter().filter(|member| member.state == MemberState::Alive).count() == live.len()
+        })
+    };
+    for _ in 0..10 {
+        if all_alive(world) {
+            return;
+        }
+        world.run(world.now() + SECOND / 2);
     }
+    let members = world.live().into_iter().map(|place| world.node(place).core.members());
+    panic!("not all are alive: {:?}", members.collect::<Vec<_>>());
 }
 
 fn debt(world: &World, place: usize, key: u64) -> Nanos {
@@ -57,7 +68,7 @@ fn nodes_that_are_started_together_become_one_cluster_at_once() {
         assert_eq!(count(&world, Entry::Founded), 1, "seed {seed}: {found:?}");
         assert_eq!(count(&world, Entry::Joined), found.len() - 1, "seed {seed}: {found:?}");
         world.run(world.now() + 10 * SECOND);
-        assert_one_cluster(&world);
+        assert_one_cluster(&mut world);
     }
 }
 
@@ -103,7 +114,7 @@ fn a_node_without_an_answer_founds_and_is_joined_to_the_others_later() {
     // From when it succeeded no dial has failed: one more may have, just before.
     let now = world.node(1).core.stats().dials_failed;
     assert!(now <= failed + 1, "{now} {failed}");
-    assert_one_cluster(&world);
+    assert_one_cluster(&mut world);
 }
 
 /// Two halves of a list that are cut from each other when they start.
@@ -122,7 +133,7 @@ fn halves_that_start_apart_found_one_cluster_each_and_become_one() {
     world.run(world.now() + 20 * SECOND);
     world.net.heal();
     world.run(world.now() + 20 * SECOND);
-    assert_one_cluster(&world);
+    assert_one_cluster(&mut world);
     assert!(entries(&world).iter().all(Option::is_some), "{:?}", entries(&world));
     world.admit(3, LIMIT, 1, DEBT);
     world.run(world.now() + SECOND);

@@ -114,3 +114,29 @@ fn a_node_that_sends_batches_sends_beats_as_well() {
     }
     assert!(beats >= 4, "{beats} in 10 s");
 }
+
+/// The first beat on a link can say nothing of the peer's clock. Those after it do, soon, and do
+/// not go on at that rate.
+#[test]
+fn a_young_link_carries_beats_soon_and_ever_more_seldom() {
+    let mut harness = Harness::new();
+    harness.tick(SECOND);
+    harness.greet(peer());
+    let link = harness.welcome(peer());
+    harness.tick(SECOND / 2);
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    let mut beats = Vec::new();
+    let begun = harness.now();
+    for _ in 0..10_000 {
+        let passed = (harness.now() - begun) / (SECOND / 1_000);
+        for answer in harness.answers(link) {
+            if let Message::Beat { delay, .. } = answer {
+                beats.push((passed, delay.is_some()));
+            }
+        }
+        harness.tick(SECOND / 1_000);
+    }
+    let at = |ms: u64| (ms, true);
+    assert_eq!(&beats[..6], [at(0), at(10), at(30), at(70), at(150), at(310)], "{beats:?}");
+    assert!(beats.iter().filter(|(at, _)| *at >= 4_000).count() <= 3, "{beats:?}");
+}
