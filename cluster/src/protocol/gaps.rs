@@ -263,11 +263,8 @@ impl Track {
         if !self.history.reaches(date) {
             if debt < 0 {
                 self.give_back_before(change);
-            } else if self.history.gave_back_behind(date) {
-                self.charge_before(change);
             } else {
-                self.tat = before.saturating_add(self.fill(debt, (date, i64::MAX)));
-                self.history.add_before(self.tat - before);
+                self.charge_before(change);
             }
         } else if debt >= 0 && !self.history.gave_back_behind(date) {
             self.tat = before.saturating_add(self.fill(debt, (date, i64::MAX)));
@@ -281,7 +278,8 @@ impl Track {
     /// Takes off what was given back before the history begins. What that was may come yet, from
     /// another node: the history begins so much earlier that it is taken from that too.
     fn give_back_before(&mut self, change: Change) {
-        self.history.begin_at(change.date.saturating_sub(signed(REFUND_FIRST)));
+        let since = change.date.saturating_sub(signed(REFUND_FIRST));
+        self.history.begin_at(since, self.gaps.iter().copied());
         self.replay(change.date, |history| history.add(change));
     }
 
@@ -289,8 +287,14 @@ impl Track {
     /// that may have been given back since.
     fn charge_before(&mut self, Change { debt, date }: Change) {
         let since = self.history.since();
+        self.empty_until(since);
         let left = self.fill(debt, (date, since));
-        self.replay(since, |history| history.charge_before(left));
+        if self.history.gave_back_behind(since.saturating_sub(1)) {
+            self.replay(since, |history| history.charge_before(left));
+        } else {
+            self.history.charge_before(left);
+            self.tat = self.tat.saturating_add(self.fill(left, (since, i64::MAX)));
+        }
     }
 
     /// Changes the history from a date on: the TAT changes as the history's does, and the gaps

@@ -21,7 +21,8 @@ const DIFFERENCE: i64 = 8;
 
 #[derive(Debug)]
 pub(super) struct History {
-    /// The TAT before all changes, which contains what is dated before `since`.
+    /// The TAT before all changes, which contains what is dated before `since`; also what is dated
+    /// after it, where the history has been begun earlier and nothing more was known.
     first: i64,
     since: i64,
     /// In the order of their dates.
@@ -41,10 +42,26 @@ impl History {
         Self { first: tat, since, changes: VecDeque::new() }
     }
 
-    /// All changes are kept from then on, as far as is known: what was before is in the TAT before
-    /// them.
-    pub(super) fn begin_at(&mut self, since: i64) {
-        self.since = self.since.min(since);
+    /// Begins earlier, if it does not yet: of what was before, it is known when the word was empty.
+    /// What was consumed between two such gaps counts as consumed at the end of the first one.
+    pub(super) fn begin_at(
+        &mut self,
+        since: i64,
+        gaps: impl DoubleEndedIterator<Item = (i64, i64)>,
+    ) {
+        if self.since <= since {
+            return;
+        }
+        for (start, end) in gaps.rev().skip_while(|(start, _)| *start >= self.since) {
+            if end <= since || self.changes.len() >= MAX_CHANGES {
+                break;
+            }
+            if self.first > end {
+                self.changes.push_front(Change { debt: self.first - end, date: end });
+            }
+            self.first = self.first.min(start);
+        }
+        self.since = since;
     }
 
     /// Whether all changes are kept that are dated then or later.

@@ -477,6 +477,7 @@ impl<H: Host> Core<H> {
     fn forget_link(&mut self, now: Nanos, link: LinkId) {
         self.end_serving(link);
         self.abort_pull(link);
+        self.beats.forget(link);
         let dialled = self.dialled.remove(&link);
         match self.inbound.remove(link) {
             Some(Inbound { id: Some(id), .. }) => self.apply_late(now, id.origin()),

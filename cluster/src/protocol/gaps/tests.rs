@@ -114,6 +114,49 @@ fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
     assert_eq!(gaps.landed(108, 107, &delta(50, 97), 0), Change::new(30, 107));
 }
 
+/// What was used before a key is followed fills gaps behind that, and a give-back after it leaves
+/// them filled.
+#[test]
+fn what_filled_a_gap_stays_there_when_something_is_given_back() {
+    let mut gaps = followed();
+    gaps.consumed(120, &delta(5, 120), || 5);
+    assert_eq!(gaps.landed(121, 120, &delta(15, 99), 4).debt, 0, "from 105 to 120");
+    assert_eq!(gaps.landed(122, 120, &delta(-2, 121), 3).debt, -2);
+    assert_eq!(gaps.landed(123, 120, &delta(10, 99), 0), Change::new(10, 123));
+}
+
+/// A key that another node has used, and that is empty again when that is heard, is followed from
+/// then on. What was used shortly before is given back, whichever is heard first.
+#[test]
+fn what_was_used_before_that_is_given_back_in_either_order() {
+    let mut gaps = Gaps::default();
+    gaps.landed(100, 100, &delta(5, 40), 0);
+    assert_eq!(gaps.landed(100, 100, &delta(50, 97), 0).debt, 47);
+    assert_eq!(gaps.landed(103, 103, &delta(-47, 102), 44).debt, -44);
+    let mut gaps = Gaps::default();
+    gaps.landed(100, 100, &delta(5, 40), 0);
+    assert_eq!(gaps.landed(103, 103, &delta(-47, 102), 0).debt, 0);
+    assert_eq!(gaps.landed(103, 103, &delta(50, 97), 0).debt, 0);
+}
+
+/// A history begins anew when a word is moved, and earlier again when something older is given
+/// back. When the word was empty meanwhile is still known.
+#[test]
+fn gaps_of_before_a_history_stay_when_it_begins_earlier() {
+    const MS: u64 = 1_000_000;
+    let ms = |debt: i64, date: u64| delta(debt * signed(MS), signed(date * MS));
+    let mut gaps = Gaps::default();
+    gaps.consumed(5 * MS, &ms(5, 0), || 0);
+    gaps.consumed(9_000 * MS, &ms(500, 9_000), || 500 * MS);
+    gaps.shifted(9_100 * MS, ID, signed(MS));
+    let mut landed = |change: Delta| {
+        let debt = gaps.landed(9_200 * MS, 9_150 * MS, &change, 301 * MS).debt;
+        debt / signed(MS)
+    };
+    assert_eq!(landed(ms(-10, 9_050)), -10);
+    assert_eq!(landed(ms(3_000, 6_500)), 500, "the word was empty until 9,000");
+}
+
 /// An agreement moves the word, and another node's give-back is older than that.
 #[test]
 fn what_is_given_back_before_a_move_charges_nothing() {

@@ -47,6 +47,11 @@ impl Beats {
         Self { next_at: now, way: None, lateness, late: 0, young: BTreeMap::new() }
     }
 
+    /// A link is gone.
+    pub(super) fn forget(&mut self, link: LinkId) {
+        self.young.remove(&link);
+    }
+
     /// When the next beat on any link is due.
     fn due_at(&self) -> Nanos {
         self.young.values().map(|young| young.at).fold(self.next_at, Nanos::min)
@@ -66,7 +71,7 @@ impl Beats {
 impl<H: Host> Core<H> {
     /// Sends this node's clock on a link that frames begin to flow on, and again soon, then ever
     /// more seldom: the first beat can say nothing of the peer's, and until one does each node may
-    /// take the other for younger than it is by up to a round trip.
+    /// take what the other sends for older than it is, by up to half a round trip.
     pub(super) fn begin_beats(&mut self, now: Nanos, link: LinkId) {
         self.beat(now, link);
         let young = Young { at: now.saturating_add(SECOND_BEAT), then: 2 * SECOND_BEAT };

@@ -44,14 +44,13 @@ fn assert_one_cluster(world: &mut World) {
             members.iter().filter(|member| member.state == MemberState::Alive).count() == live.len()
         })
     };
-    for _ in 0..10 {
-        if all_alive(world) {
-            return;
-        }
+    let mut looks = 0;
+    while !all_alive(world) && looks < 10 {
         world.run(world.now() + SECOND / 2);
+        looks += 1;
     }
     let members = world.live().into_iter().map(|place| world.node(place).core.members());
-    panic!("not all are alive: {:?}", members.collect::<Vec<_>>());
+    assert!(all_alive(world), "{:?}", members.collect::<Vec<_>>());
 }
 
 fn debt(world: &World, place: usize, key: u64) -> Nanos {
