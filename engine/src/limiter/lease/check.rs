@@ -7,7 +7,7 @@ use crate::table::Table;
 
 use super::block::Block;
 use super::entry::{Entry, Lease};
-use super::hand::Held;
+use super::magazine::Held;
 
 /// A block of which a check has used some units.
 #[derive(Clone, Copy, Debug)]

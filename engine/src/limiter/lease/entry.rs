@@ -34,10 +34,10 @@
 //! charged before, so it ends empty. Charges follow the step that makes an entry busy (L7), so a
 //! thread that lowers the word after a charge finds the lease it became, or the entry busy.
 //!
-//! Units in hand (`hand.rs`) precede what is left of their lease, and are valid while the entry has
-//! the epoch that was read before they were taken. To end the epoch is to *revoke* them. That is
-//! done before an entry passes to another key, so an epoch is about one key only; and by a thread
-//! that recalls the lease, after it has ended it, or finds the entry busy.
+//! Units in hand (`magazine.rs`) precede what is left of their lease, and are valid while the entry
+//! has the epoch that was read before they were taken. To end the epoch is to *revoke* them. That
+//! is done before an entry passes to another key, so an epoch is about one key only; and by a
+//! thread that recalls the lease, after it has ended it, or finds the entry busy.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |

@@ -26,7 +26,7 @@ use super::Leases;
 use super::block::Block;
 use super::check::note_lost;
 use super::entry::{Entry, Filling, Lease};
-use super::hand::Held;
+use super::magazine::Held;
 use super::returned::{give_back, with_held};
 
 impl Leases {

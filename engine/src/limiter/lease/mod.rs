@@ -44,17 +44,17 @@
 //! * A check that the word denies searches the key's leases in all stripes, and uses a unit it
 //!   finds there. It does not find what other threads hold in hand.
 //!
-//! The states of an entry and the orderings are in `entry.rs`, the magazine is in `hand.rs`, and
-//! what ends leases early is in `give_back.rs`.
+//! The states of an entry and the orderings are in `entry.rs`, the magazine is in `magazine.rs`,
+//! and what ends leases early is in `give_back.rs`.
 
 mod block;
 mod check;
 mod entry;
 mod give_back;
-mod hand;
-#[cfg(all(test, not(any(loom, interleave))))]
-mod hand_tests;
 mod heat;
+mod magazine;
+#[cfg(all(test, not(any(loom, interleave))))]
+mod magazine_tests;
 #[cfg(all(test, loom))]
 mod models;
 #[cfg(all(test, not(any(loom, interleave))))]
@@ -78,7 +78,7 @@ use check::Used;
 pub(crate) use check::{LeasedCheck, look};
 use entry::{Entry, Sight};
 pub(crate) use give_back::{Lowered, Refund};
-use hand::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
+use magazine::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
 use returned::{give_back, with_held};
 
 /// The largest lease that can be asked for, in units.

@@ -13,7 +13,7 @@ use crate::rule::quota::Quota;
 use crate::table::Table;
 use crate::time::{Clock as _, ManualClock};
 
-use super::hand::{MOST_HELD, Magazines};
+use super::magazine::{MOST_HELD, Magazines};
 use super::{LEAST, LeasedCheck, Leases, Lowered, Refund, Seat};
 
 const THREADS: usize = 8;

@@ -5,7 +5,7 @@ use crate::rule::gcra::Gcra;
 use crate::table::Table;
 
 use super::entry::{Filling, Lease};
-use super::hand::Held;
+use super::magazine::Held;
 
 /// A lease that the caller has ended, together with the units in hand that precede it, which are in
 /// hand no longer.

@@ -14,7 +14,7 @@ use crate::rule::quota::Quota;
 use crate::table::Table;
 use crate::time::{Clock, ManualClock, Timestamp};
 
-use super::hand::{BACKING, Magazines};
+use super::magazine::{BACKING, Magazines};
 use super::{LEAST, Leases, SHARE, Seat};
 
 const STRIPES: usize = 4;

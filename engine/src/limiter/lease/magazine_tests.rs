@@ -12,7 +12,7 @@ use crate::table::Table;
 use crate::time::{Clock as _, ManualClock};
 
 use super::entry::LeaseEpoch;
-use super::hand::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD, Magazines};
+use super::magazine::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD, Magazines};
 use super::{ENTRIES, LeasedCheck, Leases, Seat};
 
 const BURST: u64 = 100_000;
