@@ -8,9 +8,11 @@
 //!   of it, in a binary with that [`Narrow`] part of the whole.
 //! * Otherwise the crate's unit tests whose path contains it.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use crate::list::Mutation;
 use crate::narrow::Narrow;
@@ -86,7 +88,12 @@ pub struct Package {
     root: PathBuf,
     pub unit: Vec<Source>,
     integration: BTreeMap<String, Vec<Source>>,
+    mentioned: RefCell<Mentioned>,
 }
+
+/// Of a binary, which its first file stands for, a file and its module: the places of those that it
+/// mentions.
+type Mentioned = BTreeMap<(PathBuf, PathBuf, String), Rc<[usize]>>;
 
 impl Package {
     /// `folder` is below `root`, the repository's.
@@ -106,7 +113,7 @@ impl Package {
                 integration.insert(name, sources(root, &path.join("main.rs")));
             }
         }
-        Self { root: root.to_owned(), unit, integration }
+        Self { root: root.to_owned(), unit, integration, mentioned: RefCell::default() }
     }
 
     /// Where the test is that `mutation` names; `None` if there is none.
@@ -165,17 +172,27 @@ impl Package {
         let mut open: Vec<_> =
             sources.iter().filter(|source| files.contains_key(&source.path)).collect();
         while let Some(source) = open.pop() {
-            let text = fs::read_to_string(self.root.join(&source.path)).unwrap_or_default();
-            let may_help = |other: &&Source| is_helper(other) && !other.tests.is_empty();
-            for other in sources.iter().filter(may_help) {
-                if mentions(&text, &source.module, &other.module)
-                    && files.insert(other.path.clone(), other.module.clone()).is_none()
-                {
+            let may_help = |other: &Source| is_helper(other) && !other.tests.is_empty();
+            let mentioned = self.mentioned(sources, source);
+            for other in mentioned.iter().map(|at| &sources[*at]).filter(|other| may_help(other)) {
+                if files.insert(other.path.clone(), other.module.clone()).is_none() {
                     open.push(other);
                 }
             }
         }
         files
+    }
+
+    /// Which of the sources a file mentions; it is read once, as many mutations name its tests.
+    fn mentioned(&self, sources: &[Source], source: &Source) -> Rc<[usize]> {
+        let mut known = self.mentioned.borrow_mut();
+        let place = (sources[0].path.clone(), source.path.clone(), source.module.clone());
+        let find = || {
+            let text = fs::read_to_string(self.root.join(&source.path)).unwrap_or_default();
+            let is_mentioned = |at: &usize| mentions(&text, &source.module, &sources[*at].module);
+            (0..sources.len()).filter(is_mentioned).collect()
+        };
+        Rc::clone(known.entry(place).or_insert_with(find))
     }
 }
 

@@ -23,7 +23,7 @@ fn package() -> Package {
         source("tests/it/tower.rs", "tower", false, &["tower::names"]),
     ];
     let integration = [("denials".to_owned(), denials), ("it".to_owned(), it)].into();
-    Package { root: PathBuf::new(), unit, integration }
+    Package { root: PathBuf::new(), unit, integration, mentioned: RefCell::default() }
 }
 
 fn target(test: &str) -> Option<Target> {
