@@ -153,10 +153,10 @@ impl Gaps {
 
     /// When a change of another node was made that gives something back, if its date may be too
     /// early by `leeway`: see [`History::owing`].
-    pub(super) fn date(&self, id: KeyId, change: Change, leeway: i64) -> i64 {
-        let history = self.keys.get(&word(id)).map(|track| &track.history);
-        let history = history.filter(|history| history.reaches(change.date));
-        history.map_or(change.date, |history| history.owing(change, leeway))
+    pub(super) fn date(&mut self, id: KeyId, change: Change, leeway: i64) -> i64 {
+        let Some(track) = self.keys.get_mut(&word(id)) else { return change.date };
+        track.begin_before(change.date);
+        track.history.owing(change, leeway)
     }
 
     /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
@@ -259,6 +259,9 @@ impl Track {
     fn insert(&mut self, change: Change) -> Change {
         let Change { debt, date } = change;
         self.empty_until(date);
+        if !self.history.reaches(date) && debt >= 0 {
+            self.empty_until(self.history.since());
+        }
         let before = self.tat;
         if !self.history.reaches(date) {
             if debt < 0 {
@@ -278,21 +281,26 @@ impl Track {
     /// Takes off what was given back before the history begins. What that was may come yet, from
     /// another node: the history begins so much earlier that it is taken from that too.
     fn give_back_before(&mut self, change: Change) {
-        let since = change.date.saturating_sub(signed(REFUND_FIRST));
-        self.history.begin_at(since, self.gaps.iter().copied());
+        self.begin_before(change.date);
         self.replay(change.date, |history| history.add(change));
+    }
+
+    fn begin_before(&mut self, date: i64) {
+        let since = date.saturating_sub(signed(REFUND_FIRST));
+        self.history.begin_at(since, self.gaps.iter().copied());
     }
 
     /// Charges what was consumed before the history begins, as far as it has not drained by then:
     /// that may have been given back since.
     fn charge_before(&mut self, Change { debt, date }: Change) {
         let since = self.history.since();
-        self.empty_until(since);
         let left = self.fill(debt, (date, since));
+        let reaches = |(start, end): &&(i64, i64)| *start < since && since <= *end;
+        let empty = self.gaps.iter().find(reaches).map(|(start, _)| *start);
         if self.history.gave_back_behind(since.saturating_sub(1)) {
-            self.replay(since, |history| history.charge_before(left));
+            self.replay(since, |history| history.charge_before(left, empty));
         } else {
-            self.history.charge_before(left);
+            self.history.charge_before(left, empty);
             self.tat = self.tat.saturating_add(self.fill(left, (since, i64::MAX)));
         }
     }
@@ -312,7 +320,12 @@ impl Track {
         if let Some((_, last)) = self.gaps.back_mut() {
             *last = date.min(*last);
         }
-        self.gaps.extend(self.history.gaps_behind(date));
+        for (start, end) in self.history.gaps_behind(date) {
+            match self.gaps.back_mut() {
+                Some((_, last)) if *last == start => *last = end,
+                _ => self.gaps.push_back((start, end)),
+            }
+        }
         self.tat = self.gaps.back().map_or(self.tat, |(_, end)| self.tat.max(*end));
         if last.is_some() {
             self.empty_until(end);

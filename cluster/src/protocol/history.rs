@@ -57,9 +57,10 @@ impl History {
                 break;
             }
             if self.first > end {
-                self.changes.push_front(Change { debt: self.first - end, date: end });
+                let debt = self.first.saturating_sub(end);
+                self.changes.push_front(Change { debt, date: end });
             }
-            self.first = self.first.min(start);
+            self.first = start;
         }
         self.since = since;
     }
@@ -74,11 +75,11 @@ impl History {
         self.since
     }
 
-    /// Adds what of something that was consumed before that had not drained by then.
-    pub(super) fn charge_before(&mut self, left: i64) {
-        if left > 0 {
-            self.first = self.first.max(self.since).saturating_add(left);
-        }
+    /// Adds what of something that was consumed before that had not drained by then, when the word
+    /// was empty since a time, or not.
+    pub(super) fn charge_before(&mut self, left: i64, empty_since: Option<i64>) {
+        let first = self.first.max(self.since).saturating_add(left);
+        self.first = empty_since.unwrap_or(first);
     }
 
     /// Adds what is dated where the history reaches.

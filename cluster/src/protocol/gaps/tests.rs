@@ -121,8 +121,59 @@ fn what_filled_a_gap_stays_there_when_something_is_given_back() {
     let mut gaps = followed();
     gaps.consumed(120, &delta(5, 120), || 5);
     assert_eq!(gaps.landed(121, 120, &delta(15, 99), 4).debt, 0, "from 105 to 120");
-    assert_eq!(gaps.landed(122, 120, &delta(-2, 121), 3).debt, -2);
-    assert_eq!(gaps.landed(123, 120, &delta(10, 99), 0), Change::new(10, 123));
+    assert_eq!(gaps.landed(122, 120, &delta(-8, 121), 3).debt, -4);
+    assert_eq!(gaps.landed(123, 120, &delta(10, 99), 0), Change::new(6, 121));
+}
+
+/// A key is followed while its word is empty, and used here before the next flush: what comes late
+/// and drains in that time adds nothing to the word.
+#[test]
+fn what_drained_before_a_key_is_followed_adds_nothing_to_use_since() {
+    let mut gaps = Gaps::default();
+    assert_eq!(gaps.landed(1_000, 10, &delta(1, 900), 0).debt, 1);
+    assert_eq!(gaps.landed(1_002, 10, &delta(1, 910), 199).debt, 0);
+    gaps.consumed(1_010, &delta(200, 1_001), || 191);
+    assert_eq!(gaps.keys[&word(ID)].tat, 1_201);
+    assert_eq!(gaps.landed(1_010, 1_010, &delta(300, 950), 191), Change::new(249, 1_010));
+}
+
+/// Two nodes give back what had been given back, and what was used before is heard after that.
+#[test]
+fn give_backs_of_an_empty_word_come_in_any_order() {
+    for dates in [[980, 995], [995, 980]] {
+        let mut gaps = followed();
+        for date in dates {
+            assert_eq!(gaps.landed(1_000, 1_000, &delta(-10, date), 0).debt, 0);
+        }
+        // 20 are given back.
+        assert_eq!(gaps.landed(1_000, 1_000, &delta(700, 600), 0).debt, 280, "{dates:?}");
+    }
+}
+
+/// What drained before a key is followed leaves a gap behind it.
+#[test]
+fn what_drained_before_a_key_is_followed_is_not_given_back() {
+    for (first, given_back, last) in
+        [((40, 50), (-35, 55), (40, 60)), ((15, 85), (-15, 86), (14, 87))]
+    {
+        let mut gaps = Gaps::default();
+        gaps.landed(100, 100, &delta(5, 40), 0);
+        assert_eq!(gaps.landed(100, 100, &delta(first.0, first.1), 0).debt, 0);
+        for (debt, date) in [given_back, last] {
+            assert_eq!(gaps.landed(103, 103, &delta(debt, date), 0).debt, 0, "{date}");
+        }
+    }
+}
+
+/// A key is followed anew when its word is moved; clocks make what is given back seem used later.
+#[test]
+fn what_is_given_back_of_before_a_move_is_dated_where_it_was_owed() {
+    let mut gaps = followed();
+    assert_eq!(gaps.landed(121, 120, &delta(50, 120), 0).debt, 50);
+    gaps.shifted(122, ID, 5);
+    let change = Change::new(-50, 119);
+    assert_eq!(gaps.date(ID, change, 0), 119);
+    assert_eq!(gaps.date(ID, change, 3), 120);
 }
 
 /// A key that another node has used, and that is empty again when that is heard, is followed from
