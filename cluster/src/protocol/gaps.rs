@@ -155,7 +155,7 @@ impl Gaps {
     /// early by `leeway`: see [`History::owing`].
     pub(super) fn date(&mut self, id: KeyId, change: Change, leeway: i64) -> i64 {
         let Some(track) = self.keys.get_mut(&word(id)) else { return change.date };
-        track.begin_before(change.date);
+        track.reach(change.date);
         track.history.owing(change, leeway)
     }
 
@@ -278,16 +278,19 @@ impl Track {
         Change { debt: self.tat - before, date }
     }
 
-    /// Takes off what was given back before the history begins. What that was may come yet, from
-    /// another node: the history begins so much earlier that it is taken from that too.
+    /// Takes off what was given back before the history begins.
     fn give_back_before(&mut self, change: Change) {
-        self.begin_before(change.date);
+        self.reach(change.date);
         self.replay(change.date, |history| history.add(change));
     }
 
-    fn begin_before(&mut self, date: i64) {
-        let since = date.saturating_sub(signed(REFUND_FIRST));
-        self.history.begin_at(since, self.gaps.iter().copied());
+    /// Has the history reach a date at which something is given back. What that was may come yet,
+    /// from another node: the history begins so much earlier that it is taken from that too.
+    fn reach(&mut self, date: i64) {
+        if !self.history.reaches(date) {
+            let since = date.saturating_sub(signed(REFUND_FIRST));
+            self.history.begin_at(since, self.gaps.iter().copied());
+        }
     }
 
     /// Charges what was consumed before the history begins, as far as it has not drained by then:
@@ -295,12 +298,10 @@ impl Track {
     fn charge_before(&mut self, Change { debt, date }: Change) {
         let since = self.history.since();
         let left = self.fill(debt, (date, since));
-        let reaches = |(start, end): &&(i64, i64)| *start < since && since <= *end;
-        let empty = self.gaps.iter().find(reaches).map(|(start, _)| *start);
         if self.history.gave_back_behind(since.saturating_sub(1)) {
-            self.replay(since, |history| history.charge_before(left, empty));
+            self.replay(since, |history| history.charge_before(left));
         } else {
-            self.history.charge_before(left, empty);
+            self.history.charge_before(left);
             self.tat = self.tat.saturating_add(self.fill(left, (since, i64::MAX)));
         }
     }

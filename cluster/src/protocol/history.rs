@@ -75,11 +75,9 @@ impl History {
         self.since
     }
 
-    /// Adds what of something that was consumed before that had not drained by then, when the word
-    /// was empty since a time, or not.
-    pub(super) fn charge_before(&mut self, left: i64, empty_since: Option<i64>) {
-        let first = self.first.max(self.since).saturating_add(left);
-        self.first = empty_since.unwrap_or(first);
+    /// Adds what of something that was consumed before that had not drained by then.
+    pub(super) fn charge_before(&mut self, left: i64) {
+        self.first = self.first.max(self.since).saturating_add(left);
     }
 
     /// Adds what is dated where the history reaches.
