@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// `full` for the bounds that models state; otherwise they are lowered so far that all models take
-/// about a minute ([`modest`]).
+/// a minute or two ([`modest`]).
 const MODELS: &str = "TIDEGATE_MODELS";
 
 /// For runs by hand: at least this many preemptions a run, where models say less.
@@ -54,7 +54,7 @@ fn is_full() -> bool {
     std::env::var(MODELS).is_ok_and(|models| models == "full")
 }
 
-/// Two preemptions less than stated, at least one.
+/// One preemption less than stated, at least one.
 fn modest(preemptions: Option<usize>) -> usize {
-    preemptions.map_or(MODEST_PREEMPTIONS, |bound| bound.saturating_sub(2).max(1))
+    preemptions.map_or(MODEST_PREEMPTIONS, |bound| bound.saturating_sub(1).max(1))
 }
