@@ -106,6 +106,10 @@ impl Gaps {
             }
             return;
         }
+        // A spray of keys that find no place is worth no reading of its words.
+        if !self.has_room(now) {
+            return;
+        }
         // Its gaps in this time are as good as before; of a word that is empty again it is not
         // known since when.
         let debt = signed(debt());
@@ -231,14 +235,18 @@ impl Gaps {
     }
 
     fn follow(&mut self, now: Nanos, id: KeyId, track: Track) {
+        if self.has_room(now) {
+            self.keys.insert(id, track);
+        }
+    }
+
+    fn has_room(&mut self, now: Nanos) -> bool {
         if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
             self.sweep_at = now.saturating_add(SWEEP_EVERY);
             let least = signed(now.saturating_sub(KEEP));
             self.keys.retain(|_, track| track.tat >= least);
         }
-        if self.keys.len() < MAX_KEYS {
-            self.keys.insert(id, track);
-        }
+        self.keys.len() < MAX_KEYS
     }
 }
 
@@ -409,5 +417,7 @@ impl Track {
     }
 }
 
+#[cfg(test)]
+mod replayed_tests;
 #[cfg(test)]
 mod tests;

@@ -1,9 +1,10 @@
 //! The batches that this node has admitted lately.
 //!
 //! A batch is what one flush took from the limiters, in messages of bounded size; batches are
-//! numbered from 1 within a generation, the same for all peers, and encoded once. So a batch number
-//! is a watermark that means the same to every node: a peer is a cursor into this log, a state
-//! transfer states what it contains, and the origin continues behind either.
+//! numbered from 1 within a generation, the same for all peers, and encoded once, when a peer is
+//! sent them first. So a batch number is a watermark that means the same to every node: a peer is a
+//! cursor into this log, a state transfer states what it contains, and the origin continues behind
+//! either.
 //!
 //! What is older than the log keeps is in the [`Backlog`](super::backlog::Backlog), as far as a
 //! peer needs it.
@@ -14,7 +15,7 @@ use bytes::Bytes;
 
 use super::delta::Delta;
 use super::time::Nanos;
-use super::wire::Shift;
+use super::wire::{self, Agreement, Message};
 
 /// The most deltas a log keeps, about 16 MiB.
 const MAX_LOG_DELTAS: usize = 1 << 18;
@@ -39,17 +40,62 @@ pub(super) struct Batch {
     pub since: Nanos,
     pub at: Nanos,
     pub deltas: Vec<Delta>,
-    pub shifts: Vec<Shift>,
-    /// The message that carries it, the same for every peer.
-    pub message: Bytes,
+    /// What is sent with it; once it is encoded, only the shifts.
+    pub levels: Agreement,
+    encoded: Option<Encoded>,
+}
+
+/// The message that carries a batch, the same for every peer.
+#[derive(Debug)]
+struct Encoded {
+    bytes: Bytes,
     /// How much of that is the message in the version before.
-    pub before: usize,
+    before: usize,
 }
 
 impl Batch {
-    /// The message for a peer that speaks this version.
-    pub(super) fn message_as(&self, version: u16, newest: u16) -> Bytes {
-        if version < newest { self.message.slice(..self.before) } else { self.message.clone() }
+    /// What was consumed in a time, whose end is the second of the two.
+    pub(super) fn new(
+        number: u64,
+        (since, at): (Nanos, Nanos),
+        deltas: Vec<Delta>,
+        levels: Agreement,
+    ) -> Self {
+        Self { number, since, at, deltas, levels, encoded: None }
+    }
+
+    /// Encodes it in the newest version, unless that was done before. How many deltas are lost:
+    /// within the bounds of counts encoding does not fail; if it did, an empty batch keeps the
+    /// numbers consecutive.
+    pub(super) fn encode(&mut self, newest: u16) -> u64 {
+        if self.encoded.is_some() {
+            return 0;
+        }
+        let groups = wire::group(&self.deltas, self.at);
+        let shifts = self.levels.shifts.clone();
+        let levels =
+            std::mem::replace(&mut self.levels, Agreement { shifts, ..Agreement::default() });
+        let message = Message::Batch { number: self.number, at: self.at, groups, levels };
+        let encoded = wire::encode_as(newest, &message);
+        let lost = if encoded.is_ok() { 0 } else { self.deltas.len() as u64 };
+        let (bytes, before) = encoded.unwrap_or_else(|_| {
+            let (groups, levels) = (Vec::new(), Agreement::default());
+            let empty = Message::Batch { number: self.number, at: self.at, groups, levels };
+            wire::encode_as(newest, &empty).unwrap_or_default()
+        });
+        self.encoded = Some(Encoded { bytes: bytes.into(), before });
+        lost
+    }
+
+    /// The message for a peer that speaks this version; `None` where it is not encoded.
+    pub(super) fn message_as(&self, version: u16, newest: u16) -> Option<Bytes> {
+        let Encoded { bytes, before } = self.encoded.as_ref()?;
+        Some(if version < newest { bytes.slice(..*before) } else { bytes.clone() })
+    }
+
+    /// The sum of its changes.
+    pub(super) fn debt(&self) -> i128 {
+        self.deltas.iter().map(|delta| i128::from(delta.change.debt)).sum()
     }
 }
 
@@ -107,6 +153,12 @@ impl Log {
         (self.base()..=self.last).contains(&number).then(|| self.kept_since(number))
     }
 
+    /// A kept batch.
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Batch> {
+        let place = number.checked_sub(self.base() + 1)?;
+        self.batches.get_mut(usize::try_from(place).ok()?)
+    }
+
     /// The kept batches, the newest first.
     pub(super) fn newest(&self) -> impl Iterator<Item = &Batch> {
         self.batches.iter().rev()
@@ -116,13 +168,6 @@ impl Log {
     pub(super) fn kept_since(&self, number: u64) -> impl Iterator<Item = &Batch> {
         let known = number.saturating_sub(self.base()).min(self.batches.len() as u64);
         self.batches.range(known as usize..)
-    }
-}
-
-impl Batch {
-    /// The sum of its changes.
-    pub(super) fn debt(&self) -> i128 {
-        self.deltas.iter().map(|delta| i128::from(delta.change.debt)).sum()
     }
 }
 

@@ -1,6 +1,5 @@
-use bytes::Bytes;
-
 use super::*;
+use crate::protocol::wire::Agreement;
 
 fn batch(number: u64, debts: &[(u64, i64)]) -> Batch {
     let delta = |&(key, debt): &(u64, i64)| Delta {
@@ -9,15 +8,7 @@ fn batch(number: u64, debts: &[(u64, i64)]) -> Batch {
         change: Change { debt, date: number.cast_signed() },
     };
     let deltas = debts.iter().map(delta).collect();
-    Batch {
-        number,
-        since: 0,
-        at: number,
-        deltas,
-        shifts: Vec::new(),
-        message: Bytes::new(),
-        before: 0,
-    }
+    Batch::new(number, (0, number), deltas, Agreement::default())
 }
 
 fn keep(_: &Delta) -> bool {

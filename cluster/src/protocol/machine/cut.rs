@@ -160,7 +160,8 @@ impl Behind<'_> {
                 beyond.since = beyond.since.min(batch.since);
                 beyond.changes.push(change);
             }
-            let shifts = batch.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
+            let shifts =
+                batch.levels.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
             beyond.shifted += shifts.map(|shift| shift.by).sum::<i64>();
         }
         for seen in &self.others {

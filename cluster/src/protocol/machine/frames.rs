@@ -139,8 +139,9 @@ impl<H: Host> Core<H> {
                 delivery.traffic.frames_sent += 1;
                 cursor.sent_batch(number);
                 let newest = self.options.newest_version;
-                let batch = self.log.kept_since(number - 1).next();
-                batch.map(|batch| batch.message_as(version, newest))
+                let batch = self.log.get_mut(number)?;
+                self.stats.deltas_dropped += batch.encode(newest);
+                batch.message_as(version, newest)
             }
             Next::Part { from, to, after } => {
                 let grace = self.options.grace;

@@ -13,7 +13,7 @@ use crate::protocol::log::Batch;
 use crate::protocol::pace::Taken;
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::wire::{self, Agreement, Message};
+use crate::protocol::wire::{Agreement, Message};
 
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
@@ -131,21 +131,8 @@ impl<H: Host> Core<H> {
 
     fn seal(&mut self, (since, now): (Nanos, Nanos), deltas: Vec<Delta>, levels: Agreement) {
         let number = self.log.last() + 1;
-        let groups = wire::group(&deltas, now);
-        let shifts = levels.shifts.clone();
-        let message = Message::Batch { number, at: now, groups, levels };
-        // Within the bounds of counts encoding does not fail; if it did, an empty batch would keep
-        // the numbers consecutive.
-        let newest = self.options.newest_version;
-        let (bytes, before) = wire::encode_as(newest, &message).unwrap_or_else(|_| {
-            self.stats.deltas_dropped += deltas.len() as u64;
-            let (groups, levels) = (Vec::new(), Agreement::default());
-            let empty = Message::Batch { number, at: now, groups, levels };
-            wire::encode_as(newest, &empty).unwrap_or_default()
-        });
-        let message = bytes.into();
         self.unsent = Unsent::Any;
-        self.log.push(Batch { number, since, at: now, deltas, shifts, message, before });
+        self.log.push(Batch::new(number, (since, now), deltas, levels));
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a
