@@ -7,6 +7,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+#[cfg(all(target_os = "linux", target_pointer_width = "64"))]
+mod stacks;
+
 /// `full` for the bounds that models state; otherwise they are lowered so far that all models take
 /// a minute or two ([`modest`]).
 const MODELS: &str = "TIDEGATE_MODELS";

@@ -1,0 +1,118 @@
+//! Stacks of loom's threads, kept from one run for the next.
+//!
+//! loom maps a stack for each thread of each run, and unmaps it at the end of the run. That takes
+//! the system as long as the run takes loom, so what is unmapped is kept here, and is what is
+//! mapped next. This executable has a `mmap` and a `munmap` of its own for it, which all crates in
+//! it call, as the linker looks for a name there first. The C library does not: what it maps for
+//! itself, it maps without them.
+
+use std::ffi::{c_int, c_void};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+/// Stacks that are kept, at most: those of a run or two of each model at the same time.
+const MAX_KEPT: usize = 64;
+
+const PROTECTION: c_int = libc::PROT_READ | libc::PROT_WRITE;
+const FLAGS: c_int = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_STACK;
+
+static STACKS: Mutex<Stacks> = Mutex::new(Stacks { used: Vec::new(), kept: Vec::new(), again: 0 });
+
+/// Mappings with these flags, anywhere: their addresses and lengths.
+#[derive(Debug)]
+struct Stacks {
+    used: Vec<(usize, usize)>,
+    kept: Vec<(usize, usize)>,
+    /// How many were used again.
+    again: u64,
+}
+
+impl Stacks {
+    fn lock() -> MutexGuard<'static, Self> {
+        STACKS.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A stack of this length that is kept, from here on used.
+    fn take(&mut self, length: usize) -> Option<usize> {
+        let place = self.kept.iter().rposition(|(_, kept)| *kept == length)?;
+        let stack = self.kept.swap_remove(place);
+        self.used.push(stack);
+        self.again += 1;
+        Some(stack.0)
+    }
+
+    /// Whether this is a stack, and kept from here on instead of unmapped.
+    fn keep(&mut self, stack: (usize, usize)) -> bool {
+        let Some(place) = self.used.iter().rposition(|used| *used == stack) else { return false };
+        self.used.swap_remove(place);
+        let has_room = self.kept.len() < MAX_KEPT;
+        if has_room {
+            self.kept.push(stack);
+        }
+        has_room
+    }
+}
+
+/// As of the C library.
+///
+/// A stack that was used before contains what it contained, and its guard page still is one; who
+/// maps a stack writes before it reads, and protects its guard page again.
+///
+/// # Safety
+/// As of the C library.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn mmap(
+    address: *mut c_void,
+    length: usize,
+    protection: c_int,
+    flags: c_int,
+    file: c_int,
+    offset: i64,
+) -> *mut c_void {
+    let is_stack = address.is_null() && (protection, flags) == (PROTECTION, FLAGS);
+    let kept = if is_stack { Stacks::lock().take(length) } else { None };
+    if let Some(stack) = kept {
+        return std::ptr::with_exposed_provenance_mut(stack);
+    }
+    // SAFETY: the system is called as the caller asks, which answers for it.
+    let mapped =
+        unsafe { libc::syscall(libc::SYS_mmap, address, length, protection, flags, file, offset) };
+    let mapped = std::ptr::with_exposed_provenance_mut(mapped as usize);
+    if is_stack && mapped != libc::MAP_FAILED {
+        Stacks::lock().used.push((mapped.expose_provenance(), length));
+    }
+    mapped
+}
+
+/// As of the C library, but for a stack that is kept.
+///
+/// # Safety
+/// As of the C library.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
+    if Stacks::lock().keep((address.expose_provenance(), length)) {
+        return 0;
+    }
+    // SAFETY: the system is called as the caller asks, which answers for it. What is kept is
+    // unmapped by nothing, as it is no longer the caller's.
+    unsafe { libc::syscall(libc::SYS_munmap, address, length) as c_int }
+}
+
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+
+    use super::Stacks;
+
+    #[test]
+    fn a_stack_serves_one_run_after_the_other() {
+        let before = Stacks::lock().again;
+        crate::explore::explore(Some(1), || {
+            let word = Arc::new(AtomicU64::new(0));
+            let other = Arc::clone(&word);
+            let thread = loom::thread::spawn(move || other.store(1, Ordering::Relaxed));
+            word.store(2, Ordering::Relaxed);
+            thread.join().unwrap();
+        });
+        assert!(Stacks::lock().again > before, "mapping stacks takes as long as all else");
+    }
+}
