@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use tidegate_engine::key::HasherSource as _;
 use tidegate_engine::{Key, KeyHash, KeyHasher};
@@ -190,6 +190,15 @@ impl Cluster {
             return Ok(());
         }
         rotated.await.unwrap_or(Ok(()))
+    }
+
+    /// Until when other nodes accept this node's certificate: where a chain leads to the authority,
+    /// as long as all of it is valid. `None` where that is a hundred years or more, as with a
+    /// secret, from which nodes make certificates of their own. No new link opens after it; a week
+    /// ahead and from then on the log warns of it once a day.
+    #[must_use]
+    pub fn certificate_expiry(&self) -> Option<SystemTime> {
+        self.shared.certificate_expiry()
     }
 
     /// Looks up [`Config::seeds`] again at once, also the files among them; waits for nothing.

@@ -6,6 +6,7 @@
 mod certificate;
 mod congestion;
 mod currency;
+mod expiry;
 mod handshakes;
 mod keys;
 mod limiters;
@@ -104,6 +105,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
     let keys = Keys::new(hash_key);
     let shared = Arc::new(Shared::new(addr, keys, started));
     shared.set_seeds(seeker.listed());
+    shared.expiry.set(configs.until, &Tasks::current());
     let options = Options {
         seed: u64::from_le_bytes(seed),
         hash_key,
@@ -419,6 +421,7 @@ impl Driver {
     /// Changes what this node shows and accepts, and ends the links of nodes that it would refuse.
     fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
         self.configs = configs(&self.cluster, self.shared.addr, trust)?;
+        self.shared.expiry.set(self.configs.until, &self.tasks);
         self.endpoint.set_server_config(Some(self.configs.server.clone()));
         self.endpoint.set_default_client_config(self.configs.client.clone());
         let refused = |link: &Link| !self.configs.accepts(link.connection());

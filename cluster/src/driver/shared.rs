@@ -11,14 +11,16 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atomic::Atomic;
 use bytemuck::NoUninit;
+use rustls::pki_types::UnixTime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::currency::{Currency, WAIT_WITHIN};
+use super::expiry::Expiry;
 use super::keys::Keys;
 use super::link::Incomplete;
 use super::recorder::Recorder;
@@ -75,6 +77,7 @@ pub(crate) struct Shared {
     phase_is_set: Notify,
     /// Incoming connections that never reached the protocol.
     pub(super) handshakes: HandshakeCounts,
+    pub(super) expiry: Expiry,
     view: Mutex<View>,
     /// Seeds are to be looked up.
     pub(crate) look_up: Notify,
@@ -148,6 +151,7 @@ impl Shared {
             phase: Atomic::new(Phase::Joining),
             phase_is_set: Notify::new(),
             handshakes: HandshakeCounts::default(),
+            expiry: Expiry::default(),
             view: Mutex::default(),
             look_up: Notify::new(),
             seed_hosts: Mutex::default(),
@@ -268,6 +272,11 @@ impl Shared {
             founded: u64::from(self.phase().entry().is_some_and(Entry::is_founding)),
             ..stats
         }
+    }
+
+    pub(crate) fn certificate_expiry(&self) -> Option<SystemTime> {
+        let since = |until: UnixTime| Duration::from_secs(until.as_secs());
+        self.expiry.until().map(|until| UNIX_EPOCH + since(until))
     }
 
     pub(crate) fn has_joined(&self) -> bool {

@@ -25,6 +25,7 @@ use rustls::{
 
 use super::certificate::{Failure, Identity};
 use super::congestion::congestion;
+use super::expiry::last_accepted;
 use crate::name::ClusterName;
 use crate::protocol::Subject;
 
@@ -50,6 +51,8 @@ const STREAM_BYTES: u32 = 1 << 20;
 pub(crate) struct Configs {
     pub(super) server: ServerConfig,
     pub(super) client: ClientConfig,
+    /// Until when this node's certificate is accepted, if that ends.
+    pub(super) until: Option<UnixTime>,
     verifier: Arc<Verifier>,
 }
 
@@ -59,6 +62,9 @@ impl Configs {
         Ok(Self {
             server: server(&verifier, identity)?,
             client: client(&verifier, identity)?,
+            until: last_accepted(UnixTime::now(), |time| {
+                verifier.verify_at(&identity.chain, time).is_ok()
+            }),
             verifier,
         })
     }
@@ -182,11 +188,15 @@ impl Verifier {
 
     /// Verifies a chain as a dialler's. A node's certificate is for dialling and for accepting.
     fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
+        self.verify_at(chain, UnixTime::now())
+    }
+
+    fn verify_at(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), rustls::Error> {
         let (end_entity, intermediates) =
             chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
-        let (now, name) = (UnixTime::now(), &ServerName::try_from(SERVER_NAME));
-        let name = name.as_ref().map_err(|_| rustls::Error::UnsupportedNameType)?;
-        self.verify_server_cert(end_entity, intermediates, name, &[], now)?;
+        let name = ServerName::try_from(SERVER_NAME);
+        let name = name.map_err(|_| rustls::Error::UnsupportedNameType)?;
+        self.verify_server_cert(end_entity, intermediates, &name, &[], now)?;
         self.verify_client_cert(end_entity, intermediates, now).map(drop)
     }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tidegate_cluster::{Cluster, LimitId, Recording, StartError, Trust};
 pub use tidegate_cluster::{
@@ -123,6 +123,11 @@ impl Gossip {
     /// Counters and gauges of the cluster; `None` without one.
     pub fn stats(&self) -> Option<Stats> {
         self.0.as_ref().map(Cluster::stats)
+    }
+
+    /// Until when other nodes accept this node's certificate: see [`Cluster::certificate_expiry`].
+    pub fn certificate_expiry(&self) -> Option<SystemTime> {
+        self.0.as_ref().and_then(Cluster::certificate_expiry)
     }
 
     /// Whether this node decides alone though it knows of other nodes, or seeds name some.

@@ -19,7 +19,7 @@ use crate::limits::gossip::{Gossip, Limiter, STATES, Stats, View};
 use crate::telemetry::exposition::{self, Format};
 use crate::telemetry::meter::{Decisions, FrontEndName, Meter};
 use crate::telemetry::over_admission::encode_over_admission;
-use crate::telemetry::peer_metrics::{encode_links, encode_peers, encode_steps};
+use crate::telemetry::peer_metrics::{encode_expiry, encode_links, encode_peers, encode_steps};
 
 /// The connections of one front-end.
 #[derive(Clone, Debug)]
@@ -238,6 +238,7 @@ impl Collector for Scrape {
             encode_links(&mut encoder, &stats)?;
             encode_over_admission(&mut encoder, &self.limits, &self.gossip)?;
             encode_steps(&mut encoder, &stats.steps)?;
+            encode_expiry(&mut encoder, self.gossip.certificate_expiry())?;
         }
         Ok(())
     }

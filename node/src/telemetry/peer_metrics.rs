@@ -1,6 +1,9 @@
-//! Metrics of the cluster that are no single number: of each peer, and of steps.
+//! Metrics of the cluster that are no counter of the protocol: of each peer, of steps, and of this
+//! node's certificate.
 //!
 //! A node has at most 256 peers, and one series a peer and metric; the label is the peer's address.
+
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
@@ -114,6 +117,19 @@ pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<()
         ConstCounter::new(value).encode(counter)?;
     }
     Ok(())
+}
+
+/// When this node's certificate ends; nothing where it does not.
+pub fn encode_expiry(
+    encoder: &mut DescriptorEncoder,
+    expiry: Option<SystemTime>,
+) -> Result<(), std::fmt::Error> {
+    let since = expiry.and_then(|expiry| expiry.duration_since(UNIX_EPOCH).ok());
+    let Some(since) = since else { return Ok(()) };
+    let name = "cluster_certificate_expiry_timestamp_seconds";
+    let help = "Until when other nodes accept this node's certificate, in Unix time.";
+    let gauge = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(i64::try_from(since.as_secs()).unwrap_or(i64::MAX)).encode(gauge)
 }
 
 /// How long steps of the cluster's task take.

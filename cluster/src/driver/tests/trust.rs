@@ -1,6 +1,6 @@
 //! Certificates of an operator's authority, and secrets that change.
 
-use std::time::Duration;
+use std::time::{Duration, UNIX_EPOCH};
 
 use quinn::Endpoint;
 use rcgen::{
@@ -132,6 +132,35 @@ fn a_certificate_that_others_would_refuse_is_an_error_at_the_start() {
         let line = refusal(&trust);
         assert!(line.starts_with("certificate: ") && !line.contains('\n'), "{line}");
     }
+}
+
+/// Of whatever ends first: the node's certificate, or one between it and the authority.
+#[tokio::test]
+async fn it_is_known_until_when_a_certificate_is_accepted() {
+    let ours = Authority::new("ours");
+    let until = |params: CertificateParams| {
+        let trust = ours.trust(&ours.sign(&[OWN], params));
+        configs(&trust).unwrap().until.map(|until| until.as_secs())
+    };
+    let mut ends = CertificateParams::default();
+    ends.not_after = rcgen::date_time_ymd(2099, 1, 1);
+    assert_eq!(until(ends), Some(4_070_908_800));
+    assert_eq!(until(CertificateParams::default()), None, "in the year 4096");
+    let by_secret: Trust = secret("0123456789abcdef").into();
+    assert!(configs(&by_secret).unwrap().until.is_none());
+
+    let start = async |trust: Trust| {
+        let config = Config::new("127.0.0.1:0".parse().unwrap(), trust);
+        Cluster::start(config).await.unwrap()
+    };
+    let node = start(by_secret).await;
+    assert_eq!(node.certificate_expiry(), None);
+    let mut ends = CertificateParams::default();
+    ends.not_after = rcgen::date_time_ymd(2099, 1, 1);
+    let any_port = "tidegate://tidegate/127.0.0.1";
+    node.rotate(ours.trust(&ours.sign(&[any_port], ends))).await.unwrap();
+    let until = node.certificate_expiry().unwrap().duration_since(UNIX_EPOCH).unwrap();
+    assert_eq!(until.as_secs(), 4_070_908_800);
 }
 
 /// The side that refuses the handshake knows whose certificate it is, and so does the other.
