@@ -14,6 +14,9 @@ use super::answer::{Answer, Code, Problem, error, last};
 use crate::front::budget::{Budget, Share};
 use crate::front::patience;
 
+/// What a body begins with that gzip has compressed.
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Why there is no body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
@@ -149,6 +152,9 @@ fn reserve(whole: &mut Vec<u8>, length: usize, max: usize) {
 /// When it is none.
 pub fn text(body: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(body).map_err(|error| {
+        if body.starts_with(&GZIP) {
+            return "expected JSON, but the body is compressed".to_owned().into();
+        }
         let problem = format!("expected UTF-8, but byte {} is none", error.valid_up_to());
         problem.into()
     })
@@ -224,5 +230,7 @@ mod tests {
         let Problem { code, text: problem } = text(b"{\xff}").unwrap_err();
         assert_eq!(code, Code::InvalidRequest);
         assert_eq!(problem, "expected UTF-8, but byte 1 is none");
+        let problem = text(b"\x1f\x8b\x08\0").unwrap_err().text;
+        assert_eq!(problem, "expected JSON, but the body is compressed");
     }
 }
