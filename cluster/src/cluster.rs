@@ -192,10 +192,11 @@ impl Cluster {
         rotated.await.unwrap_or(Ok(()))
     }
 
-    /// Until when other nodes accept this node's certificate: where a chain leads to the authority,
-    /// as long as all of it is valid. `None` where that is a hundred years or more, as with a
-    /// secret, from which nodes make certificates of their own. No new link opens after it; a week
-    /// ahead and from then on the log warns of it once a day.
+    /// Until when other nodes accept this node's certificate, and those that are given with it;
+    /// when an authority's own ends counts neither here nor to them. `None` where that is a hundred
+    /// years or more, as with a secret, from which nodes make certificates of their own. No new
+    /// link opens after it. The log warns of it once a day, and when the certificate is read: in
+    /// the last week, or the last third of its time if that is less, and when it has expired.
     #[must_use]
     pub fn certificate_expiry(&self) -> Option<SystemTime> {
         self.shared.certificate_expiry()

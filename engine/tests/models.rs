@@ -1,9 +1,8 @@
 //! Runs the models, which need builds of their own: with loom's atomics
 //! (`--cfg loom`), and with those of the exhaustive search (`--cfg interleave`).
 //!
-//! Each model is a process of its own, with as many in parallel as there are processors. loom maps
-//! and unmaps the stacks of its threads in every run, and threads of one process would contend
-//! there.
+//! Each model is a process of its own, with as many in parallel as there are processors: they share
+//! nothing, and one that is stuck or runs out of memory is told from the others.
 #![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 #![cfg(not(any(loom, interleave)))]
 

@@ -1,135 +1,195 @@
 //! Until when this node's certificate is accepted, and what is logged of that.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rustls::pki_types::UnixTime;
-use tokio::runtime::Handle as Tasks;
-use tokio::task::AbortHandle;
+use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::warn;
 
 use super::say::TARGET;
 
-const HOUR: Duration = Duration::from_secs(3_600);
-const DAY: Duration = Duration::from_secs(24 * 3_600);
-/// How long before its end a certificate is warned of.
-const SOON: Duration = Duration::from_secs(7 * 24 * 3_600);
-/// A chain that is accepted for longer, in seconds, has no end that matters, as those that nodes
-/// issue for themselves: 100 years.
-const FAR_SECONDS: u64 = 100 * 365 * 24 * 3_600;
+const HOUR: u64 = 3_600;
+const DAY: u64 = 24 * HOUR;
+/// How long before its end a certificate is warned of, at most: one that is renewed every few days
+/// is warned of in the last third of its time.
+const SOON: u64 = 7 * DAY;
+const LAST_PART: u64 = 3;
+/// A chain that is accepted for longer has no end that matters, as those that nodes issue for
+/// themselves: 100 years.
+const FAR: u64 = 100 * 365 * DAY;
 
-/// When this node's certificate ends, and the task that warns of it.
-#[derive(Debug, Default)]
-pub(super) struct Expiry(Mutex<Watched>);
-
-#[derive(Debug, Default)]
-struct Watched {
-    until: Option<UnixTime>,
-    task: Option<AbortHandle>,
+/// When a chain is accepted, in seconds of Unix time: the first and the last one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Validity {
+    pub(super) since: u64,
+    pub(super) until: u64,
 }
+
+/// What the certificate that is shown has, if that ends.
+#[derive(Debug, Default)]
+pub(super) struct Expiry(watch::Sender<Option<Validity>>);
 
 impl Expiry {
-    /// The certificate that is shown from here on is accepted until then.
-    pub(super) fn set(&self, until: Option<UnixTime>, tasks: &Tasks) {
-        let mut watched = self.watched();
-        watched.until = until;
-        let task = until.map(|until| tasks.spawn(watch(until)).abort_handle());
-        if let Some(before) = std::mem::replace(&mut watched.task, task) {
-            before.abort();
+    /// Another certificate is shown from here on.
+    pub(super) fn set(&self, validity: Option<Validity>) {
+        self.0.send_replace(validity);
+    }
+
+    pub(super) fn until(&self) -> Option<Duration> {
+        self.0.borrow().map(|validity| Duration::from_secs(validity.until))
+    }
+
+    /// Warns of a certificate that ends soon, and of one that has ended: once a day, and when it is
+    /// shown first.
+    pub(super) fn watch(&self) -> impl Future<Output = ()> + use<> {
+        let mut shown = self.0.subscribe();
+        async move {
+            loop {
+                let validity = *shown.borrow_and_update();
+                let pause = validity.map(|validity| {
+                    let now = UnixTime::now().as_secs();
+                    if let Some(notice) = validity.notice(now) {
+                        notice.say();
+                    }
+                    validity.pause(now)
+                });
+                let pause = Duration::from_secs(pause.unwrap_or(DAY));
+                tokio::select! {
+                    changed = shown.changed() => if changed.is_err() { return },
+                    () = sleep(pause) => {}
+                }
+            }
         }
-    }
-
-    pub(super) fn until(&self) -> Option<UnixTime> {
-        self.watched().until
-    }
-
-    fn watched(&self) -> MutexGuard<'_, Watched> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The last second at which a chain is accepted that is accepted at `now`; `None` where there is
-/// none for a hundred years.
-///
-/// It is found by verifying the chain as of other times, 33 times at most. So it does not matter
-/// which certificate of a chain ends first, and the end is that of the handshakes.
-pub(super) fn last_accepted(now: UnixTime, accepts: impl Fn(UnixTime) -> bool) -> Option<UnixTime> {
-    let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-    let (mut accepted, mut refused) = (now.as_secs(), now.as_secs() + FAR_SECONDS);
-    if accepts(at(refused)) {
-        return None;
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Notice {
+    Soon { hours: u64 },
+    Expired,
+}
+
+impl Notice {
+    fn say(self) {
+        match self {
+            Self::Soon { hours } => {
+                warn!(target: TARGET, hours, "this node's certificate, or one between it and the \
+                    authority, expires soon, and then no link opens; renew it, and have it read \
+                    again");
+            }
+            Self::Expired => {
+                warn!(target: TARGET, "this node's certificate, or one between it and the \
+                    authority, has expired: links that are open stay, none opens; renew it, and \
+                    have it read again");
+            }
+        }
     }
-    while refused - accepted > 1 {
-        let between = accepted + (refused - accepted) / 2;
-        if accepts(at(between)) {
-            accepted = between;
+}
+
+impl Validity {
+    /// Of a chain that is accepted at `now`; `None` where it is for a hundred years from then on.
+    ///
+    /// It is found by verifying the chain as of other times, 65 times at most: so it does not
+    /// matter which certificate of a chain ends first, and the end is that of the handshakes. There
+    /// is one such time around `now`, before and after which the chain is refused; what an
+    /// authority's certificate says of itself counts for none.
+    pub(super) fn around(now: UnixTime, accepts: impl Fn(UnixTime) -> bool) -> Option<Self> {
+        let now = now.as_secs();
+        let accepts = |seconds| accepts(UnixTime::since_unix_epoch(Duration::from_secs(seconds)));
+        let is_accepted_after = |after| accepts(now + after);
+        if is_accepted_after(FAR) {
+            return None;
+        }
+        let until = now + last_of(FAR, is_accepted_after);
+        let before = last_of(FAR.min(now), |before| accepts(now - before));
+        Some(Self { since: now - before, until })
+    }
+
+    fn soon(self) -> u64 {
+        SOON.min((self.until - self.since) / LAST_PART)
+    }
+
+    fn notice(self, now: u64) -> Option<Notice> {
+        match self.until.saturating_sub(now) {
+            0 => Some(Notice::Expired),
+            left => (left <= self.soon()).then_some(Notice::Soon { hours: left / HOUR }),
+        }
+    }
+
+    /// When to look next: a wall clock may be set meanwhile.
+    fn pause(self, now: u64) -> u64 {
+        match self.until.saturating_sub(now) {
+            0 => DAY,
+            left if left > self.soon() => (left - self.soon()).min(HOUR),
+            left => left.min(DAY),
+        }
+    }
+}
+
+/// The last number that holds of those from 0, which does, to `limit`, which does not: between them
+/// is one such.
+fn last_of(limit: u64, holds: impl Fn(u64) -> bool) -> u64 {
+    let (mut yes, mut no) = (0, limit);
+    while no - yes > 1 {
+        let between = yes + (no - yes) / 2;
+        if holds(between) {
+            yes = between;
         } else {
-            refused = between;
+            no = between;
         }
     }
-    Some(at(accepted))
-}
-
-/// Warns once a day of a certificate that ends soon, and of one that has ended.
-async fn watch(until: UnixTime) {
-    loop {
-        let left = until.as_secs().saturating_sub(UnixTime::now().as_secs());
-        let left = Duration::from_secs(left);
-        if left.is_zero() {
-            warn!(target: TARGET, "this node's certificate has expired: links that are open stay, \
-                none opens; renew it, and have it read again");
-        } else if left <= SOON {
-            let hours = left.as_secs() / HOUR.as_secs();
-            warn!(target: TARGET, hours, "this node's certificate expires soon, and then no link \
-                opens; renew it, and have it read again");
-        }
-        sleep(pause(left)).await;
-    }
-}
-
-/// When to look next, where this is left: a wall clock may be set meanwhile.
-fn pause(left: Duration) -> Duration {
-    let second = Duration::from_secs(1);
-    match left {
-        Duration::ZERO => DAY,
-        left if left > SOON => left.saturating_sub(SOON).clamp(second, HOUR),
-        left => left.min(DAY),
-    }
+    yes
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(seconds: u64) -> UnixTime {
-        UnixTime::since_unix_epoch(Duration::from_secs(seconds))
+    const NOW: u64 = 1_800_000_000;
+
+    fn around(since: u64, until: u64) -> Option<Validity> {
+        let now = UnixTime::since_unix_epoch(Duration::from_secs(NOW));
+        Validity::around(now, |time| (since..=until).contains(&time.as_secs()))
     }
 
     #[test]
-    fn the_end_is_found_to_the_second() {
-        let now = 1_800_000_000;
-        let ends = |end: u64| last_accepted(at(now), |time| time.as_secs() <= end);
-        for after in [0, 1, 59, 90 * 24 * 3_600, FAR_SECONDS - 1] {
-            assert_eq!(ends(now + after), Some(at(now + after)));
+    fn both_ends_are_found_to_the_second() {
+        for (before, after) in [(0, 0), (1, 1), (59, 90 * DAY), (365 * DAY, FAR - 1)] {
+            let (since, until) = (NOW - before, NOW + after);
+            assert_eq!(around(since, until), Some(Validity { since, until }));
         }
-        assert_eq!(ends(now + FAR_SECONDS), None);
-        assert_eq!(ends(u64::MAX), None);
+        assert_eq!(around(0, NOW + FAR), None);
+        assert_eq!(around(0, u64::MAX), None);
     }
 
-    #[test]
-    fn it_is_warned_of_a_week_ahead_then_once_a_day_and_when_it_has_come() {
-        let (mut left, mut warned) = (DAY * 10 + HOUR / 2, Vec::new());
+    /// When it is warned of, in hours before its end, where it is looked at from then on.
+    fn warned(lifetime: u64, mut left: u64) -> Vec<u64> {
+        let validity = Validity { since: NOW - lifetime, until: NOW };
+        let mut warned = Vec::new();
         loop {
-            if left <= SOON {
-                warned.push(left.as_secs() / HOUR.as_secs());
+            match validity.notice(NOW - left) {
+                Some(Notice::Soon { hours }) => warned.push(hours),
+                Some(Notice::Expired) => break,
+                None => {}
             }
-            if left.is_zero() {
-                break;
-            }
-            left = left.saturating_sub(pause(left));
+            left -= validity.pause(NOW - left);
         }
-        assert_eq!(warned, [168, 144, 120, 96, 72, 48, 24, 0]);
-        assert_eq!(pause(left), DAY);
+        assert_eq!(validity.pause(NOW + 5), DAY);
+        warned
+    }
+
+    #[test]
+    fn it_is_warned_of_a_week_ahead_and_then_once_a_day() {
+        let week = [168, 144, 120, 96, 72, 48, 24];
+        assert_eq!(warned(90 * DAY, 90 * DAY), week);
+        assert_eq!(warned(90 * DAY, 10 * DAY + HOUR / 2), week);
+        assert_eq!(warned(90 * DAY, 30 * HOUR), [30, 6], "by a node that starts late");
+    }
+
+    #[test]
+    fn one_that_is_renewed_often_is_warned_of_in_its_last_third() {
+        assert_eq!(warned(DAY, DAY), [8]);
+        assert_eq!(warned(6 * DAY, 6 * DAY), [48, 24]);
     }
 }

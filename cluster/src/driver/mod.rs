@@ -105,7 +105,8 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
     let keys = Keys::new(hash_key);
     let shared = Arc::new(Shared::new(addr, keys, started));
     shared.set_seeds(seeker.listed());
-    shared.expiry.set(configs.until, &Tasks::current());
+    shared.expiry.set(configs.validity);
+    tokio::spawn(shared.expiry.watch());
     let options = Options {
         seed: u64::from_le_bytes(seed),
         hash_key,
@@ -152,7 +153,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
 /// What the node at `addr` shows and accepts, if it would accept itself.
 fn configs(cluster: &ClusterName, addr: SocketAddr, trust: &Trust) -> Result<Configs, StartError> {
     let made = Identity::new(cluster, addr, trust).and_then(|identity| {
-        let configs = Configs::new(cluster, &identity)?;
+        let mut configs = Configs::new(cluster, &identity)?;
         configs.check(&identity, addr)?;
         Ok(configs)
     });
@@ -421,7 +422,7 @@ impl Driver {
     /// Changes what this node shows and accepts, and ends the links of nodes that it would refuse.
     fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
         self.configs = configs(&self.cluster, self.shared.addr, trust)?;
-        self.shared.expiry.set(self.configs.until, &self.tasks);
+        self.shared.expiry.set(self.configs.validity);
         self.endpoint.set_server_config(Some(self.configs.server.clone()));
         self.endpoint.set_default_client_config(self.configs.client.clone());
         let refused = |link: &Link| !self.configs.accepts(link.connection());

@@ -15,7 +15,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use atomic::Atomic;
 use bytemuck::NoUninit;
-use rustls::pki_types::UnixTime;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -275,8 +274,7 @@ impl Shared {
     }
 
     pub(crate) fn certificate_expiry(&self) -> Option<SystemTime> {
-        let since = |until: UnixTime| Duration::from_secs(until.as_secs());
-        self.expiry.until().map(|until| UNIX_EPOCH + since(until))
+        self.expiry.until().map(|until| UNIX_EPOCH + until)
     }
 
     pub(crate) fn has_joined(&self) -> bool {

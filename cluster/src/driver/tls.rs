@@ -25,7 +25,7 @@ use rustls::{
 
 use super::certificate::{Failure, Identity};
 use super::congestion::congestion;
-use super::expiry::last_accepted;
+use super::expiry::Validity;
 use crate::name::ClusterName;
 use crate::protocol::Subject;
 
@@ -51,8 +51,8 @@ const STREAM_BYTES: u32 = 1 << 20;
 pub(crate) struct Configs {
     pub(super) server: ServerConfig,
     pub(super) client: ClientConfig,
-    /// Until when this node's certificate is accepted, if that ends.
-    pub(super) until: Option<UnixTime>,
+    /// When this node's certificate is accepted, if that ends; known once it is checked.
+    pub(super) validity: Option<Validity>,
     verifier: Arc<Verifier>,
 }
 
@@ -62,15 +62,14 @@ impl Configs {
         Ok(Self {
             server: server(&verifier, identity)?,
             client: client(&verifier, identity)?,
-            until: last_accepted(UnixTime::now(), |time| {
-                verifier.verify_at(&identity.chain, time).is_ok()
-            }),
+            validity: None,
             verifier,
         })
     }
 
-    /// Checks what the others would: that they accept this node, as the one at `addr`.
-    pub(super) fn check(&self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
+    /// Checks what the others would: that they accept this node, as the one at `addr`; and finds
+    /// when they do.
+    pub(super) fn check(&mut self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
         match self.verifier.verify(&identity.chain) {
             Err(rustls::Error::InvalidCertificate(error)) => match error {
                 CertificateError::ApplicationVerificationFailure => {}
@@ -80,15 +79,19 @@ impl Configs {
                 CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
                     return Err("it has expired".into());
                 }
+                CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                    return Err("it is not valid yet".into());
+                }
                 _ => return Err(rustls::Error::InvalidCertificate(error).into()),
             },
             verified => verified?,
         }
         let subject = identity.chain.first().and_then(|own| named(own, &self.verifier.cluster));
-        if subject.is_some_and(|subject| subject.covers(addr)) {
-            return Ok(());
+        if !subject.is_some_and(|subject| subject.covers(addr)) {
+            return Err(format!("it does not name {}", self.verifier.cluster.uri_of(addr)).into());
         }
-        Err(format!("it does not name {}", self.verifier.cluster.uri_of(addr)).into())
+        self.validity = self.verifier.validity(&identity.chain);
+        Ok(())
     }
 
     /// Whether the other side of a connection would be accepted.
@@ -188,16 +191,29 @@ impl Verifier {
 
     /// Verifies a chain as a dialler's. A node's certificate is for dialling and for accepting.
     fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
-        self.verify_at(chain, UnixTime::now())
+        let now = UnixTime::now();
+        self.verify_as_servers(chain, now)?;
+        let (end_entity, intermediates) =
+            chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
+        self.verify_client_cert(end_entity, intermediates, now).map(drop)
     }
 
-    fn verify_at(&self, chain: &[CertificateDer<'_>], now: UnixTime) -> Result<(), rustls::Error> {
+    /// When a chain is accepted that is at present: as a server's and as a client's at the same
+    /// times.
+    fn validity(&self, chain: &[CertificateDer<'_>]) -> Option<Validity> {
+        Validity::around(UnixTime::now(), |at| self.verify_as_servers(chain, at).is_ok())
+    }
+
+    fn verify_as_servers(
+        &self,
+        chain: &[CertificateDer<'_>],
+        now: UnixTime,
+    ) -> Result<(), rustls::Error> {
         let (end_entity, intermediates) =
             chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
         let name = ServerName::try_from(SERVER_NAME);
         let name = name.map_err(|_| rustls::Error::UnsupportedNameType)?;
-        self.verify_server_cert(end_entity, intermediates, &name, &[], now)?;
-        self.verify_client_cert(end_entity, intermediates, now).map(drop)
+        self.verify_server_cert(end_entity, intermediates, &name, &[], now).map(drop)
     }
 
     fn is_named(&self, certificate: &CertificateDer<'_>) -> Result<(), rustls::Error> {

@@ -1,10 +1,10 @@
 //! The batches that this node has admitted lately.
 //!
 //! A batch is what one flush took from the limiters, in messages of bounded size; batches are
-//! numbered from 1 within a generation, the same for all peers, and encoded once, when a peer is
-//! sent them first. So a batch number is a watermark that means the same to every node: a peer is a
-//! cursor into this log, a state transfer states what it contains, and the origin continues behind
-//! either.
+//! numbered from 1 within a generation, the same for all peers, and encoded once, where a peer is a
+//! cursor into the log, or when one is sent them. So a batch number is a watermark that means the
+//! same to every node: a peer is a cursor into this log, a state transfer states what it contains,
+//! and the origin continues behind either.
 //!
 //! What is older than the log keeps is in the [`Backlog`](super::backlog::Backlog), as far as a
 //! peer needs it.
@@ -64,9 +64,9 @@ impl Batch {
         Self { number, since, at, deltas, levels, encoded: None }
     }
 
-    /// Encodes it in the newest version, unless that was done before. How many deltas are lost:
-    /// within the bounds of counts encoding does not fail; if it did, an empty batch keeps the
-    /// numbers consecutive.
+    /// Encodes it in the newest version, unless that was done before. Returns how many deltas that
+    /// loses: none, as encoding does not fail within the bounds of counts. If it did, the message
+    /// would be that of an empty batch, which keeps the numbers consecutive.
     pub(super) fn encode(&mut self, newest: u16) -> u64 {
         if self.encoded.is_some() {
             return 0;

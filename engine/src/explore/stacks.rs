@@ -2,14 +2,19 @@
 //!
 //! loom maps a stack for each thread of each run, and unmaps it at the end of the run. That takes
 //! the system as long as the run takes loom, so what is unmapped is kept here, and is what is
-//! mapped next. This executable has a `mmap` and a `munmap` of its own for it, which all crates in
-//! it call, as the linker looks for a name there first. The C library does not: what it maps for
-//! itself, it maps without them.
+//! mapped next. This executable has a `mmap` and a `munmap` of its own for it, which crates in it
+//! call by these names, as the linker looks for a name there first. The C library does not, so
+//! memory may be allocated under the lock: its allocator, which is that of this executable, maps
+//! without them.
+//!
+//! A stack is a mapping of these flags that one call has made here. What makes one here unmaps it
+//! by one call, whole, and never maps anything over it: loom's threads do, and nothing else of this
+//! executable maps with these flags. So what is kept is no longer anybody's.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Stacks that are kept, at most: those of a run or two of each model at the same time.
+/// Stacks that are kept, at most: those of a few runs at the same time.
 const MAX_KEPT: usize = 64;
 
 const PROTECTION: c_int = libc::PROT_READ | libc::PROT_WRITE;
@@ -71,9 +76,12 @@ unsafe extern "C" fn mmap(
     let is_stack = address.is_null() && (protection, flags) == (PROTECTION, FLAGS);
     let kept = if is_stack { Stacks::lock().take(length) } else { None };
     if let Some(stack) = kept {
+        // It is mapped, as nothing unmaps what is kept, and no other caller has it.
         return std::ptr::with_exposed_provenance_mut(stack);
     }
-    // SAFETY: the system is called as the caller asks, which answers for it.
+    let word = |value: c_int| c_long::from(value);
+    let (protection, flags, file) = (word(protection), word(flags), word(file));
+    // SAFETY: the system is called with what the caller asks for, which answers for it.
     let mapped =
         unsafe { libc::syscall(libc::SYS_mmap, address, length, protection, flags, file, offset) };
     let mapped = std::ptr::with_exposed_provenance_mut(mapped as usize);
@@ -92,8 +100,8 @@ unsafe extern "C" fn munmap(address: *mut c_void, length: usize) -> c_int {
     if Stacks::lock().keep((address.expose_provenance(), length)) {
         return 0;
     }
-    // SAFETY: the system is called as the caller asks, which answers for it. What is kept is
-    // unmapped by nothing, as it is no longer the caller's.
+    // SAFETY: the system is called with what the caller asks for, which answers for it. It is no
+    // stack that is kept: those are listed as used only while a caller has them.
     unsafe { libc::syscall(libc::SYS_munmap, address, length) as c_int }
 }
 

@@ -200,6 +200,8 @@ fn settings(command: &mut Command, kind: Kind, is_unit: bool) {
         // Not the simulator, which runs for longer than it takes to build.
         if is_unit {
             setting(command, "test", "tidegate-cluster", "opt-level=0");
+            // As many units as there may be: few of them are built again.
+            setting(command, "test", "tidegate-cluster", "codegen-units=256");
         }
         return;
     }

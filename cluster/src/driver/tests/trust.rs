@@ -32,6 +32,18 @@ impl Authority {
         Self { pem, issuer: Issuer::new(params, key) }
     }
 
+    /// One that this one has signed, until the end of the year before.
+    fn authority_until(&self, year: i32) -> Self {
+        let key = KeyPair::generate().unwrap();
+        let mut params = CertificateParams::default();
+        params.distinguished_name.push(DnType::CommonName, "between");
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        let pem = pem("CERTIFICATE", params.signed_by(&key, &self.issuer).unwrap().der());
+        Self { pem, issuer: Issuer::new(params, key) }
+    }
+
     /// A certificate with these URIs, as this node's own, and the key, in PEM.
     fn issue(&self, uris: &[&str]) -> (String, String) {
         self.issue_for(uris, &[])
@@ -124,6 +136,10 @@ fn a_certificate_that_others_would_refuse_is_an_error_at_the_start() {
     }
     let foreign = refusal(&ours.trust(&theirs.issue(&[OWN])));
     assert_eq!(foreign, "certificate: none of the given authorities has signed it");
+    let mut early = CertificateParams::default();
+    early.not_before = rcgen::date_time_ymd(2_090, 1, 1);
+    let early = refusal(&ours.trust(&ours.sign(&[OWN], early)));
+    assert_eq!(early, "certificate: it is not valid yet");
     let (chain, _) = ours.issue(&[OWN]);
     let other_key = ours.trust(&(chain, ours.issue(&[OWN]).1));
     let half = [ExtendedKeyUsagePurpose::ServerAuth];
@@ -135,32 +151,48 @@ fn a_certificate_that_others_would_refuse_is_an_error_at_the_start() {
 }
 
 /// Of whatever ends first: the node's certificate, or one between it and the authority.
-#[tokio::test]
-async fn it_is_known_until_when_a_certificate_is_accepted() {
+#[test]
+fn it_is_known_until_when_a_certificate_is_accepted() {
     let ours = Authority::new("ours");
     let until = |params: CertificateParams| {
         let trust = ours.trust(&ours.sign(&[OWN], params));
-        configs(&trust).unwrap().until.map(|until| until.as_secs())
+        configs(&trust).unwrap().validity.map(|validity| validity.until)
     };
     let mut ends = CertificateParams::default();
     ends.not_after = rcgen::date_time_ymd(2099, 1, 1);
     assert_eq!(until(ends), Some(4_070_908_800));
     assert_eq!(until(CertificateParams::default()), None, "in the year 4096");
     let by_secret: Trust = secret("0123456789abcdef").into();
-    assert!(configs(&by_secret).unwrap().until.is_none());
-
-    let start = async |trust: Trust| {
-        let config = Config::new("127.0.0.1:0".parse().unwrap(), trust);
-        Cluster::start(config).await.unwrap()
-    };
-    let node = start(by_secret).await;
-    assert_eq!(node.certificate_expiry(), None);
+    assert!(configs(&by_secret).unwrap().validity.is_none());
+    // The certificate between the node's and the authority ends first.
+    let between = ours.authority_until(2_090);
     let mut ends = CertificateParams::default();
     ends.not_after = rcgen::date_time_ymd(2099, 1, 1);
-    let any_port = "tidegate://tidegate/127.0.0.1";
-    node.rotate(ours.trust(&ours.sign(&[any_port], ends))).await.unwrap();
-    let until = node.certificate_expiry().unwrap().duration_since(UNIX_EPOCH).unwrap();
-    assert_eq!(until.as_secs(), 4_070_908_800);
+    let (chain, key) = between.sign(&[OWN], ends);
+    let trust = ours.trust(&(chain + &between.pem, key));
+    let validity = configs(&trust).unwrap().validity;
+    assert_eq!(validity.map(|validity| validity.until), Some(3_786_912_000));
+}
+
+#[tokio::test]
+async fn a_node_knows_the_end_of_the_certificate_that_it_shows() {
+    let ours = Authority::new("ours");
+    let until = |year| {
+        let mut params = CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(year, 1, 1);
+        ours.trust(&ours.sign(&["tidegate://tidegate/127.0.0.1"], params))
+    };
+    let expiry = |node: &Cluster| {
+        let at = node.certificate_expiry();
+        at.map(|at| at.duration_since(UNIX_EPOCH).unwrap().as_secs())
+    };
+    let config = Config::new("127.0.0.1:0".parse().unwrap(), until(2_090));
+    let node = Cluster::start(config).await.unwrap();
+    assert_eq!(expiry(&node), Some(3_786_912_000));
+    node.rotate(until(2_099)).await.unwrap();
+    assert_eq!(expiry(&node), Some(4_070_908_800));
+    node.rotate(Trust::secret(secret("0123456789abcdef"))).await.unwrap();
+    assert_eq!(expiry(&node), None);
 }
 
 /// The side that refuses the handshake knows whose certificate it is, and so does the other.

@@ -132,7 +132,12 @@ impl<H: Host> Core<H> {
     fn seal(&mut self, (since, now): (Nanos, Nanos), deltas: Vec<Delta>, levels: Agreement) {
         let number = self.log.last() + 1;
         self.unsent = Unsent::Any;
-        self.log.push(Batch::new(number, (since, now), deltas, levels));
+        let mut batch = Batch::new(number, (since, now), deltas, levels);
+        // In this step, which is bounded: a peer that returns may be sent many in one.
+        if self.peers.values().any(|peer| peer.cursor().is_some()) {
+            self.stats.deltas_dropped += batch.encode(self.options.newest_version);
+        }
+        self.log.push(batch);
     }
 
     /// Moves what the log no longer keeps to the backlog, as far as a peer needs it: one batch in a

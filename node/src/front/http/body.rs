@@ -153,7 +153,8 @@ fn reserve(whole: &mut Vec<u8>, length: usize, max: usize) {
 pub fn text(body: &[u8]) -> Result<&str, Problem> {
     std::str::from_utf8(body).map_err(|error| {
         if body.starts_with(&GZIP) {
-            return "expected JSON, but the body is compressed".to_owned().into();
+            let problem = "the body is compressed by gzip: send it as it is";
+            return problem.to_owned().into();
         }
         let problem = format!("expected UTF-8, but byte {} is none", error.valid_up_to());
         problem.into()
@@ -231,6 +232,6 @@ mod tests {
         assert_eq!(code, Code::InvalidRequest);
         assert_eq!(problem, "expected UTF-8, but byte 1 is none");
         let problem = text(b"\x1f\x8b\x08\0").unwrap_err().text;
-        assert_eq!(problem, "expected JSON, but the body is compressed");
+        assert_eq!(problem, "the body is compressed by gzip: send it as it is");
     }
 }
