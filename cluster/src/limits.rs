@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use ring::digest;
+use tidegate_engine::clock::Timestamp;
 use tidegate_engine::rule::{DebtRule, MAX_BURST_TOLERANCE};
 use tidegate_engine::{Clock, KeyHash, Limiter, Observer};
 
@@ -77,7 +78,11 @@ pub(crate) trait Words: Send + Sync {
     fn lower(&self, key: KeyHash, debt: Duration);
     /// `TAT = max(TAT, now + debt)`.
     fn raise(&self, key: KeyHash, debt: Duration);
-    fn debt(&self, key: KeyHash) -> Duration;
+    /// The present, on the limiter's clock.
+    fn now(&self) -> Timestamp;
+    fn debt_at(&self, key: KeyHash, at: Timestamp) -> Duration;
+    /// A hint that the word of this key is read next.
+    fn prefetch(&self, key: KeyHash);
     fn tolerance(&self) -> Duration;
     fn unit(&self) -> Duration;
     /// The keys in debt of one of the `parts`.
@@ -103,8 +108,16 @@ where
         self.raise_debt(key, debt);
     }
 
-    fn debt(&self, key: KeyHash) -> Duration {
-        Self::debt(self, key)
+    fn now(&self) -> Timestamp {
+        self.clock().now()
+    }
+
+    fn debt_at(&self, key: KeyHash, at: Timestamp) -> Duration {
+        Self::debt_at(self, key, at)
+    }
+
+    fn prefetch(&self, key: KeyHash) {
+        Self::prefetch(self, key);
     }
 
     fn tolerance(&self) -> Duration {

@@ -1,39 +1,105 @@
 //! The engine's limiters as the protocol's [`Host`].
 
-use std::sync::Arc;
+use std::cell::RefCell;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use tidegate_engine::KeyHash;
+use tidegate_engine::clock::Timestamp;
 
 use super::shared::Shared;
 use crate::inline;
 use crate::limits::{LimitId, Words, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
-/// How long reading a debt and the time may take; if more, the thread did not run meanwhile, and
-/// both are read again, for [`MAX_READS`] timed readings at most.
+/// How long reading both clocks may take; if more, the thread did not run meanwhile, and they are
+/// read again, [`MAX_READS`] times at most.
 const MAX_READ_TIME: Nanos = 20_000;
 const MAX_READS: usize = 3;
 
-pub(super) struct Limiters(Arc<Shared>);
+pub(super) struct Limiters {
+    shared: Arc<Shared>,
+    last: RefCell<Option<Last>>,
+}
+
+/// The limiter that was looked up last: most of what a step looks up is of the same one. While it
+/// lives, no other one is that of its limit.
+struct Last {
+    limit: u64,
+    words: Weak<dyn Words>,
+    reading: Option<Reading>,
+}
+
+/// A limiter's clock, read once in a step.
+#[derive(Clone, Copy)]
+struct Reading {
+    /// When the step began, on the driver's clock.
+    step: Nanos,
+    at: Timestamp,
+    /// How long after that it was read.
+    since: Nanos,
+}
 
 impl Limiters {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self(shared)
+        Self { shared, last: RefCell::new(None) }
     }
 
     fn words(&self, limit: u64) -> Option<Arc<dyn Words>> {
-        self.0.limits.get(limit)
+        let limit = inline::words_of(limit);
+        let mut last = self.last.borrow_mut();
+        let known = last.as_ref().filter(|last| last.limit == limit);
+        if let Some(words) = known.and_then(|last| last.words.upgrade()) {
+            return Some(words);
+        }
+        let words = self.shared.limits.get(limit)?;
+        *last = Some(Last { limit, words: Arc::downgrade(&words), reading: None });
+        Some(words)
+    }
+
+    /// A limiter, and a reading of its clock in the step that began at `now`.
+    fn words_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn Words>, Reading)> {
+        let words = self.words(limit)?;
+        let mut last = self.last.borrow_mut();
+        let last = last.as_mut()?;
+        let known = last.reading.filter(|reading| reading.step == now);
+        let reading = known.unwrap_or_else(|| self.read_clock(now, &*words));
+        last.reading = Some(reading);
+        Some((words, reading))
+    }
+
+    fn read_clock(&self, now: Nanos, words: &dyn Words) -> Reading {
+        let mut before = self.shared.now();
+        let mut reads = 0;
+        loop {
+            let (at, after) = (words.now(), self.shared.now());
+            reads += 1;
+            if after.saturating_sub(before) <= MAX_READ_TIME || reads == MAX_READS {
+                return Reading { step: now, at, since: after.saturating_sub(now) };
+            }
+            before = after;
+        }
     }
 }
 
 impl Host for Limiters {
-    fn take_recorded(&mut self, _: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
-        self.0.recorder.take(most, into)
+    fn take_recorded(&mut self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
+        self.shared.recorder.take(now, most, into)
+    }
+
+    fn prefetch(&self, deltas: &[Delta]) {
+        for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
+            let Some(words) = self.words(run[0].limit) else { continue };
+            for delta in run {
+                words.prefetch(KeyHash::from_bits(delta.key));
+            }
+        }
     }
 
     fn apply(&mut self, now: Nanos, delta: Delta) -> bool {
-        let words = match self.0.limits.get_or_change(now, delta) {
+        let known = self.words(delta.limit).map(Ok);
+        let words = known.unwrap_or_else(|| self.shared.limits.get_or_change(now, delta));
+        let words = match words {
             Ok(words) => words,
             Err(kept) => return kept,
         };
@@ -59,31 +125,21 @@ impl Host for Limiters {
     }
 
     fn raise(&mut self, now: Nanos, level: Level) -> bool {
-        let words = match self.0.limits.get_or_raise(now, level) {
+        let words = match self.shared.limits.get_or_raise(now, level) {
             Ok(words) => words,
             Err(kept) => return kept,
         };
-        let debt = level.debt.saturating_sub(self.0.now().saturating_sub(now));
+        let debt = level.debt.saturating_sub(self.shared.now().saturating_sub(now));
         words.raise(KeyHash::from_bits(level.key), Duration::from_nanos(debt));
         true
     }
 
     fn debt(&mut self, now: Nanos, limit: u64, key: u64) -> Nanos {
-        let Some(words) = self.words(limit) else { return 0 };
-        let key = KeyHash::from_bits(key);
-        let mut before = self.0.now();
-        for _ in 0..MAX_READS {
-            let debt = nanos(words.debt(key));
-            let after = self.0.now();
-            if debt == 0 {
-                return 0;
-            }
-            if after.saturating_sub(before) <= MAX_READ_TIME {
-                return debt.saturating_add(after.saturating_sub(now));
-            }
-            before = after;
+        let Some((words, Reading { at, since, .. })) = self.words_at(now, limit) else { return 0 };
+        match nanos(words.debt_at(KeyHash::from_bits(key), at)) {
+            0 => 0,
+            debt => debt.saturating_add(since),
         }
-        nanos(words.debt(key)).saturating_add(self.0.now().saturating_sub(now))
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
@@ -104,6 +160,6 @@ impl Host for Limiters {
     }
 
     fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
-        self.0.limits.live(self.0.now(), at, into)
+        self.shared.limits.live(self.shared.now(), at, into)
     }
 }

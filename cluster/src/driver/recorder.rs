@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 use self::shards::{ShardReader, Shards};
 use self::table::{Outcome, Reader, Record, Table};
 use crate::limits::LimitId;
-use crate::protocol::{Delta, nanos};
+use crate::protocol::{Delta, Nanos, nanos};
 
 /// Threads that have a table at a time, at most.
 const MAX_THREADS: usize = 256;
@@ -217,9 +217,10 @@ impl Recorder {
     }
 
     /// Takes what was recorded, `most` records at most, by limit and key, each key at most once a
-    /// call. A drain takes as many calls as it needs; true is returned by the last one, and then
-    /// all that was recorded before the first one is taken.
-    pub(super) fn take(&self, most: usize, into: &mut Vec<Delta>) -> bool {
+    /// call, with dates up to `now`: when the call is made, or right before. A drain takes as many
+    /// calls as it needs; true is returned by the last one, and then all that was recorded before
+    /// the first one is taken.
+    pub(super) fn take(&self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
         let mut consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
         let consumer = &mut *consumer;
         if !std::mem::replace(&mut consumer.is_draining, true) {
@@ -240,7 +241,7 @@ impl Recorder {
         if is_over && (consumer.is_news || self.shards.is_used() || is_filled()) {
             self.wake.notify_one();
         }
-        merge(into, self.now());
+        merge(into, i64::try_from(now).unwrap_or(i64::MAX));
         is_over
     }
 

@@ -110,12 +110,34 @@ async fn debts_are_as_of_the_step_that_reads_them() {
     words.charge(key, Duration::from_secs(300), Duration::ZERO);
     // The step began a second ago.
     let (began, owed) = (9 * second, host.debt(9 * second, limit, 1));
-    assert!(owed >= nanos(words.debt(key)) + second, "{owed}");
+    let present = |words: &dyn Words| nanos(words.debt_at(key, words.now()));
+    assert!(owed >= present(&*words) + second, "{owed}");
     assert!(owed <= 302 * second, "{owed}");
     assert!(host.raise(began, Level { limit, key: 1, debt: 400 * second }));
-    let owed = nanos(words.debt(key));
+    let owed = present(&*words);
     assert!((300 * second..=399 * second).contains(&owed), "{owed}");
     assert_eq!(host.debt(began, limit, 2), 0);
+}
+
+#[tokio::test]
+async fn the_limiter_that_was_looked_up_last_is_that_of_its_limit() {
+    let shared = Arc::new(Shared::new(addr(), Keys::new([0; 16]), Instant::now()));
+    let mut host = Limiters::new(Arc::clone(&shared));
+    let (key, day) = (KeyHash::from_bits(1), 86_400_000_000_000);
+    let insert = |name, days| {
+        let limiter = Limiter::builder(Quota::per_day(1).burst(10)).build().unwrap();
+        let words: Arc<dyn Words> = Arc::new(limiter);
+        words.charge(key, Duration::from_nanos(day) * days, Duration::ZERO);
+        shared.limits.insert(LimitId::named(name), Arc::downgrade(&words), || 0).unwrap();
+        words
+    };
+    let mut days = |name| host.debt(0, LimitId::named(name).to_bits(), 1) / day;
+    let (one, _other) = (insert("one", 1), insert("other", 2));
+    assert_eq!((days("one"), days("other"), days("one")), (1, 2, 1));
+    drop(one);
+    assert_eq!(days("one"), 0);
+    let _again = insert("one", 3);
+    assert_eq!((days("one"), days("other")), (3, 2));
 }
 
 #[tokio::test]

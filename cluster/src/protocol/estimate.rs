@@ -16,6 +16,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use rustc_hash::FxHashMap;
+
 use super::bounds::MAX_ORIGINS;
 use super::delta::{Delta, KeyId, signed};
 use super::id::Origin;
@@ -62,7 +64,7 @@ pub struct OverAdmission {
 /// The playbacks of all keys that are followed.
 #[derive(Debug, Default)]
 pub(super) struct Estimates {
-    keys: BTreeMap<KeyId, Playback>,
+    keys: FxHashMap<KeyId, Playback>,
     wanted: BTreeSet<KeyId>,
     limits: BTreeMap<u64, Excess>,
     sealed: BTreeMap<Origin, SealDates>,

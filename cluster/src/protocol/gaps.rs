@@ -387,6 +387,10 @@ impl Track {
 
     /// Fills gaps between two dates. What of the debt finds none.
     fn fill(&mut self, debt: i64, (date, until): (i64, i64)) -> i64 {
+        // Most changes come behind all gaps, and read the last one alone.
+        if self.gaps.back().is_none_or(|(_, end)| *end <= date) {
+            return debt;
+        }
         let mut left = debt;
         let mut at = self.gaps.partition_point(|(_, end)| *end <= date);
         while left > 0

@@ -139,8 +139,12 @@ impl History {
         self.changes.range(self.behind(date)..).any(|change| change.debt < 0)
     }
 
-    /// The place of the first change behind a date.
+    /// The place of the first change behind a date. Most changes come in the order of their dates:
+    /// then only the last one is read.
     fn behind(&self, date: i64) -> usize {
+        if self.changes.back().is_none_or(|last| last.date <= date) {
+            return self.changes.len();
+        }
         self.changes.partition_point(|change| change.date <= date)
     }
 }

@@ -23,12 +23,19 @@ pub struct Part(pub u64, pub u64);
 /// Keys of a part, at most.
 pub const MAX_PART_KEYS: usize = 256;
 
+/// Deltas whose words are prefetched together: about as many lines as a processor fetches at once.
+pub(super) const PREFETCHED: usize = 16;
+
 /// The limiters of this node, as the protocol sees them.
 pub trait Host {
     /// Takes deltas that were recorded, about `most` of them at most, each key at most once, with
     /// dates up to `now` on the protocol's clock. A drain takes as many calls as it needs: true is
     /// returned by the last one, and then all that was recorded before the first one is taken.
     fn take_recorded(&mut self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool;
+
+    /// A hint that the words of these are read next: `PREFETCHED` at a time, so that waits for
+    /// memory overlap.
+    fn prefetch(&self, _deltas: &[Delta]) {}
 
     /// Applies the change of a key, whose date is on the protocol's clock. False when nothing has
     /// changed, because this node has no such limit and no room to keep the change for it.

@@ -17,6 +17,8 @@
 
 use std::collections::BTreeMap;
 
+use rustc_hash::FxHashMap;
+
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
 use super::time::{Nanos, SECOND};
@@ -44,9 +46,9 @@ const BEHIND_FOR: Nanos = SECOND / 2;
 #[derive(Debug, Default)]
 pub(super) struct Rooms {
     /// By word.
-    split: BTreeMap<KeyId, Room>,
+    split: FxHashMap<KeyId, Room>,
     /// Until when keys are scarce because other nodes said so.
-    heard: BTreeMap<KeyId, Nanos>,
+    heard: FxHashMap<KeyId, Nanos>,
     /// Keys that are scarce for others and not for this node: since when, and when that was seen
     /// last. By word, likewise bounded.
     behind: BTreeMap<KeyId, (Nanos, Nanos)>,

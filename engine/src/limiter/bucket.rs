@@ -80,7 +80,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// O(1).
     #[must_use]
     pub fn debt(&self, key: impl Key) -> Duration {
-        let now = self.instant_now();
+        self.debt_at(key, self.clock.now())
+    }
+
+    /// [`Limiter::debt`] as of `at`, a recent reading of the limiter's clock: what was consumed
+    /// since is in it. For several keys one reading is enough. O(1).
+    #[must_use]
+    pub fn debt_at(&self, key: impl Key, at: Timestamp) -> Duration {
+        let now = self.instant(at);
         let value = match self.table.home(self.hash(key)).update(now, || now, |_, _| None) {
             Update::Unchanged { found, .. } => found,
             Update::Written { before, .. } => before,
@@ -88,6 +95,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
             Update::Full { .. } => 0,
         };
         self.algorithm().view(value, now).debt().unwrap_or_default()
+    }
+
+    /// Prefetches what the next call for this key reads, most likely: for a batch of keys, so that
+    /// waits for memory overlap. A hint; it changes nothing. O(1).
+    #[inline]
+    pub fn prefetch(&self, key: impl Key) {
+        let home = self.table.home(self.hash(key));
+        home.prefetch();
     }
 
     /// Replaces the TAT of a key, whether or not it has a slot yet, by what `raise` returns.

@@ -281,7 +281,15 @@ fn debt_is_taken_back_as_units_are() {
     assert_eq!(limiter.debt("key"), Duration::from_millis(250));
     limiter.lower_debt("key", Duration::from_secs(9));
     assert_eq!((limiter.debt("key"), limiter.peek("key").remaining()), (Duration::ZERO, 10));
+    // As of another reading of the clock, and with a hint before.
+    limiter.raise_debt("key", Duration::from_millis(500));
+    limiter.prefetch("key");
+    for (at, debt) in [(0, 600), (100, 500), (400, 200), (600, 0), (700, 0)] {
+        let debt_then = limiter.debt_at("key", Timestamp::from_nanos(at * 1_000_000));
+        assert_eq!(debt_then, Duration::from_millis(debt), "at {at} ms");
+    }
     // A key without debt is left as it is.
+    limiter.lower_debt("key", Duration::from_secs(9));
     limiter.lower_debt("other", Duration::from_secs(1));
     assert_eq!(limiter.peek("other").remaining(), 10);
 }

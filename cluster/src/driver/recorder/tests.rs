@@ -26,7 +26,7 @@ fn record(recorder: &Recorder, key: u64) {
 
 pub(super) fn take(recorder: &Recorder) -> Vec<Delta> {
     let mut taken = Vec::new();
-    assert!(recorder.take(usize::MAX, &mut taken));
+    assert!(recorder.take(Nanos::MAX, usize::MAX, &mut taken));
     taken
 }
 
@@ -74,6 +74,25 @@ fn what_is_given_back_is_dated_when_it_is() {
     }
 }
 
+/// What is dated behind the call would seem to be composed with something that was given back.
+#[test]
+fn dates_are_up_to_the_time_of_the_call() {
+    for recorder in [recorder(), with_singles()] {
+        for record in [of(1, 5, 100), of(2, 5, 300), of(3, 500, 100), of(3, 5, 200)] {
+            recorder.add(record);
+        }
+        let mut taken = Vec::new();
+        assert!(recorder.take(250, usize::MAX, &mut taken));
+        let dates = |taken: &[Delta]| taken.iter().map(|one| one.change.date).collect::<Vec<_>>();
+        assert_eq!(dates(&taken), [100, 250, 100]);
+        // In debt, of which a table knows until when.
+        recorder.add(of(3, 5, 300));
+        taken.clear();
+        assert!(recorder.take(350, usize::MAX, &mut taken));
+        assert_eq!(dates(&taken), [if recorder.singles.is_some() { 300 } else { 350 }]);
+    }
+}
+
 /// Also with more keys than have room in the threads' tables.
 #[test]
 fn nothing_is_lost_between_recording_and_taking() {
@@ -96,7 +115,7 @@ fn nothing_is_lost_between_recording_and_taking() {
             }
             while running.load(Ordering::SeqCst) > 0 {
                 let mut taken = Vec::new();
-                recorder.take(70, &mut taken);
+                recorder.take(Nanos::MAX, 70, &mut taken);
                 assert!(taken.len() <= 70);
                 all += sum(&taken);
             }
@@ -201,7 +220,7 @@ async fn a_drain_takes_parts() {
     let mut taken = Vec::new();
     loop {
         let before = taken.len();
-        let is_over = recorder.take(100, &mut taken);
+        let is_over = recorder.take(Nanos::MAX, 100, &mut taken);
         calls += 1;
         assert!(taken.len() - before <= 100);
         recorder.add(of(5, 1, 0));
@@ -212,7 +231,7 @@ async fn a_drain_takes_parts() {
     assert_eq!(calls, 21);
     assert!(is_woken(&recorder).await, "there is more");
     // It reads slots again of which the drain before did not know whether they were final.
-    while !recorder.take(100, &mut taken) {}
+    while !recorder.take(Nanos::MAX, 100, &mut taken) {}
     assert_eq!(sum(&taken), 2_048 + calls);
     assert!(taken.iter().all(|one| (0..2_048).contains(&one.key)));
 }

@@ -11,7 +11,7 @@ use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::KeyId;
 use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
-use crate::protocol::host::Host;
+use crate::protocol::host::{Host, PREFETCHED};
 use crate::protocol::id::{NodeId, Origin};
 use crate::protocol::origin::{Flow, Inbound, PendingLevels};
 use crate::protocol::recent::{AppliedBatch, Recent};
@@ -274,10 +274,13 @@ impl<H: Host> Core<H> {
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.heard_at) = (number, now);
         let mut seen = AppliedBatch::new(now, number, local);
-        for delta in ungroup(batch.groups, local) {
-            match self.apply(now, origin, delta, Dating::InBatch) {
-                Some(applied) => seen.add(applied),
-                None => seen.late.push(delta.id()),
+        for deltas in ungroup(batch.groups, local).collect::<Vec<_>>().chunks(PREFETCHED) {
+            self.host.prefetch(deltas);
+            for delta in deltas {
+                match self.apply(now, origin, *delta, Dating::InBatch) {
+                    Some(applied) => seen.add(applied),
+                    None => seen.late.push(delta.id()),
+                }
             }
         }
         if age <= self.grace(origin) {

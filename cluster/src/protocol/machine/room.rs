@@ -5,7 +5,7 @@ use rand::RngExt;
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
-use crate::protocol::host::Host;
+use crate::protocol::host::{Host, PREFETCHED};
 use crate::protocol::room::SplitTerms;
 use crate::protocol::time::Nanos;
 
@@ -77,10 +77,13 @@ impl<H: Host> Core<H> {
             return;
         }
         let mut common = None;
-        for delta in deltas {
-            if !self.rooms.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
-                let common = *common.get_or_insert_with(|| self.common());
-                self.split_room(now, delta.id(), delta.change.debt, common);
+        for deltas in deltas.chunks(PREFETCHED) {
+            self.host.prefetch(deltas);
+            for delta in deltas {
+                if !self.rooms.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
+                    let common = *common.get_or_insert_with(|| self.common());
+                    self.split_room(now, delta.id(), delta.change.debt, common);
+                }
             }
         }
     }
