@@ -217,9 +217,9 @@ impl Recorder {
     }
 
     /// Takes what was recorded, `most` records at most, by limit and key, each key at most once a
-    /// call, with dates up to `now`: when the call is made, or right before. A drain takes as many
-    /// calls as it needs; true is returned by the last one, and then all that was recorded before
-    /// the first one is taken.
+    /// call, as of `now`, when the caller's step began: what was consumed since is dated then. A
+    /// drain takes as many calls as it needs; true is returned by the last one, and then all that
+    /// was recorded before the first one is taken.
     pub(super) fn take(&self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool {
         let mut consumer = self.consumer.lock().unwrap_or_else(PoisonError::into_inner);
         let consumer = &mut *consumer;
@@ -269,12 +269,13 @@ impl Recorder {
 }
 
 /// Sorts, and composes what several threads consumed on one key in the order of its dates, none of
-/// which is later than `now`.
+/// which is then later than `now`. Of equal dates the one that was taken first is first: a thread's
+/// first record of a key comes before its others.
 fn merge(taken: &mut Vec<Delta>, now: i64) {
+    taken.sort_by_key(|one| (one.limit, one.key, one.change.date));
     for one in &mut *taken {
         one.change.date = one.change.date.min(now);
     }
-    taken.sort_unstable_by_key(|one| (one.limit, one.key, one.change.date));
     taken.dedup_by(|later, first| {
         let is_same = (later.limit, later.key) == (first.limit, first.key);
         if is_same {

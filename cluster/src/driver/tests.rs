@@ -113,6 +113,9 @@ async fn debts_are_as_of_the_step_that_reads_them() {
     let present = |words: &dyn Words| nanos(words.debt_at(key, words.now()));
     assert!(owed >= present(&*words) + second, "{owed}");
     assert!(owed <= 302 * second, "{owed}");
+    // One that begins half a second later.
+    let later = host.debt(began + second / 2, limit, 1);
+    assert!((owed - second / 2 - second / 4..owed).contains(&later), "{owed}, then {later}");
     assert!(host.raise(began, Level { limit, key: 1, debt: 400 * second }));
     let owed = present(&*words);
     assert!((300 * second..=399 * second).contains(&owed), "{owed}");
@@ -131,7 +134,8 @@ async fn the_limiter_that_was_looked_up_last_is_that_of_its_limit() {
         shared.limits.insert(LimitId::named(name), Arc::downgrade(&words), || 0).unwrap();
         words
     };
-    let mut days = |name| host.debt(0, LimitId::named(name).to_bits(), 1) / day;
+    let mut days =
+        |name| host.debt(0, LimitId::named(name).to_bits(), 1).saturating_add(day / 2) / day;
     let (one, _other) = (insert("one", 1), insert("other", 2));
     assert_eq!((days("one"), days("other"), days("one")), (1, 2, 1));
     drop(one);

@@ -28,13 +28,14 @@ pub(super) const PREFETCHED: usize = 16;
 
 /// The limiters of this node, as the protocol sees them.
 pub trait Host {
-    /// Takes deltas that were recorded, about `most` of them at most, each key at most once, with
-    /// dates up to `now` on the protocol's clock. A drain takes as many calls as it needs: true is
-    /// returned by the last one, and then all that was recorded before the first one is taken.
+    /// Takes deltas that were recorded, about `most` of them at most, each key at most once, as of
+    /// `now`, when the step began, on the protocol's clock: what was consumed since is dated then.
+    /// Only of what was given back, composed with what was consumed after it, is the date later, by
+    /// as much. A drain takes as many calls as it needs: true is returned by the last one, and then
+    /// all that was recorded before the first one is taken.
     fn take_recorded(&mut self, now: Nanos, most: usize, into: &mut Vec<Delta>) -> bool;
 
-    /// A hint that the words of these are read next: `PREFETCHED` at a time, so that waits for
-    /// memory overlap.
+    /// A hint that the words of these few are read next, so that waits for memory overlap.
     fn prefetch(&self, _deltas: &[Delta]) {}
 
     /// Applies the change of a key, whose date is on the protocol's clock. False when nothing has

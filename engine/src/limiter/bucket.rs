@@ -97,8 +97,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.algorithm().view(value, now).debt().unwrap_or_default()
     }
 
-    /// Prefetches what the next call for this key reads, most likely: for a batch of keys, so that
-    /// waits for memory overlap. A hint; it changes nothing. O(1).
+    /// Prefetches what the next call for this key reads first: for a batch of keys, so that waits
+    /// for memory overlap. A hint that changes nothing, on x86-64; elsewhere it does nothing. O(1).
     #[inline]
     pub fn prefetch(&self, key: impl Key) {
         let home = self.table.home(self.hash(key));

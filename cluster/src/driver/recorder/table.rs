@@ -23,7 +23,7 @@
 //!
 //! Until the slot is free, `P` is not forgotten when the consumer reads. So the second of two
 //! deltas of a key in debt may be dated up to the end of the first, and by the caller's clamp at
-//! most at the present. That changes nothing where the first was applied.
+//! most at its present. That changes nothing where the first was applied.
 //!
 //! # Keys that are used once
 //! The first record of a key in an epoch goes to the ring of [`Singles`], as far as that has room.

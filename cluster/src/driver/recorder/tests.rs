@@ -93,6 +93,22 @@ fn dates_are_up_to_the_time_of_the_call() {
     }
 }
 
+/// Also of one key where both are dated behind the call, among so many that an order that is not
+/// kept would show.
+#[test]
+fn what_is_given_back_comes_after_what_was_consumed() {
+    for recorder in [recorder(), with_singles()] {
+        for key in 0..100 {
+            recorder.add(of(key, 10, 300));
+            recorder.add(of(key, -9, 310));
+        }
+        let mut taken = Vec::new();
+        assert!(recorder.take(250, usize::MAX, &mut taken));
+        let changes = taken.iter().map(|one| one.change);
+        assert!(changes.eq([Change::new(1, 250); 100]), "{taken:?}");
+    }
+}
+
 /// Also with more keys than have room in the threads' tables.
 #[test]
 fn nothing_is_lost_between_recording_and_taking() {

@@ -119,7 +119,8 @@ impl<H: Host> Core<H> {
         }
         self.stale.sealed(now);
         let since = since.unwrap_or(now);
-        deltas.sort_unstable_by_key(Delta::id);
+        // Mostly sorted: what waited comes behind the rest.
+        deltas.sort_by_key(Delta::id);
         let mut rest = deltas.as_slice();
         while rest.len() > MAX_SEALED {
             let (some, others) = rest.split_at(MAX_SEALED);
