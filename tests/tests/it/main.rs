@@ -4,6 +4,7 @@
 mod batch;
 mod bounds;
 mod browser;
+mod certificates;
 mod cli;
 mod clients;
 mod cluster;
