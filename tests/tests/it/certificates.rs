@@ -117,7 +117,7 @@ fn nodes_with_certificates_of_one_authority_keep_a_limit_and_say_when_these_end(
     let end = authority.issue("other", 90);
     other.signal(Signal::HUP);
     wait_until("the renewed certificate is shown", || other.metric(EXPIRY) >= end);
-    assert!(is_in_state(&one, &other, "alive"));
+    wait_until("the other node is a member", || is_in_state(&one, &other, "alive"));
     wait_until("nothing is left", || ask(&other, "k", 1) == 0);
 }
 
