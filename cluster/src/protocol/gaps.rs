@@ -11,7 +11,8 @@
 //! is dated before that, or before the word was moved by what has no date, fills gaps; what of it
 //! has not drained when the history begins may be given back by what is in the history. If it gives
 //! back, it is taken from the TAT as it is, and from what comes later and is dated up to
-//! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge.
+//! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge. Clocks may
+//! be read so that the charge seems to be later: up to [`MISREAD`], it is what was given back.
 //!
 //! Of a key that is not followed nothing is known, and a change is added whole, as before the first
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
@@ -40,6 +41,10 @@ const KEEP: Nanos = 2 * SECOND;
 /// How much later than a refund what it gives back may come, of a key whose history begins after
 /// the refund.
 const REFUND_FIRST: Nanos = 2 * SECOND;
+/// How much later than its date something may have been given back that was not owed then, at most.
+/// Two nodes that reset a key at once give back the same twice, and what is consumed within this
+/// time after that is taken for it, if it is about as much.
+const MISREAD: i64 = 2_000_000;
 /// How often keys that have drained make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
 
@@ -80,6 +85,13 @@ pub(super) struct Unheard {
     pub grace: Nanos,
 }
 
+/// What was given back, and how much later than its date that may have been.
+#[derive(Clone, Copy, Debug)]
+struct Unowed {
+    change: Change,
+    leeway: i64,
+}
+
 #[derive(Debug)]
 struct Track {
     tat: i64,
@@ -88,6 +100,8 @@ struct Track {
     /// All of them since then.
     since: i64,
     history: History,
+    /// What was given back last that the word did not owe, as far as is known.
+    unowed: Option<Unowed>,
     /// Nothing was flushed since it is followed: the TAT, as its word's, may contain more than what
     /// was flushed before.
     is_new: bool,
@@ -131,7 +145,7 @@ impl Gaps {
             let flushed = signed(flushed);
             track.empty_until(flushed);
             let before = track.tat;
-            let change = track.insert(change);
+            let change = track.land(change);
             if change.debt < 0 {
                 // What was consumed here since the flush, and is not in the TAT yet, stays.
                 track.empty_until(flushed);
@@ -160,7 +174,32 @@ impl Gaps {
     pub(super) fn date(&mut self, id: KeyId, change: Change, leeway: i64) -> i64 {
         let Some(track) = self.keys.get_mut(&word(id)) else { return change.date };
         track.reach(change.date);
-        track.history.owing(change, leeway)
+        let date = track.history.owing(change, leeway);
+        if date.is_none() {
+            track.unowed = Some(Unowed { change, leeway: leeway.min(MISREAD) });
+        }
+        date.unwrap_or(change.date)
+    }
+
+    /// Follows a key before a change of another node that gives something back. No more of that has
+    /// an effect than the word owes, which is known when what has been recorded until then is
+    /// flushed. Whether it was not followed.
+    pub(super) fn begin(
+        &mut self,
+        now: Nanos,
+        delta: &Delta,
+        debt: impl FnOnce() -> Nanos,
+    ) -> bool {
+        if self.keys.contains_key(&delta.word()) || !self.has_room(now) {
+            return false;
+        }
+        let present = signed(now);
+        let tat = match signed(debt()) {
+            0 => delta.change.date.min(present),
+            debt => present.saturating_add(debt),
+        };
+        self.follow(now, delta.word(), Track::new(tat, present));
+        true
     }
 
     /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
@@ -254,13 +293,34 @@ impl Track {
     /// Of which no gap is known.
     fn new(tat: i64, since: i64) -> Self {
         let history = History::new(tat, since);
-        Self { tat, gaps: VecDeque::new(), since, history, is_new: true }
+        Self { tat, gaps: VecDeque::new(), since, history, unowed: None, is_new: true }
     }
 
     /// Whether the word owed something at the beginning of the time of which all gaps are known.
     fn owed_at_first(&self) -> bool {
         let known = self.gaps.iter().find(|(_, end)| *end > self.since);
         known.map_or(self.tat, |(start, _)| *start) > self.since
+    }
+
+    /// What a change of another node adds. It may be what was given back before it came, which is
+    /// dated a little too early where clocks are read wrong.
+    fn land(&mut self, change: Change) -> Change {
+        let is_it = |unowed: &mut Unowed| {
+            let later = change.date.saturating_sub(unowed.change.date);
+            change.debt > 0 && (1..=unowed.leeway).contains(&later)
+        };
+        let since = self.history.since();
+        let Some(unowed) = self.unowed.take_if(is_it).filter(|it| it.change.date >= since) else {
+            return self.insert(change);
+        };
+        self.empty_until(change.date);
+        let (before, mut is_owed) = (self.tat, false);
+        self.replay(unowed.change.date, |history| {
+            history.add(change);
+            is_owed = history.date_anew(unowed.change, unowed.leeway);
+        });
+        self.unowed = (!is_owed).then_some(unowed);
+        Change { debt: self.tat - before, ..change }
     }
 
     /// What a change adds.

@@ -8,7 +8,7 @@
 //!
 //! Dates are as good as clocks are read. A node gives back what its word owes, so what another node
 //! consumed a moment before may seem to come after it, and would stay. [`History::owing`] finds the
-//! date at which that was there.
+//! date at which that was there, [`History::date_anew`] once it comes.
 
 use std::collections::VecDeque;
 
@@ -114,16 +114,16 @@ impl History {
     }
 
     /// The first date at which the word owed what a change gives back, from its own on and at most
-    /// `leeway` later; its own if there is none. Where a node gave back what had been given back
-    /// already, as it had not heard of that, there is none unless about as much was consumed then.
-    pub(super) fn owing(&self, change: Change, leeway: i64) -> i64 {
+    /// `leeway` later, as far as is known. Where a node gave back what had been given back already,
+    /// as it had not heard of that, there is none unless about as much was consumed then.
+    pub(super) fn owing(&self, change: Change, leeway: i64) -> Option<i64> {
         let given_back = change.debt.saturating_neg();
         let least = given_back - given_back / DIFFERENCE;
         let owes = |tat: i64, date| tat.saturating_sub(date) >= least;
         let behind = self.behind(change.date);
         let mut tat = self.changes.range(..behind).fold(self.first, |tat, c| apply(*c, tat));
         if owes(tat, change.date) {
-            return change.date;
+            return Some(change.date);
         }
         let until = change.date.saturating_add(leeway);
         let later = self.changes.range(behind..).take_while(|later| later.date <= until);
@@ -131,7 +131,17 @@ impl History {
             tat = apply(**later, tat);
             owes(tat, later.date)
         };
-        later.into_iter().find(owing).map_or(change.date, |later| later.date)
+        later.into_iter().find(owing).map(|later| later.date)
+    }
+
+    /// Dates one of the changes anew, which gives something back, where the word owed that by what
+    /// is known. Whether it did.
+    pub(super) fn date_anew(&mut self, change: Change, leeway: i64) -> bool {
+        let Some(at) = self.changes.iter().position(|known| *known == change) else { return false };
+        self.changes.remove(at);
+        let date = self.owing(change, leeway);
+        self.add(Change { date: date.unwrap_or(change.date), ..change });
+        date.is_some()
     }
 
     /// Whether something was given back behind a date.
@@ -204,17 +214,17 @@ mod tests {
     fn what_is_given_back_is_dated_where_it_was_owed() {
         let history = history(&[change(10, 100), change(60, 104), change(30, 108)]);
         for (given_back, at, leeway, date) in [
-            (10, 101, 10, 101),
-            (60, 102, 10, 104),
+            (10, 101, 10, Some(101)),
+            (60, 102, 10, Some(104)),
             // Words differ by a part of it.
-            (70, 102, 10, 104),
-            (90, 102, 10, 108),
+            (70, 102, 10, Some(104)),
+            (90, 102, 10, Some(108)),
             // It is not known that it was owed.
-            (60, 102, 1, 102),
-            (200, 102, 10, 102),
+            (60, 102, 1, None),
+            (200, 102, 10, None),
         ] {
             let found = history.owing(change(-given_back, at), leeway * MS);
-            assert_eq!(found, date * MS, "{given_back} at {at}");
+            assert_eq!(found.map(|date| date / MS), date, "{given_back} at {at}");
         }
     }
 
@@ -222,8 +232,22 @@ mod tests {
     #[test]
     fn what_had_been_given_back_already_is_not_owed() {
         let history = history(&[change(100, 0), change(-90, 10), change(15, 14)]);
-        assert_eq!(history.owing(change(-88, 12), 10 * MS), 12 * MS);
-        assert_eq!(history.owing(Change::new(i64::MIN, 12), i64::MAX), 12);
+        assert_eq!(history.owing(change(-88, 12), 10 * MS), None);
+        assert_eq!(history.owing(Change::new(i64::MIN, 12), i64::MAX), None);
+    }
+
+    #[test]
+    fn what_is_given_back_is_dated_anew_where_it_was_owed() {
+        let given_back = change(-60, 102);
+        for (used, leeway, is_owed, tat) in
+            [(80, 2, true, 124), (54, 2, true, 104), (50, 2, false, 154), (80, 1, false, 184)]
+        {
+            let mut history = history(&[given_back, change(used, 104)]);
+            assert_eq!(history.tat(), (104 + used) * MS);
+            assert_eq!(history.date_anew(given_back, leeway * MS), is_owed, "{used} {leeway}");
+            assert_eq!(history.tat(), tat * MS, "{used} {leeway}");
+            assert!(!history.date_anew(change(-60, 50), MS), "which is not one of them");
+        }
     }
 
     #[test]

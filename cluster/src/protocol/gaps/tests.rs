@@ -94,6 +94,46 @@ fn what_is_given_back_may_come_before_what_was_consumed() {
     assert_eq!(gaps.landed(102, 100, &delta(7, 96), 33).debt, 7, "consumed after that");
 }
 
+/// Clocks are read wrong, so that what was given back is dated before what it is of, and comes
+/// before it too.
+#[test]
+fn what_is_given_back_too_early_is_of_what_comes_next() {
+    for (date, used, left, next) in [
+        (99, 50, 20, 40),
+        (103, 50, 20, 40),
+        (104, 50, 50, 10),
+        (97, 50, 20, 40),
+        // Of less than was given back.
+        (103, 20, 20, 10),
+    ] {
+        let mut gaps = Gaps::default();
+        let given_back = delta(-30_000, 98);
+        assert!(gaps.begin(105, &given_back, || 0));
+        assert_eq!(gaps.date(ID, given_back.change, 5), 98);
+        assert_eq!(gaps.landed(105, 105, &given_back, 0).debt, 0);
+        gaps.landed(106, 105, &delta(used * 1_000, date), 0);
+        let tat = |gaps: &Gaps| gaps.keys[&ID].tat;
+        assert_eq!(tat(&gaps), date.max(98) + left * 1_000, "{used} at {date}");
+        // Once.
+        gaps.landed(107, 105, &delta(40_000, 102), 0);
+        assert_eq!((tat(&gaps) + 500) / 1_000 - left, next, "{used} at {date}");
+    }
+}
+
+/// What is used here while a change that gives something back is applied is not given back with it.
+#[test]
+fn what_is_given_back_is_no_more_than_what_was_owed() {
+    let (mut gaps, given_back) = (Gaps::default(), delta(-30_000, 98));
+    assert!(gaps.begin(100, &given_back, || 20_000));
+    assert!(!gaps.begin(100, &given_back, || 20_000), "it is followed");
+    gaps.consumed(100, &delta(20_000, 97), || 20_000);
+    // It was charged 9,000 since.
+    assert_eq!(gaps.landed(100, 100, &given_back, 29_000).debt, -20_000);
+    gaps.consumed(110, &delta(9_000, 101), || 8_991);
+    let added = gaps.landed(111, 110, &delta(30_000, 96), 8_990).debt;
+    assert!((19_995..=20_000).contains(&added), "{added}");
+}
+
 /// A key is followed since it was used here. Before that another node used it, and of that a third
 /// one has given something back since: it is heard of first.
 #[test]

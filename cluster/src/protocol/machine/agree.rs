@@ -2,8 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use rustc_hash::FxHashSet;
+
 use super::Core;
 use super::cut::Beyond;
+use super::seal::Drained;
 use crate::protocol::agreement::{are_apart, part, step, with_beyond};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
 use crate::protocol::delta::{Delta, KeyId, signed, word};
@@ -55,10 +58,42 @@ struct Terms<'a> {
     old: Nanos,
 }
 
+/// By how much this node's word of a key moves, and the other node's the other way.
+#[derive(Clone, Copy, Debug)]
+struct Move {
+    other: Origin,
+    limit: u64,
+    key: u64,
+    by: i64,
+}
+
 impl<H: Host> Core<H> {
     /// The levels to send with the next batch: of keys that are deep in debt and changed lately, or
-    /// whose turn it is; and of those of which only others have little left.
-    pub(super) fn due_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
+    /// whose turn it is; and of those of which only others have little left. With what was recorded
+    /// while words were read.
+    pub(super) fn due_levels(
+        &mut self,
+        now: Nanos,
+        unsealed: &[Delta],
+    ) -> (Agreement, Option<Drained>) {
+        let Agreement { cut, mut levels, .. } = self.read_levels(now, unsealed);
+        if levels.is_empty() {
+            return Default::default();
+        }
+        let drained = self.drain(now);
+        let is_used = self.used_meanwhile(&drained);
+        for level in levels.extract_if(.., |level| is_used((level.limit, level.key))) {
+            self.turns.changed(now, (level.limit, level.key));
+        }
+        self.stats.levels_sent += levels.len() as u64;
+        let is_scarce = |level: &Level| self.rooms.is_split((level.limit, level.key));
+        levels.sort_by_key(|level| !is_scarce(level));
+        let scarce = levels.iter().take_while(|level| is_scarce(level)).count() as u64;
+        (Agreement { cut, levels, scarce, shifts: Vec::new() }, Some(drained))
+    }
+
+    /// The levels that are due, and their cut.
+    fn read_levels(&mut self, now: Nanos, unsealed: &[Delta]) -> Agreement {
         if self.levels_at > now || self.leaving || !self.has_joined() {
             return Agreement::default();
         }
@@ -103,14 +138,21 @@ impl<H: Host> Core<H> {
             turns.changed(now, id);
         }
         self.turns = turns;
-        if levels.is_empty() {
-            return Agreement::default();
-        }
-        self.stats.levels_sent += levels.len() as u64;
-        let is_scarce = |level: &Level| self.rooms.is_split((level.limit, level.key));
-        levels.sort_by_key(|level| !is_scarce(level));
-        let scarce = levels.iter().take_while(|level| is_scarce(level)).count() as u64;
-        Agreement { cut, levels, scarce, shifts: Vec::new() }
+        Agreement { cut, levels, ..Agreement::default() }
+    }
+
+    /// Which words may have been read with what was recorded after the drain before: `drained` is
+    /// what was. What is consumed is known of a word that is watched, what is given back is not.
+    fn used_meanwhile(&self, drained: &Drained) -> impl Fn(KeyId) -> bool + use<H> {
+        let is_used = |delta: &&Delta| {
+            let (id, change, at) = (delta.id(), delta.change, drained.at());
+            let slack = self.host.tolerance(id.0).map_or(0, signed) / UNRECORDED;
+            let is_watched = || self.watches.word(at, id).is_some();
+            change.given_back(signed(at)) > slack || change.debt > slack && !is_watched()
+        };
+        let used = drained.deltas.iter().filter(is_used).map(Delta::word);
+        let (used, is_over) = (used.collect::<FxHashSet<_>>(), self.draining.is_none());
+        move |id| !is_over || used.contains(&word(id))
     }
 
     /// Whether others have little left of a key that is used here, and this node nearly all. What
@@ -214,14 +256,24 @@ impl<H: Host> Core<H> {
         let held = self.held.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
         self.send_keys(now, keys.into_iter());
-        self.compare_held(now);
-        if !self.shifts.is_empty() {
-            // The other halves of the moves.
-            self.take_batch(now);
+        let moves = self.compare_held(now);
+        if moves.is_empty() {
+            return;
         }
+        let drained = self.drain(now);
+        let is_used = self.used_meanwhile(&drained);
+        for Move { other, limit, key, by } in moves {
+            if !is_used((limit, key)) {
+                self.shift(now, (limit, key), by);
+                // The other half of the move.
+                self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
+            }
+        }
+        self.seal_compared(now, drained);
     }
 
-    fn compare_held(&mut self, now: Nanos) {
+    fn compare_held(&mut self, now: Nanos) -> Vec<Move> {
+        let mut moves = Vec::new();
         let lives = self.lives(now);
         let used = self.used_since(now.saturating_sub(LEVELS_EVERY), &[]);
         let terms = Terms {
@@ -246,7 +298,10 @@ impl<H: Host> Core<H> {
             for (level, beyond) in held.levels.iter().zip(beyond) {
                 let Some(beyond) = beyond else { continue };
                 match self.settled(now, (level.limit, level.key)) {
-                    Some(debt) => self.compare(terms, (origin, held.at), *level, debt, beyond),
+                    Some(_) if self.shifts.len() + moves.len() >= MAX_SHIFTS => {}
+                    Some(debt) => {
+                        moves.extend(self.compare(terms, (origin, held.at), *level, debt, beyond));
+                    }
                     None => unsettled.push(*level),
                 }
             }
@@ -254,6 +309,7 @@ impl<H: Host> Core<H> {
                 self.held.insert(origin, PendingLevels { levels: unsettled, ..held });
             }
         }
+        moves
     }
 
     /// Compares one level that `origin` had at a time of this node's clock with this node's debt.
@@ -264,11 +320,11 @@ impl<H: Host> Core<H> {
         level: Level,
         debt: Nanos,
         mut beyond: Beyond,
-    ) {
+    ) -> Option<Move> {
         let (limit, key) = (level.limit, level.key);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
-        if self.shifts.len() >= MAX_SHIFTS || self.is_held_back((limit, key)) {
-            return;
+        if self.is_held_back((limit, key)) {
+            return None;
         }
         let is_soon = old <= (tolerance / DRAINS).min(LAGS * LEVELS_EVERY);
         let old = at.saturating_sub(signed(old.max(tolerance / DRAINS)));
@@ -291,14 +347,9 @@ impl<H: Host> Core<H> {
             let peers_debt = Nanos::try_from(peer.saturating_sub(signed(now))).unwrap_or(0);
             by = are_apart(debt, peers_debt, tolerance).then(|| part(own, peer, nodes));
         }
-        if let Some(by) = by {
-            let by = by.clamp(-signed(tolerance), signed(tolerance));
-            self.stats.levels_compared += 1;
-            if by != 0 {
-                self.shift(now, (limit, key), by);
-                self.shifts.push(Shift { to: origin, limit, key, by: by.saturating_neg() });
-            }
-        }
+        let by = by?.clamp(-signed(tolerance), signed(tolerance));
+        self.stats.levels_compared += 1;
+        (by != 0).then_some(Move { other: origin, limit, key, by })
     }
 
     /// Moves this node's word of a key.

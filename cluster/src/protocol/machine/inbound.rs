@@ -8,7 +8,7 @@ use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS, OLDEST_VERSION};
 use crate::protocol::clock::RemoteClock;
-use crate::protocol::delta::KeyId;
+use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::{Host, PREFETCHED};
@@ -271,10 +271,12 @@ impl<H: Host> Core<H> {
         let age = now.saturating_sub(local.try_into().unwrap_or(0));
         let usual = clock.lag();
         clock.arrived(now, age);
+        let deltas: Vec<Delta> = ungroup(batch.groups, local).collect();
+        self.take_before(now, &deltas);
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.heard_at) = (number, now);
         let mut seen = AppliedBatch::new(now, number, local);
-        for deltas in ungroup(batch.groups, local).collect::<Vec<_>>().chunks(PREFETCHED) {
+        for deltas in deltas.chunks(PREFETCHED) {
             self.host.prefetch(deltas);
             for delta in deltas {
                 match self.apply(now, origin, *delta, Dating::InBatch) {
@@ -364,7 +366,9 @@ impl<H: Host> Core<H> {
         }
         let clock = *self.clocks.get(&origin).ok_or(Violation)?;
         let local = clock.to_local(part.at);
-        for delta in ungroup(part.groups, local) {
+        let deltas: Vec<Delta> = ungroup(part.groups, local).collect();
+        self.take_before(now, &deltas);
+        for delta in deltas {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
                 self.turns.changed(now, delta.id());
                 self.apply(now, origin, delta, Dating::InPart);

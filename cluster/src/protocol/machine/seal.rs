@@ -13,7 +13,7 @@ use crate::protocol::log::Batch;
 use crate::protocol::pace::Taken;
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::wire::{Agreement, Message};
+use crate::protocol::wire::{Agreement, Message, Shift};
 
 /// After this long without an acknowledgement a peer on an open link counts as absent.
 const ABSENT_AFTER: Nanos = SECOND;
@@ -27,6 +27,20 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 /// Entries that one step frees, at most: more than it adds, so what is discarded and what is kept
 /// never exceed what was kept.
 const MAX_FREED: usize = 8 * MAX_SEALED;
+
+/// What was recorded, and in which time.
+#[derive(Debug)]
+pub(super) struct Drained {
+    span: (Nanos, Nanos),
+    pub(super) deltas: Vec<Delta>,
+}
+
+impl Drained {
+    /// When the drain, or this part of it, began.
+    pub(super) fn at(&self) -> Nanos {
+        self.span.1
+    }
+}
 
 impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be sent of it, with the levels that
@@ -61,14 +75,71 @@ impl<H: Host> Core<H> {
     }
 
     fn take_some(&mut self, now: Nanos, scope: Scope) -> bool {
-        let (span, deltas) = self.drain(now);
-        let is_over = self.draining.is_none();
-        let mut levels = Agreement::default();
-        if is_over {
-            levels = self.due_levels(now, &deltas);
-            let shifts = self.shifts.len().min(MAX_SHIFTS);
-            levels.shifts = self.shifts.drain(..shifts).collect();
+        let drained = self.drain(now);
+        let (mut levels, mut later) = (Agreement::default(), None);
+        if self.draining.is_none() {
+            (levels, later) = self.due_levels(now, &drained.deltas);
+            levels.shifts = self.due_shifts();
         }
+        self.seal_drained(now, drained, levels, scope);
+        if let Some(later) = later {
+            self.seal_drained(now, later, Agreement::default(), scope);
+        }
+        self.end_drain(now)
+    }
+
+    /// Whether the drain is over, and what follows it then.
+    fn end_drain(&mut self, now: Nanos) -> bool {
+        let is_over = self.draining.is_none();
+        if is_over {
+            self.follow_wanted(now);
+            self.split_rooms(now);
+        }
+        is_over
+    }
+
+    /// Takes what was recorded here, as far as a step may, before changes of another node that give
+    /// something back: no more of that has an effect than was owed at its date, and what was used
+    /// here by then was part of it.
+    pub(super) fn take_before(&mut self, now: Nanos, changes: &[Delta]) {
+        let mut given_back = changes.iter().filter(|delta| delta.change.debt < 0).peekable();
+        // A stale node has consumed nothing that it could take, and applies all in order later.
+        if given_back.peek().is_none() || self.stale.is_stale() {
+            return;
+        }
+        // A drain that has begun may lack what was recorded since.
+        if self.draining.is_some() {
+            self.take_ahead(now);
+        }
+        self.take_ahead(now);
+        let mut is_any_new = false;
+        for delta in given_back {
+            let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
+            let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
+            is_any_new |= self.gaps.begin(now, delta, debt);
+        }
+        if is_any_new {
+            self.take_ahead(now);
+        }
+    }
+
+    /// Takes some of what the host has recorded before the next flush, which takes the rest.
+    fn take_ahead(&mut self, now: Nanos) {
+        let drained = self.drain(now);
+        if !drained.deltas.is_empty() {
+            self.recorded(now);
+        }
+        self.seal_drained(now, drained, Agreement::default(), Scope::Due);
+    }
+
+    fn due_shifts(&mut self) -> Vec<Shift> {
+        let shifts = self.shifts.len().min(MAX_SHIFTS);
+        self.shifts.drain(..shifts).collect()
+    }
+
+    /// Seals what is to be sent of what was drained, with the levels.
+    fn seal_drained(&mut self, now: Nanos, drained: Drained, levels: Agreement, scope: Scope) {
+        let Drained { span, deltas } = drained;
         let mut taken = self.pace_deltas(span, &deltas, scope);
         // What is sent with a level is as of the level.
         for level in &levels.levels {
@@ -77,15 +148,19 @@ impl<H: Host> Core<H> {
         self.seal_all(now, taken, levels);
         self.estimate_own(span, &deltas);
         self.split_new_rooms(now, &deltas);
-        if is_over {
-            self.follow_wanted(now);
-            self.split_rooms(now);
-        }
-        is_over
     }
 
-    /// Takes some of what the host has recorded, and in which time that was.
-    fn drain(&mut self, now: Nanos) -> ((Nanos, Nanos), Vec<Delta>) {
+    /// Seals what was drained as levels were compared, with the moves of the other nodes' words.
+    pub(super) fn seal_compared(&mut self, now: Nanos, drained: Drained) {
+        let levels = Agreement { shifts: self.due_shifts(), ..Agreement::default() };
+        self.seal_drained(now, drained, levels, Scope::Due);
+        if !self.end_drain(now) {
+            self.flush_at = Some(now);
+        }
+    }
+
+    /// Takes some of what the host has recorded.
+    pub(super) fn drain(&mut self, now: Nanos) -> Drained {
         let since = self.flushed();
         if self.draining.is_none() {
             self.taken_at = now;
@@ -106,7 +181,7 @@ impl<H: Host> Core<H> {
         if is_over {
             self.look_at_words(now);
         }
-        ((since, now), deltas)
+        Drained { span: (since, now), deltas }
     }
 
     /// Seals in batches, the last one with the levels.

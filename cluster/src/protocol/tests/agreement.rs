@@ -215,6 +215,32 @@ fn no_level_is_compared_with_what_is_not_recorded() {
     assert_eq!(moved(&mut harness), 300_000_000_000, "half of the difference");
 }
 
+/// Something is given back between the drain and the reading of a word that is not watched: the
+/// level would lack it, and the batches do not contain it.
+#[test]
+fn what_is_given_back_since_the_drain_is_no_difference() {
+    let given_back = -(60 * SECOND).cast_signed();
+    let (mut harness, inbound, _) = linked();
+    harness.deliver(inbound, &ahead(&harness, 1, &[]));
+    harness.use_after_drain(KEY, given_back);
+    assert_eq!(moved(&mut harness), given_back);
+
+    let (mut harness, _, link) = linked();
+    harness.pass(200 * MS);
+    harness.use_after_drain(KEY, given_back);
+    harness.tick(50 * MS);
+    let levels = |message| match message {
+        Message::Batch { levels, .. } => levels.levels,
+        _ => Vec::new(),
+    };
+    let sent: Vec<Level> = harness.answers(link).into_iter().flat_map(levels).collect();
+    assert_eq!(sent, []);
+    // Once it is not taken for something that is in the word and not recorded.
+    let levels = first_levels(&mut harness, link, 1_500 * MS).levels;
+    let debt = harness.tat(KEY) - harness.now();
+    assert_eq!(levels, [Level { limit: KEY.0, key: KEY.1, debt }]);
+}
+
 #[test]
 fn what_is_missed_is_caught_up_with_before_levels_are_sent() {
     let (mut harness, inbound, link) = linked();

@@ -61,6 +61,12 @@ impl Harness {
         self.words.record(self.now(), (limit, key), debt);
     }
 
+    /// The node consumes something, or gives it back, right after the next drain, while its step
+    /// goes on.
+    pub(super) fn use_after_drain(&self, id: (u64, u64), debt: i64) {
+        self.words.use_after_drain((id, debt));
+    }
+
     /// What the node sent on the link; other actions are dropped.
     pub(super) fn sent(&mut self, on: LinkId) -> Vec<Bytes> {
         let mut sent = Vec::new();

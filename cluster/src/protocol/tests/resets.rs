@@ -83,3 +83,45 @@ fn what_another_node_gives_back_is_not_before_what_it_had_heard_of() {
         assert_eq!(harness.tat(KEY) - consumed * MS, left * MS, "{consumed}, {given_back}");
     }
 }
+
+/// A node uses a key, which is not flushed, and hears what another one gave back of what a third
+/// one used before it hears of that use.
+#[test]
+fn what_is_given_back_before_it_is_heard_of_leaves_what_was_used_here() {
+    let all = [Used::Followed, Used::Before, Used::Meanwhile];
+    for used in all {
+        let mut harness = Harness::new();
+        harness.pass(1_000 * MS);
+        let [second, third] = [1, 2].map(|place| harness.greet(NodeId::new(addr(place), 5)));
+        harness.tick(100 * MS);
+        let mut number = 1;
+        if used == Used::Followed {
+            harness.deliver(third, &harness.batch(number, KEY, (5 * MS).cast_signed()));
+            harness.tick(10 * MS);
+            number += 1;
+        }
+        let charge = harness.batch(number, KEY, (40 * MS).cast_signed());
+        harness.pass(MS);
+        let at = harness.now();
+        match used {
+            Used::Meanwhile => harness.use_after_drain(KEY, (20 * MS).cast_signed()),
+            _ => harness.admit(KEY, 20 * MS),
+        }
+        harness.pass(MS);
+        harness.deliver(second, &harness.batch(1, KEY, -(35 * MS).cast_signed()));
+        harness.tick(20 * MS);
+        harness.deliver(third, &charge);
+        harness.tick(20 * MS);
+        let left = (harness.tat(KEY) - at) / MS;
+        assert!((24..=26).contains(&left), "{used:?}: {left} of 25");
+    }
+}
+
+/// When a key is used here: what is heard of it is kept in order since before, or not, or while
+/// what was given back is applied.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Used {
+    Followed,
+    Before,
+    Meanwhile,
+}

@@ -32,11 +32,17 @@ pub(super) struct WordsHandle {
     floor: Nanos,
     tats: Map,
     recorded: Rc<RefCell<BTreeMap<(u64, u64), Change>>>,
+    /// What a thread does right after the next drain.
+    next: Rc<Cell<Option<Use>>>,
 }
+
+/// What is consumed of a key, or given back.
+type Use = ((u64, u64), i64);
 
 impl Words {
     pub(super) fn new(clock: Rc<Cell<Nanos>>, floor: Nanos) -> (Self, WordsHandle) {
-        let handle = WordsHandle { floor, tats: Rc::default(), recorded: Rc::default() };
+        let (tats, recorded, next) = Default::default();
+        let handle = WordsHandle { floor, tats, recorded, next };
         (Self { clock, handle: handle.clone(), draining: BTreeMap::new() }, handle)
     }
 }
@@ -65,9 +71,19 @@ impl WordsHandle {
     /// Gives back all that a key owes; how much that is.
     pub(super) fn reset(&self, now: Nanos, id: (u64, u64)) -> Nanos {
         let debt = self.tat(id.0, id.1).saturating_sub(now);
-        self.update(id, |tat| tat - debt);
-        self.record_change(id, Change { debt: -debt.cast_signed(), date: now.cast_signed() });
+        self.use_now(now, (id, -debt.cast_signed()));
         debt
+    }
+
+    fn use_now(&self, now: Nanos, (id, debt): Use) {
+        let from = |tat: Nanos| if debt > 0 { tat.max(now) } else { tat };
+        self.update(id, |tat| from(tat).saturating_add_signed(debt));
+        self.record_change(id, Change { debt, date: now.cast_signed() });
+    }
+
+    /// A key is used right after the next drain, while its step goes on.
+    pub(super) fn use_after_drain(&self, used: Use) {
+        self.next.set(Some(used));
     }
 
     /// As `admit`, if the debt stays within `tau`.
@@ -104,6 +120,9 @@ impl Host for Words {
         }
         let taken = std::iter::from_fn(|| self.draining.pop_first()).take(most);
         into.extend(taken.map(|((limit, key), change)| Delta { limit, key, change }));
+        if let Some(used) = self.handle.next.take() {
+            self.handle.use_now(self.clock.get(), used);
+        }
         self.draining.is_empty()
     }
 
