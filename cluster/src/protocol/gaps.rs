@@ -12,7 +12,8 @@
 //! has not drained when the history begins may be given back by what is in the history. If it gives
 //! back, it is taken from the TAT as it is, and from what comes later and is dated up to
 //! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge. Clocks may
-//! be read so that the charge seems to be later: up to [`MISREAD`], it is what was given back.
+//! be read so that the charge seems to be later: up to [`MISREAD`], another node's is what was
+//! given back, if it is about as much as was not owed.
 //!
 //! Of a key that is not followed nothing is known, and a change is added whole, as before the first
 //! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
@@ -30,6 +31,7 @@ use rustc_hash::FxHashMap;
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word};
 use super::history::History;
+use super::id::Origin;
 use super::time::{Nanos, SECOND};
 
 /// Keys that are followed, at most: with their gaps and changes at most 12 MiB.
@@ -42,8 +44,8 @@ const KEEP: Nanos = 2 * SECOND;
 /// the refund.
 const REFUND_FIRST: Nanos = 2 * SECOND;
 /// How much later than its date something may have been given back that was not owed then, at most.
-/// Two nodes that reset a key at once give back the same twice, and what is consumed within this
-/// time after that is taken for it, if it is about as much.
+/// Two nodes that reset a key at once give back the same twice: what a third one sends as consumed
+/// since a time within this after that is taken for it, if it is about as much.
 const MISREAD: i64 = 2_000_000;
 /// How often keys that have drained make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
@@ -85,10 +87,11 @@ pub(super) struct Unheard {
     pub grace: Nanos,
 }
 
-/// What was given back, and how much later than its date that may have been.
+/// What was given back, by which origin, and how much later than its date that may have been.
 #[derive(Clone, Copy, Debug)]
 struct Unowed {
     change: Change,
+    by: Origin,
     leeway: i64,
 }
 
@@ -137,7 +140,7 @@ impl Gaps {
         &mut self,
         now: Nanos,
         flushed: Nanos,
-        delta: &Delta,
+        (origin, delta): (Origin, &Delta),
         debt: Nanos,
     ) -> Change {
         let change = delta.change;
@@ -145,7 +148,7 @@ impl Gaps {
             let flushed = signed(flushed);
             track.empty_until(flushed);
             let before = track.tat;
-            let change = track.land(change);
+            let change = track.land(change, origin);
             if change.debt < 0 {
                 // What was consumed here since the flush, and is not in the TAT yet, stays.
                 track.empty_until(flushed);
@@ -171,35 +174,37 @@ impl Gaps {
 
     /// When a change of another node was made that gives something back, if its date may be too
     /// early by `leeway`: see [`History::owing`].
-    pub(super) fn date(&mut self, id: KeyId, change: Change, leeway: i64) -> i64 {
-        let Some(track) = self.keys.get_mut(&word(id)) else { return change.date };
+    pub(super) fn date(&mut self, (by, delta): (Origin, &Delta), leeway: i64) -> i64 {
+        let change = delta.change;
+        let Some(track) = self.keys.get_mut(&delta.word()) else { return change.date };
         track.reach(change.date);
         let date = track.history.owing(change, leeway);
         if date.is_none() {
-            track.unowed = Some(Unowed { change, leeway: leeway.min(MISREAD) });
+            track.unowed = Some(Unowed { change, by, leeway: leeway.min(MISREAD) });
         }
         date.unwrap_or(change.date)
     }
 
+    /// Whether the word of a key, which owes `debt`, contains what is not in its TAT here, or none
+    /// is kept.
+    pub(super) fn is_behind(&self, now: Nanos, id: KeyId, debt: Nanos) -> bool {
+        let track = self.keys.get(&word(id));
+        debt > 0 && track.is_none_or(|track| signed(now.saturating_add(debt)) > track.tat)
+    }
+
     /// Follows a key before a change of another node that gives something back. No more of that has
     /// an effect than the word owes, which is known when what has been recorded until then is
-    /// flushed. Whether it was not followed.
-    pub(super) fn begin(
-        &mut self,
-        now: Nanos,
-        delta: &Delta,
-        debt: impl FnOnce() -> Nanos,
-    ) -> bool {
-        if self.keys.contains_key(&delta.word()) || !self.has_room(now) {
-            return false;
+    /// flushed.
+    pub(super) fn begin(&mut self, now: Nanos, delta: &Delta, debt: Nanos) {
+        if self.keys.contains_key(&delta.word()) {
+            return;
         }
         let present = signed(now);
-        let tat = match signed(debt()) {
+        let tat = match signed(debt) {
             0 => delta.change.date.min(present),
             debt => present.saturating_add(debt),
         };
         self.follow(now, delta.word(), Track::new(tat, present));
-        true
     }
 
     /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
@@ -303,11 +308,11 @@ impl Track {
     }
 
     /// What a change of another node adds. It may be what was given back before it came, which is
-    /// dated a little too early where clocks are read wrong.
-    fn land(&mut self, change: Change) -> Change {
+    /// dated a little too early where clocks are read wrong. What one node sends is in order.
+    fn land(&mut self, change: Change, origin: Origin) -> Change {
         let is_it = |unowed: &mut Unowed| {
             let later = change.date.saturating_sub(unowed.change.date);
-            change.debt > 0 && (1..=unowed.leeway).contains(&later)
+            change.debt > 0 && unowed.by != origin && (1..=unowed.leeway).contains(&later)
         };
         let since = self.history.since();
         let Some(unowed) = self.unowed.take_if(is_it).filter(|it| it.change.date >= since) else {
@@ -316,8 +321,7 @@ impl Track {
         self.empty_until(change.date);
         let (before, mut is_owed) = (self.tat, false);
         self.replay(unowed.change.date, |history| {
-            history.add(change);
-            is_owed = history.date_anew(unowed.change, unowed.leeway);
+            is_owed = history.add_owed(change, unowed.change, unowed.leeway);
         });
         self.unowed = (!is_owed).then_some(unowed);
         Change { debt: self.tat - before, ..change }

@@ -8,7 +8,7 @@
 //!
 //! Dates are as good as clocks are read. A node gives back what its word owes, so what another node
 //! consumed a moment before may seem to come after it, and would stay. [`History::owing`] finds the
-//! date at which that was there, [`History::date_anew`] once it comes.
+//! date at which that was there, [`History::add_owed`] once it comes.
 
 use std::collections::VecDeque;
 
@@ -27,6 +27,11 @@ pub(super) struct History {
     since: i64,
     /// In the order of their dates.
     changes: VecDeque<Change>,
+}
+
+/// So much of what is given back as a word owes at least where it is owed.
+fn most_of(given_back: i64) -> i64 {
+    given_back - given_back / DIFFERENCE
 }
 
 /// The TAT after a change, of which no more has an effect than the word owed at its date.
@@ -117,31 +122,43 @@ impl History {
     /// `leeway` later, as far as is known. Where a node gave back what had been given back already,
     /// as it had not heard of that, there is none unless about as much was consumed then.
     pub(super) fn owing(&self, change: Change, leeway: i64) -> Option<i64> {
-        let given_back = change.debt.saturating_neg();
-        let least = given_back - given_back / DIFFERENCE;
+        let least = most_of(change.debt.saturating_neg());
         let owes = |tat: i64, date| tat.saturating_sub(date) >= least;
-        let behind = self.behind(change.date);
-        let mut tat = self.changes.range(..behind).fold(self.first, |tat, c| apply(*c, tat));
+        let mut tat = self.tat_at(change.date);
         if owes(tat, change.date) {
             return Some(change.date);
         }
         let until = change.date.saturating_add(leeway);
-        let later = self.changes.range(behind..).take_while(|later| later.date <= until);
+        let later = self.changes.range(self.behind(change.date)..);
+        let later = later.take_while(|later| later.date <= until);
         let owing = |later: &&Change| {
             tat = apply(**later, tat);
             owes(tat, later.date)
         };
-        later.into_iter().find(owing).map(|later| later.date)
+        { later }.find(owing).map(|later| later.date)
     }
 
-    /// Dates one of the changes anew, which gives something back, where the word owed that by what
-    /// is known. Whether it did.
-    pub(super) fn date_anew(&mut self, change: Change, leeway: i64) -> bool {
-        let Some(at) = self.changes.iter().position(|known| *known == change) else { return false };
+    /// Adds what was consumed after one of the changes, which gives something back that was not
+    /// owed at its date: if it is about as much as was not, that is dated where it was owed.
+    /// Whether it is.
+    pub(super) fn add_owed(&mut self, later: Change, given_back: Change, leeway: i64) -> bool {
+        let Some(at) = self.changes.iter().position(|known| *known == given_back) else {
+            self.add(later);
+            return false;
+        };
         self.changes.remove(at);
-        let date = self.owing(change, leeway);
-        self.add(Change { date: date.unwrap_or(change.date), ..change });
+        let owed = self.tat_at(given_back.date).saturating_sub(given_back.date).max(0);
+        let is_it = later.debt >= most_of(given_back.debt.saturating_neg().saturating_sub(owed));
+        self.add(later);
+        let date = if is_it { self.owing(given_back, leeway) } else { None };
+        self.add(Change { date: date.unwrap_or(given_back.date), ..given_back });
         date.is_some()
+    }
+
+    /// The TAT after all that is dated no later.
+    fn tat_at(&self, date: i64) -> i64 {
+        let before = self.changes.range(..self.behind(date));
+        before.fold(self.first, |tat, change| apply(*change, tat))
     }
 
     /// Whether something was given back behind a date.
@@ -237,16 +254,24 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_is_dated_anew_where_it_was_owed() {
+    fn what_is_given_back_is_dated_where_it_was_owed_once_that_comes() {
         let given_back = change(-60, 102);
         for (used, leeway, is_owed, tat) in
             [(80, 2, true, 124), (54, 2, true, 104), (50, 2, false, 154), (80, 1, false, 184)]
         {
-            let mut history = history(&[given_back, change(used, 104)]);
-            assert_eq!(history.tat(), (104 + used) * MS);
-            assert_eq!(history.date_anew(given_back, leeway * MS), is_owed, "{used} {leeway}");
+            let mut history = history(&[given_back]);
+            let later = change(used, 104);
+            assert_eq!(history.add_owed(later, given_back, leeway * MS), is_owed, "{used}");
             assert_eq!(history.tat(), tat * MS, "{used} {leeway}");
-            assert!(!history.date_anew(change(-60, 50), MS), "which is not one of them");
+            assert!(!history.add_owed(change(7, 104), change(-60, 50), MS), "which did not come");
+            assert_eq!(history.tat(), (tat + 7) * MS, "{used} {leeway}");
+        }
+        // Of 60, 20 were owed: the rest is what comes. What is used here since is not.
+        for (later, is_owed) in [(40, true), (34, false)] {
+            let used = change(70, 103);
+            let mut history = history(&[change(22, 100), given_back, used]);
+            let later = change(later, 104);
+            assert_eq!(history.add_owed(later, given_back, 2 * MS), is_owed);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use bincode::{Decode, Encode};
 
-use super::delta::Delta;
+use super::delta::{Delta, KeyId};
 use super::time::Nanos;
 
 /// A key's debt at a node.
@@ -14,6 +14,12 @@ pub struct Level {
     pub key: u64,
     /// The debt, in nanoseconds.
     pub debt: Nanos,
+}
+
+impl Level {
+    pub(super) fn id(&self) -> KeyId {
+        (self.limit, self.key)
+    }
 }
 
 /// A part of a host's keys, in an order of the host's; the default is the first one.

@@ -41,6 +41,7 @@ use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSI
 use super::budget::Budget;
 use super::clock::RemoteClock;
 use super::discard::Discard;
+use super::drains::Drains;
 use super::entry::Entry;
 use super::estimate::Estimates;
 use super::event::{Event, Events};
@@ -121,10 +122,7 @@ pub struct Core<H> {
     /// When this node sends levels next.
     levels_at: Nanos,
     beats: Beats,
-    /// When the last drain of the host began.
-    taken_at: Nanos,
-    /// When the one before began, while the last one is not over.
-    draining: Option<Nanos>,
+    drains: Drains,
     log: Log,
     /// The log keeps more than it should, or something is to be freed: when to go on.
     trim_at: Option<Nanos>,
@@ -199,8 +197,7 @@ impl<H: Host> Core<H> {
             look_at: now,
             levels_at: now,
             beats: Beats::new(now),
-            taken_at: now,
-            draining: None,
+            drains: Drains::new(now),
             log: Log::default(),
             trim_at: None,
             discard: Discard::default(),

@@ -38,6 +38,7 @@ mod clock;
 mod cursor;
 mod delta;
 mod discard;
+mod drains;
 mod entry;
 mod estimate;
 mod event;

@@ -89,8 +89,9 @@ impl Ahead {
     fn grow(&mut self, now: Nanos, by: i64) {
         let drifted = signed(now.saturating_sub(self.looked_at) / DRIFT);
         self.by = self.by.saturating_add(by).saturating_sub(drifted);
+        // Looks of one step are one: what gives threads the time to record is that it passes.
+        self.looks = self.looks.saturating_add(u32::from(self.looked_at < now));
         self.looked_at = now;
-        self.looks = self.looks.saturating_add(1);
         if now.saturating_sub(self.period_at) >= PERIOD {
             (self.least_before, self.least, self.period_at) = (self.least, self.by, now);
         }

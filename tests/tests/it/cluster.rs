@@ -1,6 +1,7 @@
 //! Nodes that keep one limit together.
 
 use std::io::Write;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::Signal;
@@ -183,11 +184,23 @@ fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
     wait_until_together(&[&first, &second]);
 }
 
-/// Addresses that were free a moment ago.
+/// Addresses that were free a moment ago, for TCP and UDP alike. Systems give out none of these
+/// ports by themselves, so no client of another test takes one, and each is returned once.
 pub(super) fn free_addresses(count: usize) -> Vec<String> {
-    let bind = |_| std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let sockets: Vec<_> = (0..count).map(bind).collect();
-    sockets.iter().map(|socket| socket.local_addr().unwrap().to_string()).collect()
+    const FIRST: u32 = 12_000;
+    const PORTS: u32 = 20_000;
+    static TAKEN: Mutex<u32> = Mutex::new(0);
+    let mut taken = TAKEN.lock().unwrap();
+    let next = || {
+        *taken += 1;
+        // Tests of another process begin elsewhere.
+        let at = std::process::id().wrapping_mul(61).wrapping_add(*taken) % PORTS;
+        format!("127.0.0.1:{}", FIRST + at)
+    };
+    let is_free = |address: &String| {
+        std::net::TcpListener::bind(address).is_ok() && std::net::UdpSocket::bind(address).is_ok()
+    };
+    std::iter::repeat_with(next).filter(is_free).take(count).collect()
 }
 
 /// An address at which no node answers.

@@ -1,4 +1,4 @@
-use super::tests::{ID, delta, followed};
+use super::tests::{ID, delta, followed, other};
 use super::*;
 
 fn unheard(since: Nanos, debt: Nanos) -> Unheard {
@@ -18,7 +18,7 @@ fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
     assert_eq!(gaps.replayed(160, ID, unheard(106, 0), &all), 4, "it owes until 164");
     // The level does not say when the word was empty before that.
     assert!(!gaps.reach(ID, 129) && gaps.reach(ID, 130));
-    let mut landed = |debt, date| gaps.landed(160, 155, &delta(debt, date), 4).debt;
+    let mut landed = |debt, date| gaps.landed(160, 155, (other(), &delta(debt, date)), 4).debt;
     assert_eq!(landed(15, 100), 0, "in the gap that ends at 120");
     assert_eq!(landed(2, 125), 0, "in the one that ends at 150");
     assert_eq!(landed(9, 145), 4, "in what is left of that");

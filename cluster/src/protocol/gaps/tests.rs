@@ -9,6 +9,15 @@ pub(super) fn delta(debt: i64, date: i64) -> Delta {
     Delta { limit: ID.0, key: ID.1, change: Change { debt, date } }
 }
 
+/// Another node, and a third one.
+pub(super) fn other() -> Origin {
+    Origin { addr: ([10, 0, 0, 2], 1).into(), generation: 1 }
+}
+
+fn third() -> Origin {
+    Origin { generation: 2, ..other() }
+}
+
 /// What a word owes.
 fn owed(word: i64, now: i64) -> Nanos {
     Nanos::try_from(word - now).unwrap_or(0)
@@ -28,7 +37,7 @@ fn a_change_that_comes_late_drains_where_the_word_was_empty() {
     gaps.consumed(120, &delta(5, 120), || 5);
     gaps.consumed(130, &delta(5, 130), || 5);
     assert_eq!(gaps.last_end(ID), Some(130));
-    let mut landed = |debt, date| gaps.landed(135, 131, &delta(debt, date), 0).debt;
+    let mut landed = |debt, date| gaps.landed(135, 131, (other(), &delta(debt, date)), 0).debt;
     assert_eq!(landed(3, 127), 0, "in the gap that ends at 130");
     assert_eq!(landed(3, 127), 3, "which is full");
     assert_eq!(landed(12, 110), 0, "in both");
@@ -57,7 +66,7 @@ fn changes_make_what_they_make_in_the_order_of_their_dates() {
 fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
     let mut gaps = followed();
     // The word owes 4 at 145, of which nothing has been flushed since 140.
-    let mut landed = |debt, date| gaps.landed(145, 140, &delta(debt, date), 4);
+    let mut landed = |debt, date| gaps.landed(145, 140, (other(), &delta(debt, date)), 4);
     assert_eq!(landed(20, 110).debt, 0);
     assert_eq!(landed(20, 112), Change::new(10, 140), "in 10 of the gap that ends at 140");
     assert_eq!(landed(20, 114), Change::new(20, 145), "which is full");
@@ -70,14 +79,14 @@ fn what_was_consumed_since_the_last_flush_leaves_the_time_before_it_empty() {
 #[test]
 fn what_was_not_flushed_when_a_key_was_followed_counts_once() {
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(100, 90, &delta(20, 100), 4).debt, 20);
+    assert_eq!(gaps.landed(100, 90, (other(), &delta(20, 100)), 4).debt, 20);
     gaps.consumed(110, &delta(4, 98), || 14);
     assert_eq!(gaps.keys[&ID].tat, 124);
     gaps.consumed(120, &delta(6, 118), || 5);
     assert_eq!(gaps.keys[&ID].tat, 130);
     // This node had reset the key before the other's change came.
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(100, 90, &delta(50, 98), 0).debt, 50);
+    assert_eq!(gaps.landed(100, 90, (other(), &delta(50, 98)), 0).debt, 50);
     gaps.consumed(110, &delta(-70, 96), || 38);
     assert_eq!(gaps.keys[&ID].tat, 148);
 }
@@ -86,12 +95,20 @@ fn what_was_not_flushed_when_a_key_was_followed_counts_once() {
 #[test]
 fn what_is_given_back_may_come_before_what_was_consumed() {
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(100, 90, &delta(-20, 98), 0).debt, -20);
-    assert_eq!(gaps.landed(101, 90, &delta(50, 95), 0).debt, 30, "of a key that was not followed");
+    assert_eq!(gaps.landed(100, 90, (other(), &delta(-20, 98)), 0).debt, -20);
+    assert_eq!(
+        gaps.landed(101, 90, (other(), &delta(50, 95)), 0).debt,
+        30,
+        "of a key that was not followed"
+    );
     let mut gaps = followed();
-    assert_eq!(gaps.landed(101, 100, &delta(-20, 95), 4).debt, -5);
-    assert_eq!(gaps.landed(102, 100, &delta(50, 93), 0).debt, 35, "before a key was followed");
-    assert_eq!(gaps.landed(102, 100, &delta(7, 96), 33).debt, 7, "consumed after that");
+    assert_eq!(gaps.landed(101, 100, (other(), &delta(-20, 95)), 4).debt, -5);
+    assert_eq!(
+        gaps.landed(102, 100, (other(), &delta(50, 93)), 0).debt,
+        35,
+        "before a key was followed"
+    );
+    assert_eq!(gaps.landed(102, 100, (other(), &delta(7, 96)), 33).debt, 7, "consumed after that");
 }
 
 /// Clocks are read wrong, so that what was given back is dated before what it is of, and comes
@@ -108,15 +125,28 @@ fn what_is_given_back_too_early_is_of_what_comes_next() {
     ] {
         let mut gaps = Gaps::default();
         let given_back = delta(-30_000, 98);
-        assert!(gaps.begin(105, &given_back, || 0));
-        assert_eq!(gaps.date(ID, given_back.change, 5), 98);
-        assert_eq!(gaps.landed(105, 105, &given_back, 0).debt, 0);
-        gaps.landed(106, 105, &delta(used * 1_000, date), 0);
+        gaps.begin(105, &given_back, 0);
+        assert_eq!(gaps.date((third(), &given_back), 5), 98);
+        assert_eq!(gaps.landed(105, 105, (other(), &given_back), 0).debt, 0);
+        gaps.landed(106, 105, (other(), &delta(used * 1_000, date)), 0);
         let tat = |gaps: &Gaps| gaps.keys[&ID].tat;
         assert_eq!(tat(&gaps), date.max(98) + left * 1_000, "{used} at {date}");
         // Once.
-        gaps.landed(107, 105, &delta(40_000, 102), 0);
+        gaps.landed(107, 105, (other(), &delta(40_000, 102)), 0);
         assert_eq!((tat(&gaps) + 500) / 1_000 - left, next, "{used} at {date}");
+    }
+}
+
+/// What one node sends comes in order: what it uses later is not what it gave back.
+#[test]
+fn what_a_node_has_given_back_is_not_of_what_it_uses_next() {
+    for (by, left) in [(other(), 50_000), (third(), 20_000)] {
+        let (mut gaps, given_back) = (Gaps::default(), delta(-30_000, 98));
+        gaps.begin(105, &given_back, 0);
+        gaps.date((other(), &given_back), 5);
+        gaps.landed(105, 105, (other(), &given_back), 0);
+        gaps.landed(106, 105, (by, &delta(50_000, 101)), 0);
+        assert_eq!(gaps.keys[&ID].tat, 101 + left);
     }
 }
 
@@ -124,13 +154,15 @@ fn what_is_given_back_too_early_is_of_what_comes_next() {
 #[test]
 fn what_is_given_back_is_no_more_than_what_was_owed() {
     let (mut gaps, given_back) = (Gaps::default(), delta(-30_000, 98));
-    assert!(gaps.begin(100, &given_back, || 20_000));
-    assert!(!gaps.begin(100, &given_back, || 20_000), "it is followed");
+    assert!(gaps.is_behind(100, ID, 20_000) && !gaps.is_behind(100, ID, 0));
+    gaps.begin(100, &given_back, 20_000);
+    assert!(gaps.is_behind(100, ID, 20_001) && !gaps.is_behind(100, ID, 20_000));
+    gaps.begin(100, &given_back, 50_000);
     gaps.consumed(100, &delta(20_000, 97), || 20_000);
     // It was charged 9,000 since.
-    assert_eq!(gaps.landed(100, 100, &given_back, 29_000).debt, -20_000);
+    assert_eq!(gaps.landed(100, 100, (other(), &given_back), 29_000).debt, -20_000);
     gaps.consumed(110, &delta(9_000, 101), || 8_991);
-    let added = gaps.landed(111, 110, &delta(30_000, 96), 8_990).debt;
+    let added = gaps.landed(111, 110, (other(), &delta(30_000, 96)), 8_990).debt;
     assert!((19_995..=20_000).contains(&added), "{added}");
 }
 
@@ -141,17 +173,17 @@ fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
     for (given_back, left) in [(-20, 32), (-2, 50)] {
         let mut gaps = Gaps::default();
         gaps.consumed(100, &delta(3, 98), || 1);
-        assert_eq!(gaps.landed(100, 99, &delta(given_back, 99), 1).debt, -2);
+        assert_eq!(gaps.landed(100, 99, (other(), &delta(given_back, 99)), 1).debt, -2);
         // Of 50 and the 2 that were owed at 99.
-        assert_eq!(gaps.landed(100, 99, &delta(50, 95), 0), Change::new(left, 99));
+        assert_eq!(gaps.landed(100, 99, (other(), &delta(50, 95)), 0), Change::new(left, 99));
     }
     // Its word is empty from 95 to 105. Of what is used in that time a part drains until 100, from
     // when on the key is followed.
     let mut gaps = Gaps::default();
-    gaps.landed(100, 100, &delta(5, 90), 0);
+    gaps.landed(100, 100, (other(), &delta(5, 90)), 0);
     gaps.consumed(106, &delta(20, 105), || 19);
-    assert_eq!(gaps.landed(108, 107, &delta(-30, 107), 17).debt, -18);
-    assert_eq!(gaps.landed(108, 107, &delta(50, 97), 0), Change::new(30, 107));
+    assert_eq!(gaps.landed(108, 107, (other(), &delta(-30, 107)), 17).debt, -18);
+    assert_eq!(gaps.landed(108, 107, (other(), &delta(50, 97)), 0), Change::new(30, 107));
 }
 
 /// What was used before a key is followed fills gaps behind that, and a give-back after it leaves
@@ -160,9 +192,9 @@ fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
 fn what_filled_a_gap_stays_there_when_something_is_given_back() {
     let mut gaps = followed();
     gaps.consumed(120, &delta(5, 120), || 5);
-    assert_eq!(gaps.landed(121, 120, &delta(15, 99), 4).debt, 0, "from 105 to 120");
-    assert_eq!(gaps.landed(122, 120, &delta(-8, 121), 3).debt, -4);
-    assert_eq!(gaps.landed(123, 120, &delta(10, 99), 0), Change::new(6, 121));
+    assert_eq!(gaps.landed(121, 120, (other(), &delta(15, 99)), 4).debt, 0, "from 105 to 120");
+    assert_eq!(gaps.landed(122, 120, (other(), &delta(-8, 121)), 3).debt, -4);
+    assert_eq!(gaps.landed(123, 120, (other(), &delta(10, 99)), 0), Change::new(6, 121));
 }
 
 /// A key is followed while its word is empty, and used here before the next flush: what comes late
@@ -170,11 +202,14 @@ fn what_filled_a_gap_stays_there_when_something_is_given_back() {
 #[test]
 fn what_drained_before_a_key_is_followed_adds_nothing_to_use_since() {
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(1_000, 10, &delta(1, 900), 0).debt, 1);
-    assert_eq!(gaps.landed(1_002, 10, &delta(1, 910), 199).debt, 0);
+    assert_eq!(gaps.landed(1_000, 10, (other(), &delta(1, 900)), 0).debt, 1);
+    assert_eq!(gaps.landed(1_002, 10, (other(), &delta(1, 910)), 199).debt, 0);
     gaps.consumed(1_010, &delta(200, 1_001), || 191);
     assert_eq!(gaps.keys[&word(ID)].tat, 1_201);
-    assert_eq!(gaps.landed(1_010, 1_010, &delta(300, 950), 191), Change::new(249, 1_010));
+    assert_eq!(
+        gaps.landed(1_010, 1_010, (other(), &delta(300, 950)), 191),
+        Change::new(249, 1_010)
+    );
 }
 
 /// Two nodes give back what had been given back, and what was used before is heard after that.
@@ -183,10 +218,14 @@ fn give_backs_of_an_empty_word_come_in_any_order() {
     for dates in [[980, 995], [995, 980]] {
         let mut gaps = followed();
         for date in dates {
-            assert_eq!(gaps.landed(1_000, 1_000, &delta(-10, date), 0).debt, 0);
+            assert_eq!(gaps.landed(1_000, 1_000, (other(), &delta(-10, date)), 0).debt, 0);
         }
         // 20 are given back.
-        assert_eq!(gaps.landed(1_000, 1_000, &delta(700, 600), 0).debt, 280, "{dates:?}");
+        assert_eq!(
+            gaps.landed(1_000, 1_000, (other(), &delta(700, 600)), 0).debt,
+            280,
+            "{dates:?}"
+        );
     }
 }
 
@@ -197,10 +236,10 @@ fn what_drained_before_a_key_is_followed_is_not_given_back() {
         [((40, 50), (-35, 55), (40, 60)), ((15, 85), (-15, 86), (14, 87))]
     {
         let mut gaps = Gaps::default();
-        gaps.landed(100, 100, &delta(5, 40), 0);
-        assert_eq!(gaps.landed(100, 100, &delta(first.0, first.1), 0).debt, 0);
+        gaps.landed(100, 100, (other(), &delta(5, 40)), 0);
+        assert_eq!(gaps.landed(100, 100, (other(), &delta(first.0, first.1)), 0).debt, 0);
         for (debt, date) in [given_back, last] {
-            assert_eq!(gaps.landed(103, 103, &delta(debt, date), 0).debt, 0, "{date}");
+            assert_eq!(gaps.landed(103, 103, (other(), &delta(debt, date)), 0).debt, 0, "{date}");
         }
     }
 }
@@ -209,11 +248,11 @@ fn what_drained_before_a_key_is_followed_is_not_given_back() {
 #[test]
 fn what_is_given_back_of_before_a_move_is_dated_where_it_was_owed() {
     let mut gaps = followed();
-    assert_eq!(gaps.landed(121, 120, &delta(50, 120), 0).debt, 50);
+    assert_eq!(gaps.landed(121, 120, (other(), &delta(50, 120)), 0).debt, 50);
     gaps.shifted(122, ID, 5);
-    let change = Change::new(-50, 119);
-    assert_eq!(gaps.date(ID, change, 0), 119);
-    assert_eq!(gaps.date(ID, change, 3), 120);
+    let given_back = delta(-50, 119);
+    assert_eq!(gaps.date((other(), &given_back), 0), 119);
+    assert_eq!(gaps.date((other(), &given_back), 3), 120);
 }
 
 /// A key that another node has used, and that is empty again when that is heard, is followed from
@@ -221,13 +260,13 @@ fn what_is_given_back_of_before_a_move_is_dated_where_it_was_owed() {
 #[test]
 fn what_was_used_before_that_is_given_back_in_either_order() {
     let mut gaps = Gaps::default();
-    gaps.landed(100, 100, &delta(5, 40), 0);
-    assert_eq!(gaps.landed(100, 100, &delta(50, 97), 0).debt, 47);
-    assert_eq!(gaps.landed(103, 103, &delta(-47, 102), 44).debt, -44);
+    gaps.landed(100, 100, (other(), &delta(5, 40)), 0);
+    assert_eq!(gaps.landed(100, 100, (other(), &delta(50, 97)), 0).debt, 47);
+    assert_eq!(gaps.landed(103, 103, (other(), &delta(-47, 102)), 44).debt, -44);
     let mut gaps = Gaps::default();
-    gaps.landed(100, 100, &delta(5, 40), 0);
-    assert_eq!(gaps.landed(103, 103, &delta(-47, 102), 0).debt, 0);
-    assert_eq!(gaps.landed(103, 103, &delta(50, 97), 0).debt, 0);
+    gaps.landed(100, 100, (other(), &delta(5, 40)), 0);
+    assert_eq!(gaps.landed(103, 103, (other(), &delta(-47, 102)), 0).debt, 0);
+    assert_eq!(gaps.landed(103, 103, (other(), &delta(50, 97)), 0).debt, 0);
 }
 
 /// A history begins anew when a word is moved, and earlier again when something older is given
@@ -241,7 +280,7 @@ fn gaps_of_before_a_history_stay_when_it_begins_earlier() {
     gaps.consumed(9_000 * MS, &ms(500, 9_000), || 500 * MS);
     gaps.shifted(9_100 * MS, ID, signed(MS));
     let mut landed = |change: Delta| {
-        let debt = gaps.landed(9_200 * MS, 9_150 * MS, &change, 301 * MS).debt;
+        let debt = gaps.landed(9_200 * MS, 9_150 * MS, (other(), &change), 301 * MS).debt;
         debt / signed(MS)
     };
     assert_eq!(landed(ms(-10, 9_050)), -10);
@@ -255,8 +294,8 @@ fn what_is_given_back_before_a_move_charges_nothing() {
         let mut gaps = followed();
         gaps.consumed(110, &delta(5, 110), || 5);
         gaps.shifted(140, ID, by);
-        assert_eq!(gaps.landed(141, 120, &delta(-50, 130), 0).debt, 0);
-        assert_eq!(gaps.landed(141, 120, &delta(7, 112), 0).debt, 0);
+        assert_eq!(gaps.landed(141, 120, (other(), &delta(-50, 130)), 0).debt, 0);
+        assert_eq!(gaps.landed(141, 120, (other(), &delta(7, 112)), 0).debt, 0);
     }
 }
 
@@ -268,11 +307,11 @@ fn what_is_older_than_the_history_fills_gaps() {
         gaps.consumed(120 + 10 * n, &delta(5, signed(120 + 10 * n)), || 5);
     }
     gaps.consumed(2_113, &delta(-1, 2_113), || 1);
-    let mut landed = |debt, date| gaps.landed(2_114, 2_113, &delta(debt, date), 1).debt;
+    let mut landed = |debt, date| gaps.landed(2_114, 2_113, (other(), &delta(debt, date)), 1).debt;
     assert_eq!(landed(9, 801), 0, "from 805 to 820, but for the use at 810");
     assert_eq!(landed(3, 1_806), 0);
     assert_eq!(gaps.keys[&ID].gaps.len(), MAX_GAPS);
-    let late = gaps.landed(2_114, 2_113, &delta(-50, 802), 1);
+    let late = gaps.landed(2_114, 2_113, (other(), &delta(-50, 802)), 1);
     assert_eq!(late.debt, 0, "what it owes was consumed after that");
 }
 
@@ -284,7 +323,7 @@ fn a_reset_leaves_no_gap_behind_the_present() {
     assert_eq!(both, Change::new(-70, 189));
     gaps.consumed(110, &delta(both.debt, both.date), || 9);
     assert_eq!(gaps.keys[&ID].tat, 119);
-    assert_eq!(gaps.landed(118, 118, &delta(20, 115), 1).debt, 20);
+    assert_eq!(gaps.landed(118, 118, (other(), &delta(20, 115)), 1).debt, 20);
     // Of a key that was not followed before all gaps are known from then on.
     let mut gaps = Gaps::default();
     gaps.consumed(110, &delta(both.debt, both.date), || 9);
@@ -295,7 +334,7 @@ fn a_reset_leaves_no_gap_behind_the_present() {
 #[test]
 fn what_comes_at_once_adds_up_in_a_word_that_is_empty() {
     let mut gaps = followed();
-    let mut landed = |debt, date| gaps.landed(160, 150, &delta(debt, date), 0);
+    let mut landed = |debt, date| gaps.landed(160, 150, (other(), &delta(debt, date)), 0);
     assert_eq!(landed(8, 145), Change::new(3, 150), "it owes nothing at 153");
     assert_eq!(landed(12, 145), Change::new(12, 153));
     assert_eq!(landed(16, 146), Change::new(16, 160), "it is in debt until 165");
@@ -334,7 +373,8 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
             for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
                 let flushed = (now - now % FLUSH) as Nanos;
                 let (date, debt) = (change.date, owed(word, now));
-                let landed = gaps.landed(now as Nanos, flushed, &delta(change.debt, date), debt);
+                let landed =
+                    gaps.landed(now as Nanos, flushed, (other(), &delta(change.debt, date)), debt);
                 word = landed.apply(if word > now { word } else { 0 });
                 kept = landed.apply(kept);
                 all.push(change);
@@ -398,7 +438,7 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back()
             for (_, change) in coming.extract_if(.., |(at, _)| *at <= now) {
                 let flushed = (now - now % FLUSH) as Nanos;
                 let came = delta(change.debt, change.date);
-                let landed = gaps.landed(now as Nanos, flushed, &came, owed(word, now));
+                let landed = gaps.landed(now as Nanos, flushed, (other(), &came), owed(word, now));
                 word = happens(landed, word);
                 all.push(change);
             }
@@ -415,8 +455,8 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back()
 #[test]
 fn a_key_that_is_not_followed_is_charged_whole() {
     let mut gaps = Gaps::default();
-    assert_eq!(gaps.landed(100, 95, &delta(5, 90), 3), Change::new(5, 90));
-    assert_eq!(gaps.landed(120, 95, &delta(5, 118), 0), Change::new(5, 118));
+    assert_eq!(gaps.landed(100, 95, (other(), &delta(5, 90)), 3), Change::new(5, 90));
+    assert_eq!(gaps.landed(120, 95, (other(), &delta(5, 118)), 0), Change::new(5, 118));
     assert_eq!(gaps.last_end(ID), Some(118), "from then on it is followed");
     gaps.forget(ID);
     assert_eq!(gaps.last_end(ID), None);
@@ -428,7 +468,7 @@ fn gaps_of_a_key_are_bounded() {
     let mut gaps = followed();
     gaps.consumed(100_000, &delta(5, 100_000), || 5);
     for n in 0..4 * MAX_GAPS as i64 {
-        assert_eq!(gaps.landed(100_001, 100_000, &delta(1, 200 + 10 * n), 4).debt, 0);
+        assert_eq!(gaps.landed(100_001, 100_000, (other(), &delta(1, 200 + 10 * n)), 4).debt, 0);
     }
     assert_eq!(gaps.keys[&ID].gaps.len(), MAX_GAPS);
     assert!(!gaps.reach(ID, 200) && gaps.reach(ID, 99_999));
@@ -440,7 +480,7 @@ fn gaps_of_a_key_are_bounded() {
 fn a_word_that_is_moved_was_empty_until_then() {
     let mut gaps = followed();
     gaps.added(150, 145, ID, 20);
-    let mut landed = |debt, date| gaps.landed(150, 145, &delta(debt, date), 20).debt;
+    let mut landed = |debt, date| gaps.landed(150, 145, (other(), &delta(debt, date)), 20).debt;
     assert_eq!(landed(50, 100), 10, "it was empty from 105 to 145");
     assert_eq!(gaps.keys[&ID].tat, 180);
 }

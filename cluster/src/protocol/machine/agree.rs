@@ -6,10 +6,10 @@ use rustc_hash::FxHashSet;
 
 use super::Core;
 use super::cut::Beyond;
-use super::seal::Drained;
 use crate::protocol::agreement::{are_apart, part, step, with_beyond};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
 use crate::protocol::delta::{Delta, KeyId, signed, word};
+use crate::protocol::drains::Drained;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::origin::PendingLevels;
@@ -62,8 +62,7 @@ struct Terms<'a> {
 #[derive(Clone, Copy, Debug)]
 struct Move {
     other: Origin,
-    limit: u64,
-    key: u64,
+    level: Level,
     by: i64,
 }
 
@@ -80,10 +79,10 @@ impl<H: Host> Core<H> {
         if levels.is_empty() {
             return Default::default();
         }
-        let drained = self.drain(now);
-        let is_used = self.used_meanwhile(&drained);
-        for level in levels.extract_if(.., |level| is_used((level.limit, level.key))) {
-            self.turns.changed(now, (level.limit, level.key));
+        let drained = self.drain_some(now);
+        let used = self.used_meanwhile(&drained, levels.iter().map(Level::id));
+        for level in levels.extract_if(.., |level| used.contains(&level.id())) {
+            self.turns.changed(now, level.id());
         }
         self.stats.levels_sent += levels.len() as u64;
         let is_scarce = |level: &Level| self.rooms.is_split((level.limit, level.key));
@@ -141,18 +140,24 @@ impl<H: Host> Core<H> {
         Agreement { cut, levels, ..Agreement::default() }
     }
 
-    /// Which words may have been read with what was recorded after the drain before: `drained` is
-    /// what was. What is consumed is known of a word that is watched, what is given back is not.
-    fn used_meanwhile(&self, drained: &Drained) -> impl Fn(KeyId) -> bool + use<H> {
+    /// Of which keys words may have been read with what was recorded after the drain before:
+    /// `drained` is what was, or some of it. What is consumed is known of a word that is watched,
+    /// what is given back is not.
+    fn used_meanwhile(
+        &self,
+        drained: &Drained,
+        ids: impl Iterator<Item = KeyId>,
+    ) -> FxHashSet<KeyId> {
+        let (at, is_over) = (drained.at(), self.drains.is_over());
+        let is_watched = |id| self.watches.word(at, id).is_some();
         let is_used = |delta: &&Delta| {
-            let (id, change, at) = (delta.id(), delta.change, drained.at());
-            let slack = self.host.tolerance(id.0).map_or(0, signed) / UNRECORDED;
-            let is_watched = || self.watches.word(at, id).is_some();
-            change.given_back(signed(at)) > slack || change.debt > slack && !is_watched()
+            let slack = self.host.tolerance(delta.limit).map_or(0, signed) / UNRECORDED;
+            let given_back = delta.change.given_back(signed(at)) > slack;
+            given_back || delta.change.debt > slack && !is_watched(delta.id())
         };
         let used = drained.deltas.iter().filter(is_used).map(Delta::word);
-        let (used, is_over) = (used.collect::<FxHashSet<_>>(), self.draining.is_none());
-        move |id| !is_over || used.contains(&word(id))
+        let used = used.collect::<FxHashSet<_>>();
+        ids.filter(|id| used.contains(&word(*id)) || !is_over && !is_watched(*id)).collect()
     }
 
     /// Whether others have little left of a key that is used here, and this node nearly all. What
@@ -257,21 +262,32 @@ impl<H: Host> Core<H> {
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
         self.send_keys(now, keys.into_iter());
         let moves = self.compare_held(now);
-        if moves.is_empty() {
-            return;
-        }
-        let drained = self.drain(now);
-        let is_used = self.used_meanwhile(&drained);
-        for Move { other, limit, key, by } in moves {
-            if !is_used((limit, key)) {
-                self.shift(now, (limit, key), by);
-                // The other half of the move.
-                self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
+        if !moves.is_empty() {
+            let drained = self.drain_some(now);
+            let used = self.used_meanwhile(&drained, moves.iter().map(|each| each.level.id()));
+            for each in moves {
+                if used.contains(&each.level.id()) {
+                    // It is compared anew, with that.
+                    if let Some(held) = self.held.get_mut(&each.other) {
+                        held.levels.push(each.level);
+                    }
+                } else {
+                    self.make_move(now, each);
+                }
             }
+            self.seal_compared(now, drained);
         }
-        self.seal_compared(now, drained);
+        self.held.retain(|_, held| !held.levels.is_empty());
     }
 
+    fn make_move(&mut self, now: Nanos, Move { other, level, by }: Move) {
+        let Level { limit, key, .. } = level;
+        self.shift(now, (limit, key), by);
+        // The other half of the move.
+        self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
+    }
+
+    /// The moves that are due. Of levels that are held, those stay that are not settled here.
     fn compare_held(&mut self, now: Nanos) -> Vec<Move> {
         let mut moves = Vec::new();
         let lives = self.lives(now);
@@ -305,9 +321,7 @@ impl<H: Host> Core<H> {
                     None => unsettled.push(*level),
                 }
             }
-            if !unsettled.is_empty() {
-                self.held.insert(origin, PendingLevels { levels: unsettled, ..held });
-            }
+            self.held.insert(origin, PendingLevels { levels: unsettled, ..held });
         }
         moves
     }
@@ -349,7 +363,7 @@ impl<H: Host> Core<H> {
         }
         let by = by?.clamp(-signed(tolerance), signed(tolerance));
         self.stats.levels_compared += 1;
-        (by != 0).then_some(Move { other: origin, limit, key, by })
+        (by != 0).then_some(Move { other: origin, level, by })
     }
 
     /// Moves this node's word of a key.

@@ -101,7 +101,7 @@ impl<H: Host> Core<H> {
     /// stale does not count: nothing is decided meanwhile. While a drain takes several steps, rooms
     /// are split at its end, and nothing else is due.
     pub(super) fn note_late(&mut self, now: Nanos) {
-        let flush = self.flush_deadline().filter(|_| self.draining.is_none());
+        let flush = self.flush_deadline().filter(|_| self.drains.is_over());
         let due = flush.into_iter().chain(self.look_deadline()).min();
         let counts = |_: &Nanos| !self.is_stale_at(now);
         let late = due.filter(counts).map_or(0, |due| now.saturating_sub(due));

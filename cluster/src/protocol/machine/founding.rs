@@ -16,6 +16,7 @@ use super::{Core, Unlinked, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
 use crate::protocol::bounds::MAX_HASH_KEYS;
+use crate::protocol::drains::Drains;
 use crate::protocol::event::Event;
 use crate::protocol::gaps::Gaps;
 use crate::protocol::hash_key::HashKey;
@@ -121,7 +122,7 @@ impl<H: Host> Core<H> {
         self.estimates.start_over();
         self.stale.start_over();
         self.shifts.clear();
-        self.draining = None;
+        self.drains = Drains::new(now);
         self.log = Log::default();
         self.trim_at = None;
         self.backlog = Backlog::new(self.options.backlog_keys);

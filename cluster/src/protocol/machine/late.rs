@@ -67,12 +67,12 @@ impl<H: Host> Core<H> {
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
             if delta.change.debt < 0 {
                 let leeway = self.clocks.get(&origin).map_or(0, |clock| clock.transit());
-                delta.change.date = self.gaps.date(delta.id(), delta.change, leeway);
+                delta.change.date = self.gaps.date((origin, &delta), leeway);
             }
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             let debt = self.debt(now, delta.id());
-            let change = self.gaps.landed(now, self.known_until(now), &delta, debt);
+            let change = self.gaps.landed(now, self.known_until(now), (origin, &delta), debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -137,7 +137,7 @@ impl<H: Host> Core<H> {
 
     /// All that was recorded before this has been drained.
     pub(super) fn flushed(&self) -> Nanos {
-        self.draining.unwrap_or(self.taken_at)
+        self.drains.until()
     }
 
     /// All that was consumed here before this is drained: while it is stale, a node consumes

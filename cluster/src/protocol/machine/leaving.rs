@@ -15,7 +15,7 @@ impl<H: Host> Core<H> {
     #[must_use]
     pub fn is_acknowledged(&self) -> bool {
         let unsent = self.log.had_deltas();
-        let is_sealed = self.draining.is_none() && self.pace.len() == 0;
+        let is_sealed = self.drains.is_sealed() && self.pace.len() == 0;
         let last = self.leaves_after.unwrap_or(self.log.last());
         (is_sealed || self.leaves_after.is_some())
             && self.peers.iter().all(|(addr, peer)| match peer.dial {

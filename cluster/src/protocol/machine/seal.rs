@@ -8,6 +8,7 @@ use crate::protocol::action::Channel;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_SHIFTS};
 use crate::protocol::cursor::Cursor;
 use crate::protocol::delta::Delta;
+use crate::protocol::drains::Drained;
 use crate::protocol::host::Host;
 use crate::protocol::log::Batch;
 use crate::protocol::pace::Taken;
@@ -28,19 +29,8 @@ const _: () = assert!(MAX_SEALED <= MAX_BATCH_DELTAS);
 /// never exceed what was kept.
 const MAX_FREED: usize = 8 * MAX_SEALED;
 
-/// What was recorded, and in which time.
-#[derive(Debug)]
-pub(super) struct Drained {
-    span: (Nanos, Nanos),
-    pub(super) deltas: Vec<Delta>,
-}
-
-impl Drained {
-    /// When the drain, or this part of it, began.
-    pub(super) fn at(&self) -> Nanos {
-        self.span.1
-    }
-}
+/// How often in a flush interval something is taken before it is due, at most.
+const AHEADS: Nanos = 5;
 
 impl<H: Host> Core<H> {
     /// Takes what the host has recorded, and seals what is to be sent of it, with the levels that
@@ -56,7 +46,7 @@ impl<H: Host> Core<H> {
 
     fn take_whole(&mut self, now: Nanos, scope: Scope) {
         // A drain that has begun may lack what was recorded since.
-        while self.draining.is_some() {
+        while !self.drains.is_over() {
             self.take_some(now, scope);
         }
         while !self.take_some(now, scope) {}
@@ -75,10 +65,12 @@ impl<H: Host> Core<H> {
     }
 
     fn take_some(&mut self, now: Nanos, scope: Scope) -> bool {
-        let drained = self.drain(now);
+        let mut used = self.seal_ahead(now, scope);
+        let drained = self.drain(now, MAX_TAKEN);
         let (mut levels, mut later) = (Agreement::default(), None);
-        if self.draining.is_none() {
-            (levels, later) = self.due_levels(now, &drained.deltas);
+        if self.drains.is_over() {
+            used.extend_from_slice(&drained.deltas);
+            (levels, later) = self.due_levels(now, &used);
             levels.shifts = self.due_shifts();
         }
         self.seal_drained(now, drained, levels, scope);
@@ -88,9 +80,19 @@ impl<H: Host> Core<H> {
         self.end_drain(now)
     }
 
+    /// Seals what was taken before it was due.
+    fn seal_ahead(&mut self, now: Nanos, scope: Scope) -> Vec<Delta> {
+        let mut all = Vec::new();
+        for drained in self.drains.take_ahead() {
+            all.extend_from_slice(&drained.deltas);
+            self.seal_drained(now, drained, Agreement::default(), scope);
+        }
+        all
+    }
+
     /// Whether the drain is over, and what follows it then.
     fn end_drain(&mut self, now: Nanos) -> bool {
-        let is_over = self.draining.is_none();
+        let is_over = self.drains.is_over();
         if is_over {
             self.follow_wanted(now);
             self.split_rooms(now);
@@ -102,34 +104,50 @@ impl<H: Host> Core<H> {
     /// something back: no more of that has an effect than was owed at its date, and what was used
     /// here by then was part of it.
     pub(super) fn take_before(&mut self, now: Nanos, changes: &[Delta]) {
-        let mut given_back = changes.iter().filter(|delta| delta.change.debt < 0).peekable();
-        // A stale node has consumed nothing that it could take, and applies all in order later.
-        if given_back.peek().is_none() || self.stale.is_stale() {
+        // What comes to a stale node is kept, and applied in order once it has heard the others.
+        if self.stale.is_stale() && self.pull.is_none() {
             return;
         }
-        // A drain that has begun may lack what was recorded since.
-        if self.draining.is_some() {
-            self.take_ahead(now);
+        let (mut given_back, mut is_behind) = (Vec::new(), false);
+        for delta in changes.iter().filter(|delta| delta.change.debt < 0) {
+            if self.host.tolerance(delta.limit).is_some() {
+                let debt = self.debt(now, delta.id());
+                is_behind |= self.gaps.is_behind(now, delta.id(), debt);
+                given_back.push((*delta, debt));
+            }
         }
-        self.take_ahead(now);
-        let mut is_any_new = false;
-        for delta in given_back {
-            let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
-            let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
-            is_any_new |= self.gaps.begin(now, delta, debt);
+        let mut most = 0;
+        if is_behind && self.drains.may_go_ahead(now, self.options.flush_interval / AHEADS) {
+            most = MAX_TAKEN;
+            // A drain that has begun may lack what was recorded since.
+            if !self.drains.is_over() {
+                most -= self.take_ahead(now, most);
+            }
+            most -= self.take_ahead(now, most);
+            for (delta, debt) in &mut given_back {
+                *debt = self.debt(now, delta.id());
+            }
         }
-        if is_any_new {
-            self.take_ahead(now);
+        for (delta, debt) in given_back {
+            self.gaps.begin(now, &delta, debt);
         }
+        self.take_ahead(now, most);
     }
 
-    /// Takes some of what the host has recorded before the next flush, which takes the rest.
-    fn take_ahead(&mut self, now: Nanos) {
-        let drained = self.drain(now);
-        if !drained.deltas.is_empty() {
+    /// Takes at most `most` of what the host has recorded, which the next flush seals; how many.
+    fn take_ahead(&mut self, now: Nanos, most: usize) -> usize {
+        if most == 0 {
+            return 0;
+        }
+        let drained = self.drain(now, most);
+        let taken = drained.deltas.len();
+        if taken > 0 || !self.drains.is_over() {
             self.recorded(now);
         }
-        self.seal_drained(now, drained, Agreement::default(), Scope::Due);
+        if taken > 0 {
+            self.drains.keep_ahead(drained);
+        }
+        taken
     }
 
     fn due_shifts(&mut self) -> Vec<Shift> {
@@ -160,14 +178,18 @@ impl<H: Host> Core<H> {
     }
 
     /// Takes some of what the host has recorded.
-    pub(super) fn drain(&mut self, now: Nanos) -> Drained {
-        let since = self.flushed();
-        if self.draining.is_none() {
-            self.taken_at = now;
-        }
+    pub(super) fn drain_some(&mut self, now: Nanos) -> Drained {
+        self.drain(now, MAX_TAKEN)
+    }
+
+    fn drain(&mut self, now: Nanos, most: usize) -> Drained {
+        self.drains.begin(now);
+        let since = self.drains.until();
         let mut deltas = Vec::new();
-        let is_over = self.host.take_recorded(now, MAX_TAKEN, &mut deltas);
-        self.draining = (!is_over).then_some(since);
+        let is_over = self.host.take_recorded(now, most, &mut deltas);
+        if is_over {
+            self.drains.end();
+        }
         self.stats.deltas_recorded += deltas.len() as u64;
         self.note_changes(&deltas);
         self.note_behind(&deltas);

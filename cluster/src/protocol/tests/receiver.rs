@@ -192,7 +192,7 @@ fn of_two_nodes_one_compares_and_sends_the_other_its_part() {
     harness.admit(key, 400 * MS);
     harness.core.flush(harness.now());
     let (mut own, mut shifted) = (0, Vec::new());
-    for number in 1..=2 {
+    for number in 1..=3 {
         let before = harness.tat(key);
         // Without anything of its own the peer owes twice as much.
         let debt = 800 * MS - harness.now();

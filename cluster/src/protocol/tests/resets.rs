@@ -104,7 +104,10 @@ fn what_is_given_back_before_it_is_heard_of_leaves_what_was_used_here() {
         harness.pass(MS);
         let at = harness.now();
         match used {
-            Used::Meanwhile => harness.use_after_drain(KEY, (20 * MS).cast_signed()),
+            Used::Meanwhile => {
+                harness.admit(KEY, MS);
+                harness.use_after_drain(KEY, (19 * MS).cast_signed());
+            }
             _ => harness.admit(KEY, 20 * MS),
         }
         harness.pass(MS);
