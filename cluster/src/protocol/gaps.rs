@@ -43,6 +43,8 @@ const KEEP: Nanos = 2 * SECOND;
 /// How much later than a refund what it gives back may come, of a key whose history begins after
 /// the refund.
 const REFUND_FIRST: Nanos = 2 * SECOND;
+/// By how much a word may seem to owe more than its TAT here, for the time that reading it takes.
+const READING: i64 = 50_000;
 /// How much later than its date something may have been given back that was not owed then, at most.
 /// Two nodes that reset a key at once give back the same twice: what a third one sends as consumed
 /// since a time within this after that is taken for it, if it is about as much.
@@ -189,7 +191,8 @@ impl Gaps {
     /// is kept.
     pub(super) fn is_behind(&self, now: Nanos, id: KeyId, debt: Nanos) -> bool {
         let track = self.keys.get(&word(id));
-        debt > 0 && track.is_none_or(|track| signed(now.saturating_add(debt)) > track.tat)
+        let tat = signed(now.saturating_add(debt));
+        debt > 0 && track.is_none_or(|track| tat > track.tat.saturating_add(READING))
     }
 
     /// Follows a key before a change of another node that gives something back. No more of that has

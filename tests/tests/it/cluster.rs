@@ -184,8 +184,8 @@ fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
     wait_until_together(&[&first, &second]);
 }
 
-/// Addresses that were free a moment ago, for TCP and UDP alike. Systems give out none of these
-/// ports by themselves, so no client of another test takes one, and each is returned once.
+/// Addresses that were free a moment ago, for TCP and UDP alike. Linux gives out none of these
+/// ports by itself, so no client of another test takes one, and each is returned once.
 pub(super) fn free_addresses(count: usize) -> Vec<String> {
     const FIRST: u32 = 12_000;
     const PORTS: u32 = 20_000;
@@ -200,7 +200,7 @@ pub(super) fn free_addresses(count: usize) -> Vec<String> {
     let is_free = |address: &String| {
         std::net::TcpListener::bind(address).is_ok() && std::net::UdpSocket::bind(address).is_ok()
     };
-    std::iter::repeat_with(next).filter(is_free).take(count).collect()
+    std::iter::repeat_with(next).take(PORTS as usize).filter(is_free).take(count).collect()
 }
 
 /// An address at which no node answers.

@@ -65,34 +65,26 @@ impl<H: Host> Core<H> {
     }
 
     fn take_some(&mut self, now: Nanos, scope: Scope) -> bool {
-        let mut used = self.seal_ahead(now, scope);
-        let drained = self.drain(now, MAX_TAKEN);
+        let is_whole = self.drains.is_over();
+        let mut drained = self.drain_some(now);
+        // What one that was begun before this flush has left is not all that is recorded.
+        let is_over = self.drains.is_over() && (is_whole || !self.drains.is_begun_ahead());
+        self.drains.add_ahead_to(&mut drained);
         let (mut levels, mut later) = (Agreement::default(), None);
-        if self.drains.is_over() {
-            used.extend_from_slice(&drained.deltas);
-            (levels, later) = self.due_levels(now, &used);
+        if is_over {
+            (levels, later) = self.due_levels(now, &drained.deltas);
             levels.shifts = self.due_shifts();
         }
         self.seal_drained(now, drained, levels, scope);
         if let Some(later) = later {
             self.seal_drained(now, later, Agreement::default(), scope);
         }
-        self.end_drain(now)
-    }
-
-    /// Seals what was taken before it was due.
-    fn seal_ahead(&mut self, now: Nanos, scope: Scope) -> Vec<Delta> {
-        let mut all = Vec::new();
-        for drained in self.drains.take_ahead() {
-            all.extend_from_slice(&drained.deltas);
-            self.seal_drained(now, drained, Agreement::default(), scope);
-        }
-        all
+        self.end_drain(now, is_over)
     }
 
     /// Whether the drain is over, and what follows it then.
-    fn end_drain(&mut self, now: Nanos) -> bool {
-        let is_over = self.drains.is_over();
+    fn end_drain(&mut self, now: Nanos, is_over: bool) -> bool {
+        let is_over = is_over && self.drains.is_over();
         if is_over {
             self.follow_wanted(now);
             self.split_rooms(now);
@@ -116,14 +108,14 @@ impl<H: Host> Core<H> {
                 given_back.push((*delta, debt));
             }
         }
-        let mut most = 0;
-        if is_behind && self.drains.may_go_ahead(now, self.options.flush_interval / AHEADS) {
-            most = MAX_TAKEN;
+        let every = self.options.flush_interval / AHEADS;
+        let is_due = is_behind && self.drains.may_go_ahead(now, every);
+        if is_due {
             // A drain that has begun may lack what was recorded since.
             if !self.drains.is_over() {
-                most -= self.take_ahead(now, most);
+                self.take_ahead(now);
             }
-            most -= self.take_ahead(now, most);
+            self.take_ahead(now);
             for (delta, debt) in &mut given_back {
                 *debt = self.debt(now, delta.id());
             }
@@ -131,23 +123,23 @@ impl<H: Host> Core<H> {
         for (delta, debt) in given_back {
             self.gaps.begin(now, &delta, debt);
         }
-        self.take_ahead(now, most);
+        if is_due {
+            // What was used here meanwhile.
+            self.take_ahead(now);
+        }
     }
 
-    /// Takes at most `most` of what the host has recorded, which the next flush seals; how many.
-    fn take_ahead(&mut self, now: Nanos, most: usize) -> usize {
-        if most == 0 {
-            return 0;
-        }
-        let drained = self.drain(now, most);
-        let taken = drained.deltas.len();
-        if taken > 0 || !self.drains.is_over() {
-            self.recorded(now);
-        }
-        if taken > 0 {
+    /// Takes some of what the host has recorded, which the next flush seals: no more than that may
+    /// take.
+    fn take_ahead(&mut self, now: Nanos) {
+        let most = MAX_TAKEN.saturating_sub(self.drains.ahead());
+        if most > 0 {
+            let drained = self.drain(now, most);
+            if !drained.deltas.is_empty() || !self.drains.is_over() {
+                self.recorded(now);
+            }
             self.drains.keep_ahead(drained);
         }
-        taken
     }
 
     fn due_shifts(&mut self) -> Vec<Shift> {
@@ -172,14 +164,19 @@ impl<H: Host> Core<H> {
     pub(super) fn seal_compared(&mut self, now: Nanos, drained: Drained) {
         let levels = Agreement { shifts: self.due_shifts(), ..Agreement::default() };
         self.seal_drained(now, drained, levels, Scope::Due);
-        if !self.end_drain(now) {
+        if !self.end_drain(now, true) {
             self.flush_at = Some(now);
         }
     }
 
     /// Takes some of what the host has recorded.
     pub(super) fn drain_some(&mut self, now: Nanos) -> Drained {
-        self.drain(now, MAX_TAKEN)
+        let most = MAX_TAKEN.saturating_sub(self.drains.ahead()).max(1);
+        let drained = self.drain(now, most);
+        if self.drains.is_over() {
+            self.look_at_words(now);
+        }
+        drained
     }
 
     fn drain(&mut self, now: Nanos, most: usize) -> Drained {
@@ -199,9 +196,6 @@ impl<H: Host> Core<H> {
             let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
             let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
             self.gaps.consumed(now, delta, debt);
-        }
-        if is_over {
-            self.look_at_words(now);
         }
         Drained { span: (since, now), deltas }
     }

@@ -105,8 +105,8 @@ fn what_is_given_back_before_it_is_heard_of_leaves_what_was_used_here() {
         let at = harness.now();
         match used {
             Used::Meanwhile => {
-                harness.admit(KEY, MS);
-                harness.use_after_drain(KEY, (19 * MS).cast_signed());
+                harness.admit(KEY, 2 * MS);
+                harness.use_after_drain(KEY, (18 * MS).cast_signed());
             }
             _ => harness.admit(KEY, 20 * MS),
         }
