@@ -140,7 +140,7 @@ fn two_nodes_take_no_more_than_their_parts() {
 }
 
 /// As on a machine whose processors are given to others for some milliseconds: were no more held
-/// back than what refills until the next look is due, this would be 7 % of the burst with three.
+/// back than what refills until the next look is due, this would be 2 to 5 % of the burst.
 #[test]
 fn nodes_that_look_late_take_no_more_than_their_parts() {
     for (nodes, late) in [(3, 15 * MS), (5, 20 * MS)] {
@@ -150,7 +150,7 @@ fn nodes_that_look_late_take_no_more_than_their_parts() {
         hot.worst = 0;
         hot.load_with_stops(20, late, 2.0 / nodes as f64);
         let figures = hot.figures(4 * SECOND);
-        assert!(figures.worst < 0.04, "{figures:?}");
+        assert!(figures.worst < 0.01, "{figures:?}");
     }
 }
 
