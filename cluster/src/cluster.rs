@@ -10,9 +10,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::config::{Config, StartError};
 use crate::driver::{self, Command, Shared};
-use crate::limits::{LimitId, Refused, Words};
+use crate::limits::{DebtLimiter, LimitId, Refused};
 use crate::member::Member;
-use crate::protocol::{Entry, OverAdmission, PeerStats, Stats};
+use crate::protocol::{JoinKind, OverAdmission, PeerStats, Stats};
 use crate::trust::Trust;
 
 /// A node's membership in a cluster. Cheap to clone. When the last clone and the last limiter of it
@@ -56,7 +56,11 @@ impl Cluster {
         key.hash_with(self.shared.keys.current())
     }
 
-    pub(crate) fn add_limit(&self, id: LimitId, words: Weak<dyn Words>) -> Result<(), Refused> {
+    pub(crate) fn add_limit(
+        &self,
+        id: LimitId,
+        words: Weak<dyn DebtLimiter>,
+    ) -> Result<(), Refused> {
         self.shared.limits.insert(id, words, || self.shared.now())
     }
 
@@ -105,7 +109,7 @@ impl Cluster {
     /// that are made before that are charged with it in the order in which it was admitted.
     ///
     /// Cancel-safe: dropping the future changes nothing, and any number may wait.
-    pub async fn joined(&self) -> Option<Entry> {
+    pub async fn joined(&self) -> Option<JoinKind> {
         self.shared.joined().await
     }
 

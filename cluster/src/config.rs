@@ -81,10 +81,11 @@ pub struct Config {
     /// waits when the node leaves. [`Stats::capped_for`](crate::Stats::capped_for) and
     /// [`Stats::capped_keys`](crate::Stats::capped_keys) say what waits.
     pub byte_cap: Option<u64>,
-    /// After which time the node founds a cluster ([`Entry::Alone`](crate::Entry::Alone)) if no
-    /// node answers that has joined one; 5 s by default. The clients of a node that starts while it
-    /// can reach no other node wait for that time. Sensibly longer than it takes to start the other
-    /// nodes: one that founds on its own gives away up to a burst a key. It goes on dialling.
+    /// After which time the node founds a cluster, if no node answers that has joined one
+    /// ([`JoinKind::Alone`](crate::JoinKind::Alone)); 5 s by default. The clients of a node that
+    /// starts while it can reach no other node wait for that time. Sensibly longer than it takes to
+    /// start the other nodes: one that founds on its own gives away up to a burst a key. It goes on
+    /// dialling.
     pub found_after: Duration,
 }
 

@@ -10,7 +10,7 @@ use tidegate_engine::rule::DebtRule;
 use tidegate_engine::{BuildError, Clock, Decision, KeyHash, Limiter, Observer, Quota};
 
 use crate::cluster::Cluster;
-use crate::limits::{LimitId, MAX_LIMITS, Refused, Words};
+use crate::limits::{DebtLimiter, LimitId, MAX_LIMITS, Refused};
 
 /// A limiter whose limit is that of the whole cluster; from [`Cluster::limit`].
 ///
@@ -39,11 +39,12 @@ impl Cluster {
     /// usual.
     ///
     /// At any time, also before the node has joined. What other nodes have sent of a limit before
-    /// this node had it counts: up to [`MAX_EARLY_KEYS`](crate::MAX_EARLY_KEYS) keys in debt of all
-    /// such limits together ([`Stats::unknown_dropped`](crate::Stats::unknown_dropped)). The
-    /// limiter keeps the node running; when its last `Arc` is dropped, this node no longer has the
-    /// limit. Every node should enforce the same rule; debt is exchanged as durations, so while a
-    /// new rule is rolled out each node counts it under its own.
+    /// this node had it counts, up to [`MAX_UNCLAIMED_KEYS`](crate::MAX_UNCLAIMED_KEYS) keys in
+    /// debt of all such limits together
+    /// ([`Stats::unknown_dropped`](crate::Stats::unknown_dropped)). The limiter keeps the node
+    /// running; when its last `Arc` is dropped, this node no longer has the limit. Every node
+    /// should enforce the same rule; debt is exchanged as durations, so while a new rule is rolled
+    /// out each node counts it under its own.
     ///
     /// Blocks as [`LimiterBuilder::build`] does, and O(keys in debt that are waiting for it).
     ///
@@ -92,7 +93,8 @@ impl Cluster {
         C: Clock + Send + Sync + 'static,
         O: Observer + Send + Sync + 'static,
     {
-        let words: Weak<dyn Words> = Arc::downgrade(&(Arc::clone(limiter) as Arc<dyn Words>));
+        let words: Weak<dyn DebtLimiter> =
+            Arc::downgrade(&(Arc::clone(limiter) as Arc<dyn DebtLimiter>));
         self.add_limit(id, words).map_err(|refused| match refused {
             Refused::Exists => LimitError::Exists,
             Refused::TooMany => LimitError::TooMany,

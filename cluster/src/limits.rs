@@ -20,7 +20,7 @@ use crate::protocol::{Change, Delta, Level, MAX_PART_KEYS, Nanos, Part, nanos};
 pub const MAX_LIMITS: usize = 1 << 16;
 /// Keys of limits that this node does not have, whose debt is kept for when it does, at most: 16 MB
 /// or less.
-pub const MAX_EARLY_KEYS: usize = 1 << 18;
+pub const MAX_UNCLAIMED_KEYS: usize = 1 << 18;
 /// Words of such keys that a limiter is given while the lock is held.
 const MOVED_AT_ONCE: usize = 256;
 /// Words that are looked at, and forgotten if they have drained, for each one that changes.
@@ -72,7 +72,7 @@ impl From<&str> for LimitId {
 }
 
 /// The words of a limiter, as debts.
-pub(crate) trait Words: Send + Sync {
+pub(crate) trait DebtLimiter: Send + Sync {
     /// `TAT = max(TAT, now - age) + debt`.
     fn charge(&self, key: KeyHash, debt: Duration, age: Duration);
     fn lower(&self, key: KeyHash, debt: Duration);
@@ -90,7 +90,7 @@ pub(crate) trait Words: Send + Sync {
     fn parts(&self) -> usize;
 }
 
-impl<R, C, O> Words for Limiter<R, C, O>
+impl<R, C, O> DebtLimiter for Limiter<R, C, O>
 where
     R: DebtRule,
     C: Clock + Send + Sync,
@@ -138,7 +138,7 @@ where
 }
 
 /// What the words of one key of an unknown limit would be: the TAT, on the driver's clock.
-type EarlyWords = BTreeMap<u64, i64>;
+type UnclaimedWords = BTreeMap<u64, i64>;
 
 /// The limits that there are, and the words of those that there are not yet.
 #[derive(Default)]
@@ -147,9 +147,9 @@ pub(crate) struct Limits(Mutex<LimitTable>);
 #[derive(Default)]
 struct LimitTable {
     /// Weak, because a limiter holds the cluster whose driver applies deltas to it.
-    limiters: BTreeMap<u64, Weak<dyn Words>>,
-    early: BTreeMap<u64, EarlyWords>,
-    early_keys: usize,
+    limiters: BTreeMap<u64, Weak<dyn DebtLimiter>>,
+    unclaimed: BTreeMap<u64, UnclaimedWords>,
+    unclaimed_keys: usize,
     /// Changes for which there was no room.
     dropped: u64,
     /// Where the next drained words are looked for.
@@ -169,7 +169,7 @@ impl Limits {
     pub(crate) fn insert(
         &self,
         id: LimitId,
-        limiter: Weak<dyn Words>,
+        limiter: Weak<dyn DebtLimiter>,
         now: impl Fn() -> Nanos,
     ) -> Result<(), Refused> {
         let words = limiter.upgrade().ok_or(Refused::Exists)?;
@@ -179,7 +179,7 @@ impl Limits {
         Ok(())
     }
 
-    pub(crate) fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
+    pub(crate) fn get(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
         self.table().get(limit)
     }
 
@@ -190,13 +190,21 @@ impl Limits {
 
     /// The limiter of a delta's limit. Without one, keeps the change for when there is: whether
     /// there was room.
-    pub(crate) fn get_or_change(&self, now: Nanos, delta: Delta) -> Result<Arc<dyn Words>, bool> {
+    pub(crate) fn get_or_change(
+        &self,
+        now: Nanos,
+        delta: Delta,
+    ) -> Result<Arc<dyn DebtLimiter>, bool> {
         let Change { debt, date } = delta.change;
         self.get_or_keep(now, delta.id(), |tat| tat.max(date).saturating_add(debt))
     }
 
     /// The same for what a key owes at least.
-    pub(crate) fn get_or_raise(&self, now: Nanos, level: Level) -> Result<Arc<dyn Words>, bool> {
+    pub(crate) fn get_or_raise(
+        &self,
+        now: Nanos,
+        level: Level,
+    ) -> Result<Arc<dyn DebtLimiter>, bool> {
         let owed = signed(now).saturating_add(signed(level.debt));
         self.get_or_keep(now, (level.limit, level.key), |tat| tat.max(owed))
     }
@@ -207,7 +215,7 @@ impl Limits {
         now: Nanos,
         id: (u64, u64),
         change: impl FnOnce(i64) -> i64,
-    ) -> Result<Arc<dyn Words>, bool> {
+    ) -> Result<Arc<dyn DebtLimiter>, bool> {
         let mut table = self.table();
         if let Some(words) = table.get(id.0) {
             return Ok(words);
@@ -244,11 +252,11 @@ impl Limits {
 }
 
 impl LimitTable {
-    fn get(&self, limit: u64) -> Option<Arc<dyn Words>> {
+    fn get(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
         self.limiters.get(&inline::words_of(limit))?.upgrade()
     }
 
-    fn insert(&mut self, limit: u64, limiter: Weak<dyn Words>) -> Result<(), Refused> {
+    fn insert(&mut self, limit: u64, limiter: Weak<dyn DebtLimiter>) -> Result<(), Refused> {
         if self.limiters.get(&limit).is_some_and(|known| known.strong_count() > 0) {
             return Err(Refused::Exists);
         }
@@ -263,12 +271,12 @@ impl LimitTable {
     }
 
     /// Gives the limiter some of the words that were kept for it; whether there were any.
-    fn hand_over(&mut self, limit: u64, limiter: &dyn Words, now: i64) -> bool {
-        let Some(words) = self.early.get_mut(&limit) else { return false };
+    fn hand_over(&mut self, limit: u64, limiter: &dyn DebtLimiter, now: i64) -> bool {
+        let Some(words) = self.unclaimed.get_mut(&limit) else { return false };
         let most = most_debt(limit, Some(nanos(limiter.tolerance())));
         for _ in 0..MOVED_AT_ONCE {
             let Some((key, tat)) = words.pop_first() else { break };
-            self.early_keys -= 1;
+            self.unclaimed_keys -= 1;
             let debt = Nanos::try_from(tat.saturating_sub(now)).unwrap_or(0).min(most);
             if debt > 0 {
                 let debt = Duration::from_nanos(debt);
@@ -276,7 +284,7 @@ impl LimitTable {
             }
         }
         if words.is_empty() {
-            self.early.remove(&limit);
+            self.unclaimed.remove(&limit);
         }
         true
     }
@@ -289,7 +297,7 @@ impl LimitTable {
         change: impl FnOnce(i64) -> i64,
     ) -> bool {
         self.sweep(now);
-        let words = self.early.get_mut(&limit);
+        let words = self.unclaimed.get_mut(&limit);
         if let Some(word) = words.and_then(|words| words.get_mut(&key)) {
             *word = change(*word);
             return true;
@@ -298,11 +306,11 @@ impl LimitTable {
         if word <= now {
             return true;
         }
-        if self.early_keys >= MAX_EARLY_KEYS {
+        if self.unclaimed_keys >= MAX_UNCLAIMED_KEYS {
             return false;
         }
-        self.early_keys += 1;
-        self.early.entry(limit).or_default().insert(key, word);
+        self.unclaimed_keys += 1;
+        self.unclaimed.entry(limit).or_default().insert(key, word);
         true
     }
 
@@ -310,7 +318,7 @@ impl LimitTable {
     fn sweep(&mut self, now: i64) {
         for _ in 0..SWEPT_AT_ONCE {
             let (limit, key) = self.swept;
-            let Some((&limit_at, words)) = self.early.range_mut(limit..).next() else {
+            let Some((&limit_at, words)) = self.unclaimed.range_mut(limit..).next() else {
                 self.swept = (0, 0);
                 return;
             };
@@ -322,9 +330,9 @@ impl LimitTable {
             self.swept = (limit_at, key + 1);
             if *word <= now {
                 words.remove(&key);
-                self.early_keys -= 1;
+                self.unclaimed_keys -= 1;
                 if words.is_empty() {
-                    self.early.remove(&limit_at);
+                    self.unclaimed.remove(&limit_at);
                 }
             }
         }
@@ -334,13 +342,13 @@ impl LimitTable {
     fn first_from(&self, limit: u64) -> Option<u64> {
         let mut limiters = self.limiters.range(limit..);
         let known = limiters.find(|(_, known)| known.strong_count() > 0).map(|(id, _)| *id);
-        let early = self.early.range(limit..).next().map(|(id, _)| *id);
-        known.into_iter().chain(early).min()
+        let unclaimed = self.unclaimed.range(limit..).next().map(|(id, _)| *id);
+        known.into_iter().chain(unclaimed).min()
     }
 
     /// Words without a limiter, from a key on.
     fn early_part(&self, now: i64, Part(limit, from): Part, into: &mut Vec<Level>) -> Part {
-        let words = self.early.get(&limit);
+        let words = self.unclaimed.get(&limit);
         let mut rest = words.into_iter().flat_map(|words| words.range(from..));
         for (&key, &tat) in rest.by_ref().take(MAX_PART_KEYS) {
             if let Ok(debt @ 1..) = Nanos::try_from(tat.saturating_sub(now)) {

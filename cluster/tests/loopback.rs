@@ -5,7 +5,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tidegate_cluster::{Cluster, Config, Entry, GossipLimiter, MemberState, Secret, StartError};
+use tidegate_cluster::{Cluster, Config, GossipLimiter, JoinKind, MemberState, Secret, StartError};
 use tidegate_engine::{Limiter, Quota};
 
 const SECRET: &[u8] = b"a secret of the loopback tests";
@@ -95,7 +95,7 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_others_learn_what_one_node_admits() {
     let a = Node::start(SECRET, &[]).await;
-    assert_eq!(a.cluster.joined().await, Some(Entry::Founded));
+    assert_eq!(a.cluster.joined().await, Some(JoinKind::Founded));
     let b = Node::start(SECRET, &[&a]).await;
     let c = Node::start(SECRET, &[&a]).await;
     eventually("all see all", || {
@@ -104,7 +104,7 @@ async fn the_others_learn_what_one_node_admits() {
     })
     .await;
     for node in [&b, &c] {
-        assert_eq!(node.cluster.joined().await, Some(Entry::Joined));
+        assert_eq!(node.cluster.joined().await, Some(JoinKind::Joined));
         assert_eq!(node.cluster.hash("key"), a.cluster.hash("key"), "nodes hash alike");
     }
 
@@ -125,7 +125,7 @@ async fn the_others_learn_what_one_node_admits() {
     assert_eq!((stats.violations, stats.handshakes_rejected, stats.links_refused), (0, 0, 0));
 
     let d = Node::start(SECRET, &[&b]).await;
-    assert_eq!(d.cluster.joined().await, Some(Entry::Joined));
+    assert_eq!(d.cluster.joined().await, Some(JoinKind::Joined));
     assert_eq!(d.remaining("key"), 0, "{:?}", d.cluster.stats());
     assert_eq!(d.cluster.stats().gaps, 0);
     eventually("a sees d", || a.sees(&d, MemberState::Alive)).await;
@@ -165,7 +165,7 @@ async fn another_secret_is_refused() {
     let a = Node::start(SECRET, &[]).await;
     let b = Node::start(b"some other secret entirely", &[&a]).await;
     assert!(!b.cluster.has_joined());
-    assert_eq!(b.cluster.joined().await, Some(Entry::Alone));
+    assert_eq!(b.cluster.joined().await, Some(JoinKind::Alone));
     assert!(b.cluster.has_joined());
     eventually("both say why", || {
         let (a, b) = (a.cluster.stats(), b.cluster.stats());
@@ -257,7 +257,7 @@ async fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
     let a = start(Vec::new()).await;
     assert!(a.local_addr().ip().is_loopback() && a.local_addr().port() != 0);
     let b = start(vec![a.local_addr()]).await;
-    assert_eq!(b.joined().await, Some(Entry::Joined));
+    assert_eq!(b.joined().await, Some(JoinKind::Joined));
     let sees = |one: &Cluster, other: &Cluster| {
         let members = one.members();
         members.iter().any(|m| m.addr == other.local_addr() && m.state == MemberState::Alive)

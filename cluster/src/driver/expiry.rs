@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 use tracing::warn;
 
-use super::say::TARGET;
+use super::logging::TARGET;
 
 const HOUR: u64 = 3_600;
 const DAY: u64 = 24 * HOUR;
@@ -50,7 +50,7 @@ impl Expiry {
                 let pause = validity.map(|validity| {
                     let now = UnixTime::now().as_secs();
                     if let Some(notice) = validity.notice(now) {
-                        notice.say();
+                        notice.log();
                     }
                     validity.pause(now)
                 });
@@ -71,7 +71,7 @@ enum Notice {
 }
 
 impl Notice {
-    fn say(self) {
+    fn log(self) {
         match self {
             Self::Soon { hours } => {
                 warn!(target: TARGET, hours, "this node's certificate, or one between it and the \

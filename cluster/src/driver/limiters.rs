@@ -10,7 +10,7 @@ use tidegate_engine::clock::Timestamp;
 
 use super::shared::Shared;
 use crate::inline;
-use crate::limits::{LimitId, Words, most_debt};
+use crate::limits::{DebtLimiter, LimitId, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
 
 /// How long reading both clocks may take; if more, the thread did not run meanwhile, and they are
@@ -27,7 +27,7 @@ pub(super) struct Limiters {
 /// lives, no other one is that of its limit.
 struct Last {
     limit: u64,
-    words: Weak<dyn Words>,
+    words: Weak<dyn DebtLimiter>,
     reading: Option<Reading>,
 }
 
@@ -46,7 +46,7 @@ impl Limiters {
         Self { shared, last: RefCell::new(None) }
     }
 
-    fn words(&self, limit: u64) -> Option<Arc<dyn Words>> {
+    fn words(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
         let limit = inline::words_of(limit);
         let mut last = self.last.borrow_mut();
         let known = last.as_ref().filter(|last| last.limit == limit);
@@ -59,7 +59,7 @@ impl Limiters {
     }
 
     /// A limiter, and a reading of its clock in the step that began at `now`.
-    fn words_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn Words>, Reading)> {
+    fn words_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn DebtLimiter>, Reading)> {
         let words = self.words(limit)?;
         let mut last = self.last.borrow_mut();
         let last = last.as_mut()?;
@@ -69,7 +69,7 @@ impl Limiters {
         Some((words, reading))
     }
 
-    fn read_clock(&self, now: Nanos, words: &dyn Words) -> Reading {
+    fn read_clock(&self, now: Nanos, words: &dyn DebtLimiter) -> Reading {
         let read = || {
             let (before, at, after) = (self.shared.now(), words.now(), self.shared.now());
             let reading = Reading { step: now, at, since: after.saturating_sub(now) };

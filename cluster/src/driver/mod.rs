@@ -5,16 +5,16 @@
 
 mod certificate;
 mod congestion;
-mod currency;
 mod expiry;
+mod freshness;
 mod handshakes;
 mod keys;
 mod limiters;
 mod link;
+mod logging;
 mod lookup;
 mod publishing;
 mod recorder;
-mod say;
 mod seeds;
 mod shared;
 mod thread;
@@ -47,8 +47,8 @@ use handshakes::{Admission, HandshakePlace, Handshakes};
 use keys::Keys;
 use limiters::Limiters;
 use link::{Incomplete, Link, LinkEvent, Streams};
+use logging::EventLog;
 use publishing::Publishing;
-use say::Speaker;
 use seeds::Found;
 pub(crate) use shared::Shared;
 use shared::View;
@@ -141,7 +141,7 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartErro
         publishing: Publishing::new(started),
         leave: None,
         steps: Steps::default(),
-        speaker: Speaker::default(),
+        event_log: EventLog::default(),
     };
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
@@ -241,7 +241,7 @@ struct Driver {
     publishing: Publishing,
     leave: Option<Leave>,
     steps: Steps,
-    speaker: Speaker,
+    event_log: EventLog,
 }
 
 impl Drop for Driver {
@@ -297,7 +297,7 @@ impl Driver {
             let ready = |leave: &mut Leave| core.is_acknowledged() || now >= leave.acknowledge_by;
             if let Some(leave) = self.leave.take_if(ready) {
                 if !core.is_acknowledged() {
-                    say::left_unacknowledged();
+                    logging::left_unacknowledged();
                 }
                 self.finish_leaving(leave.deadline).await;
                 let _ = leave.done.send(());
@@ -467,7 +467,7 @@ impl Driver {
             self.shared.keys.change(key);
         }
         while let Some(event) = self.core.poll_event() {
-            self.speaker.say(&event);
+            self.event_log.record(&event);
         }
         // A node that has joined hears the others before it decides.
         if let Some(entry) = self.core.entry()

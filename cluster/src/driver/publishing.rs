@@ -8,7 +8,7 @@ use tokio::time::Instant;
 const EVERY: Duration = Duration::from_millis(50);
 /// How much earlier than that it may be made new: along with something else, so that nothing wakes
 /// for it.
-const EARLY: Duration = Duration::from_millis(10);
+const COALESCE: Duration = Duration::from_millis(10);
 
 /// Makes it new along with a change where that was not done lately, so that a change that comes
 /// alone causes no other wake; else at the end of the interval.
@@ -27,7 +27,7 @@ impl Publishing {
     /// Something may have changed: whether to make it new now.
     pub(super) fn changed(&mut self, now: Instant) -> bool {
         let due = self.last + EVERY;
-        if due <= now + EARLY {
+        if due <= now + COALESCE {
             *self = Self::new(now);
             return true;
         }
@@ -50,7 +50,7 @@ mod tests {
         let start = Instant::now();
         let mut publishing = Publishing::new(start);
         assert_eq!(publishing.due(), None);
-        assert!(publishing.changed(start + EVERY - EARLY));
+        assert!(publishing.changed(start + EVERY - COALESCE));
         assert_eq!(publishing.due(), None, "it costs no wake");
     }
 

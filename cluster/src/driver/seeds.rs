@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::Shared;
+use super::logging::TARGET;
 use super::lookup::Resolver;
-use super::say::TARGET;
 use crate::config::Config;
 use crate::protocol::MAX_SEEDS;
 use crate::seed::{self, Kind, Seed};
@@ -30,8 +30,8 @@ const RETRY_MAX: Duration = Duration::from_secs(4);
 /// From then on.
 const REFRESH: Duration = Duration::from_secs(30);
 /// Between two lines of the log about one source that say the same, and that do not.
-const SAY_EVERY: Duration = Duration::from_secs(60);
-const SAY_OTHER_EVERY: Duration = Duration::from_secs(10);
+const LOG_EVERY: Duration = Duration::from_secs(60);
+const LOG_OTHER_EVERY: Duration = Duration::from_secs(10);
 
 /// What has been looked up.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,12 +61,12 @@ struct Source {
     /// What it gave last.
     gave: Option<Vec<Seed>>,
     /// What was said of it last.
-    said: Option<Said>,
+    logged: Option<LastLogged>,
 }
 
 /// That a source gives nothing.
 #[derive(Debug)]
-struct Said {
+struct LastLogged {
     at: Instant,
     problem: String,
     /// The problem is to be logged again.
@@ -119,7 +119,7 @@ impl Seeker {
                 () = sender.closed() => return,
                 () = shared.look_up.notified() => {
                     retry = RETRY_MIN;
-                    self.sources.values_mut().for_each(Source::say_again);
+                    self.sources.values_mut().for_each(Source::log_again);
                 }
                 () = sleep(wait) => retry = RETRY_MAX.min(retry * 2),
             }
@@ -192,30 +192,30 @@ impl Source {
     fn note(&mut self, seed: &Seed, gives: Result<Vec<Seed>, String>) {
         match gives {
             Ok(gives) => {
-                if self.said.take().is_some() || self.gave.is_none() {
+                if self.logged.take().is_some() || self.gave.is_none() {
                     info!(target: TARGET, %seed, gives = gives.len(), "seed found");
                 }
                 self.gave = Some(gives);
             }
             Err(problem) => {
-                if self.is_to_be_said(&problem) {
+                if self.is_to_be_logged(&problem) {
                     warn!(target: TARGET, %seed, "seed not found, looking again: {problem}");
-                    self.said = Some(Said { at: Instant::now(), problem, again: false });
+                    self.logged = Some(LastLogged { at: Instant::now(), problem, again: false });
                 }
             }
         }
     }
 
-    fn is_to_be_said(&self, problem: &str) -> bool {
-        let Some(said) = &self.said else { return true };
-        let every = if said.problem == problem { SAY_EVERY } else { SAY_OTHER_EVERY };
-        said.again || said.at.elapsed() >= every
+    fn is_to_be_logged(&self, problem: &str) -> bool {
+        let Some(logged) = &self.logged else { return true };
+        let every = if logged.problem == problem { LOG_EVERY } else { LOG_OTHER_EVERY };
+        logged.again || logged.at.elapsed() >= every
     }
 
     /// The next problem is said in any case.
-    fn say_again(&mut self) {
-        if let Some(said) = &mut self.said {
-            said.again = true;
+    fn log_again(&mut self) {
+        if let Some(logged) = &mut self.logged {
+            logged.again = true;
         }
     }
 }
@@ -223,7 +223,7 @@ impl Source {
 /// Whether a line is due, which is then said.
 fn is_due(said_at: &mut Option<Instant>) -> bool {
     let now = Instant::now();
-    let due = said_at.is_none_or(|at| now.saturating_duration_since(at) >= SAY_EVERY);
+    let due = said_at.is_none_or(|at| now.saturating_duration_since(at) >= LOG_EVERY);
     if due {
         *said_at = Some(now);
     }

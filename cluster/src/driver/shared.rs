@@ -18,15 +18,15 @@ use bytemuck::NoUninit;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::currency::{Currency, WAIT_WITHIN};
 use super::expiry::Expiry;
+use super::freshness::{Freshness, WAIT_WITHIN};
 use super::keys::Keys;
 use super::link::Incomplete;
+use super::logging::{self, Throttle};
 use super::recorder::Recorder;
-use super::say::{self, Throttle};
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{Entry, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos};
+use crate::protocol::{JoinKind, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos};
 
 /// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -42,22 +42,22 @@ enum Phase {
 }
 
 impl Phase {
-    fn entry(self) -> Option<Entry> {
+    fn entry(self) -> Option<JoinKind> {
         match self {
             Self::Joining | Self::Ended => None,
-            Self::Joined => Some(Entry::Joined),
-            Self::Founded => Some(Entry::Founded),
-            Self::Alone => Some(Entry::Alone),
+            Self::Joined => Some(JoinKind::Joined),
+            Self::Founded => Some(JoinKind::Founded),
+            Self::Alone => Some(JoinKind::Alone),
         }
     }
 }
 
-impl From<Entry> for Phase {
-    fn from(entry: Entry) -> Self {
+impl From<JoinKind> for Phase {
+    fn from(entry: JoinKind) -> Self {
         match entry {
-            Entry::Joined => Self::Joined,
-            Entry::Founded => Self::Founded,
-            Entry::Alone => Self::Alone,
+            JoinKind::Joined => Self::Joined,
+            JoinKind::Founded => Self::Founded,
+            JoinKind::Alone => Self::Alone,
         }
     }
 }
@@ -70,7 +70,7 @@ pub(crate) struct Shared {
     pub(crate) keys: Arc<Keys>,
     pub(crate) limits: Limits,
     started: Instant,
-    currency: Currency,
+    freshness: Freshness,
     phase: Atomic<Phase>,
     /// Wakes the tasks that wait for the phase.
     phase_is_set: Notify,
@@ -91,7 +91,7 @@ pub(super) struct HandshakeCounts {
     refused: AtomicU64,
     retried: AtomicU64,
     /// Any host that reaches the port can cause a log line.
-    said: Mutex<Throttle>,
+    throttle: Mutex<Throttle>,
 }
 
 impl HandshakeCounts {
@@ -100,18 +100,22 @@ impl HandshakeCounts {
         self.rejected.fetch_add(1, Ordering::Relaxed); // P3
         match why {
             Incomplete::Distrusted => {
-                self.say(from, "it failed, as with another secret or cluster");
+                self.log_refused(from, "it failed, as with another secret or cluster");
             }
-            Incomplete::Expired => self.say(from, "its certificate is out of date"),
+            Incomplete::Expired => self.log_refused(from, "its certificate is out of date"),
             Incomplete::ExpiredHere => {
-                self.say(from, "it takes this node's certificate for expired");
+                self.log_refused(from, "it takes this node's certificate for expired");
             }
-            Incomplete::GivenUp => say::given_up(from),
+            Incomplete::GivenUp => logging::given_up(from),
         }
     }
 
-    fn say(&self, from: SocketAddr, why: &'static str) {
-        say::refused(&mut self.said.lock().unwrap_or_else(PoisonError::into_inner), from, why);
+    fn log_refused(&self, from: SocketAddr, why: &'static str) {
+        logging::refused(
+            &mut self.throttle.lock().unwrap_or_else(PoisonError::into_inner),
+            from,
+            why,
+        );
     }
 
     /// A connection was asked to validate its address.
@@ -122,7 +126,7 @@ impl HandshakeCounts {
     /// A connection exceeded the bound.
     pub(super) fn count_refused(&self, from: SocketAddr) {
         self.refused.fetch_add(1, Ordering::Relaxed); // P3
-        self.say(from, "too many connections");
+        self.log_refused(from, "too many connections");
     }
 }
 
@@ -146,7 +150,7 @@ impl Shared {
             keys: Arc::new(keys),
             limits: Limits::default(),
             started,
-            currency: Currency::new(),
+            freshness: Freshness::new(),
             phase: Atomic::new(Phase::Joining),
             phase_is_set: Notify::new(),
             handshakes: HandshakeCounts::default(),
@@ -164,16 +168,16 @@ impl Shared {
 
     /// Until when the node's words are recent enough to decide from.
     pub(super) fn set_current_until(&self, until: Nanos) {
-        self.currency.set(self.now(), until);
+        self.freshness.set(self.now(), until);
     }
 
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
-        self.currency.is_current(|| self.now())
+        self.freshness.is_current(|| self.now())
     }
 
     pub(crate) async fn current(&self) {
-        self.currency.wait(WAIT_WITHIN, || self.now()).await;
+        self.freshness.wait(WAIT_WITHIN, || self.now()).await;
     }
 
     pub(super) fn publish(&self, view: View) {
@@ -185,13 +189,13 @@ impl Shared {
     }
 
     /// The node is in its cluster; by another entry once it has started over.
-    pub(super) fn enter(&self, entry: Entry) {
+    pub(super) fn enter(&self, entry: JoinKind) {
         self.set_phase(entry.into());
     }
 
     /// The node has ended: callers that wait for it need not go on.
     pub(super) fn end(&self) {
-        self.currency.set(self.now(), Nanos::MAX);
+        self.freshness.set(self.now(), Nanos::MAX);
         if !self.has_joined() {
             self.set_phase(Phase::Ended);
         }
@@ -268,7 +272,7 @@ impl Shared {
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
             alone_for: stats.alone_for + alone_since,
             // As `has_joined`, not older.
-            founded: u64::from(self.phase().entry().is_some_and(Entry::is_founding)),
+            founded: u64::from(self.phase().entry().is_some_and(JoinKind::is_founding)),
             ..stats
         }
     }
@@ -282,7 +286,7 @@ impl Shared {
     }
 
     /// Waits until the node is in its cluster; `None` when it ends before.
-    pub(crate) async fn joined(&self) -> Option<Entry> {
+    pub(crate) async fn joined(&self) -> Option<JoinKind> {
         // It is woken by what is set after its creation, so what was set before is seen here.
         let set = self.phase_is_set.notified();
         if self.phase() == Phase::Joining {

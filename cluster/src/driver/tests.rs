@@ -16,7 +16,7 @@ use super::keys::Keys;
 use super::limiters::Limiters;
 use super::shared::{Shared, View};
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
-use crate::limits::Words;
+use crate::limits::DebtLimiter;
 use crate::protocol::{Change, Delta, Host, Level, MAX_PACKET_BYTES, Stats, Subject, nanos};
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config, LimitId};
@@ -66,7 +66,7 @@ async fn connect(
 async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
     let limiter = Limiter::builder(Quota::per_second(1)).build().unwrap();
-    let words: Arc<dyn Words> = Arc::new(limiter);
+    let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
     shared.limits.insert(LimitId::INLINE, Arc::downgrade(&words), || 0).unwrap();
     let mut host = Limiters::new(Arc::new(shared));
     let id = |quota: Quota| LimitId::inline(quota.debt_of(1), quota.burst_size()).to_bits();
@@ -103,14 +103,14 @@ async fn debts_are_as_of_the_step_that_reads_them() {
     let second = 1_000_000_000;
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now() - Duration::from_secs(10));
     let limiter = Limiter::builder(Quota::per_minute(1).burst(10)).build().unwrap();
-    let words: Arc<dyn Words> = Arc::new(limiter);
+    let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
     shared.limits.insert(LimitId::named("api"), Arc::downgrade(&words), || 0).unwrap();
     let (limit, key) = (LimitId::named("api").to_bits(), KeyHash::from_bits(1));
     let mut host = Limiters::new(Arc::new(shared));
     words.charge(key, Duration::from_secs(300), Duration::ZERO);
     // The step began a second ago.
     let (began, owed) = (9 * second, host.debt(9 * second, limit, 1));
-    let present = |words: &dyn Words| nanos(words.debt_at(key, words.now()));
+    let present = |words: &dyn DebtLimiter| nanos(words.debt_at(key, words.now()));
     assert!(owed >= present(&*words) + second, "{owed}");
     assert!(owed <= 302 * second, "{owed}");
     // One that begins half a second later.
@@ -129,7 +129,7 @@ async fn the_limiter_that_was_looked_up_last_is_that_of_its_limit() {
     let (key, day) = (KeyHash::from_bits(1), 86_400_000_000_000);
     let insert = |name, days| {
         let limiter = Limiter::builder(Quota::per_day(1).burst(10)).build().unwrap();
-        let words: Arc<dyn Words> = Arc::new(limiter);
+        let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
         words.charge(key, Duration::from_nanos(day) * days, Duration::ZERO);
         shared.limits.insert(LimitId::named(name), Arc::downgrade(&words), || 0).unwrap();
         words

@@ -18,7 +18,7 @@ fn limiter() -> Arc<ByHand> {
 }
 
 fn attach(limits: &Limits, limit: u64, to: &Arc<ByHand>, now: Nanos) -> Result<(), Refused> {
-    let words: Arc<dyn Words> = Arc::clone(to) as _;
+    let words: Arc<dyn DebtLimiter> = Arc::clone(to) as _;
     limits.insert(LimitId(limit), Arc::downgrade(&words), || now)
 }
 
@@ -129,7 +129,7 @@ fn states_list_words_with_and_without_a_limiter_once() {
 #[test]
 fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     let limits = Limits::default();
-    for key in 0..MAX_EARLY_KEYS as u64 {
+    for key in 0..MAX_UNCLAIMED_KEYS as u64 {
         assert!(keep(&limits, 0, delta(LIMIT, key, SECOND + key, 0)));
     }
     assert!(!keep(&limits, 0, delta(8, 1, SECOND, 0)));
@@ -140,5 +140,5 @@ fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     let kept = (0..100).filter(|key| keep(&limits, later, delta(8, *key, SECOND, later))).count();
     assert!(kept >= 99, "{kept}");
     let table = limits.table();
-    assert_eq!(table.early_keys, table.early.values().map(BTreeMap::len).sum::<usize>());
+    assert_eq!(table.unclaimed_keys, table.unclaimed.values().map(BTreeMap::len).sum::<usize>());
 }

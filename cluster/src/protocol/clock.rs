@@ -56,8 +56,8 @@ pub(super) struct RemoteClock {
     reported: Option<(i64, Nanos)>,
     /// How old what the other node hears of any node usually is.
     reported_lag: Nanos,
-    /// How late the other node looks at its words.
-    reported_late: Nanos,
+    /// The other node's scheduling delay.
+    reported_run_delay: Nanos,
     /// How old what arrives usually is, and when that was last looked at.
     lag: Nanos,
     lag_at: Nanos,
@@ -105,7 +105,7 @@ impl RemoteClock {
             heard: sent,
             reported: None,
             reported_lag: 0,
-            reported_late: 0,
+            reported_run_delay: 0,
             lag: transit,
             lag_at: now,
         }
@@ -162,10 +162,10 @@ impl RemoteClock {
     }
 
     /// The other node has reported its smallest (received - sent), how old what it hears of any
-    /// node usually is, and how late it looks at its words.
-    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos, late: Nanos) {
+    /// node usually is, and its scheduling delay.
+    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos, run_delay: Nanos) {
         self.reported = reported.map(|reported| (reported, self.read_at));
-        (self.reported_lag, self.reported_late) = (lag, late);
+        (self.reported_lag, self.reported_run_delay) = (lag, run_delay);
     }
 
     /// The smallest (received - sent) of the other node's messages.
@@ -195,9 +195,9 @@ impl RemoteClock {
         self.reported_lag
     }
 
-    /// How late the other node looks at its words, as it reports.
-    pub(super) fn reported_late(&self) -> Nanos {
-        self.reported_late
+    /// The other node's scheduling delay, as it reports it.
+    pub(super) fn reported_run_delay(&self) -> Nanos {
+        self.reported_run_delay
     }
 
     /// A time of the other node on this node's clock; negative when it was before this node's zero.

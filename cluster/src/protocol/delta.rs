@@ -26,13 +26,13 @@ impl Delta {
     }
 
     /// The word that this changes: of a state, which says nothing of quotas, the limit and the key.
-    pub(super) fn word(&self) -> KeyId {
-        word(self.id())
+    pub(super) fn word_id(&self) -> KeyId {
+        word_id(self.id())
     }
 }
 
 /// The word of a key.
-pub(super) fn word((limit, key): KeyId) -> KeyId {
+pub(super) fn word_id((limit, key): KeyId) -> KeyId {
     (inline::words_of(limit), key)
 }
 

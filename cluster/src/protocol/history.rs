@@ -48,16 +48,16 @@ impl History {
     }
 
     /// Begins earlier, if it does not yet: of what was before, it is known when the word was empty.
-    /// What was consumed between two such gaps counts as consumed at the end of the first one.
+    /// What was consumed between two such spans counts as consumed at the end of the first one.
     pub(super) fn begin_at(
         &mut self,
         since: i64,
-        gaps: impl DoubleEndedIterator<Item = (i64, i64)>,
+        spans: impl DoubleEndedIterator<Item = (i64, i64)>,
     ) {
         if self.since <= since {
             return;
         }
-        for (start, end) in gaps.rev().skip_while(|(start, _)| *start >= self.since) {
+        for (start, end) in spans.rev().skip_while(|(start, _)| *start >= self.since) {
             if end <= since || self.changes.len() >= MAX_CHANGES {
                 break;
             }
@@ -109,7 +109,7 @@ impl History {
     }
 
     /// From when to when the word was empty, up to each change behind a date.
-    pub(super) fn gaps_behind(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
+    pub(super) fn spans_behind(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
         let mut tat = self.first;
         self.changes.iter().filter_map(move |change| {
             let (start, end) = (tat.max(date), change.date);
@@ -197,7 +197,7 @@ mod tests {
     #[test]
     fn what_is_given_back_was_owed_at_its_date() {
         let used = [change(60, 100), change(10, 130)];
-        for (given_back, tat, gaps) in [
+        for (given_back, tat, spans) in [
             (change(-20, 120), 150, vec![(0, 100)]),
             (change(-60, 120), 140, vec![(0, 100), (120, 130)]),
             (change(-90, 120), 140, vec![(0, 100), (120, 130)]),
@@ -207,10 +207,10 @@ mod tests {
             let history = history(&[used[0], used[1], given_back]);
             let in_ms = |(start, end): (i64, i64)| (start / MS, end / MS);
             assert_eq!(history.tat() / MS, tat, "{given_back:?}");
-            assert_eq!(history.gaps_behind(0).map(in_ms).collect::<Vec<_>>(), gaps);
+            assert_eq!(history.spans_behind(0).map(in_ms).collect::<Vec<_>>(), spans);
         }
         let all = history(&[used[0], used[1], change(-20, 120)]);
-        assert_eq!(all.gaps_behind(70 * MS).collect::<Vec<_>>(), [(70 * MS, 100 * MS)]);
+        assert_eq!(all.spans_behind(70 * MS).collect::<Vec<_>>(), [(70 * MS, 100 * MS)]);
         assert!(all.gave_back_behind(119 * MS) && !all.gave_back_behind(120 * MS));
     }
 

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 
 use super::action::LinkId;
-use super::origin::{Flow, Inbound};
+use super::inbound::{Flow, Inbound};
 use super::time::Nanos;
 
 /// The links, and what is asked of all of them with every message: which are due, of which node

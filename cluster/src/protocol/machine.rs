@@ -4,25 +4,25 @@
 
 mod agree;
 mod beat;
-mod begin;
 mod census;
 mod cut;
-mod early;
 mod estimate;
 mod founding;
 mod frames;
 mod hearsay;
 mod inbound;
+mod key_agreement;
 mod late;
 mod leaving;
 mod outbound;
 mod pace;
 mod places;
 mod report;
-mod room;
 mod seal;
 mod seeds;
 mod serve;
+mod settling;
+mod split;
 mod stale;
 mod transfer;
 mod unlinked;
@@ -42,28 +42,28 @@ use super::budget::Budget;
 use super::clock::RemoteClock;
 use super::discard::Discard;
 use super::drains::Drains;
-use super::entry::Entry;
 use super::estimate::Estimates;
 use super::event::{Event, Events};
-use super::gaps::Gaps;
 use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
+use super::idle::IdleSpans;
+use super::inbound::{Applied, Inbound, PendingLevels};
 use super::inbounds::Inbounds;
+use super::join_kind::JoinKind;
 use super::log::Log;
 use super::membership::{MemberEvent, Membership, SeenMember};
 use super::options::Options;
-use super::origin::{Applied, Inbound, PendingLevels};
 use super::pace::Pace;
 use super::peer::Peer;
 use super::peers::Peers;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
-use super::room::Rooms;
+use super::schedule::LevelSchedule;
+use super::split::Splits;
 use super::stats::Stats;
 use super::subject::Subject;
 use super::time::Nanos;
-use super::turns::Turns;
 use super::watch::Watches;
 use super::wire::{self, Message, Shift};
 use crate::member::Member;
@@ -98,12 +98,12 @@ pub struct Core<H> {
     /// When the last of these was applied.
     recent_at: Option<Nanos>,
     /// The last levels of each node that have not been compared.
-    held: BTreeMap<Origin, PendingLevels>,
+    pending_levels: BTreeMap<Origin, PendingLevels>,
     watches: Watches,
-    gaps: Gaps,
+    idle: IdleSpans,
     /// When the level of which key is sent.
-    turns: Turns,
-    rooms: Rooms,
+    schedule: LevelSchedule,
+    splits: Splits,
     pace: Pace,
     budget: Budget,
     unsent: Unsent,
@@ -136,7 +136,7 @@ pub struct Core<H> {
     last_asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
     /// How the node has come into its cluster; `None` until it has.
-    entry: Option<Entry>,
+    entry: Option<JoinKind>,
     /// [`Options::found_after`] has passed.
     waited: bool,
     /// This node's words contain nothing of any other node, and it has joined.
@@ -181,11 +181,11 @@ impl<H: Host> Core<H> {
             clocks: BTreeMap::new(),
             recent: BTreeMap::new(),
             recent_at: None,
-            held: BTreeMap::new(),
+            pending_levels: BTreeMap::new(),
             watches: Watches::default(),
-            gaps: Gaps::default(),
-            turns: Turns::default(),
-            rooms: Rooms::default(),
+            idle: IdleSpans::default(),
+            schedule: LevelSchedule::default(),
+            splits: Splits::default(),
             pace: Pace::default(),
             unsent: Unsent::default(),
             last_sent_to: None,
@@ -206,7 +206,7 @@ impl<H: Host> Core<H> {
             timeouts: 0,
             last_asked: None,
             served: BTreeMap::new(),
-            entry: alone.then_some(Entry::Founded),
+            entry: alone.then_some(JoinKind::Founded),
             waited: false,
             fresh: alone,
             leaving: false,
@@ -376,7 +376,7 @@ impl<H: Host> Core<H> {
 
     /// How the node has come into its cluster; `None` until it has, and then final.
     #[must_use]
-    pub fn entry(&self) -> Option<Entry> {
+    pub fn entry(&self) -> Option<JoinKind> {
         self.entry
     }
 
@@ -404,7 +404,7 @@ impl<H: Host> Core<H> {
         self.found_when_due(now);
         self.ask_unheard(now);
         self.send_frames(now);
-        self.budget.set_keys_wait(self.pace.held() > 0);
+        self.budget.set_keys_wait(self.pace.capped() > 0);
         self.serve_waiting(now);
         self.budget.note(now);
         self.release_backlog(now);

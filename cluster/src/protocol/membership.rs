@@ -1,6 +1,6 @@
 //! Membership and failure detection: foca (SWIM), its timers and its packets.
 
-mod room;
+mod bound;
 mod states;
 
 #[cfg(test)]

@@ -19,14 +19,23 @@
 //! doubling anything.
 //!
 //! # Modules
-//! Each uses only those before it: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`,
-//! `change`, `delta`, `host`, `entry`, `event`, `options` and `stats` are values; `log` keeps
-//! batches, `backlog` what the log no longer keeps, `cursor` where a peer stands; `clock` dates
-//! what another node consumed, `recent` keeps its last batches; `agreement` and `watch` compare two
-//! nodes' words, `turns` says when; `room` splits what is left of a key, `pace` says what waits to
-//! be sent; `estimate` plays back what was admitted; `wire` encodes, `peer` and `origin` are the
-//! two ends of a link, `peers` and `inbounds` all of either, `pull` a state transfer; `membership`
-//! wraps foca; `machine` owns all of them.
+//! Each uses only those listed before it; a test reads this list.
+//!
+//! * Values: `time`, `bounds`, `action`, `id`, `subject`, `hash_key`, `join_kind`, `change`,
+//!   `delta`, `host`, `event` and `stats`.
+//! * Frames: `wire` encodes messages, `log` keeps numbered batches, `discard` frees what it drops
+//!   in parts, `backlog` composes what the log no longer keeps, `cursor` is where a peer stands.
+//! * Dates: `clock` reads another node's, `recent` keeps the batches of it that were applied,
+//!   `history` the changes of a key in the order of dates, `idle` when its word was empty.
+//! * Words: `agreement` and `watch` compare those of two nodes, `schedule` says which levels are
+//!   due, `split` shares what is left of a key among the nodes, `run_delay` says how late this one
+//!   runs, `estimate` replays what was admitted beyond a limit.
+//! * Sending: `drains` keeps what was drained and is not sealed, `budget` says how many bytes may
+//!   be spent, `pace` which keys wait.
+//! * `options`: what the core is started with.
+//! * Peers: `peer` and `inbound` are the two ends of a link, `peers` and `inbounds` all of either,
+//!   `pull` is a state transfer, `membership` wraps foca.
+//! * `machine` owns all of them.
 
 mod action;
 mod agreement;
@@ -39,31 +48,31 @@ mod cursor;
 mod delta;
 mod discard;
 mod drains;
-mod entry;
 mod estimate;
 mod event;
-mod gaps;
 mod hash_key;
 mod history;
 mod host;
 mod id;
+mod idle;
+mod inbound;
 mod inbounds;
-mod lateness;
+mod join_kind;
 mod log;
 mod machine;
 mod membership;
 mod options;
-mod origin;
 mod pace;
 mod peer;
 mod peers;
 mod pull;
 mod recent;
-mod room;
+mod run_delay;
+mod schedule;
+mod split;
 mod stats;
 mod subject;
 mod time;
-mod turns;
 mod watch;
 mod wire;
 
@@ -79,12 +88,12 @@ pub use bounds::{
 pub(crate) use bounds::{NEXT_VERSION, OLDEST_VERSION};
 pub use change::Change;
 pub use delta::Delta;
-pub use entry::Entry;
 pub use estimate::OverAdmission;
 pub use event::Event;
 pub use hash_key::HashKey;
 pub use host::{Host, Level, MAX_PART_KEYS, Part};
 pub use id::{NodeId, Origin};
+pub use join_kind::JoinKind;
 pub use machine::Core;
 pub(crate) use machine::HEAR_WITHIN;
 pub use membership::SeenMember;

@@ -19,17 +19,17 @@
 //! given back counts against that bound as well, until it is sent, whatever was consumed after it.
 //! Nothing waits for longer than half of the burst tolerance, so nothing is late.
 //!
-//! Where bytes are capped, a key that is to be sent may be *held*: until there is room, in the
+//! Where bytes are capped, a key that is to be sent may be *capped*: until there is room, in the
 //! order in which keys became urgent, and before all that is far from its limit. Nothing covers
-//! what is held: others do not know of it, so it may be more than its part of the refill. It is not
-//! sent once all of it has drained and it would reach the others late.
+//! what is capped: others do not know of it, so it may be more than its part of the refill. It is
+//! not sent once all of it has drained and it would reach the others late.
 
 use std::collections::BTreeSet;
 
 use rustc_hash::FxHashMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed, word};
+use super::delta::{Delta, KeyId, signed, word_id};
 use super::time::Nanos;
 use reported::Reported;
 
@@ -52,7 +52,7 @@ pub(super) struct Pace {
     keys: FxHashMap<KeyId, Waiting>,
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
-    held: BTreeSet<(Nanos, KeyId)>,
+    capped: BTreeSet<(Nanos, KeyId)>,
     reported: Reported,
     covered: u64,
     /// Keys that began to wait since the last look, and deltas that need not be sent because they
@@ -61,8 +61,8 @@ pub(super) struct Pace {
     saved: u64,
     /// Few of the keys that waited before that look have saved one.
     is_vain: bool,
-    /// How many were held.
-    held_back: u64,
+    /// How many were capped.
+    times_capped: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ struct Waiting {
     /// When the flush before the one that took it was.
     since: Nanos,
     due: Nanos,
-    held: Option<Nanos>,
+    capped: Option<Nanos>,
 }
 
 /// What waits, as it is taken out.
@@ -104,13 +104,13 @@ impl Pace {
     }
 
     /// Keys that are urgent and wait for room.
-    pub(super) fn held(&self) -> usize {
-        self.held.len()
+    pub(super) fn capped(&self) -> usize {
+        self.capped.len()
     }
 
-    /// How many times a key was held.
-    pub(super) fn held_back(&self) -> u64 {
-        self.held_back
+    /// How many times a key was capped.
+    pub(super) fn times_capped(&self) -> u64 {
+        self.times_capped
     }
 
     pub(super) fn waits(&self, id: KeyId) -> bool {
@@ -127,7 +127,7 @@ impl Pace {
         self.keys.len() < MAX_WAITING
     }
 
-    /// When the first of the keys that are not held is due.
+    /// When the first of the keys that are not capped is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(due, _)| *due)
     }
@@ -174,7 +174,7 @@ impl Pace {
         if let Some(waiting) = self.keys.get_mut(&id) {
             waiting.cover(now, &self.reported, id, nodes);
         }
-        self.reported.add(now, word(id), debt, nodes);
+        self.reported.add(now, word_id(id), debt, nodes);
     }
 
     /// Whether what waits of a key is to be sent at once: more than its part of what is `left`.
@@ -186,27 +186,28 @@ impl Pace {
 
     /// What waits of a key is to be sent as soon as there is room.
     pub(super) fn hold(&mut self, now: Nanos, id: KeyId) {
-        let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.held.is_none()) else {
+        let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.capped.is_none())
+        else {
             return;
         };
-        waiting.held = Some(now);
+        waiting.capped = Some(now);
         self.due.remove(&(waiting.due, id));
-        self.held.insert((now, id));
-        self.held_back += 1;
+        self.capped.insert((now, id));
+        self.times_capped += 1;
     }
 
-    /// The keys that are held, at most `most`: those that became urgent first.
-    pub(super) fn first_held(&self, most: usize) -> Vec<KeyId> {
-        self.held.iter().take(most).map(|(_, id)| *id).collect()
+    /// The keys that are capped, at most `most`: those that became urgent first.
+    pub(super) fn first_capped(&self, most: usize) -> Vec<KeyId> {
+        self.capped.iter().take(most).map(|(_, id)| *id).collect()
     }
 
-    /// Takes out those of the first `most` held keys that need not be sent any more.
+    /// Takes out those of the first `most` capped keys that need not be sent any more.
     pub(super) fn drop_void(&mut self, most: usize, is_void: impl Fn(&Delta) -> bool) {
-        for id in self.first_held(most) {
+        for id in self.first_capped(most) {
             let Some(waiting) = self.keys.get(&id) else { continue };
             if is_void(&Delta { limit: id.0, key: id.1, change: waiting.change }) {
-                let at = waiting.held.unwrap_or(0);
-                self.held.remove(&(at, id));
+                let at = waiting.capped.unwrap_or(0);
+                self.capped.remove(&(at, id));
                 self.keys.remove(&id);
                 self.covered += 1;
             }
@@ -217,8 +218,8 @@ impl Pace {
     pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
         let Some(mut waiting) = self.keys.remove(&id) else { return };
         self.due.remove(&(waiting.due, id));
-        if let Some(at) = waiting.held {
-            self.held.remove(&(at, id));
+        if let Some(at) = waiting.capped {
+            self.capped.remove(&(at, id));
         }
         if waiting.cover(now, &self.reported, id, nodes) {
             self.covered += 1;
@@ -246,7 +247,7 @@ impl Pace {
 impl Waiting {
     fn new(now: Nanos, (since, due): (Nanos, Nanos), change: Change) -> Self {
         let given_back = change.given_back(signed(now));
-        Self { change, given_back, counted: now, since, due, held: None }
+        Self { change, given_back, counted: now, since, due, capped: None }
     }
 
     fn add(&mut self, now: Nanos, change: Change) {
@@ -258,10 +259,10 @@ impl Waiting {
     /// Takes off what the refill since the last call covers. Whether nothing is left to send; what
     /// was given back is always sent.
     fn cover(&mut self, now: Nanos, reported: &Reported, id: KeyId, nodes: usize) -> bool {
-        if self.held.is_some() {
+        if self.capped.is_some() {
             return false;
         }
-        let rest = reported.rest((self.counted, now), word(id), nodes);
+        let rest = reported.rest((self.counted, now), word_id(id), nodes);
         self.counted = now;
         // The oldest goes first: the key of an idle node ends as it did.
         let own = rest.min(self.change.debt.max(0));

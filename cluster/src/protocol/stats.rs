@@ -132,11 +132,11 @@ pub struct Stats {
     pub stale_unheard: u64,
     /// For how long it has waited, in all.
     pub stale_for: Duration,
-    /// By how much this node was late at most when it sent, heard or split something within the
-    /// last 10 to 20 s, as its peers have it from its last beat: more than a millisecond or two
-    /// where it lacks processor time. Meanwhile all nodes hold back more of a key that is nearly
-    /// used up.
-    pub late: Duration,
+    /// The longest scheduling delay within the last 10 to 20 s: by how much this node was late when
+    /// it sent, received or split something, as its peers have it from its last beat. It is more
+    /// than a millisecond or two where the node lacks processor time. Meanwhile all nodes hold back
+    /// more of a key that is nearly used up.
+    pub run_delay: Duration,
     /// How long steps of the protocol take.
     pub steps: Steps,
 }

@@ -1,20 +1,25 @@
-//! What is known of words other than their TAT.
+//! What is known of the words of watched keys besides their TATs.
 //!
-//! Since when a word has been in debt without a break: one that reaches zero forgets, and from then
-//! on does not show what came before. Between two looks at a key's TAT it has not, if the TAT has
-//! grown by no more than what was charged.
+//! *Since when a word has been in debt without a break.* A word that reaches zero forgets, and from
+//! then on does not show what came before. It has not been empty between two observations if its
+//! TAT has grown by no more than what was charged between them.
 //!
-//! Whether a word contains what is not recorded. Checks go on while the protocol runs, those that
-//! are decided together are recorded when all of them are, and their thread may have to wait for a
-//! processor in between. So a word may be ahead of what is known to have been charged, and its
-//! level would seem to differ from others' by that. By how much it is ahead is what it has grown by
-//! since a first look, less what was charged; its least value of late is that of a word that
-//! contained nothing else, as no record stays away for long. So nothing is known right after a
-//! first look.
+//! *How much of a word is not recorded yet.* A check changes the word first and is recorded
+//! afterwards: those that are decided together when all of them are, and their thread may lose its
+//! processor in between. Such a word is ahead of what is known to have been charged, and its level
+//! would seem to differ from other nodes' by that. With `ahead` the growth of the word since the
+//! first observation less what was charged,
+//!
+//! ```text
+//! unrecorded = ahead - (least ahead of the last one to two periods)
+//! ```
+//!
+//! as no record is missing for a whole period: at its least, `ahead` contained none. So nothing is
+//! known right after the first observation.
 
 use rustc_hash::FxHashMap;
 
-use super::delta::{KeyId, signed, word};
+use super::delta::{KeyId, signed, word_id};
 use super::time::{Nanos, SECOND};
 
 /// Words that are watched, at most.
@@ -52,7 +57,7 @@ struct Watch {
 
 /// A word at the last look, with what was charged since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Word {
+pub(super) struct Observed {
     pub(super) tat: i64,
     /// What it contains that has not been recorded.
     pub(super) unrecorded: i64,
@@ -109,7 +114,7 @@ impl Watches {
     /// Watches a key for a while, from now on if it was not watched; `debt` is all that its word
     /// owes. Nothing where there is no room.
     pub(super) fn keep(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
-        let (limit, word, until) = (id.0, word(id), now + KEEP);
+        let (limit, word, until) = (id.0, word_id(id), now + KEEP);
         if let Some(watch) = self.0.get_mut(&word) {
             (watch.until, watch.limit) = (until, watch.limit.max(limit));
         } else if self.0.len() < MAX_WATCHED {
@@ -121,7 +126,7 @@ impl Watches {
 
     /// This much was charged to a key, or given back.
     pub(super) fn charged(&mut self, id: KeyId, debt: i64) {
-        if let Some(watch) = self.0.get_mut(&word(id)) {
+        if let Some(watch) = self.0.get_mut(&word_id(id)) {
             watch.charged = watch.charged.saturating_add(debt);
         }
     }
@@ -148,27 +153,27 @@ impl Watches {
 
     /// A key had no debt until `now`.
     pub(super) fn emptied(&mut self, now: Nanos, id: KeyId) {
-        if let Some(watch) = self.0.get_mut(&word(id)) {
+        if let Some(watch) = self.0.get_mut(&word_id(id)) {
             watch.in_debt_since = now;
         }
     }
 
     /// The word of a key was moved to where is not known.
     pub(super) fn forget(&mut self, id: KeyId) {
-        self.0.remove(&word(id));
+        self.0.remove(&word_id(id));
     }
 
     /// Since when the key is known to have been in debt without a break.
     pub(super) fn in_debt_since(&self, id: KeyId) -> Option<Nanos> {
-        self.0.get(&word(id)).map(|watch| watch.in_debt_since)
+        self.0.get(&word_id(id)).map(|watch| watch.in_debt_since)
     }
 
     /// The word of a key; `None` while it is not known what it contains that is not recorded, and
     /// of a key that is not watched.
-    pub(super) fn word(&self, now: Nanos, id: KeyId) -> Option<Word> {
-        let watch = self.0.get(&word(id))?;
+    pub(super) fn observed(&self, now: Nanos, id: KeyId) -> Option<Observed> {
+        let watch = self.0.get(&word_id(id))?;
         let unrecorded = watch.ahead.unrecorded(now)?;
-        Some(Word { tat: watch.tat.saturating_add(watch.charged), unrecorded })
+        Some(Observed { tat: watch.tat.saturating_add(watch.charged), unrecorded })
     }
 }
 
@@ -227,7 +232,7 @@ mod tests {
             self.watches.charged(KEY, recorded * unit);
             let debt = (self.tat - signed(self.now)).unsigned_abs();
             self.watches.look(self.now, |_| (debt, TOLERANCE));
-            let word = self.watches.word(self.now, KEY)?;
+            let word = self.watches.observed(self.now, KEY)?;
             assert_eq!(word.tat, self.tat);
             Some((word.unrecorded + unit / 2) / unit)
         }
@@ -269,7 +274,7 @@ mod tests {
             // A thousandth of 10 ms.
             word.tat += signed(MS / 100);
             word.look(10, 10);
-            let known = word.watches.word(word.now, KEY);
+            let known = word.watches.observed(word.now, KEY);
             assert!(known.is_none_or(|known| known.unrecorded == 0), "{known:?}");
         }
     }

@@ -80,9 +80,9 @@ pub(super) enum Message {
     Gap,
     /// Dialer: its clock at sending. Precedes what is dated by it, and is repeated while nothing
     /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, how
-    /// old what it hears of any node usually is, at most, and how late it lately looked at its
-    /// words, at most (from version 4 on; zero before).
-    Beat { now: Nanos, delay: Option<i64>, lag: Nanos, late: Nanos },
+    /// old what it hears of any node usually is, at most, and its longest scheduling delay of late
+    /// (from version 4 on; zero before).
+    Beat { now: Nanos, delay: Option<i64>, lag: Nanos, run_delay: Nanos },
     /// Dialer: the next batch, the same bytes for every peer.
     Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
     /// Dialer: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in
@@ -177,7 +177,7 @@ fn added_next(version: u16, message: &Message) -> &'static [u8] {
 /// How many of a message's bytes this version adds to those of the version before.
 fn added(message: &Message) -> Result<usize, WireError> {
     match message {
-        Message::Beat { late, .. } => encode(late).map(|bytes| bytes.len()),
+        Message::Beat { run_delay, .. } => encode(run_delay).map(|bytes| bytes.len()),
         _ => Ok(0),
     }
 }
@@ -202,7 +202,7 @@ pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError
     // A number may come in more bytes than it needs, so its first byte alone says nothing.
     if version < VERSION && decode_first::<u32>(bytes)?.0 == BEAT {
         let (_, now, delay, lag): (u32, _, _, _) = decode(bytes)?;
-        return Ok(Message::Beat { now, delay, lag, late: 0 });
+        return Ok(Message::Beat { now, delay, lag, run_delay: 0 });
     }
     let (message, used) = decode_first(bytes)?;
     let is_whole = bytes.get(used..) == Some(added_next(version, &message));

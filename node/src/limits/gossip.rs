@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use tidegate_cluster::{Cluster, LimitId, Recording, StartError, Trust};
 pub use tidegate_cluster::{
-    Config, Entry, LinkState, Member, MemberState, OverAdmission, PeerStats, Stats, Steps,
+    Config, JoinKind, LinkState, Member, MemberState, OverAdmission, PeerStats, Stats, Steps,
 };
 use tidegate_engine::clock::TscClock;
 use tidegate_engine::{KeyHash, KeyHasher, Quota};
@@ -136,7 +136,7 @@ impl Gossip {
     }
 
     /// Waits until this node is in its cluster: how it came there; `None` without a cluster.
-    pub async fn joined(&self) -> Option<Entry> {
+    pub async fn joined(&self) -> Option<JoinKind> {
         match &self.0 {
             Some(cluster) => cluster.joined().await,
             None => None,

@@ -29,7 +29,7 @@ use crate::front::http::{Gate, HttpFrontEnd};
 use crate::front::net::{self, Connections, FrontEnd, Limits};
 use crate::front::places::{Places, raise_file_limit};
 use crate::front::resp::{RespBounds, RespFrontEnd};
-use crate::limits::gossip::{Config, Entry, Gossip};
+use crate::limits::gossip::{Config, Gossip, JoinKind};
 use crate::limits::limiters::Limiters;
 use crate::service::Service;
 use crate::service::readiness::Readiness;
@@ -92,7 +92,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     // of the cluster it would admit again what other nodes have admitted.
     tokio::select! {
         entry = service.gossip().joined() => {
-            if entry == Some(Entry::Alone) {
+            if entry == Some(JoinKind::Alone) {
                 warn_alone(args);
             }
         }

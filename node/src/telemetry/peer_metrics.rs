@@ -85,10 +85,9 @@ pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<()
     let (name, help) = ("cluster_unlinked", "Members alive without a link, to or from them.");
     let unlinked = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
     ConstGauge::new(i64::try_from(stats.unlinked).unwrap_or(i64::MAX)).encode(unlinked)?;
-    let (name, help) =
-        ("cluster_late_seconds", "By how much its words were late at most, in 10 to 20 s.");
-    let late = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-    ConstGauge::new(stats.late.as_secs_f64()).encode(late)?;
+    let (name, help) = ("cluster_run_delay_seconds", "The longest scheduling delay in 10 to 20 s.");
+    let delay = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
+    ConstGauge::new(stats.run_delay.as_secs_f64()).encode(delay)?;
     let (name, help) = ("cluster_alone_seconds", "Time in which this node decided alone.");
     let alone = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
     ConstCounter::new(stats.alone_for.as_secs_f64()).encode(alone)?;

@@ -116,20 +116,38 @@ fn modules_that_import_each_other_are_argued() {
 fn each_folder_uses_only_the_floors_below_it() {
     let mut failures = Vec::new();
     for (name, floors) in FLOORS {
-        let graph = graph_of(name);
-        let floor_of = |room: &str| floors.iter().position(|floor| *floor == room);
-        let rooms = graph.rooms();
-        let missing = floors.iter().filter(|floor| !rooms.iter().any(|room| room == *floor));
-        failures.extend(missing.map(|floor| format!("{name}: there is no {floor}")));
-        let astray = rooms.iter().filter(|room| floor_of(room).is_none());
-        failures.extend(astray.map(|room| format!("{name}: {room} is on no floor")));
-        for (from, to, evidence) in graph.imports_between_rooms() {
-            if floor_of(&to) > floor_of(&from) {
-                failures.push(format!("{name}: {from} is below {to}: {evidence}"));
-            }
-        }
+        failures.extend(imports_that_go_up(&graph_of(name), "", floors, name));
     }
     assert!(failures.is_empty(), "imports go up:\n{}", failures.join("\n"));
+}
+
+/// The list is that of its documentation.
+#[test]
+fn each_module_of_the_protocol_uses_only_those_listed_before_it() {
+    let source = include_str!("../../../cluster/src/protocol/mod.rs");
+    let (_, list) = source.split_once("//! # Modules\n").expect("there is a list");
+    let list = list.lines().take_while(|line| line.starts_with("//!")).collect::<Vec<_>>();
+    let list = list.join("\n");
+    let modules: Vec<_> = list.split('`').skip(1).step_by(2).collect();
+    let failures = imports_that_go_up(&graph_of("cluster"), "protocol", &modules, "protocol");
+    assert!(failures.is_empty(), "imports go up:\n{}", failures.join("\n"));
+}
+
+/// What is wrong with the rooms of `parent` as floors, each of which uses only those above it.
+fn imports_that_go_up(graph: &Graph, parent: &str, floors: &[&str], name: &str) -> Vec<String> {
+    let mut failures = Vec::new();
+    let floor_of = |room: &str| floors.iter().position(|floor| *floor == room);
+    let rooms = graph.rooms(parent);
+    let missing = floors.iter().filter(|floor| !rooms.iter().any(|room| room == *floor));
+    failures.extend(missing.map(|floor| format!("{name}: there is no {floor}")));
+    let astray = rooms.iter().filter(|room| floor_of(room).is_none());
+    failures.extend(astray.map(|room| format!("{name}: {room} is on no floor")));
+    for (from, to, evidence) in graph.imports_between_rooms(parent) {
+        if floor_of(&to) > floor_of(&from) {
+            failures.push(format!("{name}: {from} is below {to}: {evidence}"));
+        }
+    }
+    failures
 }
 
 #[test]

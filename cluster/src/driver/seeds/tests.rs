@@ -128,7 +128,7 @@ async fn looks_are_frequent_until_the_node_has_joined_and_knows_of_others() {
         assert_eq!(at(), second);
     }
     // It has founded a cluster, and only itself is found.
-    shared.enter(crate::protocol::Entry::Alone);
+    shared.enter(crate::protocol::JoinKind::Alone);
     file.write(ME);
     for second in [15, 19] {
         assert_eq!(results.recv().await, Some(found(&[], true)));
@@ -146,7 +146,7 @@ async fn a_look_that_is_asked_for_waits_for_nothing() {
     let file = File::new("asked-for");
     file.write("10.0.0.1:1");
     let (mut results, shared) = start(&file);
-    shared.enter(crate::protocol::Entry::Founded);
+    shared.enter(crate::protocol::JoinKind::Founded);
     assert_eq!(results.recv().await, Some(found(&["10.0.0.1:1"], true)));
     let begin = Instant::now();
     file.write("10.0.0.2:1");
@@ -172,16 +172,16 @@ async fn a_seeker_ends_with_its_receiver() {
 #[test]
 fn a_problem_is_said_again_after_a_while_and_another_one_sooner() {
     let mut source = Source::default();
-    assert!(source.is_to_be_said("one"));
+    assert!(source.is_to_be_logged("one"));
     let mut said = |ago: Duration| {
         let at = Instant::now().checked_sub(ago).unwrap();
-        source.said = Some(Said { at, problem: "one".to_owned(), again: false });
-        let is_said = [source.is_to_be_said("one"), source.is_to_be_said("another")];
-        source.say_again();
-        assert!(source.is_to_be_said("one"), "somebody wants to know");
-        is_said
+        source.logged = Some(LastLogged { at, problem: "one".to_owned(), again: false });
+        let is_logged = [source.is_to_be_logged("one"), source.is_to_be_logged("another")];
+        source.log_again();
+        assert!(source.is_to_be_logged("one"), "somebody wants to know");
+        is_logged
     };
     assert_eq!(said(Duration::ZERO), [false, false]);
-    assert_eq!(said(SAY_OTHER_EVERY), [false, true]);
-    assert_eq!(said(SAY_EVERY), [true, true]);
+    assert_eq!(said(LOG_OTHER_EVERY), [false, true]);
+    assert_eq!(said(LOG_EVERY), [true, true]);
 }

@@ -5,17 +5,17 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustc_hash::FxHashSet;
 
 use super::Core;
-use super::cut::Beyond;
+use super::cut::KeyAfterCut;
 use crate::protocol::agreement::{are_apart, part, step, with_beyond};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
-use crate::protocol::delta::{Delta, KeyId, signed, word};
+use crate::protocol::delta::{Delta, KeyId, signed, word_id};
 use crate::protocol::drains::Drained;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
-use crate::protocol::origin::PendingLevels;
+use crate::protocol::inbound::PendingLevels;
+use crate::protocol::schedule::LEVELS_EVERY;
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::turns::LEVELS_EVERY;
-use crate::protocol::watch::Word;
+use crate::protocol::watch::Observed;
 use crate::protocol::wire::{Agreement, Shift};
 
 /// The share of the burst tolerance, as a divisor, above which a key's debt is sent.
@@ -82,10 +82,10 @@ impl<H: Host> Core<H> {
         let drained = self.drain_some(now);
         let used = self.used_meanwhile(&drained, levels.iter().map(Level::id));
         for level in levels.extract_if(.., |level| used.contains(&level.id())) {
-            self.turns.changed(now, level.id());
+            self.schedule.changed(now, level.id());
         }
         self.stats.levels_sent += levels.len() as u64;
-        let is_scarce = |level: &Level| self.rooms.is_split((level.limit, level.key));
+        let is_scarce = |level: &Level| self.splits.is_split((level.limit, level.key));
         levels.sort_by_key(|level| !is_scarce(level));
         let scarce = levels.iter().take_while(|level| is_scarce(level)).count() as u64;
         (Agreement { cut, levels, scarce, shifts: Vec::new() }, Some(drained))
@@ -104,13 +104,13 @@ impl<H: Host> Core<H> {
         let cut = if may_send { self.cut(now) } else { None };
         let Some(cut) = cut else {
             for id in changed {
-                self.turns.changed(now, id);
+                self.schedule.changed(now, id);
             }
             return Agreement::default();
         };
-        let mut turns = std::mem::take(&mut self.turns);
+        let mut schedule = std::mem::take(&mut self.schedule);
         let (mut levels, mut unsettled) = (Vec::new(), Vec::new());
-        turns.take(now, changed, MAX_LEVELS, |(limit, key)| {
+        schedule.take(now, changed, MAX_LEVELS, |(limit, key)| {
             let debt = self.debt(now, (limit, key));
             let Some(tolerance) = self.host.tolerance(limit) else { return false };
             let is_behind = self.is_behind(now, (limit, key), debt, &used);
@@ -134,9 +134,9 @@ impl<H: Host> Core<H> {
             true
         });
         for id in unsettled {
-            turns.changed(now, id);
+            schedule.changed(now, id);
         }
-        self.turns = turns;
+        self.schedule = schedule;
         Agreement { cut, levels, ..Agreement::default() }
     }
 
@@ -149,15 +149,15 @@ impl<H: Host> Core<H> {
         ids: impl Iterator<Item = KeyId>,
     ) -> FxHashSet<KeyId> {
         let (at, is_over) = (drained.at(), self.drains.is_over());
-        let is_watched = |id| self.watches.word(at, id).is_some();
+        let is_watched = |id| self.watches.observed(at, id).is_some();
         let is_used = |delta: &&Delta| {
             let slack = self.host.tolerance(delta.limit).map_or(0, signed) / UNRECORDED;
             let given_back = delta.change.given_back(signed(at)) > slack;
             given_back || delta.change.debt > slack && !is_watched(delta.id())
         };
-        let used = drained.deltas.iter().filter(is_used).map(Delta::word);
+        let used = drained.deltas.iter().filter(is_used).map(Delta::word_id);
         let used = used.collect::<FxHashSet<_>>();
-        ids.filter(|id| used.contains(&word(*id)) || !is_over && !is_watched(*id)).collect()
+        ids.filter(|id| used.contains(&word_id(*id)) || !is_over && !is_watched(*id)).collect()
     }
 
     /// Whether others have little left of a key that is used here, and this node nearly all. What
@@ -165,18 +165,20 @@ impl<H: Host> Core<H> {
     fn is_behind(&mut self, now: Nanos, id: KeyId, debt: Nanos, used: &Used) -> bool {
         let tolerance = self.host.tolerance(id.0).unwrap_or(0);
         if is_deep(debt, tolerance) {
-            self.rooms.not_behind(id);
+            self.splits.not_lagging(id);
             return false;
         }
-        used.contains_key(&word(id)) && self.rooms.is_behind(now, id)
+        used.contains_key(&word_id(id)) && self.splits.is_lagging(now, id)
     }
 
     /// A key's debt without what is provisional, as it was right after the last drain; `None` while
     /// its word contains what is not recorded.
     fn settled(&mut self, now: Nanos, id: KeyId) -> Option<Nanos> {
-        let (debt, held) = (self.debt(now, id), self.rooms.held(id));
+        let (debt, held) = (self.debt(now, id), self.splits.provisional(id));
         self.watches.keep(now, id, debt.saturating_add(held));
-        let Some(Word { tat, unrecorded }) = self.watches.word(now, id) else { return Some(debt) };
+        let Some(Observed { tat, unrecorded }) = self.watches.observed(now, id) else {
+            return Some(debt);
+        };
         if unrecorded > signed(self.host.tolerance(id.0)?) / UNRECORDED {
             return None;
         }
@@ -187,11 +189,17 @@ impl<H: Host> Core<H> {
     /// Whether it is known what a word contains: of one that is used, not from when it was empty or
     /// was looked at first until it has been looked at for a while; with what it contains beyond
     /// another node's level, only where neither word was empty meanwhile.
-    fn is_known(&self, now: Nanos, id: KeyId, used: &Used, beyond: Option<(&Beyond, i64)>) -> bool {
+    fn is_known(
+        &self,
+        now: Nanos,
+        id: KeyId,
+        used: &Used,
+        beyond: Option<(&KeyAfterCut, i64)>,
+    ) -> bool {
         let since = self.watches.in_debt_since(id);
-        let is_new = || since.is_some() && self.watches.word(now, id).is_none();
-        let is_new = used.contains_key(&word(id)) && is_new();
-        let was_empty = |beyond: &Beyond| since.is_none_or(|since| beyond.since < since);
+        let is_new = || since.is_some() && self.watches.observed(now, id).is_none();
+        let is_new = used.contains_key(&word_id(id)) && is_new();
+        let was_empty = |beyond: &KeyAfterCut| since.is_none_or(|since| beyond.since < since);
         !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !beyond.lacks(old))
     }
 
@@ -217,7 +225,7 @@ impl<H: Host> Core<H> {
     fn used_since(&self, since: Nanos, unsealed: &[Delta]) -> Used {
         let own = self.log.newest().take_while(|batch| batch.at >= since);
         let own = unsealed.iter().chain(own.flat_map(|batch| &batch.deltas));
-        own.take(MAX_LOOKS).map(|delta| (delta.word(), delta.limit)).collect()
+        own.take(MAX_LOOKS).map(|delta| (delta.word_id(), delta.limit)).collect()
     }
 
     /// Keys that changed since then, with those that this node used.
@@ -232,11 +240,11 @@ impl<H: Host> Core<H> {
     /// When levels are due, or are to be compared.
     pub(super) fn agree_deadline(&self) -> Option<Nanos> {
         let active = self.recent_at.filter(|at| *at + LEVELS_EVERY >= self.levels_at);
-        let turn = self.turns.next_at().filter(|_| self.has_peers());
+        let turn = self.schedule.next_at().filter(|_| self.has_peers());
         let due =
             active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.has_joined());
         let due = due.map(|at| at.max(self.levels_at));
-        let look = (!self.held.is_empty()).then_some(self.look_at);
+        let look = (!self.pending_levels.is_empty()).then_some(self.look_at);
         due.into_iter().chain(look).min()
     }
 
@@ -249,7 +257,7 @@ impl<H: Host> Core<H> {
     /// Compares the levels that are held with this node's, as far as it has what they contain.
     /// What was recorded has been taken right before.
     pub(super) fn compare_levels(&mut self, now: Nanos) {
-        if self.held.is_empty() || self.is_raising() {
+        if self.pending_levels.is_empty() || self.is_raising() {
             return;
         }
         self.look_at = now + LOOK_EVERY;
@@ -258,7 +266,7 @@ impl<H: Host> Core<H> {
             return;
         }
         // What this node contains is what it has sent.
-        let held = self.held.values().flat_map(|held| &held.levels);
+        let held = self.pending_levels.values().flat_map(|held| &held.levels);
         let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
         self.send_keys(now, keys.into_iter());
         let moves = self.compare_held(now);
@@ -268,7 +276,7 @@ impl<H: Host> Core<H> {
             for each in moves {
                 if used.contains(&each.level.id()) {
                     // It is compared anew, with that.
-                    if let Some(held) = self.held.get_mut(&each.other) {
+                    if let Some(held) = self.pending_levels.get_mut(&each.other) {
                         held.levels.push(each.level);
                     }
                 } else {
@@ -277,7 +285,7 @@ impl<H: Host> Core<H> {
             }
             self.seal_compared(now, drained);
         }
-        self.held.retain(|_, held| !held.levels.is_empty());
+        self.pending_levels.retain(|_, held| !held.levels.is_empty());
     }
 
     fn make_move(&mut self, now: Nanos, Move { other, level, by }: Move) {
@@ -298,18 +306,18 @@ impl<H: Host> Core<H> {
             nodes: self.nodes(&lives),
             old: self.lag().saturating_mul(LAGS),
         };
-        for (origin, held) in std::mem::take(&mut self.held) {
+        for (origin, held) in std::mem::take(&mut self.pending_levels) {
             if now.saturating_sub(held.since) > MAX_WAIT {
                 continue;
             }
             let cut: BTreeMap<Origin, u64> = held.cut.iter().copied().collect();
             if !self.contains(&lives, &cut) {
-                self.held.insert(origin, held);
+                self.pending_levels.insert(origin, held);
                 continue;
             }
-            let Some(behind) = self.behind(&lives, origin, &held, &cut) else { continue };
+            let Some(behind) = self.after_cut(&lives, origin, &held, &cut) else { continue };
             let of = |level: &Level| behind.of(origin, (level.limit, level.key), now);
-            let beyond: Vec<Option<Beyond>> = held.levels.iter().map(of).collect();
+            let beyond: Vec<Option<KeyAfterCut>> = held.levels.iter().map(of).collect();
             let mut unsettled = Vec::new();
             for (level, beyond) in held.levels.iter().zip(beyond) {
                 let Some(beyond) = beyond else { continue };
@@ -321,7 +329,7 @@ impl<H: Host> Core<H> {
                     None => unsettled.push(*level),
                 }
             }
-            self.held.insert(origin, PendingLevels { levels: unsettled, ..held });
+            self.pending_levels.insert(origin, PendingLevels { levels: unsettled, ..held });
         }
         moves
     }
@@ -333,7 +341,7 @@ impl<H: Host> Core<H> {
         (origin, at): (Origin, i64),
         level: Level,
         debt: Nanos,
-        mut beyond: Beyond,
+        mut beyond: KeyAfterCut,
     ) -> Option<Move> {
         let (limit, key) = (level.limit, level.key);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
@@ -370,15 +378,15 @@ impl<H: Host> Core<H> {
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
         self.watches.charged((limit, key), by);
         if by > 0 && self.host.debt(now, limit, key) == 0 {
-            self.gaps.added(now, self.known_until(now), (limit, key), by);
+            self.idle.added(now, self.known_until(now), (limit, key), by);
         } else {
-            self.gaps.shifted(now, (limit, key), by);
+            self.idle.shifted(now, (limit, key), by);
         }
-        self.rooms.shifted((limit, key), by);
+        self.splits.shifted((limit, key), by);
         self.host.shift(limit, key, by);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
         if by.saturating_abs() > signed(tolerance) / SLIGHT {
-            self.turns.changed(now, (limit, key));
+            self.schedule.changed(now, (limit, key));
         }
     }
 }

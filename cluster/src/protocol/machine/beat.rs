@@ -6,8 +6,8 @@ use super::Core;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::host::Host;
-use crate::protocol::lateness::Lateness;
 use crate::protocol::peer::Peer;
+use crate::protocol::run_delay::RunDelay;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
@@ -25,9 +25,9 @@ pub(super) struct Beats {
     /// How old what this node hears usually is, as its peers have it from the last beat; `None`
     /// before it has heard any.
     way: Option<Nanos>,
-    /// How late this node looks at its words, and what of that its peers have from the last beat.
-    lateness: Lateness,
-    late: Nanos,
+    /// The scheduling delay, and what of it the peers have from the last beat.
+    run_delay: RunDelay,
+    reported_run_delay: Nanos,
     /// Links that frames have begun to flow on, at most one a peer.
     young: BTreeMap<LinkId, Young>,
 }
@@ -43,8 +43,8 @@ struct Young {
 
 impl Beats {
     pub(super) fn new(now: Nanos) -> Self {
-        let lateness = Lateness::default();
-        Self { next_at: now, way: None, lateness, late: 0, young: BTreeMap::new() }
+        let run_delay = RunDelay::default();
+        Self { next_at: now, way: None, run_delay, reported_run_delay: 0, young: BTreeMap::new() }
     }
 
     /// A link is gone.
@@ -83,8 +83,8 @@ impl<H: Host> Core<H> {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
         let id = peer.filter(|peer| peer.open_link() == Some(link)).and_then(|peer| peer.id);
         let delay = id.and_then(|id| self.clocks.get(&id.origin())).map(RemoteClock::delay);
-        let (lag, late) = (self.reported_way(), self.beats.late);
-        self.send(link, Channel::Main, &Message::Beat { now, delay, lag, late });
+        let (lag, run_delay) = (self.reported_way(), self.beats.reported_run_delay);
+        self.send(link, Channel::Main, &Message::Beat { now, delay, lag, run_delay });
     }
 
     /// How old what this node hears usually is, as it has reported it; as it is until then.
@@ -92,25 +92,25 @@ impl<H: Host> Core<H> {
         self.beats.way.unwrap_or_else(|| self.own_way())
     }
 
-    /// How late this node looks at its words, as it has reported it.
-    pub(super) fn reported_late(&self) -> Nanos {
-        self.beats.late
+    /// The scheduling delay, as this node has reported it.
+    pub(super) fn reported_run_delay(&self) -> Nanos {
+        self.beats.reported_run_delay
     }
 
-    /// Notes how late this look is, before anything that comes with it. One that makes the node
-    /// stale does not count: nothing is decided meanwhile. While a drain takes several steps, rooms
+    /// Notes how late this step is, before anything that comes with it. One that makes the node
+    /// stale does not count: nothing is decided meanwhile. While a drain takes several steps, keys
     /// are split at its end, and nothing else is due.
     pub(super) fn note_late(&mut self, now: Nanos) {
         let flush = self.flush_deadline().filter(|_| self.drains.is_over());
         let due = flush.into_iter().chain(self.look_deadline()).min();
         let counts = |_: &Nanos| !self.is_stale_at(now);
         let late = due.filter(counts).map_or(0, |due| now.saturating_sub(due));
-        self.beats.lateness.note(now, late);
+        self.beats.run_delay.note(now, late);
     }
 
     #[cfg(test)]
-    pub(in crate::protocol) fn lateness(&self) -> Nanos {
-        self.beats.lateness.most()
+    pub(in crate::protocol) fn run_delay(&self) -> Nanos {
+        self.beats.run_delay.most()
     }
 
     pub(super) fn beat_deadline(&self) -> Option<Nanos> {
@@ -130,7 +130,7 @@ impl<H: Host> Core<H> {
         } else {
             self.beats.next_at = now + BEAT_EVERY;
             self.beats.way = Some(self.own_way()).filter(|way| *way > 0);
-            self.beats.late = self.beats.lateness.most();
+            self.beats.reported_run_delay = self.beats.run_delay.most();
         }
         for link in links {
             self.beat(now, link);

@@ -9,8 +9,8 @@ use crate::protocol::change::Change;
 use crate::protocol::delta::KeyId;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
+use crate::protocol::inbound::PendingLevels;
 use crate::protocol::log::Batch;
-use crate::protocol::origin::PendingLevels;
 use crate::protocol::recent::{AppliedBatch, find};
 use crate::protocol::time::{Nanos, SECOND};
 
@@ -27,7 +27,7 @@ pub(super) struct Lives {
 }
 
 /// What this node's word of a key contains behind a cut.
-pub(super) struct Beyond {
+pub(super) struct KeyAfterCut {
     pub(super) changes: Vec<Change>,
     /// By how much the other node is to move for this node's batches behind the cut.
     pub(super) shifted: i64,
@@ -35,7 +35,7 @@ pub(super) struct Beyond {
     pub(super) since: Nanos,
 }
 
-impl Beyond {
+impl KeyAfterCut {
     /// Whether the other node lacks anything of before this time.
     pub(super) fn lacks(&self, old: i64) -> bool {
         self.changes.iter().any(|change| change.date < old)
@@ -43,7 +43,7 @@ impl Beyond {
 }
 
 /// The batches that this node's words contain behind a cut.
-pub(super) struct Behind<'a> {
+pub(super) struct AfterCut<'a> {
     own: Vec<&'a Batch>,
     others: Vec<&'a AppliedBatch>,
 }
@@ -125,13 +125,13 @@ impl<H: Host> Core<H> {
 
     /// What this node's words contain behind the cut, with which levels of `from` came; `None` when
     /// that is not known.
-    pub(super) fn behind<'a>(
+    pub(super) fn after_cut<'a>(
         &'a self,
         lives: &Lives,
         from: Origin,
         held: &PendingLevels,
         cut: &BTreeMap<Origin, u64>,
-    ) -> Option<Behind<'a>> {
+    ) -> Option<AfterCut<'a>> {
         let known = cut.get(&self.me().origin()).copied().unwrap_or(0);
         let own = self.log.since(known)?.collect();
         let mut others = Vec::new();
@@ -147,14 +147,14 @@ impl<H: Host> Core<H> {
             let at = at.filter(|at| recent.reaches(*at, last))?;
             others.extend(recent.behind(at));
         }
-        Some(Behind { own, others })
+        Some(AfterCut { own, others })
     }
 }
 
-impl Behind<'_> {
+impl AfterCut<'_> {
     /// What of it changed a key, as far as that is known.
-    pub(super) fn of(&self, from: Origin, id: KeyId, now: Nanos) -> Option<Beyond> {
-        let mut beyond = Beyond { changes: Vec::new(), shifted: 0, since: now };
+    pub(super) fn of(&self, from: Origin, id: KeyId, now: Nanos) -> Option<KeyAfterCut> {
+        let mut beyond = KeyAfterCut { changes: Vec::new(), shifted: 0, since: now };
         for batch in &self.own {
             if let Some(change) = find(&batch.deltas, id) {
                 beyond.since = beyond.since.min(batch.since);

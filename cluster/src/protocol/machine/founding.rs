@@ -1,137 +1,63 @@
-//! One key to hash by, for the whole cluster.
+//! How a cluster begins, and how all its nodes agree on which of them begins it.
 //!
-//! A node draws a key at its start and uses another's that wins ([`HashKey`]). Keys travel with
-//! `Hello` and `Welcome`, before anything else on a link, and with `Key` on open links whenever a
-//! node takes another one. So a node that joins has the cluster's key before it takes over its
-//! state, and frames are only sent and received by nodes that have the same key.
+//! A node that was given no other node founds at once. One that was given some founds
+//! * as soon as all of them have answered and none has joined: then no node has a state (`seeds.rs`
+//!   says what that is where they are looked up);
+//! * or once [`Options::found_after`] has passed, and no node answers that has joined.
 //!
-//! A node that has joined changes its key only when two clusters meet that were founded apart. Then
-//! the younger one's nodes start over: under a new generation, without what they have sent and
-//! received, they join the older one. Their words drain; the new keys' words come with the state.
+//! Of nodes that wait for each other only the one with the lowest address founds, and the others
+//! take over its state: each compares itself with those whose answer it has, so of any two that
+//! reach each other one waits. A node that waits for one that is gone sees its link close, and
+//! looks again. So nodes that are started together with the same list become one cluster, without
+//! waiting for longer than until they have all answered.
+//!
+//! [`Options::found_after`]: crate::protocol::Options::found_after
 
-use std::net::SocketAddr;
-
-use super::beat::Beats;
-use super::{Core, Unlinked, Violation};
-use crate::protocol::action::{Action, Channel, LinkId};
-use crate::protocol::backlog::Backlog;
-use crate::protocol::bounds::MAX_HASH_KEYS;
-use crate::protocol::drains::Drains;
+use super::Core;
 use crate::protocol::event::Event;
-use crate::protocol::gaps::Gaps;
-use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
-use crate::protocol::id::NodeId;
-use crate::protocol::log::Log;
-use crate::protocol::membership::Membership;
-use crate::protocol::pace::Pace;
-use crate::protocol::peer::Peer;
-use crate::protocol::room::Rooms;
+use crate::protocol::join_kind::JoinKind;
 use crate::protocol::time::Nanos;
-use crate::protocol::watch::Watches;
-use crate::protocol::wire::Message;
-
-/// What becomes of this node when another one announces its key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Met {
-    /// It goes on.
-    Same,
-    /// It has started over, and closed all links.
-    StartedOver,
-}
 
 impl<H: Host> Core<H> {
-    /// The key under which this node is to hash keys. It may change after any input.
-    #[must_use]
-    pub fn hash_key(&self) -> HashKey {
-        self.hash_key
-    }
-
-    /// The node at `from` uses this key.
-    pub(super) fn meet_key(
-        &mut self,
-        now: Nanos,
-        theirs: HashKey,
-        from: SocketAddr,
-    ) -> Result<Met, Violation> {
-        if theirs >= self.hash_key {
-            return Ok(Met::Same);
+    /// Founds a cluster if it is this node's turn.
+    pub(super) fn found_when_due(&mut self, now: Nanos) {
+        self.waited |= self.started.saturating_add(self.options.found_after) <= now;
+        if self.has_joined() || self.leaving || self.pull.is_some() {
+            return;
         }
-        let changes = theirs.to_bytes() != self.hash_key.to_bytes();
-        if changes {
-            // The first one is its own.
-            if self.stats.hash_keys + 1 >= MAX_HASH_KEYS as u64 {
-                return Err(Violation);
-            }
-            self.stats.hash_keys += 1;
+        let answered = || self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
+        let me = self.me().addr;
+        if answered().any(|(addr, peer)| peer.joined || *addr < me) {
+            return;
         }
-        self.hash_key = theirs;
-        if changes && (self.has_joined() || self.pull.is_some()) {
-            self.start_over(now, from);
-            return Ok(Met::StartedOver);
-        }
-        self.send_key();
-        Ok(Met::Same)
-    }
-
-    /// This node has joined, or founds: its key is in use.
-    pub(super) fn use_key(&mut self) {
-        let key = self.hash_key.in_use();
-        if std::mem::replace(&mut self.hash_key, key) != key {
-            self.send_key();
+        if self.all_seeds_have_answered() {
+            self.found(now, JoinKind::Founded);
+        } else if self.waited {
+            self.found(now, JoinKind::Alone);
         }
     }
 
-    fn send_key(&mut self) {
-        let own = self.peers.values().filter_map(Peer::welcomed_link);
-        let others = self.inbound.iter().filter(|(_, link)| link.id.is_some());
-        let links: Vec<LinkId> = own.chain(others.map(|(link, _)| *link)).collect();
-        for link in links {
-            self.send(link, Channel::Main, &Message::Key { key: self.hash_key });
+    fn found(&mut self, now: Nanos, entry: JoinKind) {
+        self.fresh = true;
+        self.events.push(Event::Founded);
+        self.enter(now, entry);
+    }
+
+    /// This node has a state: frames may flow to and from it.
+    pub(super) fn enter(&mut self, now: Nanos, entry: JoinKind) {
+        let first = self.entry.is_none();
+        self.entry.get_or_insert(entry);
+        self.use_key();
+        self.send_all_resumes();
+        if first {
+            self.resume_waiting(now);
         }
     }
 
-    /// Joins the node at `from`, as a new generation that knows nothing.
-    fn start_over(&mut self, now: Nanos, from: SocketAddr) {
-        let own = self.peers.values().filter_map(Peer::link);
-        for link in own.chain(self.inbound.keys().copied()) {
-            self.actions.push_back(Action::Close { link });
-        }
-        let me = self.me();
-        // As by the wall clock, from which generations come.
-        let age = now.saturating_sub(self.started).max(1);
-        let next = NodeId::new(me.addr, me.generation.saturating_add(age));
-        let rank = if next.outranks(me.rank) { next.rank } else { me.rank.wrapping_add(1).max(1) };
-        self.membership = Membership::new(NodeId { rank, ..next }, &self.options);
-        self.started = now;
-        self.peers.replace(self.seeds.peers(now));
-        self.peers.get_or_insert_with(from, || Peer::new(now));
-        self.undialled.clear();
-        self.dialled.clear();
-        self.inbound.clear();
-        self.applied.clear();
-        self.clocks.clear();
-        self.beats = Beats::new(now);
-        self.recent.clear();
-        self.recent_at = None;
-        self.held.clear();
-        self.watches = Watches::default();
-        self.gaps = Gaps::default();
-        self.rooms = Rooms::default();
-        self.pace = Pace::default();
-        self.estimates.start_over();
-        self.stale.start_over();
-        self.shifts.clear();
-        self.drains = Drains::new(now);
-        self.log = Log::default();
-        self.trim_at = None;
-        self.backlog = Backlog::new(self.options.backlog_keys);
-        self.pull = None;
-        self.timeouts = 0;
-        self.served.clear();
-        self.leaves_after = None;
-        self.unlinked = Unlinked::default();
-        (self.entry, self.waited, self.fresh) = (None, false, false);
-        self.events.push(Event::StartedOver { with: from });
+    /// When this node founds at the latest, unless it waits for another one to.
+    pub(super) fn found_deadline(&self) -> Option<Nanos> {
+        let waits = !self.has_joined() && !self.leaving && !self.waited;
+        waits.then(|| self.started.saturating_add(self.options.found_after))
     }
 }

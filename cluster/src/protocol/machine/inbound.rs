@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::founding::Met;
+use super::key_agreement::Met;
 use super::late::Dating;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
@@ -13,7 +13,7 @@ use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::{Host, PREFETCHED};
 use crate::protocol::id::{NodeId, Origin};
-use crate::protocol::origin::{Flow, Inbound, PendingLevels};
+use crate::protocol::inbound::{Flow, Inbound, PendingLevels};
 use crate::protocol::recent::{AppliedBatch, Recent};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
@@ -79,11 +79,11 @@ impl<H: Host> Core<H> {
                 self.on_hello(now, (link, transit), oldest..=version, id, key)
             }
             (Message::Key { key }, Some(id)) => self.meet_key(now, key, id.addr).map(drop),
-            (Message::Beat { now: sent, delay, lag, late }, Some(id)) => {
+            (Message::Beat { now: sent, delay, lag, run_delay }, Some(id)) => {
                 if !self.clocks.contains_key(&id.origin()) {
                     self.begin_settling(now, link);
                 }
-                self.on_beat(now, id.origin(), (sent, transit), (delay, lag, late));
+                self.on_beat(now, id.origin(), (sent, transit), (delay, lag, run_delay));
                 self.note_heard(link);
                 Ok(())
             }
@@ -231,7 +231,7 @@ impl<H: Host> Core<H> {
         now: Nanos,
         origin: Origin,
         (sent, transit): (Nanos, Nanos),
-        (delay, lag, late): (Option<i64>, Nanos, Nanos),
+        (delay, lag, run_delay): (Option<i64>, Nanos, Nanos),
     ) {
         if self.clocks.len() >= MAX_ORIGINS && !self.clocks.contains_key(&origin) {
             let gone = |known: &Origin| !self.inbound.values().any(|link| link.is_of(*known));
@@ -242,7 +242,7 @@ impl<H: Host> Core<H> {
         let clock = clock
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
-        clock.hear(delay, lag, late);
+        clock.hear(delay, lag, run_delay);
         self.end_late(now, origin);
     }
 
@@ -340,10 +340,11 @@ impl<H: Host> Core<H> {
         }
         let scarce = usize::try_from(scarce).unwrap_or(usize::MAX).min(MAX_LEVELS);
         for level in levels.iter().take(scarce) {
-            self.rooms.hear(now, (level.limit, level.key));
+            self.splits.mark_scarce(now, (level.limit, level.key));
         }
         if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
-            self.held.insert(origin, PendingLevels { number, at, since: now, cut, levels });
+            self.pending_levels
+                .insert(origin, PendingLevels { number, at, since: now, cut, levels });
         }
     }
 
@@ -370,7 +371,7 @@ impl<H: Host> Core<H> {
         self.take_before(now, &deltas);
         for delta in deltas {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
-                self.turns.changed(now, delta.id());
+                self.schedule.changed(now, delta.id());
                 self.apply(now, origin, delta, Dating::InPart);
             }
         }
@@ -455,7 +456,7 @@ impl<H: Host> Core<H> {
     fn end_origin(&mut self, now: Nanos, origin: Origin) {
         self.apply_late(now, origin);
         self.forget_recent(origin);
-        self.held.remove(&origin);
+        self.pending_levels.remove(&origin);
     }
 
     /// Nothing is known any more of what an origin has sent lately.

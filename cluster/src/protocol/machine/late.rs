@@ -1,14 +1,18 @@
 //! What other nodes consumed, applied to this node's words.
 //!
-//! A change is applied in the order of dates ([`Gaps`](crate::protocol::gaps::Gaps)) while it is
-//! not older than the limit's burst tolerance, or than twice what is usual for its origin and
-//! [`Options::grace`](super::Options::grace); up to an age of a second also where all gaps since
-//! then are known, unless it is the sum of all that was missed. What comes later, after a partition
-//! or a stall, has drained at its origin meanwhile, though not from this node's word. So it is held
-//! back until the origin has caught up, and applied as what was left of it when this node's word
-//! was last empty: in debt since then, that word has lacked it. Whatever was consumed in a
-//! partition, as long as the limit was not exceeded, denies nothing; where it was exceeded, and
-//! frames are late as a rule, nothing is given away. A refund that late lapses.
+//! A delta is applied in the order of dates ([`IdleSpans`]) up to an age of the limit's burst
+//! tolerance, or of twice the usual age of its origin's deltas and [`Options::grace`]. Up to a
+//! second it is also where all idle spans since its date are known, unless it is the sum of all
+//! that was missed.
+//!
+//! An older delta, as after a partition or a stall, has drained at its origin meanwhile, and not
+//! from this node's word. It is *late*: it waits until the origin has caught up. Then what was left
+//! of it when this node's word was last empty is applied, as the word has lacked that since. So
+//! what was consumed in a partition denies nothing if the limit was not exceeded; and nothing is
+//! given away where it was, and where frames are late as a rule. A late refund lapses.
+//!
+//! [`IdleSpans`]: crate::protocol::idle::IdleSpans
+//! [`Options::grace`]: super::Options::grace
 
 use super::Core;
 use crate::protocol::change::Change;
@@ -16,7 +20,7 @@ use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
-use crate::protocol::origin::Applied;
+use crate::protocol::inbound::Applied;
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Shift;
 
@@ -63,16 +67,16 @@ impl<H: Host> Core<H> {
             return None;
         }
         let is_dated = dating == Dating::InBatch && delta.change.debt >= 0;
-        let is_exact = || is_dated && self.gaps.reach(delta.id(), delta.change.date);
+        let is_exact = || is_dated && self.idle.reach(delta.id(), delta.change.date);
         if !is_late(grace) || !is_late(MAX_LACK) && is_exact() {
             if delta.change.debt < 0 {
                 let leeway = self.clocks.get(&origin).map_or(0, |clock| clock.transit());
-                delta.change.date = self.gaps.date((origin, &delta), leeway);
+                delta.change.date = self.idle.date((origin, &delta), leeway);
             }
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             let debt = self.debt(now, delta.id());
-            let change = self.gaps.landed(now, self.known_until(now), (origin, &delta), debt);
+            let change = self.idle.landed(now, self.known_until(now), (origin, &delta), debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -92,7 +96,7 @@ impl<H: Host> Core<H> {
 
     /// Applies one change to this node's word.
     pub(super) fn put(&mut self, now: Nanos, delta: Delta) {
-        let change = self.rooms.landed(&delta);
+        let change = self.splits.landed(&delta);
         self.host.apply(now, Delta { change, ..delta });
         self.note_changes(&[delta]);
         self.note_behind(&[delta]);
@@ -127,11 +131,11 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(self.empty_at(now, (limit, key))));
             if debt > 0 {
                 let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-                self.gaps.added(now, self.known_until(now), (limit, key), debt);
+                self.idle.added(now, self.known_until(now), (limit, key), debt);
                 self.put(now, delta);
                 self.stats.deltas_applied += 1;
             }
-            self.turns.changed(now, (limit, key));
+            self.schedule.changed(now, (limit, key));
         }
     }
 
@@ -141,7 +145,7 @@ impl<H: Host> Core<H> {
     }
 
     /// All that was consumed here before this is drained: while it is stale, a node consumes
-    /// nothing. What it recorded right before that drains into the gap that is noted until now.
+    /// nothing. What it recorded right before that drains into the span that is noted until now.
     pub(super) fn known_until(&self, now: Nanos) -> Nanos {
         if self.stale.is_stale() { now } else { self.flushed() }
     }
@@ -152,8 +156,8 @@ impl<H: Host> Core<H> {
             return now;
         }
         let watched = self.watches.in_debt_since((limit, key));
-        let gap = self.gaps.last_end((limit, key)).and_then(|end| Nanos::try_from(end).ok());
-        let since = watched.max(gap).unwrap_or(now);
+        let emptied = self.idle.last_end((limit, key)).and_then(|end| Nanos::try_from(end).ok());
+        let since = watched.max(emptied).unwrap_or(now);
         since.max(now.saturating_sub(MAX_LACK))
     }
 

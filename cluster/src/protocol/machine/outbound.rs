@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use rand::RngExt;
 
-use super::founding::Met;
 use super::frames::Unsent;
+use super::key_agreement::Met;
 use super::{Core, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::bounds::OLDEST_VERSION;
@@ -359,7 +359,7 @@ impl<H: Host> Core<H> {
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let Dial::Open { link, welcomed: true, flowing } = peer.dial else { return };
         (peer.joined, peer.delivery.acked_at) = (true, now);
-        self.turns.begin_anew(now);
+        self.schedule.begin_anew(now);
         if flowing {
             self.be_heard(now);
             return;

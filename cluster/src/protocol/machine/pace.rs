@@ -43,7 +43,7 @@ impl<H: Host> Core<H> {
         let nodes = self.nodes_alive();
         let room = if scope == Scope::All { usize::MAX } else { self.room_to_send(now) };
         // Where not all of it finds room, what is urgent waits in the order in which it became so.
-        let is_short = deltas.len().saturating_add(self.pace.held()) > room;
+        let is_short = deltas.len().saturating_add(self.pace.capped()) > room;
         let mut taken = Taken::default();
         for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
             let terms = if scope == Scope::Due { self.waiting_terms(run[0].limit) } else { None };
@@ -52,7 +52,7 @@ impl<H: Host> Core<H> {
                 self.pace_delta((since, now), delta, pacing, &mut taken);
             }
         }
-        if scope == Scope::Due && self.pace.held() > 0 {
+        if scope == Scope::Due && self.pace.capped() > 0 {
             let grace = self.options.grace;
             self.pace.drop_void(MAX_DUE, |delta| is_void(&self.host, delta, now, grace));
         }
@@ -68,7 +68,7 @@ impl<H: Host> Core<H> {
             return self.pace.keys();
         }
         let most = most.min(MAX_DUE);
-        let mut keys = self.pace.first_held(most);
+        let mut keys = self.pace.first_capped(most);
         keys.extend(self.pace.due(now, most - keys.len()));
         keys
     }
@@ -91,7 +91,7 @@ impl<H: Host> Core<H> {
 
     /// When the next of what waits may be sent.
     pub(super) fn pace_deadline(&self) -> Option<Nanos> {
-        let held = (self.pace.held() > 0).then_some(0);
+        let held = (self.pace.capped() > 0).then_some(0);
         let due = held.or_else(|| self.pace.deadline());
         due.map(|due| due.max(self.budget.room_at()))
     }
@@ -109,7 +109,7 @@ impl<H: Host> Core<H> {
         // What is left of a scarce key is split, and no more than the burst is left of any.
         let may_begin = |tolerance| self.pace.may_begin(id) && !is_much(debt, tolerance, nodes);
         let terms = terms
-            .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.rooms.is_split(id));
+            .filter(|(tolerance, _)| (waits || may_begin(*tolerance)) && !self.splits.is_split(id));
         let terms =
             terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(now, id)), wait));
         let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));

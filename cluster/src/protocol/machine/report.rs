@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::cursor::Cursor;
-use crate::protocol::entry::Entry;
 use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
+use crate::protocol::join_kind::JoinKind;
 use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::stats::{LinkState, PeerStats, Stats};
 use crate::protocol::time::{Nanos, SECOND};
@@ -37,20 +37,20 @@ impl<H: Host> Core<H> {
         stats.peers_undialled = self.undialled.len() as u64;
         stats.deltas_covered = self.pace.covered();
         stats.waiting_keys = self.pace.len() as u64;
-        stats.capped_keys = self.pace.held() as u64;
-        stats.deltas_capped = self.pace.held_back();
+        stats.capped_keys = self.pace.capped() as u64;
+        stats.deltas_capped = self.pace.times_capped();
         stats.capped_for = self.budget.waited();
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
-        stats.founded = u64::from(self.entry.is_some_and(Entry::is_founding));
+        stats.founded = u64::from(self.entry.is_some_and(JoinKind::is_founding));
         stats.estimates_left_out = self.estimates.left_out();
         stats.is_alone = self.alone.since.is_some();
         stats.unlinked = self.unlinked.count();
         stats.alone_for = Duration::from_nanos(self.alone.total);
         (stats.stale, stats.stale_unheard) = self.stale.times();
         stats.stale_for = self.stale.total();
-        stats.late = Duration::from_nanos(self.reported_late());
+        stats.run_delay = Duration::from_nanos(self.reported_run_delay());
         stats
     }
 

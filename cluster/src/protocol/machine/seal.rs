@@ -87,7 +87,7 @@ impl<H: Host> Core<H> {
         let is_over = is_over && self.drains.is_over();
         if is_over {
             self.follow_wanted(now);
-            self.split_rooms(now);
+            self.split_keys(now);
         }
         is_over
     }
@@ -104,7 +104,7 @@ impl<H: Host> Core<H> {
         for delta in changes.iter().filter(|delta| delta.change.debt < 0) {
             if self.host.tolerance(delta.limit).is_some() {
                 let debt = self.debt(now, delta.id());
-                is_behind |= self.gaps.is_behind(now, delta.id(), debt);
+                is_behind |= self.idle.is_behind(now, delta.id(), debt);
                 given_back.push((*delta, debt));
             }
         }
@@ -121,7 +121,7 @@ impl<H: Host> Core<H> {
             }
         }
         for (delta, debt) in given_back {
-            self.gaps.begin(now, &delta, debt);
+            self.idle.begin(now, &delta, debt);
         }
         if is_due {
             // What was used here meanwhile.
@@ -157,7 +157,7 @@ impl<H: Host> Core<H> {
         }
         self.seal_all(now, taken, levels);
         self.estimate_own(span, &deltas);
-        self.split_new_rooms(now, &deltas);
+        self.split_new_keys(now, &deltas);
     }
 
     /// Seals what was drained as levels were compared, with the moves of the other nodes' words.
@@ -192,10 +192,10 @@ impl<H: Host> Core<H> {
         self.note_behind(&deltas);
         for delta in &deltas {
             self.watches.charged(delta.id(), delta.change.debt);
-            self.rooms.consumed(now, delta);
-            let (host, held) = (&mut self.host, self.rooms.held(delta.id()));
+            self.splits.consumed(now, delta);
+            let (host, held) = (&mut self.host, self.splits.provisional(delta.id()));
             let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
-            self.gaps.consumed(now, delta, debt);
+            self.idle.consumed(now, delta, debt);
         }
         Drained { span: (since, now), deltas }
     }

@@ -11,9 +11,9 @@ use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::{Host, Level, MAX_PART_KEYS, Part};
 use crate::protocol::id::Origin;
-use crate::protocol::origin::Applied;
+use crate::protocol::inbound::Applied;
 use crate::protocol::pull::{MAX_STATE_KEYS, Served};
-use crate::protocol::room::Rooms;
+use crate::protocol::split::Splits;
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
 
@@ -76,7 +76,7 @@ impl<H: Host> Core<H> {
                 return;
             }
             served.in_flight += 1;
-            let entries = read(&mut self.host, &self.rooms, served);
+            let entries = read(&mut self.host, &self.splits, served);
             if served.next.is_some() && served.keys >= MAX_STATE_KEYS {
                 served.next = None;
                 self.stats.states_truncated += 1;
@@ -109,7 +109,7 @@ impl<H: Host> Core<H> {
         let mut most = 0;
         for served in self.served.values_mut().filter(|served| served.next.is_some()) {
             for delta in deltas {
-                let sum = served.since.entry(delta.word()).or_default();
+                let sum = served.since.entry(delta.word_id()).or_default();
                 *sum = sum.saturating_add(delta.change.debt);
             }
             most = most.max(served.since.len());
@@ -138,7 +138,7 @@ impl<H: Host> Core<H> {
 }
 
 /// The entries of the next chunk.
-fn read(host: &mut impl Host, rooms: &Rooms, served: &mut Served) -> Vec<Level> {
+fn read(host: &mut impl Host, splits: &Splits, served: &mut Served) -> Vec<Level> {
     let mut entries = Vec::new();
     for _ in 0..MAX_PARTS {
         let Some(part) = served.next else { break };
@@ -150,7 +150,7 @@ fn read(host: &mut impl Host, rooms: &Rooms, served: &mut Served) -> Vec<Level> 
     entries.retain_mut(|entry| {
         let id: KeyId = (entry.limit, entry.key);
         let since = served.since.get(&id).copied().unwrap_or(0);
-        entry.debt = entry.debt.saturating_sub(rooms.held(id));
+        entry.debt = entry.debt.saturating_sub(splits.provisional(id));
         entry.debt = entry.debt.saturating_add_signed(since.saturating_neg());
         entry.debt > 0
     });

@@ -30,9 +30,9 @@ use crate::protocol::change::Change;
 use crate::protocol::clock::SETTLING;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::event::Event;
-use crate::protocol::gaps::{Replayed, Unheard};
 use crate::protocol::host::{Host, Level};
-use crate::protocol::origin::{Flow, Inbound};
+use crate::protocol::idle::{Replayed, Unobserved};
+use crate::protocol::inbound::{Flow, Inbound};
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 
@@ -357,19 +357,19 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
-            let unheard = Unheard {
+            let unheard = Unobserved {
                 since: self.stale.stopped_at,
                 debt: self.debt(now, (limit, key)),
                 grace: self.host.tolerance(limit).unwrap_or(0).max(self.options.grace),
             };
-            let debt = self.gaps.replayed(now, (limit, key), unheard, &all);
+            let debt = self.idle.replayed(now, (limit, key), unheard, &all);
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
             if delta.change.debt < debt {
-                self.gaps.forget((limit, key));
+                self.idle.forget((limit, key));
             }
             self.put(now, delta);
-            self.turns.changed(now, (limit, key));
+            self.schedule.changed(now, (limit, key));
         }
     }
 

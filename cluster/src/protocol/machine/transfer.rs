@@ -41,11 +41,11 @@ use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId};
-use crate::protocol::entry::Entry;
 use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
-use crate::protocol::origin::Applied;
+use crate::protocol::inbound::Applied;
+use crate::protocol::join_kind::JoinKind;
 use crate::protocol::pull::{Entries, Progress, Pull};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::Message;
@@ -244,15 +244,15 @@ impl<H: Host> Core<H> {
             let most = self.host.most_debt(entry.limit);
             self.stats.debts_refused += u64::from(debt > most);
             let debt = debt.min(most);
-            let held = self.rooms.held(id);
-            self.gaps.forget(id);
+            let held = self.splits.provisional(id);
+            self.idle.forget(id);
             self.watches.forget(id);
-            self.rooms.raised(now, id, debt);
+            self.splits.raised(now, id, debt);
             let level = Level { debt: debt.saturating_add(held), ..entry };
             if debt > 0 && !self.host.raise(now, level) {
                 self.stats.deltas_unknown += 1;
             }
-            self.turns.changed(now, (entry.limit, entry.key));
+            self.schedule.changed(now, (entry.limit, entry.key));
         }
         if pull.entries.is_empty() {
             self.end_pull(now, pull);
@@ -264,7 +264,7 @@ impl<H: Host> Core<H> {
     /// What is left of changes behind a version vector in this node's word of a key: those of
     /// before it was empty last, as far as that is known, have drained.
     fn left_behind(&mut self, id: KeyId, change: Change) -> i64 {
-        match self.gaps.last_end(id) {
+        match self.idle.last_end(id) {
             Some(end) if change.debt > 0 => change.left(end),
             _ => change.debt,
         }
@@ -284,7 +284,7 @@ impl<H: Host> Core<H> {
             self.events.push(Event::Joined { from: pull.from.addr });
             self.hear_all(now, pull.as_of);
         }
-        self.enter(now, Entry::Joined);
+        self.enter(now, JoinKind::Joined);
         if let Progress::Applying { own } = pull.progress {
             self.discard.changes(own);
         }
@@ -339,6 +339,6 @@ impl<H: Host> Core<H> {
 }
 
 fn add(changes: &mut BTreeMap<KeyId, Change>, delta: &Delta) {
-    let all = changes.entry(delta.word());
+    let all = changes.entry(delta.word_id());
     all.and_modify(|all| *all = all.then(delta.change)).or_insert(delta.change);
 }

@@ -84,10 +84,10 @@ fn nothing_covers_what_is_held_and_it_keeps_its_turn() {
     pace.hold(20 * MS, other.id());
     pace.add(30 * MS, (20 * MS, 30 * MS), delta(signed(MS), 30 * MS), 5);
     pace.hold(30 * MS, KEY);
-    assert_eq!((pace.held(), pace.held_back(), pace.deadline()), (2, 2, None));
-    assert_eq!((pace.first_held(1), pace.due(Nanos::MAX, 9)), (vec![KEY], vec![]));
+    assert_eq!((pace.capped(), pace.times_capped(), pace.deadline()), (2, 2, None));
+    assert_eq!((pace.first_capped(1), pace.due(Nanos::MAX, 9)), (vec![KEY], vec![]));
     assert_eq!(take(&mut pace, 900 * MS).deltas[0].change.debt, signed(2 * MS));
-    assert_eq!((pace.held(), pace.first_held(9)), (1, vec![other.id()]));
+    assert_eq!((pace.capped(), pace.first_capped(9)), (1, vec![other.id()]));
 }
 
 #[test]

@@ -83,7 +83,7 @@ impl Harness {
     pub(super) fn greet(&mut self, id: NodeId) -> LinkId {
         let link = self.core.accepted(self.now(), Subject::node(id.addr)).unwrap();
         self.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key: KEY });
-        self.deliver(link, &Message::Beat { now: self.now(), delay: None, lag: 0, late: 0 });
+        self.deliver(link, &Message::Beat { now: self.now(), delay: None, lag: 0, run_delay: 0 });
         self.core.settle_clock(link);
         link
     }

@@ -54,7 +54,7 @@ fn a_node_greets_as_what_its_certificate_says() {
     harness.deliver(link, &hello(node(2)));
     assert_eq!((violations(&harness), harness.core.stats().links_in), (1, 0));
     // What it goes on to say does not count for anybody.
-    harness.deliver(link, &Message::Beat { now: 0, delay: None, lag: 0, late: 0 });
+    harness.deliver(link, &Message::Beat { now: 0, delay: None, lag: 0, run_delay: 0 });
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!((harness.tat(KEY), state(&harness, node(2))), (0, None));
 

@@ -8,7 +8,7 @@ use crate::protocol::bounds::VERSION;
 use crate::protocol::host::Level;
 use crate::protocol::subject::Subject;
 use crate::protocol::wire::{Agreement, Group, Message};
-use crate::protocol::{Entry, LinkId, Nanos, NodeId, Options};
+use crate::protocol::{JoinKind, LinkId, Nanos, NodeId, Options};
 
 const SECOND: Nanos = 1_000 * MS;
 const KEY: (u64, u64) = (SHORT, 1);
@@ -47,7 +47,7 @@ fn asking() -> (Harness, LinkId) {
 fn take_over(harness: &mut Harness, outbound: LinkId, debt: Nanos) {
     let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
     harness.deliver(outbound, &Message::StateChunk { last: true, entries });
-    assert_eq!(harness.core.entry(), Some(Entry::Joined));
+    assert_eq!(harness.core.entry(), Some(JoinKind::Joined));
 }
 
 /// A node that has just taken over the state of one of two peers, read [`AGE`] before, with the

@@ -3,7 +3,6 @@
 
 mod agreement;
 mod asker;
-mod begin;
 mod capped;
 mod change;
 mod events;
@@ -12,12 +11,13 @@ mod harness;
 mod heal;
 mod identity;
 mod joining;
-mod lateness;
+mod key_agreement;
 mod leaving;
 mod network;
 mod receiver;
 mod report;
 mod resets;
+mod run_delay;
 mod scenarios;
 mod seeds;
 mod shares;

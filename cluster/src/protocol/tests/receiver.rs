@@ -177,7 +177,7 @@ fn what_is_late_is_not_held_back_for_ever() {
     harness.deliver(link, &batch);
     assert_eq!(harness.tat((SHORT, 1)), 0, "the origin may send more of it");
     harness.tick(1_000_000_000);
-    harness.deliver(link, &Message::Beat { now: harness.now(), delay: None, lag: 0, late: 0 });
+    harness.deliver(link, &Message::Beat { now: harness.now(), delay: None, lag: 0, run_delay: 0 });
     assert_eq!(harness.tat((SHORT, 1)), 102_000_000_000);
 }
 
@@ -325,7 +325,7 @@ fn first_heard(late: Nanos) -> (Harness, LinkId) {
     let hello = Message::Hello { version: VERSION, oldest: VERSION, id: peer(), key: KEY_OF_ALL };
     harness.deliver(link, &hello);
     let now = harness.now() + 3 * SECOND - late;
-    harness.deliver(link, &Message::Beat { now, delay: None, lag: 0, late: 0 });
+    harness.deliver(link, &Message::Beat { now, delay: None, lag: 0, run_delay: 0 });
     (harness, link)
 }
 

@@ -73,7 +73,7 @@ fn a_peer_is_as_stale_as_its_last_word_by_its_clock() {
     harness.pass(3 * SECOND);
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(3)));
     // It was sent two seconds ago.
-    harness.deliver(link, &Message::Beat { now: SECOND, delay: None, lag: 0, late: 0 });
+    harness.deliver(link, &Message::Beat { now: SECOND, delay: None, lag: 0, run_delay: 0 });
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(2)));
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(only(&harness).frames_received, 1);
@@ -130,7 +130,7 @@ fn a_young_link_carries_beats_soon_and_ever_more_seldom() {
     let link = harness.welcome(peer());
     harness.tick(SECOND / 2);
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
-    let heard = Message::Beat { now: harness.now(), delay: None, lag: 0, late: 0 };
+    let heard = Message::Beat { now: harness.now(), delay: None, lag: 0, run_delay: 0 };
     harness.deliver(inbound, &heard);
     let mut beats = Vec::new();
     let begun = harness.now();

@@ -65,7 +65,7 @@ fn what_another_node_gives_back_is_not_before_what_it_had_heard_of() {
         harness.pass(WAY);
         harness.deliver_after(
             link,
-            &Message::Beat { now: 0, delay: None, lag: 0, late: 0 },
+            &Message::Beat { now: 0, delay: None, lag: 0, run_delay: 0 },
             ESTIMATE,
         );
         harness.core.settle_clock(link);

@@ -4,7 +4,7 @@ use super::harness::Harness;
 use super::network::MS;
 use super::world::{World, addr};
 use crate::member::MemberState;
-use crate::protocol::{Entry, Nanos, NodeId, Options, Subject};
+use crate::protocol::{JoinKind, Nanos, NodeId, Options, Subject};
 
 const SECOND: Nanos = 1_000 * MS;
 
@@ -16,7 +16,7 @@ fn world() -> World {
     World::new(1, 0, looked_up(), (0.0, 0.0, MS))
 }
 
-fn entries(world: &World) -> Vec<Option<Entry>> {
+fn entries(world: &World) -> Vec<Option<JoinKind>> {
     world.live().iter().map(|place| world.node(*place).core.entry()).collect()
 }
 
@@ -35,7 +35,7 @@ fn a_source_that_is_not_found_yet_keeps_a_node_waiting() {
     world.run(4_900 * MS);
     assert_eq!(entries(&world), [None; 2]);
     world.run(5_100 * MS);
-    assert_eq!(entries(&world), [Entry::Alone, Entry::Joined].map(Some));
+    assert_eq!(entries(&world), [JoinKind::Alone, JoinKind::Joined].map(Some));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn once_all_sources_are_found_nodes_that_have_answered_found_at_once() {
         world.seeds(place, &[0, 1, 2], true);
     }
     world.run(3 * SECOND);
-    assert_eq!(entries(&world), [Entry::Founded, Entry::Joined, Entry::Joined].map(Some));
+    assert_eq!(entries(&world), [JoinKind::Founded, JoinKind::Joined, JoinKind::Joined].map(Some));
 }
 
 /// As behind a name that lists nodes only once they are ready.
@@ -72,7 +72,7 @@ fn a_list_without_another_node_is_not_complete() {
         world.seeds(place, &[0, 1], true);
     }
     world.run(5_900 * MS);
-    assert_eq!(entries(&world), [Entry::Founded, Entry::Joined].map(Some));
+    assert_eq!(entries(&world), [JoinKind::Founded, JoinKind::Joined].map(Some));
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_seed_that_comes_after_this_node_has_founded_is_joined() {
         world.start(place, &[]);
     }
     world.run(10 * SECOND);
-    assert_eq!(entries(&world), [Some(Entry::Alone); 2]);
+    assert_eq!(entries(&world), [Some(JoinKind::Alone); 2]);
     world.seeds(1, &[0], true);
     world.run(20 * SECOND);
     assert_eq!((alive(&world, 0), alive(&world, 1)), (2, 2));
@@ -143,7 +143,7 @@ fn an_address_of_its_own_is_dialled_once_for_as_long_as_it_is_listed() {
     harness.core.seeds(0, &[addr(7)], true);
     assert_eq!(harness.dials(), []);
     harness.tick(10 * SECOND);
-    assert_eq!(harness.core.entry(), Some(Entry::Alone));
+    assert_eq!(harness.core.entry(), Some(JoinKind::Alone));
     harness.core.seeds(harness.now(), &[], true);
     harness.core.seeds(harness.now(), &[addr(7)], true);
     assert_eq!(harness.dials().len(), 1);

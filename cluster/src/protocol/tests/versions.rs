@@ -89,7 +89,7 @@ fn a_node_that_is_too_new_is_refused() {
 #[test]
 fn a_message_of_the_version_before_is_one_that_is_cut() {
     let ack = Message::Ack { number: 300 };
-    let beat = |late| Message::Beat { now: 70_000, delay: Some(-3), lag: 250, late };
+    let beat = |run_delay| Message::Beat { now: 70_000, delay: Some(-3), lag: 250, run_delay };
     for (version, message, known) in
         [(NEXT_VERSION, ack.clone(), ack.clone()), (VERSION, beat(1_000), beat(0))]
     {
@@ -107,7 +107,7 @@ fn a_message_of_the_version_before_is_one_that_is_cut() {
 
 #[test]
 fn a_beat_of_the_oldest_version_ends_behind_its_lag_however_its_number_is_written() {
-    let beat = Message::Beat { now: 1, delay: None, lag: 2, late: 0 };
+    let beat = Message::Beat { now: 1, delay: None, lag: 2, run_delay: 0 };
     for number in [&[4][..], &[0xfb, 4, 0], &[0xfc, 4, 0, 0, 0]] {
         let bytes = [number, &[1, 0, 2]].concat();
         assert_eq!(decode_as(OLDEST_VERSION, &bytes).unwrap(), beat);

@@ -74,7 +74,7 @@ fn the_format_is_the_documented_one() {
     let documented = documented.split_whitespace().collect::<Vec<_>>().join(" ");
     for message in [
         Message::Hello { version: 4, oldest: 3, id, key },
-        Message::Beat { now: 70_000, delay: Some(-3), lag: 250, late: 60 },
+        Message::Beat { now: 70_000, delay: Some(-3), lag: 250, run_delay: 60 },
         Message::Batch {
             number: 1,
             at: 70_000,

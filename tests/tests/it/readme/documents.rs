@@ -229,6 +229,31 @@ fn files_that_are_named_exist() {
     assert!(missing.is_empty(), "{missing:#?}");
 }
 
+/// The pages on the cluster and the node say what each file is about.
+#[test]
+fn each_file_of_the_cluster_and_the_node_has_its_place() {
+    let is_product = |file: &&PathBuf| {
+        let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let is_test =
+            name.ends_with("tests") || ["testing", "fuzzing", "dns_server"].contains(&name);
+        let is_root = ["lib", "mod"].contains(&name);
+        let in_tests = file.components().any(|part| part.as_os_str() == "tests");
+        file.extension().is_some_and(|end| end == "rs") && !is_test && !is_root && !in_tests
+    };
+    let mut missing = Vec::new();
+    for name in ["cluster", "node"] {
+        let page = format!("docs/internals/{name}.md");
+        let page = documents().into_iter().find(|one| one.name() == page).expect("there is a page");
+        let spans: Vec<_> = page.spans().collect();
+        let files = files();
+        let sources = files.iter().filter(|file| file.starts_with(format!("{name}/src")));
+        let is_named = |file: &&PathBuf| spans.iter().any(|span| file.ends_with(span));
+        let unnamed = sources.filter(is_product).filter(|file| !is_named(file));
+        missing.extend(unnamed.map(|file| file.display().to_string()));
+    }
+    assert!(missing.is_empty(), "files without a place: {missing:#?}");
+}
+
 /// docs/internals/traps.md has a table of tests and mutations, and one of tests between nodes.
 #[test]
 fn each_trap_has_its_tests_and_mutations() {

@@ -170,22 +170,31 @@ impl Graph {
         self.edges.iter().map(|edge| (edge.from, edge.to)).collect::<BTreeSet<_>>().len()
     }
 
-    /// The modules below the crate's root that have a source of their own.
-    pub fn rooms(&self) -> Vec<String> {
-        let rooms = self.nodes[0].children.iter().filter(|(_, room)| !self.nodes[**room].is_inline);
-        rooms.map(|(name, _)| name.clone()).collect()
+    /// The modules of this one, or of the crate (""), that have a source of their own.
+    pub fn rooms(&self, parent: &str) -> Vec<String> {
+        let rooms = self.nodes[self.at(parent)].children.iter();
+        rooms
+            .filter(|(_, room)| !self.nodes[**room].is_inline)
+            .map(|(name, _)| name.clone())
+            .collect()
     }
 
-    /// Imports from one room into another, each with where it is written.
-    pub fn imports_between_rooms(&self) -> Vec<(String, String, String)> {
-        let rooms = self.rooms();
+    /// Imports from one room of a module into another, each with where it is written.
+    pub fn imports_between_rooms(&self, parent: &str) -> Vec<(String, String, String)> {
+        let (at, rooms) = (self.at(parent), self.rooms(parent));
         let between = self.edges.iter().filter_map(|edge| {
-            let [from, to] = [edge.from, edge.to].map(|node| self.nodes[node].path.first());
+            let [from, to] = [edge.from, edge.to].map(|node| self.child_above(at, node));
+            let [from, to] = [from?, to?].map(|node| self.nodes[node].path.last());
             let (from, to) = (from?, to?);
             let differ = from != to && rooms.contains(from) && rooms.contains(to);
             differ.then(|| (from.clone(), to.clone(), self.evidence(edge)))
         });
         between.collect()
+    }
+
+    fn at(&self, path: &str) -> usize {
+        let is_it = |node: &Node| node.path.join("::") == path;
+        self.nodes.iter().position(is_it).unwrap_or_else(|| panic!("there is no module {path}"))
     }
 
     /// The modules in which a path into another crate stands.

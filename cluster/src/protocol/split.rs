@@ -12,19 +12,19 @@
 //!
 //! Two TATs are kept of a key, with and without provisional debt. What happens to the word happens
 //! to both, so their difference is what there is to take back, also where the word was empty
-//! meanwhile. A key has one word, and so one room, whatever quotas come with its checks; the room
-//! has the terms of the limit under which it was split first.
+//! meanwhile. A key has one word, and so one split, whatever quotas come with its checks; the terms
+//! are those of the limit under which it was split first.
 
 use std::collections::BTreeMap;
 
 use rustc_hash::FxHashMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed, word};
+use super::delta::{Delta, KeyId, signed, word_id};
 use super::time::{Nanos, SECOND};
 
 /// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
-const MAX_ROOMS: usize = 4_096;
+const MAX_SPLITS: usize = 4_096;
 /// A key is scarce once less than the burst tolerance divided by this is left.
 const SCARCE: Nanos = 10;
 /// It stays so while more than the burst tolerance divided by this is used, at most.
@@ -34,37 +34,38 @@ const RECENT: Nanos = SECOND / 10;
 /// The share of each node's part, as a divisor, that is even whatever it used: unequal parts of
 /// equal demand become equal.
 const EVEN: i128 = 2;
-/// Others' part is held back whole where they know what is consumed here after the burst tolerance
-/// divided by this; the later they do, the less of it, and nothing after a burst tolerance.
+/// The others' part is held back whole where they learn what is consumed here within the burst
+/// tolerance divided by this. The later they do the less of it is, and nothing from a burst
+/// tolerance on.
 const SOON: Nanos = 2;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
 /// How long a key is scarce for others, and not for this node, before that is more than a
 /// coincidence.
-const BEHIND_FOR: Nanos = SECOND / 2;
+const LAGGING_FOR: Nanos = SECOND / 2;
 
 #[derive(Debug, Default)]
-pub(super) struct Rooms {
+pub(super) struct Splits {
     /// By word.
-    split: FxHashMap<KeyId, Room>,
+    split: FxHashMap<KeyId, KeySplit>,
     /// Until when keys are scarce because other nodes said so.
-    heard: FxHashMap<KeyId, Nanos>,
+    scarce_elsewhere: FxHashMap<KeyId, Nanos>,
     /// Keys that are scarce for others and not for this node: since when, and when that was seen
     /// last. By word, likewise bounded.
-    behind: BTreeMap<KeyId, (Nanos, Nanos)>,
+    lagging: BTreeMap<KeyId, (Nanos, Nanos)>,
 }
 
 #[derive(Debug)]
-struct Room {
+struct KeySplit {
     /// The limit whose terms count.
     limit: u64,
     /// The TAT of the word, and what it would be without provisional debt.
-    word: i64,
+    tat: i64,
     real: i64,
     /// What this node consumed lately, what all did, and what of its own others may not know.
     own: i64,
     all: i64,
-    unheard: i64,
+    unpropagated: i64,
     /// Without provisional debt the word was empty since the last flush.
     was_empty: bool,
     looked_at: Nanos,
@@ -84,7 +85,7 @@ pub(super) struct SplitTerms {
     pub ahead: Nanos,
     /// How long until all others know what is consumed here, and until most do.
     pub lag: Nanos,
-    pub unheard: Nanos,
+    pub propagation: Nanos,
     pub nodes: usize,
 }
 
@@ -120,76 +121,76 @@ pub(super) struct Split {
     pub was_empty: bool,
 }
 
-impl Rooms {
+impl Splits {
     pub(super) fn len(&self) -> usize {
         self.split.len()
     }
 
     pub(super) fn keys(&self) -> impl Iterator<Item = KeyId> {
-        self.split.iter().map(|((_, key), room)| (room.limit, *key))
+        self.split.iter().map(|((_, key), split)| (split.limit, *key))
     }
 
     pub(super) fn is_split(&self, id: KeyId) -> bool {
-        self.split.contains_key(&word(id))
+        self.split.contains_key(&word_id(id))
     }
 
     /// The provisional debt in the word of a key.
-    pub(super) fn held(&self, id: KeyId) -> Nanos {
-        self.split.get(&word(id)).map_or(0, |room| room.held().unsigned_abs())
+    pub(super) fn provisional(&self, id: KeyId) -> Nanos {
+        self.split.get(&word_id(id)).map_or(0, |key| key.provisional().unsigned_abs())
     }
 
     /// Another node says that a key is scarce.
-    pub(super) fn hear(&mut self, now: Nanos, id: KeyId) {
-        let id = word(id);
-        if self.heard.len() >= MAX_ROOMS && !self.heard.contains_key(&id) {
-            self.heard.retain(|_, until| *until > now);
+    pub(super) fn mark_scarce(&mut self, now: Nanos, id: KeyId) {
+        let id = word_id(id);
+        if self.scarce_elsewhere.len() >= MAX_SPLITS && !self.scarce_elsewhere.contains_key(&id) {
+            self.scarce_elsewhere.retain(|_, until| *until > now);
         }
-        if self.heard.len() < MAX_ROOMS || self.heard.contains_key(&id) {
-            self.heard.insert(id, now.saturating_add(KEEP));
+        if self.scarce_elsewhere.len() < MAX_SPLITS || self.scarce_elsewhere.contains_key(&id) {
+            self.scarce_elsewhere.insert(id, now.saturating_add(KEEP));
         }
     }
 
     /// This node has consumed this, which is in the word.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta) {
-        let Some(room) = self.split.get_mut(&delta.word()) else { return };
+        let Some(key) = self.split.get_mut(&delta.word_id()) else { return };
         for change in delta.change.parts(signed(now)) {
-            room.change(change, change);
+            key.change(change, change);
             let debt = change.debt.max(0);
-            room.own = room.own.saturating_add(debt);
-            room.all = room.all.saturating_add(debt);
-            room.unheard = room.unheard.saturating_add(debt);
+            key.own = key.own.saturating_add(debt);
+            key.all = key.all.saturating_add(debt);
+            key.unpropagated = key.unpropagated.saturating_add(debt);
         }
-        room.used_at = now;
+        key.used_at = now;
     }
 
     /// Another node has consumed this. The change of the word, which contains some of it as
     /// provisional debt.
     pub(super) fn landed(&mut self, delta: &Delta) -> Change {
         let mut change = delta.change;
-        let Some(room) = self.split.get_mut(&delta.word()) else { return change };
+        let Some(key) = self.split.get_mut(&delta.word_id()) else { return change };
         // Nothing is held in a word that was empty then.
-        if room.real >= change.date {
-            change.debt -= room.held().min(change.debt.max(0));
+        if key.real >= change.date {
+            change.debt -= key.provisional().min(change.debt.max(0));
         }
-        room.change(delta.change, change);
-        room.all = room.all.saturating_add(delta.change.debt.max(0));
+        key.change(delta.change, change);
+        key.all = key.all.saturating_add(delta.change.debt.max(0));
         change
     }
 
     /// The word of a key was moved.
     pub(super) fn shifted(&mut self, id: KeyId, by: i64) {
-        if let Some(room) = self.split.get_mut(&word(id)) {
-            room.real = room.real.saturating_add(by);
-            room.word = room.word.saturating_add(by);
+        if let Some(key) = self.split.get_mut(&word_id(id)) {
+            key.real = key.real.saturating_add(by);
+            key.tat = key.tat.saturating_add(by);
         }
     }
 
     /// The word of a key was raised to this debt and what is provisional.
     pub(super) fn raised(&mut self, now: Nanos, id: KeyId, debt: Nanos) {
-        if let Some(room) = self.split.get_mut(&word(id)) {
-            let held = room.held();
-            room.real = room.real.max(signed(now).saturating_add(signed(debt)));
-            room.word = room.word.max(room.real.saturating_add(held));
+        if let Some(key) = self.split.get_mut(&word_id(id)) {
+            let provisional = key.provisional();
+            key.real = key.real.max(signed(now).saturating_add(signed(debt)));
+            key.tat = key.tat.max(key.real.saturating_add(provisional));
         }
     }
 
@@ -204,112 +205,112 @@ impl Rooms {
         terms: SplitTerms,
     ) -> Split {
         if !self.is_split(id) {
-            if !self.is_scarce(now, id, debt, terms.tolerance) || self.split.len() >= MAX_ROOMS {
+            if !self.is_scarce(now, id, debt, terms.tolerance) || self.split.len() >= MAX_SPLITS {
                 return Split::default();
             }
-            self.split.insert(word(id), Room::new(now, id.0, debt, own));
+            self.split.insert(word_id(id), KeySplit::new(now, id.0, debt, own));
         }
-        let Some(room) = self.split.get_mut(&word(id)) else { return Split::default() };
-        room.age(now, terms.unheard);
-        let held = room.held();
-        let real = signed(debt).saturating_sub(held);
-        let was_empty = std::mem::take(&mut room.was_empty) || real <= 0;
-        let is_used = now.saturating_sub(room.used_at) < KEEP;
+        let Some(key) = self.split.get_mut(&word_id(id)) else { return Split::default() };
+        key.age(now, terms.propagation);
+        let provisional = key.provisional();
+        let real = signed(debt).saturating_sub(provisional);
+        let was_empty = std::mem::take(&mut key.was_empty) || real <= 0;
+        let is_used = now.saturating_sub(key.used_at) < KEEP;
         let stays = real > signed(terms.tolerance) / PLENTY && is_used;
-        let others = if stays { room.others(real, 0, terms) } else { 0 };
-        room.real = signed(now).saturating_add(real);
-        room.word = room.real.saturating_add(others);
+        let others = if stays { key.others(real, 0, terms) } else { 0 };
+        key.real = signed(now).saturating_add(real);
+        key.tat = key.real.saturating_add(others);
         if !stays {
-            self.split.remove(&word(id));
+            self.split.remove(&word_id(id));
         }
-        Split { by: others - held, was_empty }
+        Split { by: others - provisional, was_empty }
     }
 
     /// Between two flushes: splits anew. By how much the provisional debt grows.
     pub(super) fn refresh(&mut self, now: Nanos, id: KeyId, debt: Nanos, terms: SplitTerms) -> i64 {
-        let Some(room) = self.split.get_mut(&word(id)) else { return 0 };
-        let held = room.held();
-        let real = signed(debt).saturating_sub(held);
+        let Some(key) = self.split.get_mut(&word_id(id)) else { return 0 };
+        let provisional = key.provisional();
+        let real = signed(debt).saturating_sub(provisional);
         // What was consumed here since the last flush shows in the word alone.
-        let untaken = signed(now).saturating_add(real).saturating_sub(room.real).max(0);
-        let by = room.others(real, untaken, terms) - held;
-        room.word = room.word.saturating_add(by);
+        let untaken = signed(now).saturating_add(real).saturating_sub(key.real).max(0);
+        let by = key.others(real, untaken, terms) - provisional;
+        key.tat = key.tat.saturating_add(by);
         by
     }
 
     /// Whether a key that is not split is to be: its word owes `debt`.
     pub(super) fn is_scarce(&self, now: Nanos, id: KeyId, debt: Nanos, tolerance: Nanos) -> bool {
         debt > tolerance - tolerance / SCARCE
-            || signed(debt) > signed(tolerance) / PLENTY && self.is_heard(now, id)
+            || signed(debt) > signed(tolerance) / PLENTY && self.is_scarce_elsewhere(now, id)
     }
 
     /// Notes that of a key, which is used here, this node has nearly all left. Whether others have
     /// said for a while that it is scarce: then the words have not only just parted.
-    pub(super) fn is_behind(&mut self, now: Nanos, id: KeyId) -> bool {
-        if !self.is_heard(now, id) {
+    pub(super) fn is_lagging(&mut self, now: Nanos, id: KeyId) -> bool {
+        if !self.is_scarce_elsewhere(now, id) {
             return false;
         }
         let is_recent = |seen: Nanos| now.saturating_sub(seen) < KEEP;
-        if let Some((since, seen)) = self.behind.get_mut(&word(id)) {
+        if let Some((since, seen)) = self.lagging.get_mut(&word_id(id)) {
             if !is_recent(std::mem::replace(seen, now)) {
                 *since = now;
             }
-            return now.saturating_sub(*since) >= BEHIND_FOR;
+            return now.saturating_sub(*since) >= LAGGING_FOR;
         }
-        if self.behind.len() >= MAX_ROOMS {
-            self.behind.retain(|_, (_, seen)| is_recent(*seen));
+        if self.lagging.len() >= MAX_SPLITS {
+            self.lagging.retain(|_, (_, seen)| is_recent(*seen));
         }
-        if self.behind.len() < MAX_ROOMS {
-            self.behind.insert(word(id), (now, now));
+        if self.lagging.len() < MAX_SPLITS {
+            self.lagging.insert(word_id(id), (now, now));
         }
         false
     }
 
     /// Of a key, this node has less than nearly all left.
-    pub(super) fn not_behind(&mut self, id: KeyId) {
-        self.behind.remove(&word(id));
+    pub(super) fn not_lagging(&mut self, id: KeyId) {
+        self.lagging.remove(&word_id(id));
     }
 
     /// Whether another node has lately said that a key is scarce.
-    pub(super) fn is_heard(&self, now: Nanos, id: KeyId) -> bool {
-        self.heard.get(&word(id)).is_some_and(|until| *until > now)
+    pub(super) fn is_scarce_elsewhere(&self, now: Nanos, id: KeyId) -> bool {
+        self.scarce_elsewhere.get(&word_id(id)).is_some_and(|until| *until > now)
     }
 }
 
-impl Room {
+impl KeySplit {
     fn new(now: Nanos, limit: u64, debt: Nanos, own: i64) -> Self {
         let (own, debt) = (own.max(0), signed(debt));
         let tat = signed(now).saturating_add(debt);
         Self {
             limit,
-            word: tat,
+            tat,
             real: tat,
             own,
             all: own.max(debt),
-            unheard: own,
+            unpropagated: own,
             was_empty: false,
             looked_at: now,
             used_at: now,
         }
     }
 
-    fn held(&self) -> i64 {
-        self.word.saturating_sub(self.real).max(0)
+    fn provisional(&self) -> i64 {
+        self.tat.saturating_sub(self.real).max(0)
     }
 
     fn change(&mut self, real: Change, word: Change) {
         self.was_empty |= self.real < real.date;
         self.real = real.apply(self.real);
-        self.word = word.apply(self.word);
+        self.tat = word.apply(self.tat);
     }
 
     /// Use counts less the longer ago it was.
-    fn age(&mut self, now: Nanos, unheard: Nanos) {
+    fn age(&mut self, now: Nanos, propagation: Nanos) {
         let passed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
         self.own = fade(self.own, passed, RECENT);
         self.all = fade(self.all, passed, RECENT);
-        self.unheard = fade(self.unheard, passed, unheard);
+        self.unpropagated = fade(self.unpropagated, passed, propagation);
     }
 
     /// The others' part of what is left to all, and of what refills for as long as that is split,
@@ -319,7 +320,7 @@ impl Room {
         let nodes = terms.nodes.max(1) as i128;
         let left = signed(terms.tolerance).saturating_sub(debt).max(0);
         let left = i128::from(left)
-            + i128::from(self.unheard)
+            + i128::from(self.unpropagated)
             + i128::from(untaken)
             + terms.refill_of(own, all);
         let even = left * (nodes - 1) / nodes;

@@ -33,9 +33,9 @@ fn how_late_a_flush_comes_is_noted() {
     let due = harness.core.flush_at().unwrap();
     harness.pass(due - harness.now() + 7 * MS);
     harness.core.tick(harness.now());
-    assert_eq!(harness.core.lateness(), 7 * MS);
+    assert_eq!(harness.core.run_delay(), 7 * MS);
     // The first beat was due too.
-    assert_eq!(harness.core.stats().late, Duration::from_millis(7));
+    assert_eq!(harness.core.stats().run_delay, Duration::from_millis(7));
 }
 
 /// A node that is stale hears its peers before it decides, so that it lets nothing through that
@@ -49,8 +49,8 @@ fn a_stop_that_makes_a_node_stale_is_not_noted() {
         world.starve(world.now() + stopped);
         world.run(world.now() + 2 * SECOND);
         for place in 0..3 {
-            let late = world.node(place).core.lateness();
-            assert_eq!(late > 0, is_noted, "{stopped}: {late}");
+            let run_delay = world.node(place).core.run_delay();
+            assert_eq!(run_delay > 0, is_noted, "{stopped}: {run_delay}");
         }
     }
 }
@@ -70,7 +70,7 @@ fn a_drain_in_several_steps_is_not_noted() {
         steps += 1;
     }
     assert!(steps > 3, "{steps}");
-    assert!(harness.core.lateness() < MS, "{}", harness.core.lateness());
+    assert!(harness.core.run_delay() < MS, "{}", harness.core.run_delay());
 }
 
 /// A peer may report anything.
@@ -81,7 +81,8 @@ fn a_lag_and_a_lateness_without_bound_do_no_harm() {
     let link = harness.greet(peer);
     say(&mut harness, link, peer, Vec::new());
     let (now, worst) = (harness.now(), u64::MAX);
-    harness.deliver(link, &Message::Beat { now, delay: Some(i64::MIN), lag: worst, late: worst });
+    harness
+        .deliver(link, &Message::Beat { now, delay: Some(i64::MIN), lag: worst, run_delay: worst });
     harness.admit((QUICK, 1), 95 * MS);
     harness.core.recorded(now);
     harness.tick(SECOND / 10);

@@ -1,4 +1,4 @@
-//! When flushes are due, and the keys whose room is split.
+//! When flushes are due, and the keys that are split among the nodes.
 
 use rand::RngExt;
 
@@ -6,28 +6,28 @@ use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::{Host, PREFETCHED};
-use crate::protocol::room::SplitTerms;
+use crate::protocol::split::SplitTerms;
 use crate::protocol::time::Nanos;
 
-/// Rooms are split anew `REFRESHES` times in a flush interval, but not at shorter distances than
+/// Keys are split anew `REFRESHES` times in a flush interval, but not at shorter distances than
 /// `MIN_REFRESH`: a node's part is then spread over the interval.
 const REFRESHES: Nanos = 5;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
-/// What refills is split for a flush interval, as words differ by what is not sealed yet, and for
-/// as long as the next look of any node may come late. What is held back for it is left unused,
-/// once: no more than the burst tolerance divided by the first, and by the second where looks come
-/// late, unless what refills until the next look is more. So each of the other nodes counts for an
-/// even part of that.
+/// What refills within a flush interval is split as well, as words differ by what is not sealed
+/// yet; and within the scheduling delay of the node that is delayed most. What is held back of that
+/// is left unused once. Of all other nodes together it is at most the burst tolerance divided by
+/// the first of these, by the second where a node is delayed, or what refills until the next split
+/// if that is more.
 const USUAL_PART: Nanos = 10;
-const LATE_PART: Nanos = 5;
-/// Most nodes hear sooner than on the slowest way between any two, by the time that takes, divided
-/// by this.
+const DELAYED_PART: Nanos = 5;
+/// Most nodes learn of use sooner than the slowest path between any two takes, by its propagation
+/// time divided by this.
 const SOONER: Nanos = 4;
 /// A flush comes early by up to the interval divided by this, by chance. Where nodes flushed in
 /// step, the same one would take first what has refilled, each time.
-const EARLY: Nanos = 4;
+const FLUSH_JITTER: Nanos = 4;
 
 /// Within this time something is sent that was recorded concurrently with a flush which did not see
 /// it, if nothing else is recorded: long enough that keys which are used now and then cause no
@@ -41,8 +41,8 @@ pub(in crate::protocol) struct Common {
     nodes: usize,
     /// How long until others know what is consumed at one node.
     lag: Nanos,
-    /// How late a node looks at its words.
-    late: Nanos,
+    /// The scheduling delay of the node that is delayed most.
+    run_delay: Nanos,
 }
 
 impl<H: Host> Core<H> {
@@ -68,11 +68,11 @@ impl<H: Host> Core<H> {
 
     /// A key's debt without what is provisional.
     pub(super) fn debt(&mut self, now: Nanos, id: KeyId) -> Nanos {
-        self.host.debt(now, id.0, id.1).saturating_sub(self.rooms.held(id))
+        self.host.debt(now, id.0, id.1).saturating_sub(self.splits.provisional(id))
     }
 
     /// Splits the room of keys that were used here, where it is scarce.
-    pub(super) fn split_new_rooms(&mut self, now: Nanos, deltas: &[Delta]) {
+    pub(super) fn split_new_keys(&mut self, now: Nanos, deltas: &[Delta]) {
         if self.nodes_alive() == 1 {
             return;
         }
@@ -80,9 +80,9 @@ impl<H: Host> Core<H> {
         for deltas in deltas.chunks(PREFETCHED) {
             self.host.prefetch(deltas);
             for delta in deltas {
-                if !self.rooms.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
+                if !self.splits.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
                     let common = *common.get_or_insert_with(|| self.common());
-                    self.split_room(now, delta.id(), delta.change.debt, common);
+                    self.split_key(now, delta.id(), delta.change.debt, common);
                 }
             }
         }
@@ -91,22 +91,22 @@ impl<H: Host> Core<H> {
     fn is_scarce(&mut self, now: Nanos, id: KeyId) -> bool {
         let Some(tolerance) = self.host.tolerance(id.0) else { return false };
         let debt = self.host.debt(now, id.0, id.1);
-        self.rooms.is_scarce(now, id, debt, tolerance)
+        self.splits.is_scarce(now, id, debt, tolerance)
     }
 
     /// Splits rooms anew when all that was recorded is sealed, and says when the next flush is due.
-    pub(super) fn split_rooms(&mut self, now: Nanos) {
-        if self.rooms.len() > 0 {
+    pub(super) fn split_keys(&mut self, now: Nanos) {
+        if self.splits.len() > 0 {
             let common = self.common();
-            for id in self.rooms.keys().collect::<Vec<_>>() {
-                self.split_room(now, id, 0, common);
+            for id in self.splits.keys().collect::<Vec<_>>() {
+                self.split_key(now, id, 0, common);
             }
         }
         self.next_flush = self.draw_flush(now);
         self.flush_at = None;
         self.refresh_at = now.saturating_add(self.refresh_interval());
         self.answer_asked(now);
-        if self.rooms.len() > 0 {
+        if self.splits.len() > 0 {
             self.recorded(now);
         } else if let Some(due) = self.pace_deadline() {
             self.flush_by(due.max(self.next_flush));
@@ -116,37 +116,37 @@ impl<H: Host> Core<H> {
     /// When the next flush may be, after one.
     fn draw_flush(&mut self, now: Nanos) -> Nanos {
         let interval = self.options.flush_interval;
-        let early = self.rng.random_range(0..=interval / EARLY);
+        let early = self.rng.random_range(0..=interval / FLUSH_JITTER);
         now.saturating_add(interval - early)
     }
 
-    fn split_room(&mut self, now: Nanos, id: KeyId, own: i64, common: Common) {
+    fn split_key(&mut self, now: Nanos, id: KeyId, own: i64, common: Common) {
         let Some(terms) = self.terms(id, common) else { return };
         let debt = self.host.debt(now, id.0, id.1);
-        let split = self.rooms.split(now, id, debt, own, terms);
+        let split = self.splits.split(now, id, debt, own, terms);
         if split.was_empty {
             self.watches.emptied(now, id);
         }
-        self.hold_back(id, split.by);
+        self.change_provisional(id, split.by);
     }
 
-    fn refresh_rooms(&mut self, now: Nanos) {
+    fn refresh_splits(&mut self, now: Nanos) {
         let common = self.common();
         self.refresh_at = now.saturating_add(self.refresh_interval());
-        for id in self.rooms.keys().collect::<Vec<_>>() {
-            self.refresh_room(now, id, common);
+        for id in self.splits.keys().collect::<Vec<_>>() {
+            self.refresh_split(now, id, common);
         }
     }
 
-    fn refresh_room(&mut self, now: Nanos, id: KeyId, common: Common) {
+    fn refresh_split(&mut self, now: Nanos, id: KeyId, common: Common) {
         let Some(terms) = self.terms(id, common) else { return };
         let debt = self.host.debt(now, id.0, id.1);
-        let by = self.rooms.refresh(now, id, debt, terms);
-        self.hold_back(id, by);
+        let by = self.splits.refresh(now, id, debt, terms);
+        self.change_provisional(id, by);
     }
 
     /// Changes the provisional debt in a word.
-    fn hold_back(&mut self, id: KeyId, by: i64) {
+    fn change_provisional(&mut self, id: KeyId, by: i64) {
         if by != 0 {
             self.watches.charged(id, by);
             self.host.shift(id.0, id.1, by);
@@ -157,17 +157,17 @@ impl<H: Host> Core<H> {
     fn terms(&self, id: KeyId, common: Common) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
         let look = self.refresh_interval();
-        let Common { nodes, lag, late } = common;
+        let Common { nodes, lag, run_delay } = common;
         let part = |of: Nanos| tolerance / of / (nodes.max(2) as Nanos - 1);
         let usual = self.options.flush_interval.min(part(USUAL_PART));
-        let ahead = look.max(usual).max(look.saturating_add(late).min(part(LATE_PART)));
-        let unheard = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
-        Some(SplitTerms { tolerance, unit, look, ahead, lag, unheard, nodes })
+        let ahead = look.max(usual).max(look.saturating_add(run_delay).min(part(DELAYED_PART)));
+        let propagation = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
+        Some(SplitTerms { tolerance, unit, look, ahead, lag, propagation, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
         let interval = self.options.flush_interval;
-        if self.rooms.len() > MAX_REFRESHED {
+        if self.splits.len() > MAX_REFRESHED {
             return interval;
         }
         (interval / REFRESHES).max(MIN_REFRESH).min(interval)
@@ -180,9 +180,9 @@ impl<H: Host> Core<H> {
 
     /// What all nodes take for the same, so each counts of itself what it has reported.
     pub(in crate::protocol) fn common(&self) -> Common {
-        let lates = self.active_clocks().map(RemoteClock::reported_late).max().unwrap_or(0);
-        let late = self.reported_late().max(lates);
-        Common { nodes: self.nodes_alive(), lag: self.lag(), late }
+        let delays = self.active_clocks().map(RemoteClock::reported_run_delay).max().unwrap_or(0);
+        let run_delay = self.reported_run_delay().max(delays);
+        Common { nodes: self.nodes_alive(), lag: self.lag(), run_delay }
     }
 
     /// How long until others know what is consumed at a node: a flush interval, and what the
@@ -205,7 +205,7 @@ impl<H: Host> Core<H> {
 
     /// When the next flush is due, or rooms are to be split anew.
     pub(super) fn flush_deadline(&self) -> Option<Nanos> {
-        let refresh = (self.rooms.len() > 0).then_some(self.refresh_at);
+        let refresh = (self.splits.len() > 0).then_some(self.refresh_at);
         self.flush_at.into_iter().chain(refresh).min()
     }
 
@@ -214,8 +214,8 @@ impl<H: Host> Core<H> {
             if self.take_step(now) {
                 self.compare_levels(now);
             }
-        } else if self.rooms.len() > 0 && self.refresh_at <= now {
-            self.refresh_rooms(now);
+        } else if self.splits.len() > 0 && self.refresh_at <= now {
+            self.refresh_splits(now);
         }
     }
 }

@@ -23,13 +23,13 @@ pub(super) const WAIT_WITHIN: Duration = Duration::from_nanos(HEAR_WITHIN + HEAR
 /// Until when the node is current, on the protocol's clock. The driver stores it after each look at
 /// the protocol, so it passes when the driver does not run.
 #[derive(Debug)]
-pub(super) struct Currency {
+pub(super) struct Freshness {
     until: AtomicU64,
     /// Wakes the tasks that wait.
     is_current: Notify,
 }
 
-impl Currency {
+impl Freshness {
     /// Of a node to which no other node sends changes yet.
     pub(super) fn new() -> Self {
         Self { until: AtomicU64::new(Nanos::MAX), is_current: Notify::new() }
@@ -79,34 +79,34 @@ mod tests {
 
     #[test]
     fn a_time_that_passes_without_the_driver_ends_it() {
-        let currency = Currency::new();
-        assert!(currency.is_current(|| Nanos::MAX), "the node hears nothing");
-        currency.set(5, 10);
-        assert!(currency.is_current(|| 9) && !currency.is_current(|| 10));
-        currency.set(11, 0);
-        assert!(!currency.is_current(|| 0), "it is stale");
+        let freshness = Freshness::new();
+        assert!(freshness.is_current(|| Nanos::MAX), "the node hears nothing");
+        freshness.set(5, 10);
+        assert!(freshness.is_current(|| 9) && !freshness.is_current(|| 10));
+        freshness.set(11, 0);
+        assert!(!freshness.is_current(|| 0), "it is stale");
     }
 
     #[tokio::test]
     async fn waiters_go_on_when_the_node_is_current() {
-        let (currency, now) = (Currency::new(), Cell::new(20));
-        currency.set(5, 10);
+        let (freshness, now) = (Freshness::new(), Cell::new(20));
+        freshness.set(5, 10);
         let heard = async {
             tokio::task::yield_now().await;
-            currency.set(20, 0);
+            freshness.set(20, 0);
             tokio::task::yield_now().await;
             now.set(30);
-            currency.set(30, 40);
+            freshness.set(30, 40);
         };
-        tokio::join!(currency.wait(Duration::MAX, || now.get()), heard);
-        assert!(currency.is_current(|| now.get()));
+        tokio::join!(freshness.wait(Duration::MAX, || now.get()), heard);
+        assert!(freshness.is_current(|| now.get()));
     }
 
     #[tokio::test]
     async fn no_caller_waits_for_ever() {
-        let currency = Currency::new();
-        currency.set(5, 0);
-        currency.wait(Duration::from_millis(1), || 20).await;
-        assert!(!currency.is_current(|| 20));
+        let freshness = Freshness::new();
+        freshness.set(5, 0);
+        freshness.wait(Duration::from_millis(1), || 20).await;
+        assert!(!freshness.is_current(|| 20));
     }
 }

@@ -1,43 +1,43 @@
-//! When words were empty lately.
+//! When the words of keys were empty lately.
 //!
-//! A change of another node comes after its date. Had it been there then, it would have drained
-//! where the word was empty since, and added the rest: `TAT = max(TAT, date) + debt` adds all of it
-//! to a word that is in use again. So of keys that change the core keeps the TAT without
-//! provisional debt, and the *gaps* in which it lay behind the present. A change fills the gaps
-//! behind its date, the earliest first, and what finds no gap is added. In whatever order changes
-//! come, the TAT is then what it would be in the order of their dates.
+//! A change of another node arrives after its date. Had it been applied at its date, a part of it
+//! would have drained while the word was empty since then. `TAT = max(TAT, date) + debt` adds all
+//! of it to a word that is in use again. So of keys that change the core keeps the TAT without
+//! provisional debt, and the *idle spans* in which that TAT lay in the past. A change fills the
+//! spans after its date, the earliest first, and what does not fit into any is added. The TAT is
+//! then, whatever the order of arrival, what it would be in the order of dates.
 //!
-//! Where something is given back, that holds of the changes in the [history](super::history). What
-//! is dated before that, or before the word was moved by what has no date, fills gaps; what of it
-//! has not drained when the history begins may be given back by what is in the history. If it gives
-//! back, it is taken from the TAT as it is, and from what comes later and is dated up to
-//! [`REFUND_FIRST`] earlier: a node may hear of a refund before it hears of the charge. Clocks may
-//! be read so that the charge seems to be later: up to [`MISREAD`], another node's is what was
-//! given back, if it is about as much as was not owed.
+//! With refunds that holds of the changes in the [history](super::history). A charge dated before
+//! the history begins, or before the word was moved by something without a date, fills spans; the
+//! part that has not drained when the history begins may be given back by a refund in it. A refund
+//! dated before the history is taken from the TAT as it is, and from charges that come later and
+//! are dated up to [`REFUND_FIRST`] earlier: a node may receive a refund before the charge. Clocks
+//! may be read so that the charge seems to be later than its refund: up to [`MISREAD`], a charge of
+//! another node is taken for what was given back if it is about as much as was not owed.
 //!
-//! Of a key that is not followed nothing is known, and a change is added whole, as before the first
-//! gap. What was consumed here since the last flush is in the word and not yet in a TAT kept here:
-//! where that TAT lay behind the flush, the word was empty until then, and what finds no room in
-//! that gap is added whole. So a word exceeds what the order of dates makes of it by a flush
-//! interval at most: while it does, the gaps behind the last flush are not gaps of the word. It
-//! lacks as much at most, where what was consumed since the flush has drained again. A key that is
-//! in use when it is followed first has that in its TAT already; the flush that counts it again
-//! lowers the TAT to what the word shows.
+//! Of a key that is not followed nothing is known, and a change is added whole, as is one dated
+//! before the first span. What was consumed here since the last flush is in the word and not yet in
+//! the TAT kept here: where that TAT lay in the past at the flush, the word counts as empty until
+//! the flush, and what does not fit into that span is added whole. So a word exceeds what the order
+//! of dates makes of it by a flush interval at most: while it does, the spans after the last flush
+//! are not those of the word. It lacks as much at most, where what was consumed since the flush has
+//! drained again. A key that is in use when it is first followed has that use in its TAT already;
+//! the flush that counts it again lowers the TAT to what the word shows.
 
 use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 
 use super::change::Change;
-use super::delta::{Delta, KeyId, signed, word};
+use super::delta::{Delta, KeyId, signed, word_id};
 use super::history::History;
 use super::id::Origin;
 use super::time::{Nanos, SECOND};
 
-/// Keys that are followed, at most: with their gaps and changes at most 12 MiB.
+/// Keys that are followed, at most: with their spans and changes at most 12 MiB.
 const MAX_KEYS: usize = 2_048;
-/// Gaps of a key, at most: the oldest are forgotten first.
-const MAX_GAPS: usize = 128;
+/// Idle spans of a key, at most: the oldest are forgotten first.
+const MAX_SPANS: usize = 128;
 /// How long after it has drained a key is followed, at least.
 const KEEP: Nanos = 2 * SECOND;
 /// How much later than a refund what it gives back may come, of a key whose history begins after
@@ -53,7 +53,7 @@ const MISREAD: i64 = 2_000_000;
 const SWEEP_EVERY: Nanos = SECOND / 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Gaps {
+pub(super) struct IdleSpans {
     keys: FxHashMap<KeyId, Track>,
     sweep_at: Nanos,
 }
@@ -80,7 +80,7 @@ impl Replayed {
 
 /// A key of which nothing was heard for a while.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Unheard {
+pub(super) struct Unobserved {
     /// Since when.
     pub since: Nanos,
     /// What its word owes.
@@ -101,7 +101,7 @@ struct Unowed {
 struct Track {
     tat: i64,
     /// From when to when the word was empty, in order.
-    gaps: VecDeque<(i64, i64)>,
+    spans: VecDeque<(i64, i64)>,
     /// All of them since then.
     since: i64,
     history: History,
@@ -112,11 +112,11 @@ struct Track {
     is_new: bool,
 }
 
-impl Gaps {
+impl IdleSpans {
     /// This node has consumed this, after which the key owes `debt`.
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta, debt: impl FnOnce() -> Nanos) {
         let present = signed(now);
-        if let Some(track) = self.keys.get_mut(&delta.word()) {
+        if let Some(track) = self.keys.get_mut(&delta.word_id()) {
             for change in delta.change.parts(present) {
                 track.insert(change);
             }
@@ -129,11 +129,11 @@ impl Gaps {
         if !self.has_room(now) {
             return;
         }
-        // Its gaps in this time are as good as before; of a word that is empty again it is not
+        // Its spans in this time are as good as before; of a word that is empty again it is not
         // known since when.
         let debt = signed(debt());
         let since = if debt > 0 { delta.change.date.min(present) } else { present };
-        self.follow(now, delta.word(), Track::new(present.saturating_add(debt), since));
+        self.follow(now, delta.word_id(), Track::new(present.saturating_add(debt), since));
     }
 
     /// Another node has consumed this. What it adds to the word, which owes `debt`. All that was
@@ -146,7 +146,7 @@ impl Gaps {
         debt: Nanos,
     ) -> Change {
         let change = delta.change;
-        if let Some(track) = self.keys.get_mut(&delta.word()) {
+        if let Some(track) = self.keys.get_mut(&delta.word_id()) {
             let flushed = signed(flushed);
             track.empty_until(flushed);
             let before = track.tat;
@@ -170,7 +170,7 @@ impl Gaps {
         } else {
             Track::new(change.apply(tat), signed(now))
         };
-        self.follow(now, delta.word(), track);
+        self.follow(now, delta.word_id(), track);
         change
     }
 
@@ -178,7 +178,7 @@ impl Gaps {
     /// early by `leeway`: see [`History::owing`].
     pub(super) fn date(&mut self, (by, delta): (Origin, &Delta), leeway: i64) -> i64 {
         let change = delta.change;
-        let Some(track) = self.keys.get_mut(&delta.word()) else { return change.date };
+        let Some(track) = self.keys.get_mut(&delta.word_id()) else { return change.date };
         track.reach(change.date);
         let date = track.history.owing(change, leeway);
         if date.is_none() {
@@ -190,7 +190,7 @@ impl Gaps {
     /// Whether the word of a key, which owes `debt`, contains what is not in its TAT here, or none
     /// is kept.
     pub(super) fn is_behind(&self, now: Nanos, id: KeyId, debt: Nanos) -> bool {
-        let track = self.keys.get(&word(id));
+        let track = self.keys.get(&word_id(id));
         let tat = signed(now.saturating_add(debt));
         debt > 0 && track.is_none_or(|track| tat > track.tat.saturating_add(READING))
     }
@@ -199,7 +199,7 @@ impl Gaps {
     /// an effect than the word owes, which is known when what has been recorded until then is
     /// flushed.
     pub(super) fn begin(&mut self, now: Nanos, delta: &Delta, debt: Nanos) {
-        if self.keys.contains_key(&delta.word()) {
+        if self.keys.contains_key(&delta.word_id()) {
             return;
         }
         let present = signed(now);
@@ -207,7 +207,7 @@ impl Gaps {
             0 => delta.change.date.min(present),
             debt => present.saturating_add(debt),
         };
-        self.follow(now, delta.word(), Track::new(tat, present));
+        self.follow(now, delta.word_id(), Track::new(tat, present));
     }
 
     /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
@@ -217,11 +217,11 @@ impl Gaps {
         &mut self,
         now: Nanos,
         id: KeyId,
-        Unheard { since, debt, grace }: Unheard,
+        Unobserved { since, debt, grace }: Unobserved,
         all: &[Replayed],
     ) -> i64 {
         let (present, since) = (signed(now), signed(since));
-        let mut track = self.keys.remove(&word(id)).unwrap_or_else(|| {
+        let mut track = self.keys.remove(&word_id(id)).unwrap_or_else(|| {
             let tat = if debt > 0 { present.saturating_add(signed(debt)) } else { since };
             Track::new(tat, since)
         });
@@ -243,14 +243,14 @@ impl Gaps {
             }
         }
         let added = track.tat.max(present) - before;
-        self.follow(now, word(id), track);
+        self.follow(now, word_id(id), track);
         added
     }
 
     /// The word of a key was moved.
     pub(super) fn shifted(&mut self, now: Nanos, id: KeyId, by: i64) {
-        if let Some(track) = self.keys.get_mut(&word(id)) {
-            let last = track.gaps.back().map_or(i64::MIN, |(_, end)| *end);
+        if let Some(track) = self.keys.get_mut(&word_id(id)) {
+            let last = track.spans.back().map_or(i64::MIN, |(_, end)| *end);
             track.tat = track.tat.saturating_add(by).max(last);
             track.history = History::new(track.tat, signed(now));
         }
@@ -259,26 +259,26 @@ impl Gaps {
     /// This was added to the word of a key at present. All that was consumed here before `flushed`
     /// is known.
     pub(super) fn added(&mut self, now: Nanos, flushed: Nanos, id: KeyId, debt: i64) {
-        if let Some(track) = self.keys.get_mut(&word(id)) {
+        if let Some(track) = self.keys.get_mut(&word_id(id)) {
             track.empty_until(signed(flushed));
             track.tat = track.tat.max(signed(now)).saturating_add(debt);
             track.history = History::new(track.tat, signed(now));
         }
     }
 
-    /// Whether all gaps of a key since then are known.
+    /// Whether all spans of a key since then are known.
     pub(super) fn reach(&self, id: KeyId, since: i64) -> bool {
-        self.keys.get(&word(id)).is_some_and(|track| track.since <= since)
+        self.keys.get(&word_id(id)).is_some_and(|track| track.since <= since)
     }
 
     /// The word of a key has changed by what is not known to be of any date: it starts anew.
     pub(super) fn forget(&mut self, id: KeyId) {
-        self.keys.remove(&word(id));
+        self.keys.remove(&word_id(id));
     }
 
     /// Until when the word of a key was empty last, as far as is known.
     pub(super) fn last_end(&self, id: KeyId) -> Option<i64> {
-        self.keys.get(&word(id)).and_then(|track| track.gaps.back()).map(|(_, end)| *end)
+        self.keys.get(&word_id(id)).and_then(|track| track.spans.back()).map(|(_, end)| *end)
     }
 
     fn follow(&mut self, now: Nanos, id: KeyId, track: Track) {
@@ -298,15 +298,15 @@ impl Gaps {
 }
 
 impl Track {
-    /// Of which no gap is known.
+    /// Of which no span is known.
     fn new(tat: i64, since: i64) -> Self {
         let history = History::new(tat, since);
-        Self { tat, gaps: VecDeque::new(), since, history, unowed: None, is_new: true }
+        Self { tat, spans: VecDeque::new(), since, history, unowed: None, is_new: true }
     }
 
-    /// Whether the word owed something at the beginning of the time of which all gaps are known.
+    /// Whether the word owed something at the beginning of the time of which all spans are known.
     fn owed_at_first(&self) -> bool {
-        let known = self.gaps.iter().find(|(_, end)| *end > self.since);
+        let known = self.spans.iter().find(|(_, end)| *end > self.since);
         known.map_or(self.tat, |(start, _)| *start) > self.since
     }
 
@@ -364,7 +364,7 @@ impl Track {
     fn reach(&mut self, date: i64) {
         if !self.history.reaches(date) {
             let since = date.saturating_sub(signed(REFUND_FIRST));
-            self.history.begin_at(since, self.gaps.iter().copied());
+            self.history.begin_at(since, self.spans.iter().copied());
         }
     }
 
@@ -381,28 +381,28 @@ impl Track {
         }
     }
 
-    /// Changes the history from a date on: the TAT changes as the history's does, and the gaps
+    /// Changes the history from a date on: the TAT changes as the history's does, and the spans
     /// behind the date are the history's.
     fn replay(&mut self, date: i64, alter: impl FnOnce(&mut History)) {
         let before = self.history.tat().max(date);
         alter(&mut self.history);
         let by = self.history.tat().max(date) - before;
-        // A gap that ends at the TAT lasts: it begins where the word is empty after the replay.
+        // A span that ends at the TAT lasts: it begins where the word is empty after the replay.
         let end = self.tat;
-        let last = self.gaps.back().copied().filter(|(_, last)| *last == end);
+        let last = self.spans.back().copied().filter(|(_, last)| *last == end);
         let tat = last.map_or(end, |(start, _)| start.max(date));
         self.tat = tat.saturating_add(by);
-        self.gaps.retain(|(start, _)| *start < date);
-        if let Some((_, last)) = self.gaps.back_mut() {
+        self.spans.retain(|(start, _)| *start < date);
+        if let Some((_, last)) = self.spans.back_mut() {
             *last = date.min(*last);
         }
-        for (start, end) in self.history.gaps_behind(date) {
-            match self.gaps.back_mut() {
+        for (start, end) in self.history.spans_behind(date) {
+            match self.spans.back_mut() {
                 Some((_, last)) if *last == start => *last = end,
-                _ => self.gaps.push_back((start, end)),
+                _ => self.spans.push_back((start, end)),
             }
         }
-        self.tat = self.gaps.back().map_or(self.tat, |(_, end)| self.tat.max(*end));
+        self.tat = self.spans.back().map_or(self.tat, |(_, end)| self.tat.max(*end));
         if last.is_some() {
             self.empty_until(end);
         }
@@ -412,7 +412,7 @@ impl Track {
     /// The word owes this. It may contain what is flushed next, so it is only a bound of the TAT,
     /// except where something was given back, which would be taken off twice.
     fn settle(&mut self, present: i64, debt: i64, has_given_back: bool) {
-        let last = self.gaps.back().map_or(i64::MIN, |(_, end)| *end);
+        let last = self.spans.back().map_or(i64::MIN, |(_, end)| *end);
         let tat = present.saturating_add(debt).max(last);
         if self.tat > tat || has_given_back && debt > 0 {
             self.history.add_before(tat.saturating_sub(self.tat));
@@ -434,34 +434,34 @@ impl Track {
         if end <= self.tat {
             return;
         }
-        match self.gaps.back_mut() {
+        match self.spans.back_mut() {
             Some((_, last)) if *last == self.tat => *last = end,
-            _ => self.gaps.push_back((self.tat, end)),
+            _ => self.spans.push_back((self.tat, end)),
         }
         self.tat = end;
         self.forget_beyond_bound();
     }
 
-    /// Forgets the oldest gap if they are more than is kept; how many were forgotten.
+    /// Forgets the oldest span if they are more than is kept; how many were forgotten.
     fn forget_beyond_bound(&mut self) -> usize {
-        if self.gaps.len() <= MAX_GAPS {
+        if self.spans.len() <= MAX_SPANS {
             return 0;
         }
-        let Some((_, end)) = self.gaps.pop_front() else { return 0 };
+        let Some((_, end)) = self.spans.pop_front() else { return 0 };
         self.since = self.since.max(end);
         1
     }
 
-    /// Fills gaps between two dates. What of the debt finds none.
+    /// Fills spans between two dates. What of the debt finds none.
     fn fill(&mut self, debt: i64, (date, until): (i64, i64)) -> i64 {
-        // Most changes come behind all gaps, and read the last one alone.
-        if self.gaps.back().is_none_or(|(_, end)| *end <= date) {
+        // Most changes come behind all spans, and read the last one alone.
+        if self.spans.back().is_none_or(|(_, end)| *end <= date) {
             return debt;
         }
         let mut left = debt;
-        let mut at = self.gaps.partition_point(|(_, end)| *end <= date);
+        let mut at = self.spans.partition_point(|(_, end)| *end <= date);
         while left > 0
-            && let Some((start, end)) = self.gaps.get(at).copied()
+            && let Some((start, end)) = self.spans.get(at).copied()
         {
             let from = start.max(date);
             if from >= until {
@@ -473,15 +473,15 @@ impl Track {
             let mut rest = rest.into_iter().filter(|(start, end)| start < end);
             match (rest.next(), rest.next()) {
                 (Some(first), Some(second)) => {
-                    self.gaps[at] = first;
-                    self.gaps.insert(at + 1, second);
+                    self.spans[at] = first;
+                    self.spans.insert(at + 1, second);
                     at += 2 - self.forget_beyond_bound();
                 }
                 (Some(only), None) => {
-                    self.gaps[at] = only;
+                    self.spans[at] = only;
                     at += 1;
                 }
-                _ => _ = self.gaps.remove(at),
+                _ => _ = self.spans.remove(at),
             }
         }
         left

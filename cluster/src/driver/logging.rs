@@ -23,7 +23,7 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    /// Whether to say it: then with how many were left out since the last time.
+    /// Whether to log it: then with how many were left out since the last time.
     pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
         self.admit_each(THROTTLED_EVERY, now)
     }
@@ -58,7 +58,7 @@ pub(super) fn given_up(from: SocketAddr) {
 
 /// One throttle for each kind of event that another node, or a busy machine, can cause at will.
 #[derive(Debug, Default)]
-pub(super) struct Speaker {
+pub(super) struct EventLog {
     gaps: Throttle,
     stale: Throttle,
     current: Throttle,
@@ -68,8 +68,8 @@ pub(super) struct Speaker {
     contended: Throttle,
 }
 
-impl Speaker {
-    pub(super) fn say(&mut self, event: &Event) {
+impl EventLog {
+    pub(super) fn record(&mut self, event: &Event) {
         let now = Instant::now();
         match event {
             Event::Founded => info!(target: TARGET, "founded a cluster"),
@@ -77,7 +77,7 @@ impl Speaker {
             Event::StartedOver { with } => {
                 warn!(target: TARGET, %with, "met a cluster that was founded first; joining it");
             }
-            Event::Member { id, was, is } => say_member(id, *was, *is),
+            Event::Member { id, was, is } => log_member(id, *was, *is),
             Event::Rejoined => {
                 if let Some(left_out) = self.rejoined.admit_each(LASTING_EVERY, now) {
                     warn!(target: TARGET, left_out, "others held this node down, as where it \
@@ -96,7 +96,7 @@ impl Speaker {
             | Event::Alone
             | Event::Together
             | Event::LinkOpen { .. }
-            | Event::LinkClosed { .. } => Self::say_link(event),
+            | Event::LinkClosed { .. } => Self::log_link(event),
             Event::Stale { unseen } => {
                 if let Some(left_out) = self.stale.admit(now) {
                     warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; hearing the \
@@ -137,7 +137,7 @@ impl Speaker {
     }
 
     /// Links that are there, or are not.
-    fn say_link(event: &Event) {
+    fn log_link(event: &Event) {
         match event {
             Event::Unlinked { addr, sends, receives, passed, all } => {
                 let seconds = passed.as_secs();
@@ -168,7 +168,7 @@ fn lacking(sends: bool, receives: bool) -> &'static str {
     }
 }
 
-fn say_member(id: &crate::protocol::NodeId, was: Option<MemberState>, is: MemberState) {
+fn log_member(id: &crate::protocol::NodeId, was: Option<MemberState>, is: MemberState) {
     match (was, is) {
         (None, _) => info!(target: TARGET, member = %id, "member joined"),
         (Some(MemberState::Suspect), MemberState::Alive) => {

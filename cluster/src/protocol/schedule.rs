@@ -10,7 +10,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
 
-use super::delta::{KeyId, word};
+use super::delta::{KeyId, word_id};
 use super::time::{Nanos, SECOND};
 
 /// How often a key's level is sent, at most.
@@ -22,7 +22,7 @@ const MAX_WAIT: Nanos = 60 * SECOND;
 const MAX_WAITING: usize = 4_096;
 
 #[derive(Debug, Default)]
-pub(super) struct Turns {
+pub(super) struct LevelSchedule {
     /// By word.
     waiting: BTreeMap<KeyId, Turn>,
     /// No turn comes before.
@@ -38,10 +38,10 @@ struct Turn {
     wait: Nanos,
 }
 
-impl Turns {
+impl LevelSchedule {
     /// A word has changed: its level is due soon.
     pub(super) fn changed(&mut self, now: Nanos, id: KeyId) {
-        let (limit, word) = (id.0, word(id));
+        let (limit, word) = (id.0, word_id(id));
         let known = self.waiting.get(&word).map(|turn| turn.limit);
         if self.waiting.len() < MAX_WAITING || known.is_some() {
             let limit = known.map_or(limit, |known| known.max(limit));
@@ -75,7 +75,7 @@ impl Turns {
     ) {
         // Limits whose ids say more come last.
         let changed: BTreeMap<KeyId, u64> =
-            changed.into_iter().map(|id| (word(id), id.0)).collect();
+            changed.into_iter().map(|id| (word_id(id), id.0)).collect();
         let mut due = changed.clone();
         for (word, turn) in self.waiting.iter().filter(|(_, turn)| turn.at <= now) {
             due.entry(*word).or_insert(turn.limit);
@@ -112,7 +112,7 @@ mod tests {
     const MS: Nanos = 1_000_000;
 
     /// The keys whose levels are sent at this time.
-    fn taken(turns: &mut Turns, now: Nanos, most: usize) -> Vec<u64> {
+    fn taken(turns: &mut LevelSchedule, now: Nanos, most: usize) -> Vec<u64> {
         let mut taken = Vec::new();
         turns.take(now, BTreeSet::new(), most, |(_, key)| {
             taken.push(key);
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_key_that_no_longer_changes_has_fewer_and_fewer_turns_and_is_never_forgotten() {
-        let mut turns = Turns::default();
+        let mut turns = LevelSchedule::default();
         turns.changed(0, KEY);
         let mut at = Vec::new();
         while at.len() < 14 {
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn a_word_has_one_turn_under_the_limit_that_says_most() {
-        let (mut turns, quota) = (Turns::default(), inline::id(1_000, 10));
+        let (mut turns, quota) = (LevelSchedule::default(), inline::id(1_000, 10));
         turns.changed(0, (quota, 1));
         turns.changed(0, (0, 1));
         for changed in [vec![], vec![(0, 1), (quota, 1)]] {
@@ -156,7 +156,7 @@ mod tests {
 
     #[test]
     fn keys_take_turns() {
-        let mut turns = Turns::default();
+        let mut turns = LevelSchedule::default();
         (1..=5).for_each(|key| turns.changed(0, (1, key)));
         assert_eq!(taken(&mut turns, 0, 2), [1, 2]);
         assert_eq!(taken(&mut turns, 0, 2), [3, 4]);

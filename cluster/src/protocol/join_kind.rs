@@ -2,7 +2,7 @@
 
 /// How a node came into its cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Entry {
+pub enum JoinKind {
     /// It has taken over the state of another node.
     Joined,
     /// It founded the cluster: it was given no other node, or all that it was given answered and
@@ -13,7 +13,7 @@ pub enum Entry {
     Alone,
 }
 
-impl Entry {
+impl JoinKind {
     /// Whether the node founded its cluster.
     #[must_use]
     pub fn is_founding(self) -> bool {
