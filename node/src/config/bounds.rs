@@ -90,7 +90,7 @@ pub struct BoundArgs {
     pub max_head_fields: usize,
     /// How long an HTTP client may take for a head, silence before it included: 1s to 24h. Proxies
     /// that keep connections open should close them earlier.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = timeout)]
+    #[arg(long, value_name = "TIME", default_value = "75s", value_parser = timeout)]
     pub head_timeout: SignedDuration,
     /// How large the body of a check may be: 1KiB to 16MiB.
     #[arg(long, value_name = "BYTES", value_parser = within(BODY_BYTES))]
@@ -136,7 +136,7 @@ impl Default for HttpBounds {
         Self {
             head_bytes: 16 * 1024,
             head_fields: 100,
-            head_timeout: Duration::from_mins(1),
+            head_timeout: Duration::from_secs(75),
             body_bytes: 64 * 1024,
             batch_bytes: 256 * 1024,
             body_timeout: Duration::from_secs(10),

@@ -37,7 +37,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 #[cfg(target_os = "linux")]
 const MAX_NOT_SENT: u32 = 64 * 1024;
 /// How long a client may take to read the last reply on a connection that the node closes.
-const LINGER: Duration = Duration::from_secs(1);
+pub const LINGER: Duration = Duration::from_secs(1);
 /// How much more it may send in that time, in bytes: of a large body most is under way when its
 /// head is refused.
 const LINGER_BYTES: usize = 64 * 1024 * 1024;

@@ -3,7 +3,7 @@
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use tokio::time::{Instant, Sleep};
 
 use crate::front::budget::{Budget, Share};
 use crate::telemetry::metrics::ConnectionMetrics;
-use crate::telemetry::throttle::Throttle;
+use crate::telemetry::throttle::SharedThrottle;
 
 /// The lines of the log about connections that are reset.
-static RESET: Mutex<Throttle> = Mutex::new(Throttle::new());
+static RESET: SharedThrottle = SharedThrottle::new();
 
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
 /// reset when it is closed, so that the system frees what it holds too.
@@ -77,6 +77,16 @@ impl Unsent {
         self.metrics.closed_idle.inc();
     }
 
+    /// Counts that it is closed as a command took too long to arrive.
+    pub fn note_command_timeout(&self) {
+        self.metrics.closed_command_timeout.inc();
+    }
+
+    /// Counts that it is closed as too many commands of all clients have not arrived in full.
+    pub fn note_no_room_to_read(&self) {
+        self.metrics.closed_unread.inc();
+    }
+
     /// Whether the connection has exceeded a bound.
     pub const fn exceeded(&self) -> bool {
         self.exceeded
@@ -116,8 +126,7 @@ impl Unsent {
 
     fn exceed(&mut self, stream: &TcpStream, error: io::ErrorKind) -> io::Error {
         self.exceeded = true;
-        let admitted = RESET.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now());
-        if let Some(left_out) = admitted {
+        if let Some(left_out) = RESET.admit() {
             let frontend = self.metrics.frontend;
             let why = match error {
                 io::ErrorKind::OutOfMemory => "no room for unsent replies",

@@ -37,6 +37,10 @@ pub struct ConnectionMetrics {
     pub closed_idle: Counter,
     /// Closed as the node had no room for the replies that the client had not taken.
     pub closed_no_room: Counter,
+    /// Closed as a command took too long to arrive.
+    pub closed_command_timeout: Counter,
+    /// Closed as the node had no room for more of a command that has not arrived in full.
+    pub closed_unread: Counter,
     /// Closed as the client took nothing of its replies for too long.
     pub closed_write_timeout: Counter,
     open: Gauge<i64, AtomicI64>,
@@ -94,6 +98,7 @@ pub struct Metrics {
     registry: Registry,
     decisions: Decisions,
     guesses: Counter,
+    not_queued: Counter,
     resp: ConnectionMetrics,
     http: ConnectionMetrics,
     http_refused: RefusedRequests,
@@ -121,6 +126,12 @@ impl Metrics {
         let http_refused = RefusedRequests::register(&mut registry);
         let guesses = Counter::default();
         registry.register("resp_wrong_passwords", "Wrong passwords given", guesses.clone());
+        let not_queued = Counter::default();
+        registry.register(
+            "resp_not_queued",
+            "Commands not queued for want of room in all transactions",
+            not_queued.clone(),
+        );
         registry.register_collector(Box::new(Scrape { limits, gossip }));
         let connections = |front_end: FrontEndName| {
             let frontend = front_end.label();
@@ -134,6 +145,8 @@ impl Metrics {
                 refused_full: refused("max_connections"),
                 refused_address: refused("max_connections_per_address"),
                 closed_idle: closed("idle_timeout"),
+                closed_command_timeout: closed("command_timeout"),
+                closed_unread: closed("unread_bytes"),
                 closed_no_room: closed("unsent_bytes"),
                 closed_write_timeout: closed("write_timeout"),
                 open: open.get_or_create_owned(&labels),
@@ -146,6 +159,7 @@ impl Metrics {
             registry,
             decisions,
             guesses,
+            not_queued,
         }
     }
 
@@ -172,6 +186,11 @@ impl Metrics {
     /// Counts a wrong password.
     pub fn count_guess(&self) {
         self.guesses.inc();
+    }
+
+    /// Counts a command for which all transactions together leave no room.
+    pub fn count_not_queued(&self) {
+        self.not_queued.inc();
     }
 
     /// The wrong passwords so far.

@@ -1,5 +1,6 @@
 //! Lines of the log that clients can cause at will.
 
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -27,6 +28,21 @@ impl Throttle {
         }
         self.last = Some(now);
         Some(std::mem::take(&mut self.left_out))
+    }
+}
+
+/// The throttle of a line that all connections can cause.
+#[derive(Debug)]
+pub struct SharedThrottle(Mutex<Throttle>);
+
+impl SharedThrottle {
+    pub const fn new() -> Self {
+        Self(Mutex::new(Throttle::new()))
+    }
+
+    /// See [`Throttle::admit`].
+    pub fn admit(&self) -> Option<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now())
     }
 }
 

@@ -61,14 +61,25 @@ fn http_has_the_same_bound_of_its_own() {
     let mut http = Raw::connect(node.http);
     http.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
     assert_eq!(http.http_answer().0, "HTTP/1.1 200 OK");
-    let mut refused_too = Raw::connect(node.http);
-    refused_too.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
-    let (status, body) = refused_too.http_answer();
-    assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
-    assert_eq!(body, r#"{"error":"too many connections","code":"too_many_connections"}"#);
-    refused_too.expect_end();
+    let check = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    for request in [check, "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n"] {
+        let mut refused_too = Raw::connect(node.http);
+        refused_too.send(request.as_bytes());
+        let (status, body) = refused_too.http_answer();
+        assert_eq!(status, "HTTP/1.1 503 Service Unavailable");
+        assert_eq!(body, r#"{"error":"too many connections","code":"too_many_connections"}"#);
+        refused_too.expect_end();
+    }
+    // What restarts nodes that do not live is answered, once.
+    for probe in ["/healthz", "/readyz"] {
+        let mut probing = Raw::connect(node.http);
+        probing.send(format!("GET {probe} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes());
+        assert_eq!(probing.http_answer().0, "HTTP/1.1 200 OK");
+        probing.expect_end();
+    }
+    Raw::connect(node.http).expect_end();
     drop(http);
-    wait_until("there is room", || get(&node, "/healthz").status == 200);
+    wait_until("there is room", || get(&node, "/metrics").status == 200);
     assert!(refused(&node, "http", "max_connections_per_address") > 0);
     assert_eq!(refused(&node, "resp", "max_connections_per_address"), 0);
 }

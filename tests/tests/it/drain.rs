@@ -46,6 +46,37 @@ fn every_command_that_was_sent_is_answered() {
     assert_eq!(node.wait().code(), Some(0));
 }
 
+/// The same of HTTP: of each client some requests, more than one read takes, or the first half of a
+/// head, of which the rest comes later.
+#[test]
+fn every_request_that_was_sent_is_answered() {
+    const CLIENTS: usize = 300;
+    let mut node = Node::start(&["--drain-timeout", "1h"]);
+    let mut clients: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(node.http)).collect();
+    clients.iter_mut().for_each(expect_healthy);
+    node.signal(Signal::STOP);
+    let requests = |number: usize| [0, 1, 3, 300][number % 4];
+    let (head, rest) = ("GET /healthz HTTP/1.1\r\nho", "st: x\r\n\r\n");
+    for (number, client) in clients.iter_mut().enumerate() {
+        let sent = format!("{head}{rest}").repeat(requests(number));
+        client.send(if sent.is_empty() { head.as_bytes() } else { sent.as_bytes() });
+    }
+    node.signal(Signal::TERM);
+    node.signal(Signal::CONT);
+    for (number, client) in clients.iter_mut().enumerate() {
+        if requests(number) == 0 {
+            client.send(rest.as_bytes());
+        }
+        for _ in 0..requests(number).max(1) {
+            // By when the node learns of the signal.
+            let (status, _) = client.http_answer();
+            assert!(["HTTP/1.1 200 OK", "HTTP/1.1 503 Service Unavailable"].contains(&&*status));
+        }
+        client.expect_end();
+    }
+    assert_eq!(node.wait().code(), Some(0));
+}
+
 /// Lets this process open this many files, if it may.
 fn raise_file_limit(files: u64) {
     let limit = getrlimit(Resource::Nofile);

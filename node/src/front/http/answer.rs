@@ -75,6 +75,7 @@ pub enum Code {
     TooManyChecks,
     HostNotAllowed,
     NoRoom,
+    TooManyConnections,
     Stopping,
 }
 
@@ -91,7 +92,9 @@ impl Code {
             Self::BodyTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::BodyTooLarge | Self::TooManyChecks => StatusCode::PAYLOAD_TOO_LARGE,
             Self::HostNotAllowed => StatusCode::MISDIRECTED_REQUEST,
-            Self::NoRoom | Self::Stopping => StatusCode::SERVICE_UNAVAILABLE,
+            Self::NoRoom | Self::TooManyConnections | Self::Stopping => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
         }
     }
 
@@ -110,6 +113,7 @@ impl Code {
             Self::TooManyChecks => "too_many_checks",
             Self::HostNotAllowed => "host_not_allowed",
             Self::NoRoom => "no_room",
+            Self::TooManyConnections => "too_many_connections",
             Self::Stopping => "stopping",
         }
     }
@@ -145,6 +149,7 @@ mod tests {
             Code::TooManyChecks,
             Code::HostNotAllowed,
             Code::NoRoom,
+            Code::TooManyConnections,
             Code::Stopping,
         ] {
             let row = format!("| `{}` | {} |", code.name(), code.status().as_u16());

@@ -1,14 +1,17 @@
 //! One client's connection.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
-use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio_util::sync::CancellationToken;
 
+use super::answer::last;
 use super::gate::Gate;
 use super::gathered::Gathered;
 use super::router;
@@ -22,6 +25,8 @@ use crate::service::Service;
 use crate::service::readiness::Readiness;
 use crate::telemetry::meter::FrontEndName;
 
+/// How long a client that goes on sending is answered once the node drains.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least that hyper reads ahead, in bytes.
 const LEAST_AHEAD_BYTES: usize = 8 * 1024;
 /// The fields of a head for which hyper has room on its stack; another number costs an allocation
@@ -60,7 +65,7 @@ impl FrontEnd for HttpFrontEnd {
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
-        refuse(stream)
+        refuse(stream, Arc::clone(&self.node))
     }
 }
 
@@ -88,17 +93,28 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         async {
             let answer = router::answer(node, request).await;
             socket.set_asked(false);
-            Ok::<_, std::convert::Infallible>(answer)
+            let is_last = socket.ends_with_next();
+            Ok::<_, std::convert::Infallible>(if is_last { last(answer) } else { answer })
         }
     });
     let connection = builder(&node.bounds).serve_connection(TokioIo::new(&socket), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
-        () = socket.drive(connection.as_mut()) => {}
-        () = drain.cancelled() => {
-            connection.as_mut().graceful_shutdown();
-            socket.drive(connection.as_mut()).await;
-        }
+        biased;
+        () = socket.drive(connection.as_mut()) => return,
+        () = drain.cancelled() => {}
+    }
+    // hyper would drop requests that it has not begun to read.
+    let rests = tokio::time::timeout(DRAIN_TIMEOUT, socket.drive_to_rest(connection.as_mut()));
+    let rests = if let Ok(rests) = rests.await {
+        rests
+    } else {
+        socket.end_with_next();
+        socket.drive_to_rest(connection.as_mut()).await
+    };
+    if rests {
+        connection.as_mut().graceful_shutdown();
+        socket.drive(connection.as_mut()).await;
     }
 }
 
@@ -115,12 +131,17 @@ fn builder(bounds: &HttpBounds) -> http1::Builder {
     builder
 }
 
-async fn refuse(mut stream: TcpStream) {
-    let reply = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\n\
-        content-length: 62\r\nconnection: close\r\n\r\n\
-        {\"error\":\"too many connections\",\"code\":\"too_many_connections\"}";
-    let _ = stream.write_all(reply).await;
-    // The request may be on its way.
+/// Answers one request of a client that has no place. Its head has the time that others have to
+/// read such an answer.
+async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = router::answer_refused(&node, &request);
+        async { Ok::<_, std::convert::Infallible>(answer) }
+    });
+    let mut builder = builder(&node.bounds);
+    let connection = builder.keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
+    let _ = tokio::time::timeout(net::LINGER, connection).await;
+    // A body may be on its way.
     net::linger(&mut stream).await;
 }
 

@@ -80,6 +80,75 @@ async fn answered(request: &str, readiness: Readiness) -> String {
     answers
 }
 
+/// A connection of a node that drains, with what its client has sent before.
+async fn draining(sent: &str) -> (TcpStream, tokio::task::JoinHandle<()>) {
+    let service = service();
+    let metrics = service.metrics().connections(FrontEndName::Http).clone();
+    let (gate, bounds) = (Gate::default(), HttpBounds::default());
+    let front_end = HttpFrontEnd::new(service, Arc::new(joined()), gate, bounds);
+    let (mut client, accepted) = unsent::tests::pair().await;
+    client.write_all(sent.as_bytes()).await.unwrap();
+    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
+    let drain = CancellationToken::new();
+    drain.cancel();
+    (client, tokio::spawn(front_end.serve(accepted, unsent, drain)))
+}
+
+#[tokio::test]
+async fn what_has_arrived_is_answered_before_a_drain_ends_a_connection() {
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    for count in [0, 1, 3, 2_000] {
+        let (mut client, serving) = draining(&health.repeat(count)).await;
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        assert_eq!(answers.matches("HTTP/1.1 200").count(), count);
+        serving.await.unwrap();
+    }
+}
+
+/// The rest of a head may come later; of a client that goes on sending one more request is
+/// answered.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_has_begun_is_answered_before_a_drain_ends_its_connection() {
+    let (head, rest) = ("GET /healthz HTTP/1.1\r\nho", "st: x\r\n\r\n");
+    for (pause, is_last) in [(Duration::ZERO, false), (Duration::from_secs(3), true)] {
+        let (mut client, serving) = draining(head).await;
+        tokio::time::sleep(pause).await;
+        client.write_all(rest.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        assert_eq!(answer.contains("connection: close"), is_last, "{answer}");
+        serving.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn probes_are_answered_beyond_the_bound_on_connections() {
+    let (service, readiness) = (service(), Arc::new(joined()));
+    let front_end = HttpFrontEnd::new(service, readiness, Gate::default(), HttpBounds::default());
+    for (request, status) in [
+        ("GET /healthz", 200),
+        ("HEAD /readyz", 200),
+        ("POST /healthz", 503),
+        ("GET /metrics", 503),
+        ("POST /v1/check", 503),
+    ] {
+        let (mut client, accepted) = unsent::tests::pair().await;
+        let refusing = tokio::spawn(front_end.refuse(accepted));
+        client
+            .write_all(format!("{request} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes())
+            .await
+            .unwrap();
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with(&format!("HTTP/1.1 {status}")), "{request}: {answer}");
+        assert!(answer.contains("connection: close"), "{answer}");
+        drop(client);
+        refusing.await.unwrap();
+    }
+}
+
 fn joined() -> Readiness {
     let readiness = Readiness::new();
     readiness.join();

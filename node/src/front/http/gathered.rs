@@ -18,6 +18,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
+use crate::front::net;
 use crate::front::unsent::Bounded;
 
 /// The most bytes that are gathered: the answers to a long pipeline are sent in parts. Larger
@@ -42,8 +43,20 @@ struct Answers<'a> {
     is_blocked: bool,
     /// A request is being answered.
     is_asked: bool,
+    input: Input,
+    /// The next answer is the last one.
+    ends_with_next: bool,
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
+}
+
+/// What hyper has read.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    /// Something since a request came: of its body, or of the next one.
+    has_begun: bool,
+    /// Nothing, when it wanted to last.
+    is_waiting: bool,
 }
 
 impl<'a> Gathered<'a> {
@@ -54,35 +67,74 @@ impl<'a> Gathered<'a> {
             sent: 0,
             is_blocked: false,
             is_asked: false,
+            input: Input { has_begun: false, is_waiting: false },
+            ends_with_next: false,
             half_closed: None,
         }))
     }
 
     /// A request has come, or is answered.
     pub fn set_asked(&self, is_asked: bool) {
-        self.lock().is_asked = is_asked;
+        let mut answers = self.lock();
+        answers.is_asked = is_asked;
+        answers.input.has_begun &= !is_asked;
+    }
+
+    /// The next answer is to be the last one.
+    pub fn end_with_next(&self) {
+        self.lock().ends_with_next = true;
+    }
+
+    /// Whether it is.
+    pub fn ends_with_next(&self) -> bool {
+        self.lock().ends_with_next
     }
 
     /// Drives a connection that is served from this socket to its end.
     ///
     /// Cancel-safe: it may be driven on.
     pub async fn drive(&self, mut connection: Pin<&mut impl Future>) {
-        std::future::poll_fn(|context| {
-            if connection.as_mut().poll(context).is_ready() {
-                return Poll::Ready(());
+        std::future::poll_fn(|context| self.poll_drive(context, connection.as_mut())).await;
+        self.send_rest().await;
+    }
+
+    /// Drives a connection until all requests that have arrived are answered, or all but one that
+    /// waits for its body or its decision. False if it has ended.
+    ///
+    /// The first part of a head is waited for, unless it arrived together with whole requests.
+    ///
+    /// Cancel-safe: it may be driven on.
+    pub async fn drive_to_rest(&self, mut connection: Pin<&mut impl Future>) -> bool {
+        let rests = std::future::poll_fn(|context| {
+            if self.poll_drive(context, connection.as_mut()).is_ready() {
+                return Poll::Ready(false);
             }
-            let mut answers = self.lock();
-            match answers.poll_send(context, 0) {
-                Poll::Ready(Err(_)) => return Poll::Ready(()),
-                // The socket has just taken something: hyper tries again, so that what it holds is
-                // bounded in time.
-                Poll::Ready(Ok(())) if answers.is_blocked => context.waker().wake_by_ref(),
-                _ => {}
-            }
-            Poll::Pending
-        })
-        .await;
-        // What was answered before an error.
+            if self.lock().rests() { Poll::Ready(true) } else { Poll::Pending }
+        });
+        let rests = rests.await;
+        if !rests {
+            self.send_rest().await;
+        }
+        rests
+    }
+
+    fn poll_drive(&self, context: &mut Context<'_>, connection: Pin<&mut impl Future>) -> Poll<()> {
+        if connection.poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let mut answers = self.lock();
+        match answers.poll_send(context, 0) {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            // The socket has just taken something: hyper tries again, so that what it holds is
+            // bounded in time.
+            Poll::Ready(Ok(())) if answers.is_blocked => context.waker().wake_by_ref(),
+            _ => {}
+        }
+        Poll::Pending
+    }
+
+    /// Sends what was answered before an error.
+    async fn send_rest(&self) {
         let _ = std::future::poll_fn(|context| self.lock().poll_send(context, 0)).await;
     }
 
@@ -93,6 +145,13 @@ impl<'a> Gathered<'a> {
 }
 
 impl Answers<'_> {
+    /// Whether nothing has arrived that is not answered, or a request is answered later.
+    fn rests(&self) -> bool {
+        let Input { has_begun, is_waiting } = self.input;
+        let is_answered = is_waiting && !has_begun && self.gathered.is_empty();
+        (self.is_asked || is_answered) && net::unread_bytes(self.socket.stream) == 0
+    }
+
     fn half_closed(&mut self) -> Pin<&mut Sleep> {
         let begin = || Box::pin(tokio::time::sleep(HALF_CLOSED));
         self.half_closed.get_or_insert_with(begin).as_mut()
@@ -149,8 +208,11 @@ impl AsyncRead for &Gathered<'_> {
     ) -> Poll<io::Result<()>> {
         let mut answers = self.lock();
         let before = buffer.filled().len();
-        ready!(Pin::new(&mut answers.socket).poll_read(context, buffer))?;
+        let read = Pin::new(&mut answers.socket).poll_read(context, buffer);
+        answers.input.is_waiting = read.is_pending();
+        ready!(read)?;
         let is_closed = buffer.filled().len() == before;
+        answers.input.has_begun |= !is_closed;
         if is_closed && answers.is_asked {
             ready!(answers.half_closed().poll(context));
         }

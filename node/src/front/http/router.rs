@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use hyper::body::{Body, Incoming};
-use hyper::header::{ACCEPT, ALLOW, EXPECT, HOST, HeaderMap, HeaderValue};
+use hyper::header::{ACCEPT, ALLOW, EXPECT, HOST, HeaderMap, HeaderValue, ORIGIN};
 use hyper::{Method, Request, StatusCode, Version};
 use serde::Serialize;
 
@@ -15,9 +15,16 @@ use super::{batch, body, check};
 use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
 use crate::telemetry::exposition::Format;
+use crate::telemetry::throttle::SharedThrottle;
 
 /// How long a body that does not matter may take, at most.
 const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
+
+/// What is logged of a host or an origin, in characters.
+const MAX_LOGGED_CHARS: usize = 100;
+
+/// The lines of the log about requests of pages, and for hosts, that are not allowed.
+static STOPPED: SharedThrottle = SharedThrottle::new();
 
 /// What a request is answered by.
 enum Route {
@@ -47,6 +54,25 @@ pub async fn answer(node: &Routes, request: Request<Incoming>) -> Answer {
     answer
 }
 
+/// The answer to a client beyond the bound on connections. Probes are answered as ever: what asks
+/// whether the node lives would restart it for having too many clients.
+pub fn answer_refused<B>(node: &Routes, request: &Request<B>) -> Answer {
+    let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+    match probed(node, request.uri().path()) {
+        Some(answer) if reads => answer,
+        _ => error(Code::TooManyConnections, "too many connections"),
+    }
+}
+
+/// The answer to a probe.
+fn probed(node: &Routes, path: &str) -> Option<Answer> {
+    match path {
+        HEALTH => Some(health(node.readiness.phase())),
+        READY => Some(ready(node.readiness.phase(), node.service.gossip().is_alone())),
+        _ => None,
+    }
+}
+
 /// Lets a request through: what its answer has to say to a browser, unless it is a probe's.
 ///
 /// # Errors
@@ -62,12 +88,26 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
     node.gate.pass(request).map(Some).map_err(|stopped| {
         let refused = node.service.metrics().http_refused();
         match stopped {
-            Stopped::HostNotAllowed => refused.host.inc(),
-            Stopped::OriginNotAllowed => refused.origin.inc(),
-            Stopped::Asked(_) => 0,
-        };
+            Stopped::HostNotAllowed => {
+                refused.host.inc();
+                log_stopped(request.headers().get(HOST), "its host is not allowed");
+            }
+            Stopped::OriginNotAllowed => {
+                refused.origin.inc();
+                log_stopped(request.headers().get(ORIGIN), "its origin is not allowed");
+            }
+            Stopped::Asked(_) => {}
+        }
         stopped.answer().into()
     })
+}
+
+fn log_stopped(of: Option<&HeaderValue>, why: &str) {
+    if let Some(left_out) = STOPPED.admit() {
+        let of = of.and_then(|of| of.to_str().ok()).unwrap_or_default();
+        let of: String = of.chars().take(MAX_LOGGED_CHARS).collect();
+        tracing::warn!(frontend = "http", of, left_out, "a request is refused: {why}");
+    }
 }
 
 fn route<B>(request: &Request<B>) -> Route {
@@ -97,13 +137,14 @@ fn by_head<B>(
     }
     let method = request.method();
     let reads = method == Method::GET || method == Method::HEAD;
+    if let Some(answer) = probed(node, request.uri().path()) {
+        return if reads { answer } else { wrong_method("GET, HEAD") };
+    }
     match request.uri().path() {
         "/v1/check" | "/v1/check-batch" => wrong_method("POST"),
         "/v1/cluster" if reads => cluster(node),
-        HEALTH if reads => health(node.readiness.phase()),
-        READY if reads => ready(node.readiness.phase(), node.service.gossip().is_alone()),
         "/metrics" if reads => metrics(node, request.headers()),
-        "/v1/cluster" | HEALTH | READY | "/metrics" => wrong_method("GET, HEAD"),
+        "/v1/cluster" | "/metrics" => wrong_method("GET, HEAD"),
         _ => error(Code::UnknownPath, "no such path"),
     }
 }

@@ -1,9 +1,9 @@
 //! `CLIENT`: what a connection is called, and which there are.
 
 use super::command::{Command, integer_of};
-use super::errors::{unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{Replies, Session};
+use super::spec::{ANY, Subcommand};
 
 /// The longest name of a client, of its library or of that one's version, in bytes.
 const MAX_NAME_BYTES: usize = 256;
@@ -13,47 +13,38 @@ pub const BAD_CLIENT_NAME: &[u8] =
 /// The name of a command by its number.
 pub type NameOf = fn(u8) -> Option<&'static str>;
 
-/// The subcommands, with the fewest arguments and the most, `CLIENT` included.
-const SUBCOMMANDS: [(&str, usize, usize); 9] = [
+pub const SUBCOMMANDS: [Subcommand; 9] = [
     ("setinfo", 4, 4),
     ("setname", 3, 3),
     ("getname", 2, 2),
     ("id", 2, 2),
     ("info", 2, 2),
-    ("list", 2, usize::MAX),
+    ("list", 2, ANY),
     ("reply", 3, 3),
     ("no-evict", 3, 3),
     ("no-touch", 3, 3),
 ];
 
 pub fn run(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>, name_of: NameOf) {
-    let known =
-        |(name, ..): &&(&str, usize, usize)| command.arg(1).eq_ignore_ascii_case(name.as_bytes());
-    let Some((name, least, most)) = SUBCOMMANDS.iter().find(known) else {
-        return unknown_subcommand(command.arg(1), reply);
-    };
-    if !(*least..=*most).contains(&command.len()) {
-        return wrong_arity("client", Some(name), reply);
-    }
-    match *name {
-        "setinfo" => set_info(session, command, reply),
-        "setname" => match set_name(session, command.arg(2)) {
+    match command.arg(1).to_ascii_lowercase().as_slice() {
+        b"setinfo" => set_info(session, command, reply),
+        b"setname" => match set_name(session, command.arg(2)) {
             Ok(()) => reply.ok(),
             Err(problem) => reply.error(problem),
         },
-        "getname" => match session.client.names().client.as_slice() {
+        b"getname" => match session.client.names().client.as_slice() {
             [] => reply.null(),
             name => reply.bulk(name),
         },
-        "id" => reply.integer(session.client.id),
-        "info" => {
+        b"id" => reply.integer(session.client.id),
+        b"info" => {
             session.note_activity();
             let mut line = Vec::new();
             session.client.describe(session.service().now(), name_of, &mut line);
             reply.verbatim(&line);
         }
-        "list" => list(session, command, reply, name_of),
-        "reply" => set_replies(session, command.arg(2), reply),
+        b"list" => list(session, command, reply, name_of),
+        b"reply" => set_replies(session, command.arg(2), reply),
         // No connection is closed to make room, and no key is older for being looked at.
         _ if is_switch(command.arg(2)) => reply.ok(),
         _ => reply.error(SYNTAX),

@@ -15,12 +15,19 @@ const LINE_END: usize = 2;
 pub struct Command<'a> {
     bytes: &'a [u8],
     args: &'a [Range<u32>],
+    /// Each argument stands behind a header with its length, and a line end behind each.
+    has_headers: bool,
 }
 
 impl<'a> Command<'a> {
     /// A command whose arguments are the ranges `args` of `bytes`, the name first.
     pub const fn new(bytes: &'a [u8], args: &'a [Range<u32>]) -> Self {
-        Self { bytes, args }
+        Self { bytes, args, has_headers: false }
+    }
+
+    /// The same of arguments as a client sends them, each with a header.
+    pub const fn with_headers(bytes: &'a [u8], args: &'a [Range<u32>]) -> Self {
+        Self { bytes, args, has_headers: true }
     }
 
     /// The number of arguments, the name included. 0 for an empty line, which is ignored.
@@ -37,12 +44,11 @@ impl<'a> Command<'a> {
     }
 
     /// The bytes before the header of the first argument and those behind it, where arguments have
-    /// headers: those of a line have none.
+    /// headers.
     pub fn around_key(&self) -> Option<(&'a [u8], &'a [u8])> {
         let [name, key, ..] = self.args else { return None };
         let (before, behind) = (name.end as usize + LINE_END, key.end as usize);
-        let has_headers = name.start > 0;
-        has_headers.then(|| (&self.bytes[..before], &self.bytes[behind..]))
+        self.has_headers.then(|| (&self.bytes[..before], &self.bytes[behind..]))
     }
 
     /// The arguments from `first` on.

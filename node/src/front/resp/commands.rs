@@ -6,8 +6,12 @@ use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
 use super::parser::{Parser, ProtocolError};
 use super::reply::Reply;
 use super::session::{Replies, Session};
-use super::spec::{ANY, Spec, folded};
+use super::spec::{ANY, Spec, Subcommand, folded};
 use super::{auth, client, info, parameters, server, throttle, transaction};
+use crate::telemetry::throttle::SharedThrottle;
+
+/// The lines of the log about commands for which all transactions together leave no room.
+static NOT_QUEUED: SharedThrottle = SharedThrottle::new();
 
 impl Session {
     /// Runs one command, or queues it in an open transaction, and appends its reply, unless that is
@@ -90,6 +94,9 @@ impl Session {
             wrong_arity(spec.name, None, &mut reply);
             return self.abort_transaction();
         }
+        if !takes_subcommand(spec, command, &mut reply) {
+            return self.abort_transaction();
+        }
         self.last = Some(number);
         if !self.is_let_in && !spec.flags.contains(&"no_auth") {
             return reply.error(auth::REQUIRED);
@@ -99,10 +106,36 @@ impl Session {
                 reply.error(b"ERR Command not allowed inside a transaction");
                 self.abort_transaction();
             }
-            Some(queue) if !spec.at_once => transaction::queue(queue, spec, command, &mut reply),
+            Some(queue) if !spec.at_once => {
+                if !transaction::queue(queue, spec, command, &mut reply) {
+                    self.service().metrics().count_not_queued();
+                    if let Some(left_out) = NOT_QUEUED.admit() {
+                        let problem = "a transaction is refused: too many commands are queued";
+                        tracing::warn!(frontend = "resp", left_out, "{problem}");
+                    }
+                }
+            }
             _ => (spec.run)(self, command, &mut reply),
         }
     }
+}
+
+/// Whether the subcommand, where one is needed, exists and takes as many arguments: otherwise
+/// appends the error.
+fn takes_subcommand(spec: &Spec, command: &Command<'_>, reply: &mut Reply<'_>) -> bool {
+    if spec.subcommands.is_empty() || command.len() == 1 {
+        return true;
+    }
+    let asked = command.arg(1);
+    let is_it = |(name, ..): &&Subcommand| asked.eq_ignore_ascii_case(name.as_bytes());
+    match spec.subcommands.iter().find(is_it) {
+        None => unknown_subcommand(asked, reply),
+        Some((name, least, most)) if !(*least..=*most).contains(&command.len()) => {
+            wrong_arity(spec.name, Some(name), reply);
+        }
+        Some(_) => return true,
+    }
+    false
 }
 
 /// Whether this is a line of an HTTP request. A web page can make a browser send one to any
@@ -147,13 +180,15 @@ pub static TABLE: [Spec; 20] = [
     Spec::new("watch", (2, ANY), transaction::watch).at_once().are(TRANSACTION, NOSCRIPT_FAST),
     Spec::new("unwatch", (1, 1), transaction::unwatch).are(TRANSACTION, NOSCRIPT_FAST),
     Spec::new("hello", (1, ANY), server::hello).are(CONNECTION, NO_AUTH),
-    Spec::new("client", (2, ANY), client).are(CONNECTION, NOSCRIPT),
+    Spec::new("client", (2, ANY), client).with(&client::SUBCOMMANDS).are(CONNECTION, NOSCRIPT),
     Spec::new("select", (2, 2), server::select).are(CONNECTION, FAST),
-    Spec::new("command", (1, ANY), command).are(CONNECTION, &[]),
+    Spec::new("command", (1, ANY), command).with(&SUBCOMMANDS).are(CONNECTION, &[]),
     Spec::new("info", (1, ANY), info::info).are(SERVER, &[]),
     Spec::new("dbsize", (1, 1), info::dbsize).are("@keyspace", &["readonly", "fast"]),
     Spec::new("time", (1, 1), server::time).are(SERVER, FAST),
-    Spec::new("config", (2, ANY), parameters::config).are(SERVER, NOSCRIPT),
+    Spec::new("config", (2, ANY), parameters::config)
+        .with(&parameters::SUBCOMMANDS)
+        .are(SERVER, NOSCRIPT),
     Spec::new("auth", (2, 3), auth::auth).are(CONNECTION, NO_AUTH),
     Spec::new("quit", (1, ANY), server::quit).at_once().are(CONNECTION, NO_AUTH),
     Spec::new("reset", (1, 1), server::reset).at_once().are(CONNECTION, NO_AUTH),
@@ -162,6 +197,10 @@ pub static TABLE: [Spec; 20] = [
 fn client(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
     client::run(session, command, reply, name_of);
 }
+
+/// Those of `COMMAND`.
+const SUBCOMMANDS: [Subcommand; 4] =
+    [("count", 2, 2), ("docs", 2, ANY), ("info", 2, ANY), ("list", 2, ANY)];
 
 /// `COMMAND [COUNT | DOCS | LIST | INFO [name]...]`
 fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
@@ -179,9 +218,9 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
         for spec in &TABLE {
             reply.bulk(spec.name.as_bytes());
         }
-    } else if is("info") && command.len() == 2 {
+    } else if command.len() == 2 {
         describe_all(reply);
-    } else if is("info") {
+    } else {
         reply.array(command.len() - 2);
         for name in command.args_from(2) {
             match find(name) {
@@ -189,8 +228,6 @@ fn command(_: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
                 None => reply.null(),
             }
         }
-    } else {
-        unknown_subcommand(asked, reply);
     }
 }
 

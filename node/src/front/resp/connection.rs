@@ -25,14 +25,19 @@ use crate::front::net::{self, FrontEnd, linger};
 use crate::front::patience;
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
+use crate::telemetry::throttle::SharedThrottle;
 
-/// The most bytes of one read.
+/// The most bytes of one read. A connection may keep as many of a command in any case: small ones
+/// are not refused because others are large.
 const READ_BYTES: usize = 16 * 1024;
 /// How long a client that goes on sending is answered once the node drains, beyond what had come by
 /// then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
+
+/// The lines of the log about connections that are closed for want of room for their commands.
+static NO_ROOM: SharedThrottle = SharedThrottle::new();
 
 thread_local! {
     /// Shared by all connections of a thread, so an idle connection owns no buffer.
@@ -198,6 +203,7 @@ impl Connection {
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
                         Expiry::Command => {
+                            self.bounds.note_command_timeout();
                             let problem = "the command took too long to arrive";
                             self.session.give_up(problem, &mut self.unsent);
                             continue;
@@ -283,7 +289,15 @@ impl Connection {
         } else if progressed || self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
         }
-        if !self.share.resize(self.unread.len()) {
+        if !self.share.resize(self.unread.len().saturating_sub(READ_BYTES)) {
+            self.bounds.note_no_room_to_read();
+            if let Some(left_out) = NO_ROOM.admit() {
+                tracing::warn!(
+                    frontend = "resp",
+                    left_out,
+                    "a connection is closed: too many commands have not arrived in full"
+                );
+            }
             self.unread = Vec::new();
             self.share.resize(0);
             self.backlog = false;

@@ -176,7 +176,8 @@ async fn silence_may_be_bounded() {
 
 #[tokio::test]
 async fn connections_share_what_they_may_hold_unread() {
-    let front_end = front_end(100 * 1024);
+    // Beyond what each may hold in any case.
+    let front_end = front_end(80 * 1024);
     let head = b"PING\r\n*2\r\n$4\r\nECHO\r\n$60000\r\n";
     let half = [head.as_slice(), &vec![b'x'; 59_000]].concat();
     let mut first = connect(&front_end).await;
@@ -205,6 +206,24 @@ async fn connections_share_what_they_may_hold_unread() {
     third.write_all(&rest).await.unwrap();
     let mut answer = vec![0; 60_000];
     third.read_exact(&mut answer).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_small_command_is_not_refused_because_others_are_large() {
+    let front_end = front_end(50 * 1024);
+    let echo = |length: usize| format!("PING\r\n*2\r\n$4\r\nECHO\r\n${length}\r\n");
+    let half = |length: usize| [echo(length).as_bytes(), &vec![b'x'; length - 1]].concat();
+    let (mut large, mut small) = (connect(&front_end).await, connect(&front_end).await);
+    for (client, length) in [(&mut large, 65_000), (&mut small, 16_000)] {
+        client.write_all(&half(length)).await.unwrap();
+        expect(client, "+PONG\r\n").await;
+    }
+    let mut third = connect(&front_end).await;
+    third.write_all(&half(65_000)).await.unwrap();
+    expect(&mut third, "+PONG\r\n-ERR too many commands have not arrived in full\r\n").await;
+    assert_eq!(metrics(&front_end).closed_unread.get(), 1);
+    small.write_all(b"x\r\nPING\r\n").await.unwrap();
+    expect(&mut small, &format!("$16000\r\n{}\r\n+PONG\r\n", "x".repeat(16_000))).await;
 }
 
 /// Connections of a thread share the buffer of replies.

@@ -1,22 +1,18 @@
 //! `CONFIG GET`: what clients ask of a server before they use it. Nothing can be set.
 
 use super::command::{Command, MAX_ARG_BYTES};
-use super::errors::{unknown_subcommand, wrong_arity};
 use super::reply::Reply;
 use super::session::{DATABASES, Session};
+use super::spec::{ANY, Subcommand};
 use crate::front::units::seconds_up;
 
 /// The longest pattern, in bytes: longer than any name.
 const MAX_PATTERN_BYTES: usize = 64;
 
+pub const SUBCOMMANDS: [Subcommand; 1] = [("get", 3, ANY)];
+
 /// `CONFIG GET pattern...`
 pub fn config(session: &mut Session, command: &Command<'_>, reply: &mut Reply<'_>) {
-    if !command.arg(1).eq_ignore_ascii_case(b"get") {
-        return unknown_subcommand(command.arg(1), reply);
-    }
-    if command.len() < 3 {
-        return wrong_arity("config", Some("get"), reply);
-    }
     let asked = |name: &str| command.args_from(2).any(|pattern| matches(pattern, name.as_bytes()));
     let found: Vec<_> = parameters(session).into_iter().filter(|(name, _)| asked(name)).collect();
     reply.map(found.len());

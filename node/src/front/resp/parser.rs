@@ -108,7 +108,10 @@ impl Parser {
                     if !self.is_guarded
                         && let Some(length) = self.whole(input)
                     {
-                        return Ok(Some((Command::new(&input[..length], &self.args), length)));
+                        return Ok(Some((
+                            Command::with_headers(&input[..length], &self.args),
+                            length,
+                        )));
                     }
                     self.args.clear();
                     if *first != b'*' {
@@ -127,7 +130,10 @@ impl Parser {
                 }
                 State::Header { left: 0 } => {
                     self.state = State::Start;
-                    return Ok(Some((Command::new(&input[..self.at], &self.args), self.at)));
+                    return Ok(Some((
+                        Command::with_headers(&input[..self.at], &self.args),
+                        self.at,
+                    )));
                 }
                 State::Header { left } => {
                     match input.get(self.at) {

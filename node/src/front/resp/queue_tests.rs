@@ -27,6 +27,8 @@ fn commands_come_back_as_they_were() {
         .map(|command| (command.len(), command.arg(0).to_vec(), command.arg(1).len()))
         .collect();
     assert_eq!(lengths, [0, 3, 1_000].map(|bytes| (2, b"ECHO".to_vec(), bytes)));
+    let headed = queue.commands().find_map(|command| command.around_key());
+    assert_eq!(headed, None, "what stands before a key here is another argument");
     queue.abort();
     assert_eq!((queue.len(), push(&mut queue, 1), queue.len()), (0, Ok(()), 0));
 }

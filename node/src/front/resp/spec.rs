@@ -7,6 +7,9 @@ use super::session::Session;
 /// Runs a command and appends its reply.
 pub type Handler = fn(&mut Session, &Command<'_>, &mut Reply<'_>);
 
+/// A subcommand in lower case, with the fewest arguments and the most, the command's name included.
+pub type Subcommand = (&'static str, usize, usize);
+
 /// One command.
 pub struct Spec {
     /// In lower case.
@@ -22,6 +25,8 @@ pub struct Spec {
     /// What `COMMAND` says of it: its category and its flags.
     pub category: &'static str,
     pub flags: &'static [&'static str],
+    /// Its subcommands; none for a command without.
+    pub subcommands: &'static [Subcommand],
     /// Whether it is run at once in a transaction too, instead of being queued.
     pub at_once: bool,
     /// Whether it may be decided together with others: see [`super::checks`].
@@ -62,6 +67,7 @@ impl Spec {
             key: 0,
             category: "",
             flags: &[],
+            subcommands: &[],
             at_once: false,
             is_check: false,
             run,
@@ -71,6 +77,11 @@ impl Spec {
     /// The same in this category and with these flags.
     pub const fn are(self, category: &'static str, flags: &'static [&'static str]) -> Self {
         Self { category, flags, ..self }
+    }
+
+    /// The same with these subcommands.
+    pub const fn with(self, subcommands: &'static [Subcommand]) -> Self {
+        Self { subcommands, ..self }
     }
 
     /// The same for a check, whose key is its first argument.

@@ -64,9 +64,11 @@ pub fn unwatch(_: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     reply.ok();
 }
 
-/// Queues a well-formed command of an open transaction.
-pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut Reply<'_>) {
-    match queue.push(command) {
+/// Queues a well-formed command of an open transaction. False without room for it in all
+/// transactions together.
+pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut Reply<'_>) -> bool {
+    let pushed = queue.push(command);
+    match pushed {
         Ok(()) => reply.simple("QUEUED"),
         Err(Full::Transaction) => {
             let TransactionBounds { commands, bytes } = queue.bounds();
@@ -81,6 +83,7 @@ pub fn queue(queue: &mut Queue, spec: &Spec, command: &Command<'_>, reply: &mut 
             reply.error(b"ERR too many commands are queued in all transactions together");
         }
     }
+    pushed != Err(Full::Node)
 }
 
 #[cfg(test)]

@@ -23,7 +23,16 @@ fn nothing_is_run_before_exec() {
 
 #[test]
 fn a_refused_command_aborts() {
-    for bad in ["NOPE", "PING a b", "EXEC now", "CLIENT REPLY OFF"] {
+    for bad in [
+        "NOPE",
+        "PING a b",
+        "EXEC now",
+        "CLIENT REPLY OFF",
+        "CLIENT FOO",
+        "CLIENT SETNAME",
+        "CONFIG SET maxclients 1",
+        "COMMAND GETKEYS x",
+    ] {
         let replies = replies(&["MULTI", bad, "PING", "EXEC", "EXEC"]);
         assert!(replies[1].starts_with("-ERR "), "{bad}: {replies:?}");
         assert_eq!(replies[2..], ["+QUEUED", ABORTED, "-ERR EXEC without MULTI"], "{bad}");
