@@ -60,16 +60,23 @@ fn first_listed(list: &[u8]) -> Option<(IpAddr, &[u8])> {
 }
 
 /// The client among the fields before the time. With one field more than usual the server's name
-/// stands in front, or the user's name has a space.
+/// stands in front, or the user's name has a space; or the one address for which a proxy forwards,
+/// which has no port: a server's mostly has.
 fn client(head: &[&[u8]]) -> Option<IpKey> {
     let address = match head {
         [_, b"-", _, _] => address(head[0]),
         // Of a list that begins with no address the client is not known.
         [first, ..] if first.ends_with(b",") => None,
-        [_, second, _, _] => address(second),
+        [first, second, _, _] => address(second).map(|peer| forwarded(first).unwrap_or(peer)),
         _ => address(head.first()?),
     };
     address.map(IpKey::from)
+}
+
+/// An address without a port, in quotes or without.
+fn forwarded(field: &[u8]) -> Option<IpAddr> {
+    let unquoted = field.strip_prefix(b"\"").and_then(|rest| rest.strip_suffix(b"\""));
+    std::str::from_utf8(unquoted.unwrap_or(field)).ok()?.parse().ok()
 }
 
 /// `ADDRESS`, `ADDRESS:PORT`, `[IPV6]` or `[IPV6]:PORT`, in quotes or without.

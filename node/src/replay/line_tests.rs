@@ -65,6 +65,16 @@ fn of_addresses_that_proxies_forwarded_the_first_is_the_clients() {
     ] {
         assert_eq!(of(list), Some((key("192.0.2.7"), TIME)), "{list}");
     }
+    // One without a comma is a server's name only with a port.
+    for (front, client) in [
+        ("192.0.2.7 10.0.0.1", "192.0.2.7"),
+        ("\"2001:db8::1\" 10.0.0.1", "2001:db8::"),
+        ("192.0.2.7 10.0.0.1:80", "192.0.2.7"),
+        ("192.0.2.7:80 10.0.0.1", "10.0.0.1"),
+        ("- 10.0.0.1", "10.0.0.1"),
+    ] {
+        assert_eq!(of(front), Some((key(client), TIME)), "{front}");
+    }
     for list in ["unknown, 10.0.0.1", "unknown, 192.0.2.7, 10.0.0.1", ", 10.0.0.1"] {
         assert_eq!(of(list), None, "{list}");
     }

@@ -84,6 +84,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
         HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), args.bounds.http());
+    log_start(&bound, &limits);
     serving.accept(FrontEndName::Http, http_listener, front_end)?;
     if service.gossip().view().is_some_and(|view| !view.joined) {
         tracing::info!(%http, "joining: probes are answered, checks wait");
@@ -111,7 +112,6 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
-    log_start(&bound, &limits);
     announce(&bound, &limits, args);
 
     let signal = stop.next().await;
