@@ -22,6 +22,8 @@ use crate::front::unsent::Unsent;
 use crate::telemetry::metrics::ConnectionMetrics;
 use crate::telemetry::throttle::Throttle;
 
+/// How many clients may wait to be accepted when the listener closes: more than the system keeps.
+const MAX_WAITING: usize = 8_192;
 /// How long to wait when the system lacks resources for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -111,7 +113,8 @@ impl Connections {
     }
 }
 
-/// Accepts clients for a front-end until `stop` is cancelled, and then closes the listener.
+/// Accepts clients for a front-end until `stop` is cancelled, and then those that wait, which
+/// closing the listener would reset.
 pub async fn accept(
     listener: TcpListener,
     front_end: impl FrontEnd,
@@ -123,7 +126,7 @@ pub async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.cancelled() => return,
+            () = stop.cancelled() => return door.let_in_waiting(listener),
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -181,6 +184,24 @@ impl<F: FrontEnd> Door<F> {
             failed: Throttle::default(),
             full: Throttle::default(),
             crowded: Throttle::default(),
+        }
+    }
+
+    /// Lets in the clients whose connections the system has accepted.
+    fn let_in_waiting(&mut self, listener: TcpListener) {
+        // It does not block.
+        let Ok(listener) = listener.into_std() else { return };
+        for _ in 0..MAX_WAITING {
+            let accepted = listener.accept().and_then(|(stream, peer)| {
+                stream.set_nonblocking(true)?;
+                Ok((TcpStream::from_std(stream)?, peer))
+            });
+            match accepted {
+                Ok((stream, peer)) => self.enter(stream, peer),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
+                // As of a client that has hung up.
+                Err(_) => {}
+            }
         }
     }
 

@@ -77,6 +77,31 @@ fn every_request_that_was_sent_is_answered() {
     assert_eq!(node.wait().code(), Some(0));
 }
 
+/// The system has accepted their connections, and the node has not.
+#[test]
+fn clients_that_wait_to_be_let_in_are_answered() {
+    const CLIENTS: usize = 100;
+    let mut node = Node::start(&["--drain-timeout", "1h"]);
+    node.signal(Signal::STOP);
+    let mut redis: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(node.resp)).collect();
+    let mut http: Vec<Raw> = (0..CLIENTS).map(|_| Raw::connect(node.http)).collect();
+    for (redis, http) in redis.iter_mut().zip(&mut http) {
+        redis.send(b"PING\r\n");
+        http.send(b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n");
+    }
+    node.signal(Signal::TERM);
+    node.signal(Signal::CONT);
+    for client in &mut redis {
+        client.expect("+PONG\r\n");
+        client.expect_end();
+    }
+    for client in &mut http {
+        assert_eq!(client.http_answer().0, "HTTP/1.1 200 OK");
+        client.expect_end();
+    }
+    assert_eq!(node.wait().code(), Some(0));
+}
+
 /// Lets this process open this many files, if it may.
 fn raise_file_limit(files: u64) {
     let limit = getrlimit(Resource::Nofile);

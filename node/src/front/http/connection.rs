@@ -1,5 +1,6 @@
 //! One client's connection.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,6 +28,9 @@ use crate::telemetry::meter::FrontEndName;
 
 /// How long a client that goes on sending is answered once the node drains.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a request may be under way that a client has sent before it learns of the drain:
+/// closing would lose it.
+const UNDER_WAY: Duration = Duration::from_millis(250);
 /// The least that hyper reads ahead, in bytes.
 const LEAST_AHEAD_BYTES: usize = 8 * 1024;
 /// The fields of a head for which hyper has room on its stack; another number costs an allocation
@@ -104,17 +108,23 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         () = socket.drive(connection.as_mut()) => return,
         () = drain.cancelled() => {}
     }
-    // hyper would drop requests that it has not begun to read.
-    let rests = tokio::time::timeout(DRAIN_TIMEOUT, socket.drive_to_rest(connection.as_mut()));
-    let rests = if let Ok(rests) = rests.await {
-        rests
-    } else {
-        socket.end_with_next();
-        socket.drive_to_rest(connection.as_mut()).await
-    };
-    if rests {
+    if drain_requests(&socket, connection.as_mut()).await {
         connection.as_mut().graceful_shutdown();
         socket.drive(connection.as_mut()).await;
+    }
+}
+
+/// Answers what has arrived, which hyper would drop where it has not begun to read it, and what is
+/// under way, as the last request: the client learns from its answer that the connection closes.
+/// False if it has ended.
+async fn drain_requests(socket: &Gathered<'_>, mut connection: Pin<&mut impl Future>) -> bool {
+    let rests = tokio::time::timeout(DRAIN_TIMEOUT, socket.drive_to_rest(connection.as_mut()));
+    let rests = rests.await;
+    socket.end_with_next();
+    match rests {
+        Ok(true) => tokio::time::timeout(UNDER_WAY, socket.drive(connection)).await.is_err(),
+        Ok(false) => false,
+        Err(_) => socket.drive_to_rest(connection).await,
     }
 }
 

@@ -123,6 +123,22 @@ async fn a_request_that_has_begun_is_answered_before_a_drain_ends_its_connection
     }
 }
 
+/// A client that is answered learns that no further request will be.
+#[tokio::test(start_paused = true)]
+async fn a_request_under_way_when_a_drain_begins_is_the_last() {
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let (mut client, serving) = draining(health).await;
+    let mut first = [0; 12];
+    client.read_exact(&mut first).await.unwrap();
+    assert_eq!(first, *b"HTTP/1.1 200");
+    client.write_all(health.as_bytes()).await.unwrap();
+    let mut answers = String::new();
+    client.read_to_string(&mut answers).await.unwrap();
+    let (first, second) = answers.split_once("HTTP/1.1 200").unwrap();
+    assert!(!first.contains("connection: close") && second.contains("connection: close"));
+    serving.await.unwrap();
+}
+
 #[tokio::test]
 async fn probes_are_answered_beyond_the_bound_on_connections() {
     let (service, readiness) = (service(), Arc::new(joined()));
