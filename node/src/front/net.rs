@@ -434,6 +434,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn clients_that_wait_when_a_listener_closes_are_let_in() {
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let metrics = crate::telemetry::metrics::Metrics::new(
+            Vec::new(),
+            crate::limits::gossip::Gossip::alone(),
+        );
+        let metrics = metrics.connections(crate::telemetry::meter::FrontEndName::Http).clone();
+        let limits =
+            Limits { metrics, places: Places { connections: 9, refusals: 9 }, addresses: None };
+        let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
+        let connect = async || TcpStream::connect(address).await.unwrap();
+        let _clients = [connect().await, connect().await, connect().await];
+        let stop = CancellationToken::new();
+        stop.cancel();
+        let front_end = Endless(Arc::default());
+        accept(listener, front_end, limits, connections.clone(), stop).await;
+        assert_eq!(connections.open(), 3);
+        assert!(TcpStream::connect(address).await.is_err(), "it is closed");
+    }
+
+    #[tokio::test]
     async fn sockets_detect_vanished_clients_and_hold_little() {
         let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
         let (seen, mut answers) = mpsc::channel(1);
