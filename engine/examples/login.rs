@@ -1,5 +1,5 @@
-//! A login throttle, for each address and for each account. It logs who was denied and until when,
-//! and bans addresses that keep hammering.
+//! A login throttle, for each address and for each account. It logs which keys were denied and
+//! until when, and bans addresses that keep hammering.
 //!
 //! Run it with `cargo run -p tidegate-engine --example login`; it ends by itself. Its clock is set
 //! by hand, so that it need not wait.
