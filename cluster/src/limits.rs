@@ -71,7 +71,7 @@ impl From<&str> for LimitId {
     }
 }
 
-/// The words of a limiter, as debts.
+/// A limiter, with its words as debts.
 pub(crate) trait DebtLimiter: Send + Sync {
     /// `TAT = max(TAT, now - age) + debt`.
     fn charge(&self, key: KeyHash, debt: Duration, age: Duration);
@@ -137,7 +137,7 @@ where
     }
 }
 
-/// What the words of one key of an unknown limit would be: the TAT, on the driver's clock.
+/// What the words of one unclaimed limit would be, by key: TATs, on the driver's clock.
 type UnclaimedWords = BTreeMap<u64, i64>;
 
 /// The limits that there are, and the words of those that there are not yet.
@@ -233,7 +233,7 @@ impl Limits {
             let limit = table.first_from(at.0)?;
             let part = if limit == at.0 { at.1 } else { 0 };
             if part < OF_LIMITER {
-                return Some(table.early_part(signed(now), Part(limit, part), into));
+                return Some(table.unclaimed_part(signed(now), Part(limit, part), into));
             }
             (limit, table.get(limit))
         };
@@ -347,7 +347,7 @@ impl LimitTable {
     }
 
     /// Words without a limiter, from a key on.
-    fn early_part(&self, now: i64, Part(limit, from): Part, into: &mut Vec<Level>) -> Part {
+    fn unclaimed_part(&self, now: i64, Part(limit, from): Part, into: &mut Vec<Level>) -> Part {
         let words = self.unclaimed.get(&limit);
         let mut rest = words.into_iter().flat_map(|words| words.range(from..));
         for (&key, &tat) in rest.by_ref().take(MAX_PART_KEYS) {

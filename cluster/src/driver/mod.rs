@@ -470,10 +470,10 @@ impl Driver {
             self.event_log.record(&event);
         }
         // A node that has joined hears the others before it decides.
-        if let Some(entry) = self.core.entry()
+        if let Some(join_kind) = self.core.join_kind()
             && !self.core.is_joining()
         {
-            self.shared.enter(entry);
+            self.shared.enter(join_kind);
         }
     }
 

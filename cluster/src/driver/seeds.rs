@@ -51,7 +51,7 @@ pub(super) struct Seeker {
     listed: Vec<SocketAddr>,
     resolver: Arc<Resolver>,
     sources: BTreeMap<Seed, Source>,
-    /// When it was said that there are too many.
+    /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ pub(super) struct Seeker {
 struct Source {
     /// What it gave last.
     gave: Option<Vec<Seed>>,
-    /// What was said of it last.
+    /// What was logged of it last.
     logged: Option<LastLogged>,
 }
 
@@ -212,7 +212,7 @@ impl Source {
         logged.again || logged.at.elapsed() >= every
     }
 
-    /// The next problem is said in any case.
+    /// The next problem is logged in any case.
     fn log_again(&mut self) {
         if let Some(logged) = &mut self.logged {
             logged.again = true;
@@ -220,12 +220,12 @@ impl Source {
     }
 }
 
-/// Whether a line is due, which is then said.
-fn is_due(said_at: &mut Option<Instant>) -> bool {
+/// Whether a line is due, which is then logged.
+fn is_due(logged_at: &mut Option<Instant>) -> bool {
     let now = Instant::now();
-    let due = said_at.is_none_or(|at| now.saturating_duration_since(at) >= LOG_EVERY);
+    let due = logged_at.is_none_or(|at| now.saturating_duration_since(at) >= LOG_EVERY);
     if due {
-        *said_at = Some(now);
+        *logged_at = Some(now);
     }
     due
 }

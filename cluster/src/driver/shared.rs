@@ -42,7 +42,7 @@ enum Phase {
 }
 
 impl Phase {
-    fn entry(self) -> Option<JoinKind> {
+    fn join_kind(self) -> Option<JoinKind> {
         match self {
             Self::Joining | Self::Ended => None,
             Self::Joined => Some(JoinKind::Joined),
@@ -53,8 +53,8 @@ impl Phase {
 }
 
 impl From<JoinKind> for Phase {
-    fn from(entry: JoinKind) -> Self {
-        match entry {
+    fn from(join_kind: JoinKind) -> Self {
+        match join_kind {
             JoinKind::Joined => Self::Joined,
             JoinKind::Founded => Self::Founded,
             JoinKind::Alone => Self::Alone,
@@ -188,9 +188,9 @@ impl Shared {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The node is in its cluster; by another entry once it has started over.
-    pub(super) fn enter(&self, entry: JoinKind) {
-        self.set_phase(entry.into());
+    /// The node is in its cluster; in another way once it has started over.
+    pub(super) fn enter(&self, join_kind: JoinKind) {
+        self.set_phase(join_kind.into());
     }
 
     /// The node has ended: callers that wait for it need not go on.
@@ -272,7 +272,7 @@ impl Shared {
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
             alone_for: stats.alone_for + alone_since,
             // As `has_joined`, not older.
-            founded: u64::from(self.phase().entry().is_some_and(JoinKind::is_founding)),
+            founded: u64::from(self.phase().join_kind().is_some_and(JoinKind::is_founding)),
             ..stats
         }
     }
@@ -282,7 +282,7 @@ impl Shared {
     }
 
     pub(crate) fn has_joined(&self) -> bool {
-        self.phase().entry().is_some()
+        self.phase().join_kind().is_some()
     }
 
     /// Waits until the node is in its cluster; `None` when it ends before.
@@ -292,6 +292,6 @@ impl Shared {
         if self.phase() == Phase::Joining {
             set.await;
         }
-        self.phase().entry()
+        self.phase().join_kind()
     }
 }

@@ -25,13 +25,14 @@ impl Delta {
         (self.limit, self.key)
     }
 
-    /// The word that this changes: of a state, which says nothing of quotas, the limit and the key.
+    /// The id of the word that this changes: of a state, which says nothing of quotas, the limit
+    /// and the key.
     pub(super) fn word_id(&self) -> KeyId {
         word_id(self.id())
     }
 }
 
-/// The word of a key.
+/// The id of a key's word.
 pub(super) fn word_id((limit, key): KeyId) -> KeyId {
     (inline::words_of(limit), key)
 }

@@ -13,16 +13,17 @@
 //! dated before the history is taken from the TAT as it is, and from charges that come later and
 //! are dated up to [`REFUND_FIRST`] earlier: a node may receive a refund before the charge. Clocks
 //! may be read so that the charge seems to be later than its refund: up to [`MISREAD`], a charge of
-//! another node is taken for what was given back if it is about as much as was not owed.
+//! a third node is taken for what was given back if it is about as much as was not owed.
 //!
-//! Of a key that is not followed nothing is known, and a change is added whole, as is one dated
-//! before the first span. What was consumed here since the last flush is in the word and not yet in
-//! the TAT kept here: where that TAT lay in the past at the flush, the word counts as empty until
-//! the flush, and what does not fit into that span is added whole. So a word exceeds what the order
-//! of dates makes of it by a flush interval at most: while it does, the spans after the last flush
-//! are not those of the word. It lacks as much at most, where what was consumed since the flush has
-//! drained again. A key that is in use when it is first followed has that use in its TAT already;
-//! the flush that counts it again lowers the TAT to what the word shows.
+//! Of a key that is not followed nothing is known, and a change is added whole. Of the time before
+//! the first span nothing is known either: no part of a change drains in it. What was consumed here
+//! since the last flush is in the word and not yet in the TAT kept here: where that TAT lay in the
+//! past at the flush, the word counts as empty until the flush, and what does not fit into that
+//! span is added whole. So a word exceeds what the order of dates makes of it by a flush interval
+//! at most: while it does, the spans after the last flush are not those of the word. It lacks as
+//! much at most, where what was consumed since the flush has drained again. A key that is in use
+//! when it is first followed has that use in its TAT already; the flush that counts it again lowers
+//! the TAT to what the word shows.
 
 use std::collections::VecDeque;
 

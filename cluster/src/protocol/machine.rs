@@ -115,9 +115,9 @@ pub struct Core<H> {
     /// When what was recorded may be taken next, and is to be.
     next_flush: Nanos,
     flush_at: Option<Nanos>,
-    /// When rooms are split anew.
+    /// When keys are split anew.
     refresh_at: Nanos,
-    /// When levels that are held are looked at next.
+    /// When pending levels are compared next.
     look_at: Nanos,
     /// When this node sends levels next.
     levels_at: Nanos,
@@ -136,7 +136,7 @@ pub struct Core<H> {
     last_asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
     /// How the node has come into its cluster; `None` until it has.
-    entry: Option<JoinKind>,
+    join_kind: Option<JoinKind>,
     /// [`Options::found_after`] has passed.
     waited: bool,
     /// This node's words contain nothing of any other node, and it has joined.
@@ -206,7 +206,7 @@ impl<H: Host> Core<H> {
             timeouts: 0,
             last_asked: None,
             served: BTreeMap::new(),
-            entry: alone.then_some(JoinKind::Founded),
+            join_kind: alone.then_some(JoinKind::Founded),
             waited: false,
             fresh: alone,
             leaving: false,
@@ -230,7 +230,7 @@ impl<H: Host> Core<H> {
     /// Takes what the host has recorded and sends it to the peers, at once: no cap of bytes keeps
     /// it waiting, as it is what a node that leaves sends last.
     pub fn flush(&mut self, now: Nanos) {
-        self.note_late(now);
+        self.note_run_delay(now);
         self.look(now);
         self.budget.lift();
         self.take_all(now);
@@ -302,7 +302,7 @@ impl<H: Host> Core<H> {
 
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
-        self.note_late(now);
+        self.note_run_delay(now);
         self.look(now);
         self.membership.tick(now);
         self.tick_flush(now);
@@ -376,15 +376,15 @@ impl<H: Host> Core<H> {
 
     /// How the node has come into its cluster; `None` until it has, and then final.
     #[must_use]
-    pub fn entry(&self) -> Option<JoinKind> {
-        self.entry
+    pub fn join_kind(&self) -> Option<JoinKind> {
+        self.join_kind
     }
 
     /// Whether the node founded its cluster or has taken over another node's state. Once true it
     /// stays true.
     #[must_use]
     pub fn has_joined(&self) -> bool {
-        self.entry.is_some()
+        self.join_kind.is_some()
     }
 
     /// The work that follows every input: membership events, dials, frames, packets.

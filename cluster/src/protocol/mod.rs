@@ -27,9 +27,9 @@
 //!   in parts, `backlog` composes what the log no longer keeps, `cursor` is where a peer stands.
 //! * Dates: `clock` reads another node's, `recent` keeps the batches of it that were applied,
 //!   `history` the changes of a key in the order of dates, `idle` when its word was empty.
-//! * Words: `agreement` and `watch` compare those of two nodes, `schedule` says which levels are
-//!   due, `split` shares what is left of a key among the nodes, `run_delay` says how late this one
-//!   runs, `estimate` replays what was admitted beyond a limit.
+//! * Words: `agreement` compares those of two nodes, `watch` observes those of this one, `schedule`
+//!   says which levels are due, `split` shares what is left of a key among the nodes, `run_delay`
+//!   says how late this one runs, `estimate` replays what was admitted beyond a limit.
 //! * Sending: `drains` keeps what was drained and is not sealed, `budget` says how many bytes may
 //!   be spent, `pace` which keys wait.
 //! * `options`: what the core is started with.

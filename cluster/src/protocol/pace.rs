@@ -19,10 +19,11 @@
 //! given back counts against that bound as well, until it is sent, whatever was consumed after it.
 //! Nothing waits for longer than half of the burst tolerance, so nothing is late.
 //!
-//! Where bytes are capped, a key that is to be sent may be *capped*: until there is room, in the
-//! order in which keys became urgent, and before all that is far from its limit. Nothing covers
-//! what is capped: others do not know of it, so it may be more than its part of the refill. It is
-//! not sent once all of it has drained and it would reach the others late.
+//! Where bytes are capped, a key that is to be sent may have to wait, and is *capped* until there
+//! is room. Such keys are sent in the order in which keys became urgent, and before all that is far
+//! from its limit. Nothing covers what is capped: others do not know of it, so it may be more than
+//! its part of the refill. It is not sent once all of it has drained and it would reach the others
+//! late.
 
 use std::collections::BTreeSet;
 
@@ -185,7 +186,7 @@ impl Pace {
     }
 
     /// What waits of a key is to be sent as soon as there is room.
-    pub(super) fn hold(&mut self, now: Nanos, id: KeyId) {
+    pub(super) fn cap(&mut self, now: Nanos, id: KeyId) {
         let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.capped.is_none())
         else {
             return;

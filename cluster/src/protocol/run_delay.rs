@@ -49,6 +49,6 @@ mod tests {
         assert_eq!(run_delay.most(), 0);
         run_delay.note(3 * PERIOD + 1, 7);
         run_delay.note(5 * PERIOD, 1);
-        assert_eq!(run_delay.most(), 1, "after a long time without looks");
+        assert_eq!(run_delay.most(), 1, "after a long time without steps");
     }
 }

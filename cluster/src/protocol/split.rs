@@ -79,13 +79,13 @@ pub(super) struct SplitTerms {
     pub tolerance: Nanos,
     /// The debt of one unit, which a node can always take where there is one.
     pub unit: Nanos,
-    /// How long until the next look, when that is due.
+    /// How long until the next split is due.
     pub look: Nanos,
     /// For how long what refills is split, no less than that.
     pub ahead: Nanos,
     /// How long until all others know what is consumed here, and until most do.
     pub lag: Nanos,
-    pub propagation: Nanos,
+    pub most_know_after: Nanos,
     pub nodes: usize,
 }
 
@@ -168,7 +168,7 @@ impl Splits {
     pub(super) fn landed(&mut self, delta: &Delta) -> Change {
         let mut change = delta.change;
         let Some(key) = self.split.get_mut(&delta.word_id()) else { return change };
-        // Nothing is held in a word that was empty then.
+        // A word that was empty then contains no provisional debt.
         if key.real >= change.date {
             change.debt -= key.provisional().min(change.debt.max(0));
         }
@@ -211,7 +211,7 @@ impl Splits {
             self.split.insert(word_id(id), KeySplit::new(now, id.0, debt, own));
         }
         let Some(key) = self.split.get_mut(&word_id(id)) else { return Split::default() };
-        key.age(now, terms.propagation);
+        key.age(now, terms.most_know_after);
         let provisional = key.provisional();
         let real = signed(debt).saturating_sub(provisional);
         let was_empty = std::mem::take(&mut key.was_empty) || real <= 0;
@@ -305,12 +305,12 @@ impl KeySplit {
     }
 
     /// Use counts less the longer ago it was.
-    fn age(&mut self, now: Nanos, propagation: Nanos) {
+    fn age(&mut self, now: Nanos, most_know_after: Nanos) {
         let passed = now.saturating_sub(self.looked_at);
         self.looked_at = now;
         self.own = fade(self.own, passed, RECENT);
         self.all = fade(self.all, passed, RECENT);
-        self.unpropagated = fade(self.unpropagated, passed, propagation);
+        self.unpropagated = fade(self.unpropagated, passed, most_know_after);
     }
 
     /// The others' part of what is left to all, and of what refills for as long as that is split,

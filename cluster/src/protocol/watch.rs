@@ -8,7 +8,7 @@
 //! afterwards: those that are decided together when all of them are, and their thread may lose its
 //! processor in between. Such a word is ahead of what is known to have been charged, and its level
 //! would seem to differ from other nodes' by that. With `ahead` the growth of the word since the
-//! first observation less what was charged,
+//! first observation (a new one after it was empty) less what was charged,
 //!
 //! ```text
 //! unrecorded = ahead - (least ahead of the last one to two periods)
@@ -29,8 +29,8 @@ const KEEP: Nanos = 2 * SECOND;
 /// A share of the burst tolerance, as a divisor: by as little a TAT may be ahead of what was
 /// charged, for want of a check that is in the word and not yet recorded.
 const SLACK: i64 = 32;
-/// How long until something that is in a word at the first look is taken for recorded, at least,
-/// and at how many looks.
+/// How long until something that is in a word at the first observation is taken for recorded, at
+/// least, and at how many observations.
 const SETTLES: Nanos = SECOND / 100;
 const MIN_LOOKS: u32 = 2;
 /// By how much the protocol's clock and the limiter's may drift apart, as a divisor: each by 500
@@ -46,16 +46,16 @@ pub(super) struct Watches(FxHashMap<KeyId, Watch>);
 struct Watch {
     /// The limit whose terms count.
     limit: u64,
-    /// At the last look.
+    /// At the last observation.
     tat: i64,
-    /// What was charged since the last look.
+    /// What was charged since the last observation.
     charged: i64,
     in_debt_since: Nanos,
     until: Nanos,
     ahead: Ahead,
 }
 
-/// A word at the last look, with what was charged since.
+/// A word at the last observation, with what was charged since.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Observed {
     pub(super) tat: i64,
@@ -66,7 +66,7 @@ pub(super) struct Observed {
 /// By how much a word is ahead of what was charged.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
-    /// Since the first look, less than at which it is not known to be.
+    /// Since the first observation, less than at which it is not known to be.
     by: i64,
     first_at: Nanos,
     looked_at: Nanos,

@@ -5,9 +5,10 @@
 //! Near is what a node may take for use up to nine tenths of tau, from which on the room is split
 //! among the nodes, and a node may deny what is another's part. A word exceeds the demand by what a
 //! date may be wrong by, and by less than a flush interval: of what a node has consumed since its
-//! last flush it does not know the date, and where that leaves a gap into which an older change of
-//! another node would have drained, that change is added whole. That cannot add up: all gaps before
-//! the flush are known, and a word that is ahead has none after it until it has drained by as much.
+//! last flush it does not know the date, and where that leaves an idle span in which an older
+//! change of another node would have drained, that change is added whole. That cannot add up: all
+//! spans before the flush are known, and a word that is ahead has none after it until it has
+//! drained by as much.
 //!
 //! Where a node started less than [`RECOVERY`](crate::calm::RECOVERY) before a fault ended, what
 //! waited in a cut may be the first that another hears of it: without an earlier reading of its

@@ -170,10 +170,10 @@ async fn a_seeker_ends_with_its_receiver() {
 }
 
 #[test]
-fn a_problem_is_said_again_after_a_while_and_another_one_sooner() {
+fn a_problem_is_logged_again_after_a_while_and_another_one_sooner() {
     let mut source = Source::default();
     assert!(source.is_to_be_logged("one"));
-    let mut said = |ago: Duration| {
+    let mut logged = |ago: Duration| {
         let at = Instant::now().checked_sub(ago).unwrap();
         source.logged = Some(LastLogged { at, problem: "one".to_owned(), again: false });
         let is_logged = [source.is_to_be_logged("one"), source.is_to_be_logged("another")];
@@ -181,7 +181,7 @@ fn a_problem_is_said_again_after_a_while_and_another_one_sooner() {
         assert!(source.is_to_be_logged("one"), "somebody wants to know");
         is_logged
     };
-    assert_eq!(said(Duration::ZERO), [false, false]);
-    assert_eq!(said(LOG_OTHER_EVERY), [false, true]);
-    assert_eq!(said(LOG_EVERY), [true, true]);
+    assert_eq!(logged(Duration::ZERO), [false, false]);
+    assert_eq!(logged(LOG_OTHER_EVERY), [false, true]);
+    assert_eq!(logged(LOG_EVERY), [true, true]);
 }

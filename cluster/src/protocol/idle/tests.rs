@@ -186,10 +186,10 @@ fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
     assert_eq!(spans.landed(108, 107, (other(), &delta(50, 97)), 0), Change::new(30, 107));
 }
 
-/// What was used before a key is followed fills spans behind that, and a give-back after it leaves
+/// What was used before a key is followed fills spans after that, and a give-back after it leaves
 /// them filled.
 #[test]
-fn what_filled_a_gap_stays_there_when_something_is_given_back() {
+fn what_filled_a_span_stays_there_when_something_is_given_back() {
     let mut spans = followed();
     spans.consumed(120, &delta(5, 120), || 5);
     assert_eq!(spans.landed(121, 120, (other(), &delta(15, 99)), 4).debt, 0, "from 105 to 120");
@@ -229,7 +229,7 @@ fn give_backs_of_an_empty_word_come_in_any_order() {
     }
 }
 
-/// What drained before a key is followed leaves a span behind it.
+/// What drained before a key is followed leaves a span after it.
 #[test]
 fn what_drained_before_a_key_is_followed_is_not_given_back() {
     for (first, given_back, last) in
@@ -301,7 +301,7 @@ fn what_is_given_back_before_a_move_charges_nothing() {
 
 /// Of more changes than are kept in order, what comes late still drains where the word was empty.
 #[test]
-fn what_is_older_than_the_history_fills_gaps() {
+fn what_is_older_than_the_history_fills_spans() {
     let mut spans = followed();
     for n in 0..200 {
         spans.consumed(120 + 10 * n, &delta(5, signed(120 + 10 * n)), || 5);
@@ -317,7 +317,7 @@ fn what_is_older_than_the_history_fills_gaps() {
 
 /// More is given back than others knew of, and something consumed right after that.
 #[test]
-fn a_reset_leaves_no_gap_behind_the_present() {
+fn a_reset_leaves_no_span_behind_the_present() {
     let mut spans = followed();
     let both = Change::new(-80, 108).then(Change::new(10, 109));
     assert_eq!(both, Change::new(-70, 189));

@@ -113,7 +113,7 @@ impl<H: Host> Core<H> {
         schedule.take(now, changed, MAX_LEVELS, |(limit, key)| {
             let debt = self.debt(now, (limit, key));
             let Some(tolerance) = self.host.tolerance(limit) else { return false };
-            let is_behind = self.is_behind(now, (limit, key), debt, &used);
+            let is_behind = self.is_lagging(now, (limit, key), debt, &used);
             let is_due = is_behind || is_deep(debt, tolerance);
             if !is_due || self.is_held_back((limit, key)) {
                 return is_due;
@@ -162,7 +162,7 @@ impl<H: Host> Core<H> {
 
     /// Whether others have little left of a key that is used here, and this node nearly all. What
     /// its word contains that is not recorded matters little then.
-    fn is_behind(&mut self, now: Nanos, id: KeyId, debt: Nanos, used: &Used) -> bool {
+    fn is_lagging(&mut self, now: Nanos, id: KeyId, debt: Nanos, used: &Used) -> bool {
         let tolerance = self.host.tolerance(id.0).unwrap_or(0);
         if is_deep(debt, tolerance) {
             self.splits.not_lagging(id);
@@ -174,15 +174,15 @@ impl<H: Host> Core<H> {
     /// A key's debt without what is provisional, as it was right after the last drain; `None` while
     /// its word contains what is not recorded.
     fn settled(&mut self, now: Nanos, id: KeyId) -> Option<Nanos> {
-        let (debt, held) = (self.debt(now, id), self.splits.provisional(id));
-        self.watches.keep(now, id, debt.saturating_add(held));
+        let (debt, provisional) = (self.debt(now, id), self.splits.provisional(id));
+        self.watches.keep(now, id, debt.saturating_add(provisional));
         let Some(Observed { tat, unrecorded }) = self.watches.observed(now, id) else {
             return Some(debt);
         };
         if unrecorded > signed(self.host.tolerance(id.0)?) / UNRECORDED {
             return None;
         }
-        let debt = tat.saturating_sub(signed(now)).saturating_sub(signed(held));
+        let debt = tat.saturating_sub(signed(now)).saturating_sub(signed(provisional));
         Some(Nanos::try_from(debt).unwrap_or(0))
     }
 
@@ -254,7 +254,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Compares the levels that are held with this node's, as far as it has what they contain.
+    /// Compares the pending levels with this node's, as far as it has what they contain.
     /// What was recorded has been taken right before.
     pub(super) fn compare_levels(&mut self, now: Nanos) {
         if self.pending_levels.is_empty() || self.is_raising() {
@@ -266,18 +266,18 @@ impl<H: Host> Core<H> {
             return;
         }
         // What this node contains is what it has sent.
-        let held = self.pending_levels.values().flat_map(|held| &held.levels);
-        let keys: Vec<KeyId> = held.map(|level| (level.limit, level.key)).collect();
+        let pending = self.pending_levels.values().flat_map(|pending| &pending.levels);
+        let keys: Vec<KeyId> = pending.map(|level| (level.limit, level.key)).collect();
         self.send_keys(now, keys.into_iter());
-        let moves = self.compare_held(now);
+        let moves = self.compare_pending(now);
         if !moves.is_empty() {
             let drained = self.drain_some(now);
             let used = self.used_meanwhile(&drained, moves.iter().map(|each| each.level.id()));
             for each in moves {
                 if used.contains(&each.level.id()) {
                     // It is compared anew, with that.
-                    if let Some(held) = self.pending_levels.get_mut(&each.other) {
-                        held.levels.push(each.level);
+                    if let Some(pending) = self.pending_levels.get_mut(&each.other) {
+                        pending.levels.push(each.level);
                     }
                 } else {
                     self.make_move(now, each);
@@ -285,7 +285,7 @@ impl<H: Host> Core<H> {
             }
             self.seal_compared(now, drained);
         }
-        self.pending_levels.retain(|_, held| !held.levels.is_empty());
+        self.pending_levels.retain(|_, pending| !pending.levels.is_empty());
     }
 
     fn make_move(&mut self, now: Nanos, Move { other, level, by }: Move) {
@@ -295,8 +295,8 @@ impl<H: Host> Core<H> {
         self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
     }
 
-    /// The moves that are due. Of levels that are held, those stay that are not settled here.
-    fn compare_held(&mut self, now: Nanos) -> Vec<Move> {
+    /// The moves that are due. Of pending levels, those stay that are not settled here.
+    fn compare_pending(&mut self, now: Nanos) -> Vec<Move> {
         let mut moves = Vec::new();
         let lives = self.lives(now);
         let used = self.used_since(now.saturating_sub(LEVELS_EVERY), &[]);
@@ -306,30 +306,36 @@ impl<H: Host> Core<H> {
             nodes: self.nodes(&lives),
             old: self.lag().saturating_mul(LAGS),
         };
-        for (origin, held) in std::mem::take(&mut self.pending_levels) {
-            if now.saturating_sub(held.since) > MAX_WAIT {
+        for (origin, pending) in std::mem::take(&mut self.pending_levels) {
+            if now.saturating_sub(pending.since) > MAX_WAIT {
                 continue;
             }
-            let cut: BTreeMap<Origin, u64> = held.cut.iter().copied().collect();
+            let cut: BTreeMap<Origin, u64> = pending.cut.iter().copied().collect();
             if !self.contains(&lives, &cut) {
-                self.pending_levels.insert(origin, held);
+                self.pending_levels.insert(origin, pending);
                 continue;
             }
-            let Some(behind) = self.after_cut(&lives, origin, &held, &cut) else { continue };
+            let Some(behind) = self.after_cut(&lives, origin, &pending, &cut) else { continue };
             let of = |level: &Level| behind.of(origin, (level.limit, level.key), now);
-            let beyond: Vec<Option<KeyAfterCut>> = held.levels.iter().map(of).collect();
+            let beyond: Vec<Option<KeyAfterCut>> = pending.levels.iter().map(of).collect();
             let mut unsettled = Vec::new();
-            for (level, beyond) in held.levels.iter().zip(beyond) {
+            for (level, beyond) in pending.levels.iter().zip(beyond) {
                 let Some(beyond) = beyond else { continue };
                 match self.settled(now, (level.limit, level.key)) {
                     Some(_) if self.shifts.len() + moves.len() >= MAX_SHIFTS => {}
                     Some(debt) => {
-                        moves.extend(self.compare(terms, (origin, held.at), *level, debt, beyond));
+                        moves.extend(self.compare(
+                            terms,
+                            (origin, pending.at),
+                            *level,
+                            debt,
+                            beyond,
+                        ));
                     }
                     None => unsettled.push(*level),
                 }
             }
-            self.pending_levels.insert(origin, PendingLevels { levels: unsettled, ..held });
+            self.pending_levels.insert(origin, PendingLevels { levels: unsettled, ..pending });
         }
         moves
     }
@@ -361,7 +367,7 @@ impl<H: Host> Core<H> {
             by = step(own, peer, &mut beyond.changes, signed(now), nodes);
         }
         // A node that sends a level that is not deep is behind.
-        let is_behind = self.is_behind(now, (limit, key), debt, used);
+        let is_behind = self.is_lagging(now, (limit, key), debt, used);
         let is_behind = is_behind || !is_deep(level.debt, tolerance);
         if by.is_none() && is_behind && is_soon && !beyond.lacks(old) {
             let (peer, _) = with_beyond(peer, &mut beyond.changes);

@@ -100,12 +100,12 @@ impl<H: Host> Core<H> {
     /// Notes how late this step is, before anything that comes with it. One that makes the node
     /// stale does not count: nothing is decided meanwhile. While a drain takes several steps, keys
     /// are split at its end, and nothing else is due.
-    pub(super) fn note_late(&mut self, now: Nanos) {
+    pub(super) fn note_run_delay(&mut self, now: Nanos) {
         let flush = self.flush_deadline().filter(|_| self.drains.is_over());
         let due = flush.into_iter().chain(self.look_deadline()).min();
         let counts = |_: &Nanos| !self.is_stale_at(now);
-        let late = due.filter(counts).map_or(0, |due| now.saturating_sub(due));
-        self.beats.run_delay.note(now, late);
+        let delay = due.filter(counts).map_or(0, |due| now.saturating_sub(due));
+        self.beats.run_delay.note(now, delay);
     }
 
     #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Cuts: how far a node's words contain each origin, and what they contain behind that.
+//! Cuts: how far a node's words contain each origin, and what they contain after that.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -26,10 +26,10 @@ pub(super) struct Lives {
     known: BTreeMap<SocketAddr, (u64, bool)>,
 }
 
-/// What this node's word of a key contains behind a cut.
+/// What this node's word of a key contains after a cut.
 pub(super) struct KeyAfterCut {
     pub(super) changes: Vec<Change>,
-    /// By how much the other node is to move for this node's batches behind the cut.
+    /// By how much the other node is to move for this node's batches after the cut.
     pub(super) shifted: i64,
     /// From when on these changes may have been made.
     pub(super) since: Nanos,
@@ -42,7 +42,7 @@ impl KeyAfterCut {
     }
 }
 
-/// The batches that this node's words contain behind a cut.
+/// The batches that this node's words contain after a cut.
 pub(super) struct AfterCut<'a> {
     own: Vec<&'a Batch>,
     others: Vec<&'a AppliedBatch>,
@@ -123,20 +123,20 @@ impl<H: Host> Core<H> {
         )
     }
 
-    /// What this node's words contain behind the cut, with which levels of `from` came; `None` when
+    /// What this node's words contain after the cut, with which levels of `from` came; `None` when
     /// that is not known.
     pub(super) fn after_cut<'a>(
         &'a self,
         lives: &Lives,
         from: Origin,
-        held: &PendingLevels,
+        pending: &PendingLevels,
         cut: &BTreeMap<Origin, u64>,
     ) -> Option<AfterCut<'a>> {
         let known = cut.get(&self.me().origin()).copied().unwrap_or(0);
         let own = self.log.since(known)?.collect();
         let mut others = Vec::new();
         for (origin, applied) in &self.applied {
-            let at = if *origin == from { Some(held.number) } else { cut.get(origin).copied() };
+            let at = if *origin == from { Some(pending.number) } else { cut.get(origin).copied() };
             let last = applied.position.through;
             if at.is_some_and(|at| at >= last) && applied.position.missed.is_none()
                 || self.is_gone(lives, *origin)

@@ -38,16 +38,16 @@ impl<H: Host> Core<H> {
         }
     }
 
-    fn found(&mut self, now: Nanos, entry: JoinKind) {
+    fn found(&mut self, now: Nanos, join_kind: JoinKind) {
         self.fresh = true;
         self.events.push(Event::Founded);
-        self.enter(now, entry);
+        self.enter(now, join_kind);
     }
 
     /// This node has a state: frames may flow to and from it.
-    pub(super) fn enter(&mut self, now: Nanos, entry: JoinKind) {
-        let first = self.entry.is_none();
-        self.entry.get_or_insert(entry);
+    pub(super) fn enter(&mut self, now: Nanos, join_kind: JoinKind) {
+        let first = self.join_kind.is_none();
+        self.join_kind.get_or_insert(join_kind);
         self.use_key();
         self.send_all_resumes();
         if first {

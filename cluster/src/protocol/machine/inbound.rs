@@ -291,7 +291,7 @@ impl<H: Host> Core<H> {
         self.estimate_remote(now, origin, local, &seen.deltas);
         self.recent.entry(origin).or_default().push(seen);
         self.recent_at = Some(now);
-        self.hold(now, origin, (number, local), levels);
+        self.keep_levels(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.owe_ack(now, link);
         self.heard(now, (origin.addr, local), (age, usual));
@@ -327,7 +327,13 @@ impl<H: Host> Core<H> {
     }
 
     /// Keeps levels until they can be compared; only the last ones of each origin.
-    fn hold(&mut self, now: Nanos, origin: Origin, (number, at): (u64, i64), levels: Agreement) {
+    fn keep_levels(
+        &mut self,
+        now: Nanos,
+        origin: Origin,
+        (number, at): (u64, i64),
+        levels: Agreement,
+    ) {
         let Agreement { cut, levels, scarce, shifts } = levels;
         let me = self.me().origin();
         // Of two nodes the one with the lower address compares, and sends the other its part.

@@ -131,7 +131,7 @@ impl<H: Host> Core<H> {
         self.served.clear();
         self.leaves_after = None;
         self.unlinked = Unlinked::default();
-        (self.entry, self.waited, self.fresh) = (None, false, false);
+        (self.join_kind, self.waited, self.fresh) = (None, false, false);
         self.events.push(Event::StartedOver { with: from });
     }
 }

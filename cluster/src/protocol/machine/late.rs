@@ -2,14 +2,15 @@
 //!
 //! A delta is applied in the order of dates ([`IdleSpans`]) up to an age of the limit's burst
 //! tolerance, or of twice the usual age of its origin's deltas and [`Options::grace`]. Up to a
-//! second it is also where all idle spans since its date are known, unless it is the sum of all
-//! that was missed.
+//! second a charge is applied so too where all idle spans since its date are known, unless it is
+//! the sum of all that was missed.
 //!
 //! An older delta, as after a partition or a stall, has drained at its origin meanwhile, and not
 //! from this node's word. It is *late*: it waits until the origin has caught up. Then what was left
-//! of it when this node's word was last empty is applied, as the word has lacked that since. So
-//! what was consumed in a partition denies nothing if the limit was not exceeded; and nothing is
-//! given away where it was, and where frames are late as a rule. A late refund lapses.
+//! of it when this node's word was last empty (a second ago at most) is applied, as the word has
+//! lacked that since. So what was consumed in a partition denies nothing if the limit was not
+//! exceeded; and nothing is given away where it was, and where frames are late as a rule. A late
+//! refund lapses.
 //!
 //! [`IdleSpans`]: crate::protocol::idle::IdleSpans
 //! [`Options::grace`]: super::Options::grace

@@ -91,8 +91,8 @@ impl<H: Host> Core<H> {
 
     /// When the next of what waits may be sent.
     pub(super) fn pace_deadline(&self) -> Option<Nanos> {
-        let held = (self.pace.capped() > 0).then_some(0);
-        let due = held.or_else(|| self.pace.deadline());
+        let capped = (self.pace.capped() > 0).then_some(0);
+        let due = capped.or_else(|| self.pace.deadline());
         due.map(|due| due.max(self.budget.room_at()))
     }
 
@@ -122,7 +122,7 @@ impl<H: Host> Core<H> {
         let is_urgent =
             is_urgent || terms.is_some_and(|(left, _)| self.pace.is_urgent(now, id, left, nodes));
         if is_urgent && is_short {
-            self.pace.hold(now, id);
+            self.pace.cap(now, id);
         } else if is_urgent {
             self.pace.take(now, id, nodes, taken);
         }

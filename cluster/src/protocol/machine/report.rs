@@ -43,7 +43,7 @@ impl<H: Host> Core<H> {
         stats.pending_keys = self.backlog.keys() as u64;
         (stats.members_forgotten, stats.members_refused) = self.membership.overflow_counts();
         stats.origins = self.applied.len() as u64;
-        stats.founded = u64::from(self.entry.is_some_and(JoinKind::is_founding));
+        stats.founded = u64::from(self.join_kind.is_some_and(JoinKind::is_founding));
         stats.estimates_left_out = self.estimates.left_out();
         stats.is_alone = self.alone.since.is_some();
         stats.unlinked = self.unlinked.count();

@@ -193,8 +193,8 @@ impl<H: Host> Core<H> {
         for delta in &deltas {
             self.watches.charged(delta.id(), delta.change.debt);
             self.splits.consumed(now, delta);
-            let (host, held) = (&mut self.host, self.splits.provisional(delta.id()));
-            let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(held);
+            let (host, provisional) = (&mut self.host, self.splits.provisional(delta.id()));
+            let debt = || host.debt(now, delta.limit, delta.key).saturating_sub(provisional);
             self.idle.consumed(now, delta, debt);
         }
         Drained { span: (since, now), deltas }

@@ -15,11 +15,11 @@ const REFRESHES: Nanos = 5;
 const MIN_REFRESH: Nanos = 1_000_000;
 /// Only while no more keys are split than this; else once in an interval.
 const MAX_REFRESHED: usize = 64;
-/// What refills within a flush interval is split as well, as words differ by what is not sealed
-/// yet; and within the scheduling delay of the node that is delayed most. What is held back of that
-/// is left unused once. Of all other nodes together it is at most the burst tolerance divided by
-/// the first of these, by the second where a node is delayed, or what refills until the next split
-/// if that is more.
+/// What refills until the next split is split as well: for a flush interval if that is longer, as
+/// words differ by what is not sealed yet, and until the next split of the node that is delayed
+/// most if that is. What is held back of it is left unused once. For each of the other nodes that
+/// is at most an even part of the burst tolerance divided by the first of these, by the second
+/// where a node is delayed; or what refills until the next split if that is more.
 const USUAL_PART: Nanos = 10;
 const DELAYED_PART: Nanos = 5;
 /// Most nodes learn of use sooner than the slowest path between any two takes, by its propagation
@@ -34,8 +34,8 @@ const FLUSH_JITTER: Nanos = 4;
 /// wake-up for it.
 const SEEN_LATE_WITHIN: Nanos = 50_000_000;
 
-/// What decides how much is held back of a room. All nodes take it for the same: one that holds
-/// back less than others do takes more than its part.
+/// What decides how much is held back of a scarce key. All nodes take it for the same: one that
+/// holds back less than others do takes more than its part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::protocol) struct Common {
     nodes: usize,
@@ -94,7 +94,7 @@ impl<H: Host> Core<H> {
         self.splits.is_scarce(now, id, debt, tolerance)
     }
 
-    /// Splits rooms anew when all that was recorded is sealed, and says when the next flush is due.
+    /// Splits keys anew when all that was recorded is sealed, and says when the next flush is due.
     pub(super) fn split_keys(&mut self, now: Nanos) {
         if self.splits.len() > 0 {
             let common = self.common();
@@ -161,8 +161,8 @@ impl<H: Host> Core<H> {
         let part = |of: Nanos| tolerance / of / (nodes.max(2) as Nanos - 1);
         let usual = self.options.flush_interval.min(part(USUAL_PART));
         let ahead = look.max(usual).max(look.saturating_add(run_delay).min(part(DELAYED_PART)));
-        let propagation = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
-        Some(SplitTerms { tolerance, unit, look, ahead, lag, propagation, nodes })
+        let most_know_after = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
+        Some(SplitTerms { tolerance, unit, look, ahead, lag, most_know_after, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {
@@ -203,7 +203,7 @@ impl<H: Host> Core<H> {
         active.map(|(_, clock)| clock)
     }
 
-    /// When the next flush is due, or rooms are to be split anew.
+    /// When the next flush is due, or keys are to be split anew.
     pub(super) fn flush_deadline(&self) -> Option<Nanos> {
         let refresh = (self.splits.len() > 0).then_some(self.refresh_at);
         self.flush_at.into_iter().chain(refresh).min()

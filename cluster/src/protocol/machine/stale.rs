@@ -357,12 +357,12 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
-            let unheard = Unobserved {
+            let unobserved = Unobserved {
                 since: self.stale.stopped_at,
                 debt: self.debt(now, (limit, key)),
                 grace: self.host.tolerance(limit).unwrap_or(0).max(self.options.grace),
             };
-            let debt = self.idle.replayed(now, (limit, key), unheard, &all);
+            let debt = self.idle.replayed(now, (limit, key), unobserved, &all);
             let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
             self.bound(now, &mut delta);
             if delta.change.debt < debt {

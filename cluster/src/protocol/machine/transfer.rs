@@ -244,11 +244,11 @@ impl<H: Host> Core<H> {
             let most = self.host.most_debt(entry.limit);
             self.stats.debts_refused += u64::from(debt > most);
             let debt = debt.min(most);
-            let held = self.splits.provisional(id);
+            let provisional = self.splits.provisional(id);
             self.idle.forget(id);
             self.watches.forget(id);
             self.splits.raised(now, id, debt);
-            let level = Level { debt: debt.saturating_add(held), ..entry };
+            let level = Level { debt: debt.saturating_add(provisional), ..entry };
             if debt > 0 && !self.host.raise(now, level) {
                 self.stats.deltas_unknown += 1;
             }

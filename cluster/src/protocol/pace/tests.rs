@@ -75,15 +75,15 @@ fn nothing_is_covered_while_others_report_more_keys_than_are_known() {
 }
 
 #[test]
-fn nothing_covers_what_is_held_and_it_keeps_its_turn() {
+fn nothing_covers_what_is_capped_and_it_keeps_its_turn() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
-    pace.hold(10 * MS, KEY);
+    pace.cap(10 * MS, KEY);
     let other = Delta { key: 0, ..delta(signed(MS), 20 * MS) };
     pace.add(20 * MS, (10 * MS, 20 * MS), other, 5);
-    pace.hold(20 * MS, other.id());
+    pace.cap(20 * MS, other.id());
     pace.add(30 * MS, (20 * MS, 30 * MS), delta(signed(MS), 30 * MS), 5);
-    pace.hold(30 * MS, KEY);
+    pace.cap(30 * MS, KEY);
     assert_eq!((pace.capped(), pace.times_capped(), pace.deadline()), (2, 2, None));
     assert_eq!((pace.first_capped(1), pace.due(Nanos::MAX, 9)), (vec![KEY], vec![]));
     assert_eq!(take(&mut pace, 900 * MS).deltas[0].change.debt, signed(2 * MS));

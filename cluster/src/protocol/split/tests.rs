@@ -7,7 +7,7 @@ const MS: Nanos = 1_000_000;
 /// A bucket of 100 ms, five nodes.
 fn terms() -> SplitTerms {
     let (tolerance, unit, lag) = (100 * MS, MS / 10, 10 * MS);
-    SplitTerms { tolerance, unit, look: 0, ahead: 0, lag, propagation: lag, nodes: 5 }
+    SplitTerms { tolerance, unit, look: 0, ahead: 0, lag, most_know_after: lag, nodes: 5 }
 }
 
 fn delta(debt: Nanos, at: Nanos) -> Delta {
@@ -29,7 +29,7 @@ fn a_key_is_split_from_nine_tenths_to_half() {
     // 9.9 ms are left, and four fifths belong to others, less a unit.
     let split = splits.split(0, KEY, 90_100_000, 0, terms());
     assert_eq!(split, Split { by: 7_820_000, was_empty: false });
-    // With what is held it owes 68 ms: it would owe 60.
+    // With provisional debt it owes 68 ms: it would owe 60.
     let split = splits.split(20 * MS, KEY, 67_820_000, 0, terms());
     assert_eq!(split.by, 40 * 800_000 - 100_000 - 7_820_000 + 80_000 - 80_000);
     let provisional = splits.provisional(KEY);
@@ -119,7 +119,7 @@ fn a_key_that_is_not_used_is_given_back_whole() {
 }
 
 #[test]
-fn moves_of_the_word_leave_what_is_held() {
+fn moves_of_the_word_leave_provisional_debt() {
     let (mut splits, _) = scarce(0);
     let provisional = splits.provisional(KEY);
     splits.shifted(KEY, -signed(3 * MS));
@@ -147,7 +147,7 @@ fn keys_are_bounded() {
 }
 
 #[test]
-fn a_key_has_one_room_whatever_quotas_come_with_its_checks() {
+fn a_key_has_one_split_whatever_quotas_come_with_its_checks() {
     let of = |tolerance| (inline::id(tolerance, MS / 10), 7);
     let mut splits = Splits::default();
     let split = splits.split(1_000 * MS, of(100 * MS), 90_100_000, 0, terms());
@@ -163,7 +163,7 @@ fn a_key_has_one_room_whatever_quotas_come_with_its_checks() {
 /// Of five nodes. What comes late is split by those that consume: one that held back as much while
 /// another one uses all it can would never be left anything.
 #[test]
-fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_look_alone() {
+fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_split_alone() {
     let terms = SplitTerms { look: 2 * MS, ahead: 10 * MS, ..terms() };
     for (own, refill) in [(0, 2), (10, 2), (15, 6), (20, 10), (90, 10), (100, 10)] {
         assert_eq!(terms.refill_of(own, 100), refill * i128::from(MS), "{own}");

@@ -28,7 +28,7 @@ fn started_together(seed: u64, nodes: usize) -> World {
 }
 
 fn entries(world: &World) -> Vec<Option<JoinKind>> {
-    world.live().iter().map(|place| world.node(*place).core.entry()).collect()
+    world.live().iter().map(|place| world.node(*place).core.join_kind()).collect()
 }
 
 fn count(world: &World, entry: JoinKind) -> usize {
@@ -108,9 +108,9 @@ fn a_node_without_an_answer_founds_and_is_joined_to_the_others_later() {
     world.net.partition(0, 0, 1);
     world.start(1, &[0]);
     world.run(4_900 * MS);
-    assert_eq!(world.node(1).core.entry(), None);
+    assert_eq!(world.node(1).core.join_kind(), None);
     world.run(10 * SECOND);
-    assert_eq!(world.node(1).core.entry(), Some(JoinKind::Alone));
+    assert_eq!(world.node(1).core.join_kind(), Some(JoinKind::Alone));
     let failed = world.node(1).core.stats().dials_failed;
     assert!(failed > 1, "{failed}");
     world.net.heal();
@@ -159,7 +159,7 @@ fn a_founder_that_is_restarted_with_its_list_gives_nothing_away() {
         world.run(world.now() + 100 * MS);
         world.start(0, &[0, 1, 2, 3]);
         world.run(world.now() + SECOND);
-        assert_eq!(world.node(0).core.entry(), Some(JoinKind::Joined), "seed {seed}");
+        assert_eq!(world.node(0).core.join_kind(), Some(JoinKind::Joined), "seed {seed}");
         let (known, expected) = (debt(&world, 0, 1), debt(&world, 1, 1));
         let is_same = known.abs_diff(expected) < MOST_DELAY;
         assert!(known > DEBT / 2 && is_same, "seed {seed}: {known} {expected}");
@@ -222,9 +222,9 @@ fn a_node_that_is_listed_by_another_of_its_addresses_knows_itself() {
     let join = vec![addr(0), addr(7)];
     let mut harness = Harness::with(Options { join, ..Options::default() });
     let me = harness.core.me();
-    assert_eq!(harness.core.entry(), None);
+    assert_eq!(harness.core.join_kind(), None);
     let _ = harness.welcome_from(addr(7), me);
-    assert_eq!(harness.core.entry(), Some(JoinKind::Founded));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Founded));
     harness.tick(60 * SECOND);
     assert!(harness.dials().is_empty());
     // And answers itself, rather than take its own dial for a fault.
@@ -238,9 +238,9 @@ fn a_node_that_is_listed_by_another_address_is_dialled_by_its_own() {
     let mut harness = Harness::with(Options { join, ..Options::default() });
     let (me, id) = (harness.core.me(), NodeId::new(addr(1), 5));
     let _ = harness.welcome_from(addr(7), id);
-    assert_eq!(harness.core.entry(), None);
+    assert_eq!(harness.core.join_kind(), None);
     let link = harness.welcome_from(addr(1), id);
-    assert_eq!(harness.core.entry(), None, "it has joined, so its state is requested");
+    assert_eq!(harness.core.join_kind(), None, "it has joined, so its state is requested");
     let asked = |message: &Message| matches!(message, Message::StateRequest { .. });
     assert!(harness.answers(link).iter().any(asked));
     // While that link is open, a second one would close it.

@@ -47,7 +47,7 @@ fn asking() -> (Harness, LinkId) {
 fn take_over(harness: &mut Harness, outbound: LinkId, debt: Nanos) {
     let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];
     harness.deliver(outbound, &Message::StateChunk { last: true, entries });
-    assert_eq!(harness.core.entry(), Some(JoinKind::Joined));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Joined));
 }
 
 /// A node that has just taken over the state of one of two peers, read [`AGE`] before, with the

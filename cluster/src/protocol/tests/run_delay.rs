@@ -1,4 +1,4 @@
-//! How late a node looks at its words, as it notes it for its peers.
+//! The scheduling delay of a node, as it notes it for its peers.
 
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ fn a_stop_that_makes_a_node_stale_is_not_noted() {
     }
 }
 
-/// The last flush, and with it the last look at rooms, may be long ago.
+/// The last flush, and with it the last split, may be long ago.
 #[test]
 fn a_drain_in_several_steps_is_not_noted() {
     let mut harness = founder();
@@ -75,7 +75,7 @@ fn a_drain_in_several_steps_is_not_noted() {
 
 /// A peer may report anything.
 #[test]
-fn a_lag_and_a_lateness_without_bound_do_no_harm() {
+fn a_lag_and_a_run_delay_without_bound_do_no_harm() {
     let mut harness = founder();
     let peer = NodeId::new(addr(2), 5);
     let link = harness.greet(peer);

@@ -17,7 +17,7 @@ fn world() -> World {
 }
 
 fn entries(world: &World) -> Vec<Option<JoinKind>> {
-    world.live().iter().map(|place| world.node(*place).core.entry()).collect()
+    world.live().iter().map(|place| world.node(*place).core.join_kind()).collect()
 }
 
 fn alive(world: &World, place: usize) -> usize {
@@ -139,11 +139,11 @@ fn an_address_of_its_own_is_dialled_once_for_as_long_as_it_is_listed() {
     harness.core.seeds(0, &[addr(7)], true);
     let _ = harness.welcome_from(addr(7), me);
     // It is no other node, so whether there are others is not known.
-    assert_eq!(harness.core.entry(), None);
+    assert_eq!(harness.core.join_kind(), None);
     harness.core.seeds(0, &[addr(7)], true);
     assert_eq!(harness.dials(), []);
     harness.tick(10 * SECOND);
-    assert_eq!(harness.core.entry(), Some(JoinKind::Alone));
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
     harness.core.seeds(harness.now(), &[], true);
     harness.core.seeds(harness.now(), &[addr(7)], true);
     assert_eq!(harness.dials().len(), 1);

@@ -142,10 +142,10 @@ fn two_nodes_take_no_more_than_their_parts() {
 /// As on a machine whose processors are given to others for some milliseconds: were no more held
 /// back than what refills until the next look is due, this would be 2 to 5 % of the burst.
 #[test]
-fn nodes_that_look_late_take_no_more_than_their_parts() {
+fn nodes_that_are_delayed_take_no_more_than_their_parts() {
     for (nodes, late) in [(3, 15 * MS), (5, 20 * MS)] {
         let mut hot = Hot::new(nodes, MS);
-        // They have seen that they look late, and have heard of it.
+        // They have noted their delays, and have heard of it.
         hot.load_with_stops(40, late, 2.0 / nodes as f64);
         hot.worst = 0;
         hot.load_with_stops(20, late, 2.0 / nodes as f64);
@@ -168,9 +168,9 @@ fn nothing_is_mended_that_a_word_has_forgotten() {
     assert!(mean.abs() < 0.0105, "{mean}");
 }
 
-/// How much is held back of a room depends on the lag, and on how late nodes look: were it less at
-/// one node, that one would take more than its part, for as long as it takes until the others hear
-/// of it.
+/// How much is held back of a scarce key depends on the lag, and on scheduling delays: were it less
+/// at one node, that one would take more than its part, for as long as it takes until the others
+/// hear of it.
 #[test]
 fn nodes_have_one_view_also_while_it_changes() {
     let mut hot = Hot::new(5, MS);
