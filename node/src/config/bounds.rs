@@ -110,6 +110,9 @@ pub struct BoundArgs {
     pub max_held_body_bytes: ByteSize,
 }
 
+/// The longest way of a request from a client, and back to it.
+const UNDER_WAY: Duration = Duration::from_millis(250);
+
 /// What an HTTP client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HttpBounds {
@@ -129,6 +132,9 @@ pub struct HttpBounds {
     /// The most bytes of bodies that came in parts, or whose checks wait, of all connections
     /// together.
     pub held_body_bytes: usize,
+    /// How long a request may be under way that a client has sent before it learns that the node
+    /// stops: closing its connection would lose it.
+    pub under_way: Duration,
 }
 
 impl Default for HttpBounds {
@@ -141,6 +147,7 @@ impl Default for HttpBounds {
             batch_bytes: 256 * 1024,
             body_timeout: Duration::from_secs(10),
             held_body_bytes: MAX_HELD_BODY_BYTES,
+            under_way: UNDER_WAY,
         }
     }
 }
@@ -183,6 +190,7 @@ impl BoundArgs {
             batch_bytes: self.max_batch_bytes.0,
             body_timeout: self.body_timeout.unsigned_abs(),
             held_body_bytes: self.max_held_body_bytes.0,
+            under_way: UNDER_WAY,
         }
     }
 

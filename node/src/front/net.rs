@@ -199,8 +199,9 @@ impl<F: FrontEnd> Door<F> {
             match accepted {
                 Ok((stream, peer)) => self.enter(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
-                // As of a client that has hung up.
-                Err(_) => {}
+                // The client has hung up.
+                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                Err(error) => return self.note_failure(&error),
             }
         }
     }

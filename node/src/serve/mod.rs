@@ -20,7 +20,7 @@ use self::banner::{Bound, Required};
 use self::files::Files;
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
-use crate::config::bounds::BoundArgs;
+use crate::config::bounds::{BoundArgs, HttpBounds};
 use crate::config::cli::ServeArgs;
 use crate::config::file::LimitConfig;
 use crate::config::password::{InForce, Password};
@@ -39,6 +39,8 @@ use crate::telemetry::meter::FrontEndName;
 /// How much of the time for stopping is reserved for leaving the cluster, at most and at most half
 /// of it, so that the last admissions are sent.
 const LEAVE_SHARE: Duration = Duration::from_secs(1);
+/// How much of a drain an HTTP connection may wait for one more request, at most, as a divisor.
+const UNDER_WAY_SHARE: u32 = 8;
 
 /// Runs a node until a signal stops it.
 ///
@@ -83,7 +85,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
-        HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), args.bounds.http());
+        HttpFrontEnd::new(Arc::clone(&service), readiness, gate(args), http_bounds(args));
     log_start(&bound, &limits);
     serving.accept(FrontEndName::Http, http_listener, front_end)?;
     if service.gossip().view().is_some_and(|view| !view.joined) {
@@ -122,6 +124,13 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     }
     serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
     Ok(())
+}
+
+/// A short drain leaves less time for requests that are under way.
+fn http_bounds(args: &ServeArgs) -> HttpBounds {
+    let bounds = args.bounds.http();
+    let under_way = bounds.under_way.min(args.drain_timeout.unsigned_abs() / UNDER_WAY_SHARE);
+    HttpBounds { under_way, ..bounds }
 }
 
 /// The node once it has been started.

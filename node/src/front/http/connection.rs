@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use hyper::Request;
-use hyper::body::Incoming;
+use hyper::body::{Body, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -28,9 +28,6 @@ use crate::telemetry::meter::FrontEndName;
 
 /// How long a client that goes on sending is answered once the node drains.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long a request may be under way that a client has sent before it learns of the drain:
-/// closing would lose it.
-const UNDER_WAY: Duration = Duration::from_millis(250);
 /// The least that hyper reads ahead, in bytes.
 const LEAST_AHEAD_BYTES: usize = 8 * 1024;
 /// The fields of a head for which hyper has room on its stack; another number costs an allocation
@@ -92,13 +89,19 @@ async fn serve(
 /// Answers requests until either side closes.
 async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
     let socket = Gathered::new(stream);
-    let service = service_fn(|request| {
-        socket.set_asked(true);
-        async {
-            let answer = router::answer(node, request).await;
-            socket.set_asked(false);
-            let is_last = socket.ends_with_next();
-            Ok::<_, std::convert::Infallible>(if is_last { last(answer) } else { answer })
+    let service = service_fn(|request: Request<Incoming>| {
+        socket.asked();
+        let (has_body, version) = (!request.body().is_end_stream(), request.version());
+        let socket = &socket;
+        async move {
+            let mut answer = router::answer(node, request).await;
+            socket.answered(has_body);
+            if socket.ends_with_next() {
+                answer = last(answer);
+                // hyper would add the opposite for a client of HTTP/1.0.
+                *answer.version_mut() = version;
+            }
+            Ok::<_, std::convert::Infallible>(answer)
         }
     });
     let connection = builder(&node.bounds).serve_connection(TokioIo::new(&socket), service);
@@ -108,7 +111,7 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         () = socket.drive(connection.as_mut()) => return,
         () = drain.cancelled() => {}
     }
-    if drain_requests(&socket, connection.as_mut()).await {
+    if drain_requests(&socket, connection.as_mut(), node.bounds.under_way).await {
         connection.as_mut().graceful_shutdown();
         socket.drive(connection.as_mut()).await;
     }
@@ -117,15 +120,21 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
 /// Answers what has arrived, which hyper would drop where it has not begun to read it, and what is
 /// under way, as the last request: the client learns from its answer that the connection closes.
 /// False if it has ended.
-async fn drain_requests(socket: &Gathered<'_>, mut connection: Pin<&mut impl Future>) -> bool {
+async fn drain_requests(
+    socket: &Gathered<'_>,
+    mut connection: Pin<&mut impl Future>,
+    under_way: Duration,
+) -> bool {
     let rests = tokio::time::timeout(DRAIN_TIMEOUT, socket.drive_to_rest(connection.as_mut()));
     let rests = rests.await;
     socket.end_with_next();
-    match rests {
-        Ok(true) => tokio::time::timeout(UNDER_WAY, socket.drive(connection)).await.is_err(),
-        Ok(false) => false,
-        Err(_) => socket.drive_to_rest(connection).await,
+    if let Ok(rests) = rests {
+        let waited = tokio::time::timeout(under_way, socket.drive(connection.as_mut()));
+        if !rests || waited.await.is_ok() {
+            return false;
+        }
     }
+    socket.drive_to_rest(connection).await
 }
 
 fn builder(bounds: &HttpBounds) -> http1::Builder {
@@ -149,10 +158,13 @@ async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
         async { Ok::<_, std::convert::Infallible>(answer) }
     });
     let mut builder = builder(&node.bounds);
-    let connection = builder.keep_alive(false).serve_connection(TokioIo::new(&mut stream), service);
-    let _ = tokio::time::timeout(net::LINGER, connection).await;
-    // A body may be on its way.
-    net::linger(&mut stream).await;
+    // The time is bounded, so a client may close its side.
+    builder.keep_alive(false).half_close(true);
+    let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
+    if tokio::time::timeout(net::LINGER, connection).await.is_ok() {
+        // A body may be on its way.
+        net::linger(&mut stream).await;
+    }
 }
 
 #[cfg(test)]

@@ -73,11 +73,17 @@ impl<'a> Gathered<'a> {
         }))
     }
 
-    /// A request has come, or is answered.
-    pub fn set_asked(&self, is_asked: bool) {
+    /// A request has come.
+    pub fn asked(&self) {
         let mut answers = self.lock();
-        answers.is_asked = is_asked;
-        answers.input.has_begun &= !is_asked;
+        (answers.is_asked, answers.input.has_begun) = (true, false);
+    }
+
+    /// It is answered. What was read since it came is taken for its body, if it has one.
+    pub fn answered(&self, has_body: bool) {
+        let mut answers = self.lock();
+        answers.is_asked = false;
+        answers.input.has_begun &= !has_body;
     }
 
     /// The next answer is to be the last one.
@@ -101,7 +107,8 @@ impl<'a> Gathered<'a> {
     /// Drives a connection until all requests that have arrived are answered, or all but one that
     /// waits for its body or its decision. False if it has ended.
     ///
-    /// The first part of a head is waited for, unless it arrived together with whole requests.
+    /// The first part of a head is waited for, unless it arrived together with whole requests, or
+    /// with the body of the one before.
     ///
     /// Cancel-safe: it may be driven on.
     pub async fn drive_to_rest(&self, mut connection: Pin<&mut impl Future>) -> bool {
@@ -148,8 +155,9 @@ impl Answers<'_> {
     /// Whether nothing has arrived that is not answered, or a request is answered later.
     fn rests(&self) -> bool {
         let Input { has_begun, is_waiting } = self.input;
-        let is_answered = is_waiting && !has_begun && self.gathered.is_empty();
-        (self.is_asked || is_answered) && net::unread_bytes(self.socket.stream) == 0
+        let is_answered = !has_begun && self.gathered.is_empty();
+        // hyper reads when it has used up what it has read before.
+        is_waiting && (self.is_asked || is_answered) && net::unread_bytes(self.socket.stream) == 0
     }
 
     fn half_closed(&mut self) -> Pin<&mut Sleep> {

@@ -104,8 +104,8 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
 
 fn log_stopped(of: Option<&HeaderValue>, why: &str) {
     if let Some(left_out) = STOPPED.admit() {
-        let of = of.and_then(|of| of.to_str().ok()).unwrap_or_default();
-        let of: String = of.chars().take(MAX_LOGGED_CHARS).collect();
+        let of = of.map(HeaderValue::as_bytes).unwrap_or_default();
+        let of: String = of.escape_ascii().take(MAX_LOGGED_CHARS).map(char::from).collect();
         tracing::warn!(frontend = "http", of, left_out, "a request is refused: {why}");
     }
 }

@@ -27,9 +27,11 @@ use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 use crate::telemetry::throttle::SharedThrottle;
 
-/// The most bytes of one read. A connection may keep as many of a command in any case: small ones
-/// are not refused because others are large.
+/// The most bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
+/// What each connection may keep of incomplete commands in any case, in bytes: small ones are not
+/// refused because others are large.
+const FREE_BYTES: usize = 32 * 1024;
 /// How long a client that goes on sending is answered once the node drains, beyond what had come by
 /// then.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -289,7 +291,7 @@ impl Connection {
         } else if progressed || self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
         }
-        if !self.share.resize(self.unread.len().saturating_sub(READ_BYTES)) {
+        if !self.share.resize(self.unread.capacity().saturating_sub(FREE_BYTES)) {
             self.bounds.note_no_room_to_read();
             if let Some(left_out) = NO_ROOM.admit() {
                 tracing::warn!(
@@ -324,7 +326,7 @@ impl Connection {
         let mut unread = std::mem::take(&mut self.unread);
         let used = self.answer(&unread, output);
         unread.drain(..used);
-        if used > 0 && unread.capacity() > KEPT_BYTES {
+        if used > 0 && unread.capacity() > FREE_BYTES {
             unread.shrink_to_fit();
         }
         if !unread.is_empty() {

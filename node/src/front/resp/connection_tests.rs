@@ -177,7 +177,7 @@ async fn silence_may_be_bounded() {
 #[tokio::test]
 async fn connections_share_what_they_may_hold_unread() {
     // Beyond what each may hold in any case.
-    let front_end = front_end(80 * 1024);
+    let front_end = front_end(50 * 1024);
     let head = b"PING\r\n*2\r\n$4\r\nECHO\r\n$60000\r\n";
     let half = [head.as_slice(), &vec![b'x'; 59_000]].concat();
     let mut first = connect(&front_end).await;
