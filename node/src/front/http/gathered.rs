@@ -55,7 +55,7 @@ struct Answers<'a> {
 struct Input {
     /// Something since a request came: of its body, or of the next one.
     has_begun: bool,
-    /// Nothing, when it wanted to last.
+    /// Nothing, the last time that it tried.
     is_waiting: bool,
 }
 
