@@ -56,7 +56,7 @@ pub trait Limit: Send + Sync + sealed::Sealed {
 
     /// The key under which `key` is charged: always the same one for a limit without keys.
     #[doc(hidden)]
-    fn place(&self, _key: KeyHash) -> KeyHash {
+    fn charged_key(&self, _key: KeyHash) -> KeyHash {
         KEYLESS
     }
 
@@ -67,17 +67,22 @@ pub trait Limit: Send + Sync + sealed::Sealed {
     /// What a check of `cost` would find, without charging anything: what remains if it fits, else
     /// the denial. A `cost` of 0 is a peek.
     #[doc(hidden)]
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision;
 
     /// Takes `cost` units if they fit, with a receipt for them. A `cost` of 0 is a peek. A limit
     /// that charges denied checks charges a denial.
     #[doc(hidden)]
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt);
 
-    /// Charges the denial that [`Limit::look`] found, if the limit charges denied checks and the
-    /// cost still does not fit; returns the new denial in that case.
+    /// Charges the denial that [`Limit::peek_at`] found, if the limit charges denied checks
+    /// and the cost still does not fit; returns the new denial in that case.
     #[doc(hidden)]
-    fn deny(&self, _subject: Subject<'_>, _cost: u64, _now: Timestamp) -> Option<Decision> {
+    fn charge_denied(
+        &self,
+        _subject: Subject<'_>,
+        _cost: u64,
+        _now: Timestamp,
+    ) -> Option<Decision> {
         None
     }
 
@@ -88,7 +93,7 @@ pub trait Limit: Send + Sync + sealed::Sealed {
 
     /// Charges `cost` units whether or not they fit, and returns what remains.
     #[doc(hidden)]
-    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision;
+    fn force_charge(&self, subject: Subject<'_>, cost: u64) -> Decision;
 
     /// Takes a place in the line of the key, if the limit has lines; see [`JoinRequest`]. Does not
     /// notify the observer.
@@ -180,12 +185,12 @@ impl Receipt {
 
 /// The limit that the units belong to.
 #[derive(Clone)]
-pub(crate) enum Lender<'l> {
+pub(crate) enum LimitRef<'l> {
     Borrowed(&'l dyn Limit),
     Shared(Arc<dyn Limit>),
 }
 
-impl Lender<'_> {
+impl LimitRef<'_> {
     pub(crate) fn limit(&self) -> &dyn Limit {
         match self {
             Self::Borrowed(limit) => *limit,
@@ -208,8 +213,8 @@ pub(crate) fn settle(
     actual: u64,
 ) -> Decision {
     match actual.cmp(&cost) {
-        Ordering::Greater => limit.take_anyway(subject, actual - cost),
+        Ordering::Greater => limit.force_charge(subject, actual - cost),
         Ordering::Less => limit.give_back(subject, cost - actual, receipt),
-        Ordering::Equal => limit.look(subject, 0, limit.now()),
+        Ordering::Equal => limit.peek_at(subject, 0, limit.now()),
     }
 }

@@ -31,7 +31,7 @@ impl dyn Limit + '_ {
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
         let subject = Subject { left, ..self.subject(&key) };
-        let (decision, _) = self.take(subject, cost, self.now());
+        let (decision, _) = self.try_charge(subject, cost, self.now());
         self.notify(ObservedKey::new(subject.key, &key), cost, &decision);
         answered(self, decision)
     }
@@ -72,7 +72,7 @@ impl dyn Limit + '_ {
 
     /// The key as this limit knows it, under its own rule.
     fn subject(&self, key: &impl Key) -> Subject<'static> {
-        Subject::from(self.place(key.hash_with(self.hasher())))
+        Subject::from(self.charged_key(key.hash_with(self.hasher())))
     }
 }
 

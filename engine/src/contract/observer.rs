@@ -28,7 +28,7 @@ use crate::base::key::{KEYLESS, Key, KeyHash, Keyless, ShownKey};
 /// # let log = |line: String| lines.lock().unwrap().push(line);
 /// let denied_logins = observer::from_fn(|user, cost, decision| {
 ///     if cost == 0 || decision.is_allowed() {
-///         return; // a look, or nothing to report
+///         return; // a peek, or nothing to report
 ///     }
 ///     match decision.retry_after() {
 ///         Some(wait) => {

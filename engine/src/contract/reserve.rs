@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
-use crate::contract::limit::{Lender, Limit, Receipt, Subject, answered, settle};
+use crate::contract::limit::{Limit, LimitRef, Receipt, Subject, answered, settle};
 use crate::contract::observer::ObservedKey;
 use crate::rule::quota::Quota;
 
@@ -72,7 +72,7 @@ use crate::rule::quota::Quota;
 /// ```
 #[must_use = "a reservation that is dropped gives everything back"]
 pub struct Reservation<'l> {
-    limit: Lender<'l>,
+    limit: LimitRef<'l>,
     key: KeyHash,
     /// The quota given with the call, if any.
     quota: Option<Quota>,
@@ -90,7 +90,7 @@ impl<'l> Reservation<'l> {
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Borrowed(limit), subject, given, cost)
+        Self::take(LimitRef::Borrowed(limit), subject, given, cost)
     }
 
     pub(crate) fn shared(
@@ -99,18 +99,18 @@ impl<'l> Reservation<'l> {
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        Self::take(Lender::Shared(limit), subject, given, cost)
+        Self::take(LimitRef::Shared(limit), subject, given, cost)
     }
 
     /// The key as it was `given` is for the observer.
     fn take(
-        limit: Lender<'l>,
+        limit: LimitRef<'l>,
         subject: Subject<'_>,
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
         let lender = limit.limit();
-        let (decision, receipt) = lender.take(subject, cost, lender.now());
+        let (decision, receipt) = lender.try_charge(subject, cost, lender.now());
         // Built before the observer is notified, so that a panic in it gives back what was taken.
         let (open, Subject { key, quota, .. }) = (answered(lender, decision).is_allowed(), subject);
         let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };

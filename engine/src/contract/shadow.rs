@@ -174,7 +174,7 @@ impl<L: Shadowed> Shadow<L> {
     /// # Errors
     /// Never: what is to be enforced later has errors.
     pub fn reserve(&self, key: impl Key, cost: u64) -> Result<Reservation<'_>, Decision> {
-        let subject = Subject::from(self.place(key.hash_with(self.hasher())));
+        let subject = Subject::from(self.charged_key(key.hash_with(self.hasher())));
         Reservation::borrowed(self, subject, &key, cost)
     }
 
@@ -227,32 +227,32 @@ impl<L: Shadowed> Limit for Shadow<L> {
         self.limit.shadowed().hasher()
     }
 
-    fn place(&self, key: KeyHash) -> KeyHash {
-        self.limit.shadowed().place(key)
+    fn charged_key(&self, key: KeyHash) -> KeyHash {
+        self.limit.shadowed().charged_key(key)
     }
 
     fn now(&self) -> Timestamp {
         self.limit.shadowed().now()
     }
 
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.limit.shadowed().look(subject, cost, now)
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+        self.limit.shadowed().peek_at(subject, cost, now)
     }
 
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
-        self.limit.shadowed().take(subject, cost, now)
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+        self.limit.shadowed().try_charge(subject, cost, now)
     }
 
-    fn deny(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
-        self.limit.shadowed().deny(subject, cost, now)
+    fn charge_denied(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
+        self.limit.shadowed().charge_denied(subject, cost, now)
     }
 
     fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
         self.limit.shadowed().give_back(subject, cost, receipt)
     }
 
-    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision {
-        self.limit.shadowed().take_anyway(subject, cost)
+    fn force_charge(&self, subject: Subject<'_>, cost: u64) -> Decision {
+        self.limit.shadowed().force_charge(subject, cost)
     }
 
     fn refill_time(&self) -> Option<Duration> {

@@ -11,6 +11,6 @@ pub(crate) mod limiter;
 pub(crate) mod queue;
 
 // Behind the others, so that its methods come last on the page of each type.
-mod lend;
+mod reserve;
 
 pub use limiter::{DirectLimiterBuilder, MAX_WARM_UP};

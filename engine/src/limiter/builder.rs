@@ -187,10 +187,10 @@ impl<R: Rule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: charges denied checks too, so that a client
-    /// that keeps retrying stays banned. `bursts` is how many full bursts of debt this can add
-    /// beyond the burst of a key; 0, the default, leaves denied checks free. A
-    /// [`DirectLimiter`](crate::DirectLimiter) has no such choice.
+    /// Charges denied checks too, so that a client that keeps retrying stays banned. `bursts` is
+    /// how many full bursts of debt this can add beyond the burst of a key; 0, the default, leaves
+    /// denied checks free. A [`DirectLimiter`](crate::DirectLimiter) has no such choice. Needs a
+    /// [`Quota`] or a `LiveQuota` as the rule.
     ///
     /// A denied check adds its cost to the debt of the key, in the same step that denies it, until
     /// the debt is `bursts` bursts beyond the burst, or
@@ -232,10 +232,9 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
         Self { denied_bursts: bursts, ..self }
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: how many callers may wait in
-    /// [`Limiter::acquire`] and its variants at once, over all keys;
+    /// How many callers may wait in [`Limiter::acquire`] and its variants at once, over all keys;
     /// [`DEFAULT_MAX_WAITERS`](crate::wait::DEFAULT_MAX_WAITERS) unless set. Further callers are
-    /// denied at once. With 0 no caller waits.
+    /// denied at once. With 0 no caller waits. Needs a [`Quota`] or a `LiveQuota` as the rule.
     pub fn max_waiters(self, count: u64) -> Self {
         Self { max_waiters: count, ..self }
     }
@@ -243,12 +242,12 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
 #[cfg(feature = "std")]
 impl<C: Clock, O: Observer> LimiterBuilder<Quota, C, O> {
-    /// For limiters with a [`Quota`]: lets threads lease up to `units` of a hot key at once and use
-    /// them one by one, so that admissions on one key scale with cores; at most
+    /// Lets threads lease up to `units` of a hot key at once and use them one by one, so that
+    /// admissions on one key scale with cores; at most
     /// [`MAX_LEASE_UNITS`](crate::limiter::MAX_LEASE_UNITS), and 0, no leases, unless set. Together
     /// with [`charge_denied`](Self::charge_denied) they are an error. With several hundred units,
     /// threads that check one key at the same time rarely collide. A key is hot after a thread has
-    /// been admitted on it at least 64 times.
+    /// been admitted on it at least 64 times. Needs a [`Quota`] as the rule.
     ///
     /// Only [`Limiter::check`], `check_n`, `check_at`, `check_many` and `check_many_n` use leases.
     /// [`Limiter::check_leaving`], reservations, sets ([`LimitSet`](crate::LimitSet)), `acquire`

@@ -14,7 +14,7 @@ use crate::contract::wait::{
     Behind, Charge, Granted, JoinRequest, JoinResult, Removal, TakenOff, Timer, Turn, Wait,
     WaitLists, Waiters, line,
 };
-use crate::rule::gcra::{Bucket, TAT_MAX, Terms, View, given, lowered};
+use crate::rule::gcra::{Bucket, TAT_MAX, Terms, View, lowered, per_call};
 use crate::rule::sealed::IfDebt;
 use crate::rule::{DebtRule, Rule};
 use crate::table::answer::answer;
@@ -113,9 +113,10 @@ enum Denied {
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: waits until the key has room
-    /// for `cost`, at most as long as `wait` says. The result is an allowed decision when the start
-    /// has come, or a denied one at once. Sleeps on a [`ThreadTimer`](crate::wait::ThreadTimer).
+    /// Waits until the key has room for `cost`, at most as long as `wait` says. The result is an
+    /// allowed decision when the start has come, or a denied one at once. Sleeps on a
+    /// [`ThreadTimer`](crate::wait::ThreadTimer). Needs a [`Quota`](crate::Quota) or a `LiveQuota`
+    /// as the rule.
     ///
     /// A call is denied at once if it would have to wait longer (`retry_after` is then the time
     /// until the same call is accepted), if there are as many waiters as there may be (the time
@@ -168,8 +169,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.acquire_on(&crate::contract::wait::ThreadTimer, key, cost, wait).await
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`],
-    /// sleeping on the caller's timer, for example that of its runtime.
+    /// As [`Limiter::acquire`], sleeping on the caller's timer, for example that of its runtime.
+    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         &self,
@@ -184,18 +185,18 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::acquire`],
-    /// blocking the thread.
+    /// As [`Limiter::acquire`], blocking the thread. Needs a [`Quota`](crate::Quota) or a
+    /// `LiveQuota` as the rule.
     #[cfg(feature = "std")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
         self.enqueue(key, cost, wait).map_or_else(|denied| denied, Turn::block)
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: takes the place in which
-    /// [`Limiter::acquire`] waits, without waiting, for callers that schedule starts by other
-    /// means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(log waiters of the key); a
-    /// call that can start at once is O(1), and neither locks nor allocates.
+    /// Takes the place in which [`Limiter::acquire`] waits, without waiting, for callers that
+    /// schedule starts by other means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(log
+    /// waiters of the key); a call that can start at once is O(1), and neither locks nor allocates.
+    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
     ///
     /// Takes the lock of the key's list where it waits. Reads the key's word alone: what threads
     /// have leased counts as used.
@@ -211,8 +212,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.enqueue_under(self.algorithm(), key, cost, &wait.into())
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: as [`Limiter::enqueue`], for a
-    /// turn that moves into a task: it keeps the limiter alive.
+    /// As [`Limiter::enqueue`], for a turn that moves into a task: it keeps the limiter alive.
+    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
@@ -229,8 +230,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         self.enqueue(key, cost, wait).map(|turn| turn.into_owned(self))
     }
 
-    /// For limiters with a [`Quota`](crate::Quota) or a `LiveQuota`: the number of waiters, that
-    /// is, of turns that could not start at once and of calls of `acquire`.
+    /// The number of waiters, that is, of turns that could not start at once and of calls of
+    /// `acquire`. Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()
@@ -378,7 +379,7 @@ where
         let algorithm = self.limiter.algorithm();
         match self.subject.quota {
             None => self.under(algorithm),
-            Some(quota) => self.under(&given(algorithm, quota)),
+            Some(quota) => self.under(&per_call(algorithm, quota)),
         }
     }
 }

@@ -175,10 +175,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
 
         // 2.
-        let mut spots = [filler.look().0; TOGETHER];
+        let mut spots = [filler.probe().0; TOGETHER];
         let mut at_home = Indexes::NONE;
         for index in 0..items.len().min(TOGETHER) {
-            let (spot, found) = homes[index].look();
+            let (spot, found) = homes[index].probe();
             spots[index] = spot;
             at_home.add_if(found, index);
         }
@@ -194,7 +194,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         // 4.
         let mut further = Indexes::NONE;
         for index in away.all() {
-            let (spot, found) = homes[index].look_further();
+            let (spot, found) = homes[index].probe_further();
             spots[index] = spot;
             further.add_if(found, index);
             unfound.add_if(!found, index);

@@ -6,16 +6,15 @@ mod check;
 
 #[cfg(feature = "std")]
 mod any;
-mod bucket;
 pub(crate) mod builder;
 mod change;
+mod debt;
 mod denied;
 mod enqueue;
 mod follow;
 #[cfg(feature = "std")]
 pub(crate) mod lease;
 mod leaving;
-mod lend;
 #[cfg(feature = "std")]
 mod live;
 mod lower;
@@ -24,6 +23,7 @@ pub(crate) mod mode;
 #[cfg(all(test, loom))]
 pub(crate) mod models;
 mod receipts;
+mod reserve;
 mod restore;
 mod show;
 mod up_to;

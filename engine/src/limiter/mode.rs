@@ -18,12 +18,12 @@ pub(crate) enum Mode {
     /// The key's word alone.
     Word,
     /// More than that.
-    Beyond(Beyond),
+    Extended(Extended),
 }
 
 /// What decides a check beyond the key's word.
 #[derive(Debug)]
-pub(crate) enum Beyond {
+pub(crate) enum Extended {
     /// Units of hot keys that threads have leased.
     #[cfg(feature = "std")]
     Leased(Leases),
@@ -40,7 +40,7 @@ impl Mode {
         lease_units: u64,
     ) -> Self {
         if denied_bursts > 0 {
-            return Self::Beyond(Beyond::ChargedDenials(denied_bursts));
+            return Self::Extended(Extended::ChargedDenials(denied_bursts));
         }
         Self::leased::<R>(algorithm, lease_units).unwrap_or(Self::Word)
     }
@@ -48,7 +48,7 @@ impl Mode {
     #[cfg(feature = "std")]
     fn leased<R: Rule>(algorithm: &R::Algorithm, units: u64) -> Option<Self> {
         let leases = Leases::new(units, algorithm.leasable()?)?;
-        Some(Self::Beyond(Beyond::Leased(leases)))
+        Some(Self::Extended(Extended::Leased(leases)))
     }
 
     #[cfg(not(feature = "std"))]
@@ -66,7 +66,7 @@ impl Mode {
     #[inline]
     pub(super) const fn charged_bursts(&self) -> Option<u64> {
         match self {
-            Self::Beyond(Beyond::ChargedDenials(bursts)) => Some(*bursts),
+            Self::Extended(Extended::ChargedDenials(bursts)) => Some(*bursts),
             _ => None,
         }
     }
@@ -79,7 +79,7 @@ impl Mode {
         algorithm: &'l R::Algorithm,
     ) -> Option<(&'l Leases, &'l Gcra)> {
         match (self, algorithm.leasable()) {
-            (Self::Beyond(Beyond::Leased(leases)), Some(gcra)) => Some((leases, gcra)),
+            (Self::Extended(Extended::Leased(leases)), Some(gcra)) => Some((leases, gcra)),
             _ => None,
         }
     }

@@ -34,7 +34,7 @@ where
         &self.hasher
     }
 
-    fn place(&self, key: KeyHash) -> KeyHash {
+    fn charged_key(&self, key: KeyHash) -> KeyHash {
         key
     }
 
@@ -42,29 +42,29 @@ where
         self.clock.now()
     }
 
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let Subject { key, left, .. } = subject;
-        match self.given(subject) {
+        match self.per_call(subject) {
             None => self.look_under(&Leaving::new(&self.algorithm, left), key, cost, now),
             Some(given) => self.look_under(&Leaving::new(&given, left), key, cost, now),
         }
     }
 
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(subject, 0, now), Receipt::NOTHING);
+            return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
         let Subject { key, left, .. } = subject;
-        match self.given(subject) {
+        match self.per_call(subject) {
             None => self.take_under(&Leaving::new(&self.algorithm, left), key, cost, now),
             Some(given) => self.take_under(&Leaving::new(&given, left), key, cost, now),
         }
     }
 
-    fn deny(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
+    fn charge_denied(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Option<Decision> {
         self.mode().charged_bursts()?;
         let Subject { key, left, .. } = subject;
-        match self.given(subject) {
+        match self.per_call(subject) {
             None => self.deny_under(&Leaving::new(&self.algorithm, left), key, cost, now),
             Some(given) => self.deny_under(&Leaving::new(&given, left), key, cost, now),
         }
@@ -72,18 +72,18 @@ where
 
     fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
         let Some(charged) = receipt.charged() else {
-            return self.look(subject, 0, self.clock.now());
+            return self.peek_at(subject, 0, self.clock.now());
         };
-        match self.given(subject) {
+        match self.per_call(subject) {
             None => self.give_back_under(&self.algorithm, subject.key, cost, charged),
             Some(given) => self.give_back_under(&given, subject.key, cost, charged),
         }
     }
 
-    fn take_anyway(&self, subject: Subject<'_>, cost: u64) -> Decision {
-        match self.given(subject) {
-            None => self.take_anyway_under(&self.algorithm, subject.key, cost),
-            Some(given) => self.take_anyway_under(&given, subject.key, cost),
+    fn force_charge(&self, subject: Subject<'_>, cost: u64) -> Decision {
+        match self.per_call(subject) {
+            None => self.charge_under(&self.algorithm, subject.key, cost),
+            Some(given) => self.charge_under(&given, subject.key, cost),
         }
     }
 
@@ -122,11 +122,11 @@ where
 
 impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// The quota that was given with the call, if one was.
-    fn given<'a>(&'a self, subject: Subject<'a>) -> Option<R::Given<'a>> {
-        R::given(&self.algorithm, subject.quota?)
+    fn per_call<'a>(&'a self, subject: Subject<'a>) -> Option<R::PerCall<'a>> {
+        R::per_call(&self.algorithm, subject.quota?)
     }
 
-    /// A look, which notifies the table of a denial.
+    /// A peek, which notifies the table of a denial.
     fn look_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
@@ -216,7 +216,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         })
     }
 
-    fn take_anyway_under<A: Algorithm<State = StateOf<R>>>(
+    fn charge_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,

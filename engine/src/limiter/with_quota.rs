@@ -12,7 +12,7 @@ use crate::contract::reserve::Reservation;
 use crate::contract::set::Ask;
 use crate::contract::wait::{Timer, Turn, Wait};
 use crate::rule::algorithm::Algorithm as _;
-use crate::rule::gcra::{Bucket, Gcra, Plans};
+use crate::rule::gcra::{Bucket, Gcra, PerCallQuotas};
 use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule};
 use crate::time::{Clock, DefaultClock, Timestamp};
@@ -88,8 +88,8 @@ pub struct WithQuota<'l, 'q, R: Rule = Quota, C = DefaultClock, O = ()> {
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: the same keys under a quota that is given
-    /// with the call. O(1).
+    /// The same keys under a quota that is given with the call. O(1). Needs a [`Quota`] or a
+    /// `LiveQuota` as the rule.
     ///
     /// # Errors
     /// When the quota cannot be enforced.
@@ -102,8 +102,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         Ok(WithQuota { limiter: self, quota, rounded })
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: [`WithQuota::check_n`] under a quota given
-    /// with the call.
+    /// [`WithQuota::check_n`] under a quota given with the call. Needs a [`Quota`] or a `LiveQuota`
+    /// as the rule.
     ///
     /// # Errors
     /// When the quota cannot be enforced; nothing is charged.
@@ -144,14 +144,14 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
             Some(plain) if self.mode().is_by_word() => {
                 self.decide_by_word(plain, key, cost, now, reread)
             }
-            _ => self.decide_given((quota, rounded), key, cost, now, reread).in_registers(),
+            _ => self.decide_per_call((quota, rounded), key, cost, now, reread).in_registers(),
         }
     }
 
     /// Decides under a quota given with the call whose interval was rounded, or where denied checks
     /// may be charged. Out of line, so that other checks do not carry its registers.
     #[inline(never)]
-    fn decide_given(
+    fn decide_per_call(
         &self,
         (quota, rounded): (&Quota, &Gcra),
         key: KeyHash,
@@ -159,7 +159,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         now: Timestamp,
         reread: impl Fn() -> Timestamp,
     ) -> Decision {
-        let given = self.algorithm().given(quota, rounded);
+        let given = self.algorithm().per_call(quota, rounded);
         let bursts @ Some(_) = self.charges_denied() else {
             return self.decide_by_word(&given, key, cost, now, reread);
         };
@@ -194,14 +194,14 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
 
     /// Takes as much of `cost` as fits under this quota; see [`Limiter::check_up_to`].
     pub fn check_up_to(&self, key: impl Key, cost: u64) -> Grant {
-        self.limiter.grant_under(&self.given(), &self.limiter.asked(key), cost)
+        self.limiter.grant_under(&self.per_call(), &self.limiter.asked(key), cost)
     }
 
     /// Takes `cost` units if they fit under this quota and at least `left` more would; see
     /// [`Limiter::check_leaving`].
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn check_leaving(&self, key: impl Key, cost: u64, left: u64) -> Decision {
-        self.limiter.check_leaving_under(&self.given(), &self.limiter.asked(key), cost, left)
+        self.limiter.check_leaving_under(&self.per_call(), &self.limiter.asked(key), cost, left)
     }
 
     /// Asks for one unit of each key and replaces the content of `decisions` by the answers in the
@@ -228,7 +228,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
                 self.decide(Asked::silent(key), cost, readings.latest(), || readings.next())
             });
         } else {
-            let given = self.given();
+            let given = self.per_call();
             limiter.check_all_by_words(|_| &given, items, check, decisions);
         }
         limiter.notify_all(items, check, decisions);
@@ -244,12 +244,12 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// What a check of `cost` would find, without charging anything; see [`Limiter::peek_n`].
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, key: impl Key, cost: u64) -> Decision {
-        self.limiter.peek_under(&self.given(), &self.limiter.asked(key), cost)
+        self.limiter.peek_under(&self.per_call(), &self.limiter.asked(key), cost)
     }
 
     /// Charges `cost` units whether or not they fit; see [`Limiter::charge`].
     pub fn charge(&self, key: impl Key, cost: u64) -> Decision {
-        let (key, given) = (self.limiter.asked(key), self.given());
+        let (key, given) = (self.limiter.asked(key), self.per_call());
         let charge = |value, now| given.charge(value, now, cost);
         self.limiter.follow(key.hash, self.limiter.force(key.hash, charge), charge);
         self.decide(key, 0, self.limiter.clock.now(), || self.limiter.clock.now())
@@ -258,7 +258,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
     /// Gives back `cost` units that were admitted under this quota and not used; see
     /// [`Limiter::refund`].
     pub fn refund(&self, key: impl Key, cost: u64) {
-        let given = self.given();
+        let given = self.per_call();
         self.limiter.give_back_to(key, |value, now| given.refund(value, now, cost));
     }
 
@@ -314,7 +314,7 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         cost: u64,
         wait: impl Into<Wait>,
     ) -> Result<Turn<'l, Limiter<R, C, O>>, Decision> {
-        self.limiter.enqueue_under(&self.given(), key, cost, &wait.into())
+        self.limiter.enqueue_under(&self.per_call(), key, cost, &wait.into())
     }
 
     /// The quota of these operations.
@@ -337,8 +337,8 @@ impl<'l, R: DebtRule, C: Clock, O: Observer> WithQuota<'l, '_, R, C, O> {
         limiter.notified(&key, cost, decision)
     }
 
-    fn given(&self) -> <R::Algorithm as Plans>::Given<'_> {
-        self.limiter.algorithm().given(self.quota, &self.rounded)
+    fn per_call(&self) -> <R::Algorithm as PerCallQuotas>::PerCall<'_> {
+        self.limiter.algorithm().per_call(self.quota, &self.rounded)
     }
 }
 

@@ -47,9 +47,9 @@ where
     C: Clock + 'static,
     O: Observer + 'static,
 {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: as [`Limiter::with_quota`], for
-    /// reservations, turns and asks that move into a task. Borrows the `Arc`, which only those
-    /// values clone. O(1).
+    /// As [`Limiter::with_quota`], for reservations, turns and asks that move into a task. Borrows
+    /// the `Arc`, which only those values clone. O(1). Needs a [`Quota`] or a `LiveQuota` as the
+    /// rule.
     ///
     /// # Errors
     /// When the quota cannot be enforced.

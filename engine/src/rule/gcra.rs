@@ -11,7 +11,7 @@
 //! tolerance `tau = burst * T`; then `TAT = max(TAT, now) + c * T`.
 
 mod fractional;
-mod given;
+mod per_call;
 mod range;
 #[cfg(feature = "std")]
 pub(crate) mod ring;
@@ -30,7 +30,7 @@ use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::saved::SavedState;
 use crate::time::Timestamp;
 
-pub(crate) use given::{Plans, Scaled, given};
+pub(crate) use per_call::{PerCallQuotas, Scaled, per_call};
 pub(crate) use range::{NOW_MAX, TAT_MAX, TAU_MAX};
 pub use scale::Scale;
 pub(crate) use terms::Terms;

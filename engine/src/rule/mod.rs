@@ -27,7 +27,7 @@ use core::time::Duration;
 use crate::time::Timestamp;
 
 use algorithm::{Algorithm, Saves};
-use gcra::Plans;
+use gcra::PerCallQuotas;
 use modes::Modes;
 use quota::{Quota, QuotaError};
 
@@ -51,7 +51,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
     /// A quota given with the call, on the values of this rule. Any algorithm on these values where
     /// the rule supports no such quota.
     #[doc(hidden)]
-    type Given<'a>: Algorithm<State = <Self::Algorithm as Algorithm>::State>;
+    type PerCall<'a>: Algorithm<State = <Self::Algorithm as Algorithm>::State>;
 
     /// The rule with its place in the wall clock's time, if it needs one and has not been given it.
     /// `now` is the present reading of the limiter's clock.
@@ -68,7 +68,10 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
 
     /// A quota given with the call; `None` where the rule supports none.
     #[doc(hidden)]
-    fn given<'a>(_algorithm: &'a Self::Algorithm, _quota: &'a Quota) -> Option<Self::Given<'a>> {
+    fn per_call<'a>(
+        _algorithm: &'a Self::Algorithm,
+        _quota: &'a Quota,
+    ) -> Option<Self::PerCall<'a>> {
         None
     }
 
@@ -94,7 +97,7 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
 /// ([`Limiter::enqueue`](crate::Limiter::enqueue)), charges for denied checks
 /// ([`LimiterBuilder::charge_denied`](crate::limiter::LimiterBuilder::charge_denied)) and exchange
 /// of debt ([`Limiter::charge_debt`](crate::Limiter::charge_debt)). Sealed, like [`Rule`].
-pub trait DebtRule: Rule<Algorithm: Plans> {}
+pub trait DebtRule: Rule<Algorithm: PerCallQuotas> {}
 
 pub(crate) mod sealed {
     pub trait Sealed {}

@@ -47,7 +47,7 @@
 //! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-look` |
 
 mod met;
-mod room;
+mod vacancy;
 
 use crate::base::backoff::Backoff;
 use crate::base::key::KeyHash;
@@ -60,7 +60,7 @@ use super::lines::{BLOCK, Placement};
 use crate::base::word::{State, Update};
 use crate::table::overflow::{Event, OverflowPolicy};
 use met::Met;
-use room::{Room, Vacancy};
+use vacancy::{Vacancy, VacancyChoice};
 
 /// What a scan of all slots a key may have found.
 pub(super) enum Scan<'t> {
@@ -74,7 +74,7 @@ pub(super) enum Scan<'t> {
 pub(super) struct Absent<'t> {
     /// The earliest intent of this key.
     joinable: Option<Met<'t>>,
-    /// An expired or free slot ([`room`]).
+    /// An expired or free slot ([`vacancy`]).
     vacant: Option<Met<'t>>,
     /// There is an intent of another key.
     is_contested: bool,
@@ -98,12 +98,12 @@ pub(super) enum Claim<'t> {
 }
 
 impl<S: State> Table<S> {
-    /// [`Home::update`](super::Home::update) for a key that was not found in its `looked_at`
+    /// [`Home::update`](super::Home::update) for a key that was not found in its `probed`
     /// likeliest lines.
     #[inline(never)]
     pub(super) fn update_beyond(
         &self,
-        looked_at: usize,
+        probed: usize,
         key: KeyHash,
         mut now: u64,
         reread: &impl Fn() -> u64,
@@ -113,7 +113,7 @@ impl<S: State> Table<S> {
         // A new key needs all lines: this waits for memory once.
         self.lines.prefetch(place);
         // A key that has a slot needs no scan, unless the hint is wrong.
-        if let Some(slot) = self.look_beyond(looked_at, place, key, now) {
+        if let Some(slot) = self.probe_beyond(probed, place, key, now) {
             if let Some(update) = slot.update(key, now, Backoff::new(), decide) {
                 return update;
             }
@@ -152,15 +152,15 @@ impl<S: State> Table<S> {
     }
 
     pub(super) fn scan(&self, key: KeyHash, place: Placement, now: u64) -> Scan<'_> {
-        let (mut absent, mut room) = (Absent::default(), Room::default());
+        let (mut absent, mut vacancies) = (Absent::default(), VacancyChoice::default());
         let mut least_rank = u64::MAX;
         for candidate in 0..self.lines.candidates() {
             if candidate % BLOCK == 0 {
-                room.begin_block(candidate / BLOCK);
+                vacancies.begin_block(candidate / BLOCK);
             }
             let line = self.lines.line(place, candidate);
             let seen = line.seen();
-            if room.is_enough && are_quiet(&seen, key) {
+            if vacancies.is_enough && are_quiet(&seen, key) {
                 continue;
             }
             for (slot, Seen { word, tag }) in line.slots.iter().zip(seen) {
@@ -168,7 +168,7 @@ impl<S: State> Table<S> {
                     let next = word.generation().next();
                     let met = Met { slot, candidate, word, generation: next };
                     if word.is_free() {
-                        room.add(Vacancy { met, since: 0 });
+                        vacancies.add(Vacancy { met, since: 0 });
                     } else if word.is_intent_of(key) {
                         let joined = Met { generation: word.generation(), ..met };
                         absent.joinable = absent.joinable.or(Some(joined));
@@ -180,13 +180,13 @@ impl<S: State> Table<S> {
                 if tag.names(key) {
                     return Scan::Found(slot);
                 }
-                if room.is_enough {
+                if vacancies.is_enough {
                     continue;
                 }
                 let met = Met { slot, candidate, word, generation: tag.generation().next() };
                 let fresh_from = self.state.fresh_from(word.value());
                 if fresh_from <= now {
-                    room.add(Vacancy { met, since: fresh_from });
+                    vacancies.add(Vacancy { met, since: fresh_from });
                     continue;
                 }
                 let rank = tag.rank(self.state.rank(word.value()));
@@ -196,9 +196,9 @@ impl<S: State> Table<S> {
                 }
             }
         }
-        room.end_block();
-        absent.crowded = room.emptiest.count <= 1;
-        absent.vacant = room.emptiest.best.map(|best| best.met);
+        vacancies.end_block();
+        absent.crowded = vacancies.emptiest.count <= 1;
+        absent.vacant = vacancies.emptiest.best.map(|best| best.met);
         Scan::Absent(absent)
     }
 

@@ -30,12 +30,12 @@ mod convert;
 mod homes;
 mod line;
 mod lines;
-mod look;
 mod memory;
 #[cfg(all(test, any(loom, interleave)))]
 mod models;
 mod named;
 pub(crate) mod overflow;
+mod probe;
 #[cfg(all(test, not(any(loom, interleave))))]
 mod progress;
 mod strikes;
@@ -52,7 +52,7 @@ use bits::{Tag, Word};
 use homes::{COSTLY_LINES, WHOLE_KEY_LINES};
 use line::{CacheLine, SLOTS, Slot};
 use lines::{BLOCK, Lines};
-pub(crate) use look::Spot;
+pub(crate) use probe::Spot;
 
 /// The share of slots that may be live before keys compete for slots, as a fraction.
 const FILL: (usize, usize) = (4, 5);
@@ -221,7 +221,7 @@ impl<S: State> Home<'_, S> {
         // Branches are cheapest where one key is checked again and again; arithmetic costs a little
         // more and is never mispredicted.
         let slot =
-            if PREDICTED { self.line.find(self.key) } else { Some(self.line.look(self.key).0.0) };
+            if PREDICTED { self.line.find(self.key) } else { Some(self.line.probe(self.key).0.0) };
         slot.ok_or(Missed::Elsewhere)?.try_update(self.key, now, &decide)
     }
 

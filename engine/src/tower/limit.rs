@@ -229,7 +229,7 @@ impl RequestLimit {
         };
         let cost = self.cost.as_ref().map_or(1, |cost| cost(head));
         let left = self.left.as_ref().map_or(0, |left| left(head));
-        Ok(Some(RequestAsk { limit: self, key: self.limit.place(key), quota, cost, left }))
+        Ok(Some(RequestAsk { limit: self, key: self.limit.charged_key(key), quota, cost, left }))
     }
 
     fn refusal(&self, reason: Reason, status: StatusCode) -> LimitRefusal<'_> {

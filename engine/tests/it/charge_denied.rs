@@ -355,7 +355,7 @@ fn trap_a_client_that_hammers_a_set_stays_banned_and_pays_nowhere_else() {
 #[test]
 fn a_denial_is_not_charged_where_room_has_come_back() {
     let (limiter, clock) = limiter(Quota::per_second(2), 3);
-    let deny = |cost| Limit::deny(&limiter, limiter.hash("key").into(), cost, clock.now());
+    let deny = |cost| Limit::charge_denied(&limiter, limiter.hash("key").into(), cost, clock.now());
     assert!(limiter.check("key").is_allowed());
     assert_eq!(deny(1), None);
     assert_eq!(limiter.peek("key").remaining(), 1);

@@ -138,7 +138,7 @@ fn a_thread_that_ends_leaves_its_leases_to_others() {
     let theirs =
         thread::scope(|scope| scope.spawn(|| admitted(&limiter, "key", 30_001)).join().unwrap());
     assert!(debt(&limiter) > theirs, "it had no lease");
-    // All but what it held in hand.
+    // All but what it had cached.
     let admitted = theirs + admitted(&limiter, "key", BURST);
     assert!((BURST - LEASE / 4..=BURST).contains(&admitted), "{admitted}");
 }

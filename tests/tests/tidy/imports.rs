@@ -47,7 +47,7 @@ const ARGUED: [(&str, [&str; 2], &str); 13] = [
     (ENGINE, ["base::key", "base::key::shown"], "a key is shown by itself"),
     (ENGINE, ["direct::concurrency", "direct::concurrency::permit"], "a permit borrows it"),
     (ENGINE, ["direct::concurrency", "direct::concurrency::line"], "a waiter borrows it"),
-    (ENGINE, ["rule::live", "rule::live::given"], "a quota that comes with a call"),
+    (ENGINE, ["rule::live", "rule::live::per_call"], "a quota that comes with a call"),
     (CLUSTER, ["protocol::machine", "protocol::machine::beat"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::census"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::frames"], STATE),

@@ -10,7 +10,7 @@ use crate::contract::wait::unpark_this_thread;
 use crate::contract::wait::{LONGEST_SLEEP, Timer, Wait};
 
 use super::places::{Places, Step, WaitResult};
-use super::{Ask, LimitSet, SetDecision, look, take_each};
+use super::{Ask, LimitSet, SetDecision, peek_each, take_each};
 
 impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// Waits until all limits admit, at most as long as `wait` says, and takes everything at that
@@ -28,7 +28,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     ///
     /// Nothing stays charged by a set that is denied. A limiter that [charges denied
     /// checks](crate::limiter::LimiterBuilder::charge_denied) does not charge it for waiting, only
-    /// where another caller takes the last units between its look and its charge.
+    /// where another caller takes the last units between its peek and its charge.
     ///
     /// # Guarantees
     /// * All or nothing: all limits are charged for one start, and what starts keeps each of them
@@ -62,7 +62,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// deadline, a [`Timestamp`](crate::clock::Timestamp) is on the scale of each limit's clock.
     ///
     /// A set that fits at once does what [`LimitSet::check`] does. Neither such a set nor one that
-    /// is denied at once by a look allocates. One that waits allocates O(asks), and looks at its
+    /// is denied at once by a peek allocates. One that waits allocates O(asks), and looks at its
     /// limits O(log wait) times, and whenever one of its places has moved up. Observers are
     /// notified of each ask once, when the set is decided.
     ///
@@ -161,7 +161,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
 
 /// The outcome if there is nothing to wait for.
 fn at_once(asks: &mut [Ask<'_>], wait: &Wait) -> Option<WaitResult> {
-    if look(asks) && take_each(asks) {
+    if peek_each(asks) && take_each(asks) {
         return Some(WaitResult::Taken);
     }
     let longest = asks.iter().map(|ask| wait.longest(ask.at())).min().unwrap_or(Duration::ZERO);

@@ -5,7 +5,7 @@ use core::fmt;
 
 use crate::base::decision::Decision;
 use crate::base::key::{Key, KeyHash};
-use crate::contract::limit::{Lender, Limit, Receipt, Subject, answered, settle};
+use crate::contract::limit::{Limit, LimitRef, Receipt, Subject, answered, settle};
 use crate::contract::observer::ObservedKey;
 use crate::time::Timestamp;
 
@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 #[derive(Clone)]
 #[must_use = "an ask does nothing until it is part of a set that is checked"]
 pub struct Ask<'l> {
-    limit: Lender<'l>,
+    limit: LimitRef<'l>,
     name: &'l str,
     subject: Subject<'l>,
     cost: u64,
@@ -43,7 +43,7 @@ impl AskCharge {
 impl Ask<'static> {
     /// As [`Ask::new`], for a limit that the ask keeps alive.
     pub fn owned(limit: Arc<dyn Limit>, key: impl Key, cost: u64) -> Self {
-        let subject = Subject::from(limit.place(key.hash_with(limit.hasher())));
+        let subject = Subject::from(limit.charged_key(key.hash_with(limit.hasher())));
         Self::shared(limit, subject, cost)
     }
 }
@@ -54,20 +54,20 @@ impl<'l> Ask<'l> {
     /// one, so all asks of it are asks of one key, as by
     /// [`DirectLimiter::ask`](crate::DirectLimiter::ask).
     pub fn new(limit: &'l dyn Limit, key: impl Key, cost: u64) -> Self {
-        Self::of(limit, Subject::from(limit.place(key.hash_with(limit.hasher()))), cost)
+        Self::of(limit, Subject::from(limit.charged_key(key.hash_with(limit.hasher()))), cost)
     }
 
     /// `cost` units, asked of a limit for a subject that it has hashed.
     pub(crate) fn of(limit: &'l dyn Limit, subject: Subject<'l>, cost: u64) -> Self {
-        Self::from_lender(Lender::Borrowed(limit), subject, cost)
+        Self::of_limit(LimitRef::Borrowed(limit), subject, cost)
     }
 
     /// As [`Ask::of`], for a limit that the ask keeps alive.
     pub(crate) fn shared(limit: Arc<dyn Limit>, subject: Subject<'l>, cost: u64) -> Self {
-        Self::from_lender(Lender::Shared(limit), subject, cost)
+        Self::of_limit(LimitRef::Shared(limit), subject, cost)
     }
 
-    fn from_lender(limit: Lender<'l>, subject: Subject<'l>, cost: u64) -> Self {
+    fn of_limit(limit: LimitRef<'l>, subject: Subject<'l>, cost: u64) -> Self {
         let (decision, charge) = (Decision::OPEN, AskCharge::NOTHING);
         Self { limit, name: "", subject, cost, at: Timestamp::ORIGIN, decision, charge }
     }
@@ -148,14 +148,14 @@ impl<'l> Ask<'l> {
     /// Finds out whether the cost fits, together with the costs of earlier asks that match.
     pub(super) fn look_with(&mut self, earlier: &[Self]) {
         self.at = self.limit().now();
-        self.decision = self.limit().look(self.subject, self.cost_with(earlier), self.at);
+        self.decision = self.limit().peek_at(self.subject, self.cost_with(earlier), self.at);
         // An ask may have been part of another set before.
         self.charge = AskCharge::NOTHING;
     }
 
-    /// Lets the limit charge the denial of the look.
+    /// Lets the limit charge the denial of the peek.
     pub(super) fn deny_with(&mut self, earlier: &[Self]) {
-        let charged = self.limit().deny(self.subject, self.cost_with(earlier), self.at);
+        let charged = self.limit().charge_denied(self.subject, self.cost_with(earlier), self.at);
         self.decision = charged.unwrap_or(self.decision);
     }
 
@@ -166,7 +166,7 @@ impl<'l> Ask<'l> {
     }
 
     /// Takes the cost if it fits, together with the costs of later asks that match, at the time of
-    /// the look; whether it did. If an earlier ask has taken it, repeats its answer.
+    /// the peek; whether it did. If an earlier ask has taken it, repeats its answer.
     pub(super) fn take_with(&mut self, earlier: &[Self], later: &[Self]) -> bool {
         if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
             self.decision = first.decision;
@@ -176,7 +176,7 @@ impl<'l> Ask<'l> {
         self.fits()
     }
 
-    /// Takes the cost if it fits, without a look before and without other asks; whether it did.
+    /// Takes the cost if it fits, without a peek before and without other asks; whether it did.
     pub(super) fn take_now(&mut self) -> bool {
         self.at = self.limit().now();
         self.take(self.cost);
@@ -184,7 +184,7 @@ impl<'l> Ask<'l> {
     }
 
     fn take(&mut self, units: u64) {
-        let (decision, receipt) = self.limit().take(self.subject, units, self.at);
+        let (decision, receipt) = self.limit().try_charge(self.subject, units, self.at);
         (self.decision, self.charge) = (decision, AskCharge { receipt, units, used: 0 });
     }
 
@@ -221,7 +221,7 @@ impl<'l> Ask<'l> {
         if let Some(first) = earlier.iter().find(|other| other.is_as(self)) {
             self.decision = first.decision;
         } else if earlier.iter().any(|other| other.rank() == self.rank()) {
-            self.decision = self.limit().look(self.subject, 0, self.limit().now());
+            self.decision = self.limit().peek_at(self.subject, 0, self.limit().now());
         }
     }
 

@@ -1,15 +1,15 @@
 //! Several limits asked at once: all of them charge, or none does.
 //!
 //! # How
-//! A set first *looks* at all its limits and charges nothing, so the common denial writes nothing.
+//! A set first *peeks* at all its limits and charges nothing, so the common denial writes nothing.
 //! If all have room it *takes* from one after another, and if one denies it gives back what it
-//! took. Asks of one key of one limit under one quota are looked at for their sum, and taken and
+//! took. Asks of one key of one limit under one quota are peeked at for their sum, and taken and
 //! settled as one charge. Each step is that of one limit: there is no lock and no retry, and a
 //! thread that is stopped between two steps never keeps another from deciding.
 //!
 //! # Why the order of taking matters
 //! All sets take in one order, by limit and then by key. Say a set is denied in the middle. The
-//! room it lacks was taken by a check or by another set since the look; if that set is denied as
+//! room it lacks was taken by a check or by another set since the peek; if that set is denied as
 //! well, then at a later rank in the order, and so on: the chain ends at one that is admitted. In
 //! any other order two sets could each take what the other one needs, and both be denied.
 //!
@@ -71,7 +71,7 @@ pub use reservation::SetReservation;
 /// * The order of the asks may decide. What fits in any order fits in the order of the times in
 ///   which the bursts refill, shortest first (10 of `per_second(10)` take one second, and come
 ///   before 2 of `per_second(1)`).
-/// * A look, also that of [`LimitSet::peek`], considers each quota by itself: a check may deny what
+/// * A peek, also that of [`LimitSet::peek`], considers each quota by itself: a check may deny what
 ///   it allows even without other callers, and the wait it reports may be too short.
 /// * The wait of such a denial is what the denied quota lacked on top of the charges before it. If
 ///   the charges do not fit together even on a fresh key, no wait helps, though one is reported.
@@ -170,7 +170,7 @@ impl<'l, A: AsRef<[Ask<'l>]> + AsMut<[Ask<'l>]>> LimitSet<'l, A> {
     /// is denied here, but may also deny what is allowed here.
     pub fn peek(mut self) -> SetDecision<'l, A> {
         let asks = self.asks.as_mut();
-        look(asks);
+        peek_each(asks);
         for ask in asks {
             ask.notify(0);
         }
@@ -212,7 +212,7 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
 }
 
 /// Looks at all asks; whether all fit.
-fn look(asks: &mut [Ask<'_>]) -> bool {
+fn peek_each(asks: &mut [Ask<'_>]) -> bool {
     for index in 0..asks.len() {
         let (earlier, rest) = asks.split_at_mut(index);
         if let Some(ask) = rest.first_mut() {
@@ -224,7 +224,7 @@ fn look(asks: &mut [Ask<'_>]) -> bool {
 
 /// Looks at all asks; whether all fit. If not, the denials are charged.
 fn look_or_deny(asks: &mut [Ask<'_>]) -> bool {
-    let fits = look(asks);
+    let fits = peek_each(asks);
     if !fits {
         deny(asks);
     }
@@ -272,8 +272,8 @@ fn give_back(asks: &mut [Ask<'_>], denied: usize) {
         ask.give_back();
     }
     let denial = asks[denied].decision();
-    look(asks);
-    // The sum was denied, and the last of the matching asks is looked at for it.
+    peek_each(asks);
+    // The sum was denied, and the last of the matching asks is peeked at for it.
     let sum = asks.iter().rposition(|ask| ask.is_as(&asks[denied])).unwrap_or(denied);
     if asks[sum].fits() {
         // The competing caller has given back as well: the denial holds nevertheless.

@@ -15,7 +15,7 @@ use crate::contract::wait::Waiters;
 use crate::direct::counter::SubWindowCounter;
 use crate::direct::limiter::DirectLimiter;
 use crate::explore::explore;
-use crate::limiter::mode::{Beyond, Mode};
+use crate::limiter::mode::{Extended, Mode};
 use crate::limiter::models::Still;
 use crate::limiter::{Limiter, Parts};
 use crate::rule::gcra::{Gcra, Tat};
@@ -40,7 +40,7 @@ fn limiter(owed: u64) -> Limiter<Quota, Still> {
 
 /// The same, charging denied checks up to a burst beyond the burst.
 fn charging(owed: u64) -> Limiter<Quota, Still> {
-    limiter_with(owed, Mode::Beyond(Beyond::ChargedDenials(1)))
+    limiter_with(owed, Mode::Extended(Extended::ChargedDenials(1)))
 }
 
 fn limiter_with(owed: u64, mode: Mode) -> Limiter<Quota, Still> {
@@ -162,7 +162,7 @@ fn a_set_of_mixed_kinds_takes_last_units_once() {
     });
 }
 
-/// A check takes the last unit of either limiter, perhaps between the look and the charge: what the
+/// A check takes the last unit of either limiter, perhaps between the peek and the charge: what the
 /// set took of the other one is given back.
 #[test]
 fn a_set_during_a_check_charges_all_or_nothing() {

@@ -27,7 +27,7 @@ use crate::contract::limit::{Limit, Receipt, Subject, answered};
 use crate::contract::wait::{Hold, JoinRequest, JoinResult, Rest, Wait, until};
 use crate::time::{Timestamp, saturating_nanos};
 
-use super::{Ask, look};
+use super::{Ask, peek_each};
 
 /// The shortest time after which a line that is not joined yet is looked at again.
 const SHORTEST_LOOK: Duration = Duration::from_millis(1);
@@ -73,7 +73,7 @@ impl WaitResult {
             }
             Self::Late { left } => beyond_each(asks, left),
             Self::Refused { left, by: (first, denial) } => {
-                look(asks);
+                peek_each(asks);
                 beyond_each(asks, left);
                 if asks[first].fits() {
                     // It has changed since: the denial holds nevertheless.
@@ -154,7 +154,7 @@ impl Group<'_> {
             Holding::Place(place) => place.watch(waker),
             Holding::Taken(..) => Rest::NONE,
             Holding::Nothing | Holding::Soon => {
-                self.decision = self.limit.look(self.subject, self.cost, self.limit.now());
+                self.decision = self.limit.peek_at(self.subject, self.cost, self.limit.now());
                 match self.decision.retry_after().ok_or(self.decision)? {
                     Duration::ZERO => Rest::NONE,
                     wait => Rest { start: nanos(wait), ..Rest::NONE },
@@ -197,7 +197,8 @@ impl Group<'_> {
     /// Takes units of a limit without lines; whether they are there, or need not be.
     fn take(&mut self) -> bool {
         if let Holding::Nothing | Holding::Soon = self.held {
-            let (decision, receipt) = self.limit.take(self.subject, self.cost, self.limit.now());
+            let (decision, receipt) =
+                self.limit.try_charge(self.subject, self.cost, self.limit.now());
             if !answered(self.limit, decision).is_allowed() {
                 return false;
             }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::rule::gcra::Scale;
 use crate::time::Timestamp;
 
-use super::grant::Start;
+use super::charge::Start;
 
 /// How long a call may wait: a longest time or a deadline, and a jitter to spread starts.
 ///

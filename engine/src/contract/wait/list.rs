@@ -36,7 +36,7 @@ use core::time::Duration;
 use crate::rule::gcra::{Scale, Time};
 use crate::time::Timestamp;
 
-use super::grant::{Behind, Charge, Removal, Start, TakenOff};
+use super::charge::{Behind, Charge, Removal, Start, TakenOff};
 
 /// A reading of the clock, and the same on a list's time axis.
 #[derive(Clone, Copy, Debug)]

@@ -15,7 +15,7 @@ use crate::base::key::KeyHash;
 use crate::base::sync::{Mutex, lock};
 use crate::time::Timestamp;
 
-use super::grant::{Charge, Granted, Removal, TakenOff};
+use super::charge::{Charge, Granted, Removal, TakenOff};
 use super::list::{Found, WaitList, Wakers};
 use super::moved::MovedKeys;
 

@@ -6,7 +6,7 @@
 //! checks, and calls that start at once, do not see the list.
 
 mod bound;
-mod grant;
+mod charge;
 mod list;
 mod lists;
 #[cfg(all(test, loom))]
@@ -17,7 +17,7 @@ mod turn;
 mod waiters;
 
 pub use bound::{Deadline, Wait};
-pub(crate) use grant::{Behind, Charge, Granted, Removal, TakenOff};
+pub(crate) use charge::{Behind, Charge, Granted, Removal, TakenOff};
 pub(crate) use lists::WaitLists;
 pub(crate) use timer::LONGEST_SLEEP;
 #[cfg(feature = "acquire")]

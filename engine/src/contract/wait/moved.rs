@@ -10,7 +10,7 @@ use core::time::Duration;
 use crate::base::key::KeyHash;
 use crate::time::Timestamp;
 
-use super::grant::{Removal, TakenOff};
+use super::charge::{Removal, TakenOff};
 
 /// Keys of a shard, at most: without room for another one, nothing of it is taken out that would
 /// move charges which are not known.

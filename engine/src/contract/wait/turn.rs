@@ -14,7 +14,7 @@ use crate::base::decision::Decision;
 use crate::base::key::KeyHash;
 use crate::time::{Clock, Timestamp};
 
-use super::grant::{Charge, Granted};
+use super::charge::{Charge, Granted};
 use super::list::Found;
 #[cfg(feature = "std")]
 use super::timer::unpark_this_thread;

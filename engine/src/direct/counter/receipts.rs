@@ -33,13 +33,13 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         self.window.look(subject.needed(cost), self.window.instant(now))
     }
 
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(subject, 0, now), Receipt::NOTHING);
+            return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
         self.window.take_leaving(subject, cost, self.window.instant(now))
     }
@@ -51,7 +51,7 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
         self.peek()
     }
 
-    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
+    fn force_charge(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.charge(cost)
     }
 
@@ -64,7 +64,7 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     }
 
     fn peek_key(&self, _: &dyn Key, cost: u64) -> Decision {
-        self.look(Subject::from(KEYLESS), cost, self.clock.now())
+        self.peek_at(Subject::from(KEYLESS), cost, self.clock.now())
     }
 
     /// Without a receipt it is not known in which sub-window the units count: taken from another
@@ -84,7 +84,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.clock.now()
     }
 
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let now = self.shards.source.instant(now);
         match subject.left {
             0 => self.shards.look(cost, now),
@@ -93,9 +93,9 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         }
     }
 
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(subject, 0, now), Receipt::NOTHING);
+            return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
         let (seat, shard) = self.seat();
         let now = self.shards.source.instant(now);
@@ -113,7 +113,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
         self.peek()
     }
 
-    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
+    fn force_charge(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.charge(cost)
     }
 
@@ -126,7 +126,7 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
     }
 
     fn peek_key(&self, _: &dyn Key, cost: u64) -> Decision {
-        self.look(Subject::from(KEYLESS), cost, self.clock.now())
+        self.peek_at(Subject::from(KEYLESS), cost, self.clock.now())
     }
 
     /// Without a receipt it is not known in which sub-window the units count: taken from another

@@ -54,13 +54,13 @@ where
         self.clock.now()
     }
 
-    fn look(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
+    fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         self.look_at(cost, subject.left, now)
     }
 
-    fn take(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
+    fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
         if cost == 0 {
-            return (self.look(subject, 0, now), Receipt::NOTHING);
+            return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
         let (algorithm, outcome) = (Leaving::new(&self.algorithm, subject.left), Outcome::new());
         let admit = |value, now| outcome.of(algorithm.admit(value, now, cost), || None);
@@ -70,12 +70,12 @@ where
 
     fn give_back(&self, subject: Subject<'_>, cost: u64, receipt: Receipt) -> Decision {
         let Some(charged) = receipt.charged() else {
-            return self.look(subject, 0, self.clock.now());
+            return self.peek_at(subject, 0, self.clock.now());
         };
         self.correct(|value, now| self.algorithm.give_back(value, now, cost, charged))
     }
 
-    fn take_anyway(&self, _: Subject<'_>, cost: u64) -> Decision {
+    fn force_charge(&self, _: Subject<'_>, cost: u64) -> Decision {
         self.correct(|value, now| self.algorithm.charge(value, now, cost))
     }
 

@@ -7,7 +7,7 @@ use crate::table::Table;
 
 use super::block::Block;
 use super::entry::{Entry, Lease};
-use super::magazine::Held;
+use super::magazine::CachedUnits;
 
 /// A block of which a check has used some units.
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,7 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
     /// it.
     #[inline]
     pub(super) fn word_of(&self, block: Block) -> Option<u64> {
-        let tat = look(self.table, self.key, self.now);
+        let tat = tat_of(self.table, self.key, self.now);
         block.is_covered(tat).then_some(tat)
     }
 
@@ -69,22 +69,22 @@ impl<S: State, R: Fn() -> u64> LeasedCheck<'_, S, R> {
 pub(super) fn note_lost(entry: &Entry, key: KeyHash, units: u64) {
     if units > 0 {
         entry.heat.lost(key, units);
-        Held::lost(key);
+        CachedUnits::lost(key);
     }
 }
 
 /// Reads the key's word; 0 where there is none.
 #[inline]
-pub(crate) fn look<S: State>(table: &Table<S>, key: KeyHash, now: u64) -> u64 {
+pub(crate) fn tat_of<S: State>(table: &Table<S>, key: KeyHash, now: u64) -> u64 {
     match table.home(key).value() {
         Some(tat) => tat,
-        None => look_further(table, key, now),
+        None => tat_beyond_home(table, key, now),
     }
 }
 
-/// [`look`] for a key that is not settled in its home line.
+/// [`tat_of`] for a key that is not settled in its home line.
 #[inline(never)]
-fn look_further<S: State>(table: &Table<S>, key: KeyHash, now: u64) -> u64 {
+fn tat_beyond_home<S: State>(table: &Table<S>, key: KeyHash, now: u64) -> u64 {
     match table.home(key).update(now, || now, |_, _| None) {
         Update::Unchanged { found, .. } => found,
         Update::Written { before, .. } => before,

@@ -34,7 +34,7 @@
 //! charged before, so it ends empty. Charges follow the step that makes an entry busy (L7), so a
 //! thread that lowers the word after a charge finds the lease it became, or the entry busy.
 //!
-//! Units in hand (`magazine.rs`) precede what is left of their lease, and are valid while the entry
+//! Cached units (`magazine.rs`) precede what is left of their lease, and are valid while the entry
 //! has the epoch that was read before they were taken. To end the epoch is to *revoke* them. That
 //! is done before an entry passes to another key, so an epoch is about one key only; and by a
 //! thread that recalls the lease, after it has ended it, or finds the entry busy.
@@ -55,7 +55,7 @@
 //! | L11 epoch, revoke | release | L10 | as L10 | as L10 |
 //! | L12 revoke before the key, fill | by L4, which releases | L2 of a thread that lowers the word | a thread that finds the entry passed on may not see that held units are void, and uses them after a reset | `lease-recalled-after-the-key` |
 //! | L13 key, read before publishing | relaxed | its writer, by L1 of the lease that was ended | - | - |
-//! | L14 epoch, read after ending the lease | as L10 | L11 of a thread that then finds the entry busy, or the state changed | held units are returned although their key's word is being lowered | `lease-held-and-returned` leaves them in hand |
+//! | L14 epoch, read after ending the lease | as L10 | L11 of a thread that then finds the entry busy, or the state changed | held units are returned although their key's word is being lowered | `lease-held-and-returned` leaves them in the magazine |
 //! | L15 end, for `remaining` | relaxed | none: it decides nothing else | - | - |
 //! | L16 state, read before a return | relaxed | none: a late value misses no more than a read made a moment earlier, see `mod.rs` | - | - |
 //! | L17 numbers of epochs | relaxed | none: they are distinct, and order nothing | - | - |
@@ -85,8 +85,8 @@ pub(super) struct Entry {
     pub(super) heat: Heat,
 }
 
-/// Until when the units that were taken out of an entry in hand are valid. After an entry's first
-/// lease, no two entries, and no entry twice, have the same one.
+/// Until when the units that were taken out of an entry into a magazine are valid. After an entry's
+/// first lease, no two entries, and no entry twice, have the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LeaseEpoch(u64);
 
@@ -198,14 +198,14 @@ impl Entry {
     }
 
     /// The units of the lease that was seen, if a word of `tat` counts them as charged. While the
-    /// entry has this epoch, they are units of the key whose units in hand have it.
+    /// entry has this epoch, they are units of the key whose cached units have it.
     #[inline]
     pub(super) fn units_seen(&self, sight: Sight, tat: u64) -> u64 {
         // L15
         if self.end.load(Ordering::Relaxed) <= tat { sight.state.units() } else { 0 }
     }
 
-    /// Makes void what threads hold in hand of the entry.
+    /// Makes void what threads have cached of the entry.
     fn revoke(&self) {
         self.epoch.store(LeaseEpoch::fresh().0, Ordering::Release); // L11
     }
@@ -351,7 +351,7 @@ impl Filling<'_> {
         self.finish(0);
     }
 
-    /// Makes void what threads hold in hand of the lease that was ended.
+    /// Makes void what threads have cached of the lease that was ended.
     pub(super) fn revoke(&self) {
         self.entry.revoke();
     }

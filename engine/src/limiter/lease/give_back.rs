@@ -26,14 +26,14 @@ use super::Leases;
 use super::block::Block;
 use super::check::note_lost;
 use super::entry::{Entry, Filling, Lease};
-use super::magazine::Held;
+use super::magazine::CachedUnits;
 use super::returned::{give_back, with_held};
 
 impl Leases {
-    /// Gives the stripe's leases back to their words, with the units in hand that precede them,
+    /// Gives the stripe's leases back to their words, with the cached units that precede them,
     /// where nothing has been charged behind them; elsewhere these units are back in the lease.
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<impl State>) {
-        let is_held = |key| Held::of(key).is_some_and(|held| held.block.units > 0);
+        let is_held = |key| CachedUnits::of(key).is_some_and(|held| held.block.units > 0);
         for entry in &self.stripe(seat).entries {
             let used = |lease: &Lease| lease.block.units > 0 || is_held(lease.key());
             let Some(lease) = entry.lease().filter(used) else { continue };
@@ -43,7 +43,7 @@ impl Leases {
                 filling.empty();
             } else if !filling.restore(whole) {
                 entry.heat.lost(lease.key(), whole.block.units);
-                Held::lost(lease.key());
+                CachedUnits::lost(lease.key());
             }
         }
     }
@@ -121,12 +121,12 @@ impl<S: State, N: Fn() -> u64> Refund<'_, S, N> {
     fn give_back(&self, ended: Recalled<'_>, lowered: &mut Lowered, may: bool) -> bool {
         let Self { gcra, table, key, ref now } = *self;
         let Recalled { entry, lease, filling } = ended;
-        let held = Held::of(key)
+        let held = CachedUnits::of(key)
             .filter(|held| held.epoch == filling.epoch()) // L14
             .filter(|held| held.block.end <= lowered.from);
         filling.revoke();
         if held.is_some() {
-            Held::put_down(key, filling.epoch());
+            CachedUnits::put_down(key, filling.epoch());
         }
         let after = Cell::new(None);
         let lower = |tat: u64, _| {

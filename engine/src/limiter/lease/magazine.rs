@@ -1,10 +1,10 @@
-//! In hand: a thread-local cache (magazine) of leased units, used without an atomic step.
+//! Magazines: a thread-local cache of leased units, used without an atomic step.
 //!
 //! A check that uses a unit of a lease takes the next ones with it, in the same atomic step on the
 //! entry, and the thread's next checks use these.
 //!
 //! # Which units are held, and until when
-//! Held units are the first of those that the lease had left, so their intervals end by the start
+//! Cached units are the first of those that the lease had left, so their intervals end by the start
 //! of what remains in it. They are the thread's alone: no other thread finds them, so they are at
 //! most [`MOST_HELD`] and 1/[`HELD_SHARE`] of the largest lease.
 //!
@@ -15,7 +15,7 @@
 //! are void as leased ones are: those that have expired, and those that the word does not cover.
 //!
 //! # What is lost
-//! Held units are lost, that is, charged and never used, if the thread ends, if they are void, or
+//! Cached units are lost, that is, charged and never used, if the thread ends, if they are void, or
 //! if the magazine is needed for another key or for another stripe's units. So a unit is held only
 //! for each [`BACKING`] units of leases of the key that the thread has used since it last lost one.
 
@@ -34,7 +34,7 @@ pub(super) const MOST_HELD: u64 = 31;
 pub(super) const HELD_SHARE: u64 = 4;
 
 /// Units that a thread must have used for each unit it may hold: at most this share of what it uses
-/// can be lost in hand.
+/// can be lost in magazines.
 pub(super) const BACKING: u32 = 32;
 
 /// A magazine passes to another key after it has been in other keys' way more often than this since
@@ -88,7 +88,7 @@ loom::thread_local! {
 
 /// What the calling thread holds of a key, out of an entry of some limiter.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Held {
+pub(super) struct CachedUnits {
     pub(super) stripe: usize,
     /// The entry's, read before the units were taken.
     pub(super) epoch: LeaseEpoch,
@@ -96,7 +96,7 @@ pub(super) struct Held {
     pub(super) block: Block,
 }
 
-impl Held {
+impl CachedUnits {
     #[inline]
     pub(super) fn of(key: KeyHash) -> Option<Self> {
         Magazine::with(key, |magazine| (magazine.key.get() == key).then(|| magazine.held()))
@@ -166,7 +166,7 @@ impl Held {
     }
 
     /// Holds this instead of what was held, after a use of `cost` units of the lease. The magazine
-    /// is the key's: see [`Held::allowance`].
+    /// is the key's: see [`CachedUnits::allowance`].
     pub(super) fn take(self, key: KeyHash, cost: u64) {
         Magazine::with(key, |magazine| {
             let units = self.block.units as u32;
@@ -239,8 +239,8 @@ impl Magazine {
     }
 
     #[inline]
-    fn held(&self) -> Held {
-        Held {
+    fn held(&self) -> CachedUnits {
+        CachedUnits {
             stripe: self.stripe.get().into(),
             epoch: LeaseEpoch::of(self.epoch.get()),
             block: Block { end: self.end.get(), units: self.units.get().into() },

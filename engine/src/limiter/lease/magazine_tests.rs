@@ -1,18 +1,18 @@
-//! What threads hold in hand, with several threads played by one thread.
+//! What threads have cached, with several threads played by one thread.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::base::key::KeyHash;
 use crate::limiter::Limiter;
-use crate::limiter::mode::{Beyond, Mode};
+use crate::limiter::mode::{Extended, Mode};
 use crate::rule::gcra::{Gcra, Tat};
 use crate::rule::quota::Quota;
 use crate::table::Table;
 use crate::time::{Clock as _, ManualClock};
 
 use super::entry::LeaseEpoch;
-use super::magazine::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD, Magazines};
+use super::magazine::{BACKING, CachedUnits, HELD_SHARE, LimiterId, MOST_HELD, Magazines};
 use super::{ENTRIES, LeasedCheck, Leases, Seat};
 
 const BURST: u64 = 100_000;
@@ -30,7 +30,7 @@ fn limiter() -> Limiter<Quota, ManualClock> {
         quota,
         ManualClock::new(),
         table,
-        leases.map_or(Mode::Word, |leases| Mode::Beyond(Beyond::Leased(leases))),
+        leases.map_or(Mode::Word, |leases| Mode::Extended(Extended::Leased(leases))),
     )
 }
 
@@ -70,7 +70,7 @@ fn exhaust(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
 fn debt(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
     let (table, gcra) = limiter.parts();
     let now = gcra.scale().instant(limiter.clock().now());
-    super::look(table, key, now).saturating_sub(now) / gcra.interval()
+    super::tat_of(table, key, now).saturating_sub(now) / gcra.interval()
 }
 
 /// Charges the key's word with one unit.
@@ -215,7 +215,7 @@ fn what_is_void_for_a_moment_is_not_used_up() {
     limiter.leases_on().stripes[0].entry(KEY).heat.lost(KEY, BURST);
     let leased = limiter.leased(KEY);
     let (table, gcra) = limiter.parts();
-    let before = super::look(table, KEY, 0);
+    let before = super::tat_of(table, KEY, 0);
     table.home(KEY).update(0, || 0, |_, _| Some(gcra.interval()));
     assert!(limiter.check(KEY).is_allowed());
     assert_eq!(debt(&limiter, KEY), 2);
@@ -286,7 +286,7 @@ fn what_remains_apart_from_what_is_held_may_be_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
-    let end = Held::of(KEY).unwrap().block.end;
+    let end = CachedUnits::of(KEY).unwrap().block.end;
     let (table, gcra) = limiter.parts();
     table.home(KEY).update(0, || 0, |_, _| Some(end + gcra.interval()));
     let decision = limiter.check(KEY);
@@ -343,7 +343,7 @@ fn a_lease_never_becomes_more() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
-    Held::lost(KEY);
+    CachedUnits::lost(KEY);
     let ((table, gcra), leases) = (limiter.parts(), limiter.leases_on());
     let entry = leases.stripes[0].entry(KEY);
     let units = || entry.lease_of(KEY).unwrap().block.units;
@@ -374,17 +374,17 @@ fn what_was_used_of_another_entry_backs_nothing() {
     let limiter = limiter();
     hold(&limiter, KEY);
     let backed = |epoch| {
-        Held::leave(KEY, 0);
+        CachedUnits::leave(KEY, 0);
         let id = LimiterId::at(&limiter.leases_on().stripes);
-        Held::allowance(KEY, id, epoch, 0, BACKING)
+        CachedUnits::allowance(KEY, id, epoch, 0, BACKING)
     };
-    let epoch = Held::of(KEY).unwrap().epoch;
+    let epoch = CachedUnits::of(KEY).unwrap().epoch;
     assert!(backed(epoch) >= Some(MOST));
     assert_eq!(backed(LeaseEpoch::of(epoch.get() + 1)), Some(0));
 }
 
-/// What expires in hand counts as expired in its lease, so that a key that is checked too seldom is
-/// not leased.
+/// What expires in a magazine counts as expired in its lease, so that a key that is checked too
+/// seldom is not leased.
 #[test]
 fn what_drains_in_hand_is_backed_anew() {
     Seat::sit(0);
@@ -422,7 +422,7 @@ fn a_cost_is_paid_by_what_is_left_in_hand_and_its_lease() {
 }
 
 #[test]
-fn a_unit_in_hand_that_has_begun_is_not_used() {
+fn a_cached_unit_that_has_begun_is_not_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);

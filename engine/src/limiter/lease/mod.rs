@@ -17,7 +17,7 @@
 //! * it was *revoked*: the key's word was lowered, by a refund or a reset, to before its end. What
 //!   a refund revokes of leases it *recalls*: it gives the units back to the word.
 //!
-//! A unit is *lost* if it is charged and will never be used: it is void, or in hand of a thread
+//! A unit is *lost* if it is charged and will never be used: it is void, or cached by a thread
 //! that has ended.
 //!
 //! # Where more than that can be admitted
@@ -34,15 +34,15 @@
 //! # What may be leased
 //! * Each thread has a *stripe* of entries; a key has one entry in each, which holds at most one
 //!   lease. All leases of a key together are at most 1/[`SHARE`] of the burst, besides what threads
-//!   hold in hand.
+//!   have cached.
 //! * A lease is taken only while [`SHARE`] times as many units fit besides it, so leases end before
 //!   the burst does.
 //! * A lease takes as many admitted checks of the key, by the same stripe, as `heat.rs` asks for,
 //!   so that units that expire unused stay a small share of what is admitted.
-//! * A thread takes some units of a lease *in hand*, into a thread-local cache (magazine): at most
+//! * A thread takes some units of a lease into a thread-local cache (a *magazine*): at most
 //!   1/[`HELD_SHARE`] of the largest lease. It uses those first, without an atomic step.
 //! * A check that the word denies searches the key's leases in all stripes, and uses a unit it
-//!   finds there. It does not find what other threads hold in hand.
+//!   finds there. It does not find what other threads have cached.
 //!
 //! The states of an entry and the orderings are in `entry.rs`, the magazine is in `magazine.rs`,
 //! and what ends leases early is in `give_back.rs`.
@@ -75,10 +75,10 @@ use crate::table::answer::answer;
 
 use block::Block;
 use check::Used;
-pub(crate) use check::{LeasedCheck, look};
+pub(crate) use check::{LeasedCheck, tat_of};
 use entry::{Entry, Sight};
 pub(crate) use give_back::{Lowered, Refund};
-use magazine::{BACKING, HELD_SHARE, Held, LimiterId, MOST_HELD};
+use magazine::{BACKING, CachedUnits, HELD_SHARE, LimiterId, MOST_HELD};
 use returned::{give_back, with_held};
 
 /// The largest lease that can be asked for, in units.
@@ -107,7 +107,7 @@ pub struct Leases {
     stripes: Box<[Stripe]>,
     /// The largest lease, in units.
     most: u64,
-    /// The most units of a lease that a thread holds in hand.
+    /// The most units of a lease that a thread has cached.
     most_held: u64,
     /// The units that a thread must have used for each one that it holds.
     backing: u32,
@@ -164,7 +164,7 @@ impl Leases {
         if let Some((entry, sight, block)) = self.held(check.key) {
             if let Some(left) = block.take_whole(check.gcra, check.cost, check.now) {
                 if let Some(tat) = check.word_of(block) {
-                    Held::leave(check.key, left);
+                    CachedUnits::leave(check.key, left);
                     return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
                 }
             }
@@ -176,7 +176,7 @@ impl Leases {
     /// of.
     #[inline]
     fn held(&self, key: KeyHash) -> Option<(&Entry, Sight, Block)> {
-        let held = Held::of(key)?;
+        let held = CachedUnits::of(key)?;
         // Units of another limiter may be of a stripe that this one does not have.
         let entry = self.stripes.get(held.stripe)?.entry(key);
         let sight = entry.see();
@@ -191,7 +191,7 @@ impl Leases {
         check: &LeasedCheck<'_, impl State, impl Fn() -> u64>,
     ) -> Decision {
         let LeasedCheck { gcra, table, key, now, .. } = *check;
-        let tat = look(table, key, now);
+        let tat = tat_of(table, key, now);
         let decision = gcra.answer(Update::Unchanged { found: tat, now }, 0);
         if !decision.is_allowed() {
             return decision;
@@ -251,13 +251,13 @@ impl Leases {
         let (entry, sight, block) = self.held(check.key)?;
         let left = block.take_rest(check.gcra, check.cost, check.now)?;
         let tat = check.word_of(block)?;
-        Held::leave(check.key, left);
+        CachedUnits::leave(check.key, left);
         check.settle(entry, Used { block, left });
         Some(check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat)))
     }
 
-    /// Uses the lease of the seat's entry together with the units in hand that precede it, and
-    /// takes in hand some of what is left. `None`, and nothing is used, if there is no lease that
+    /// Uses the lease of the seat's entry together with the cached units that precede it, and
+    /// caches some of what is left. `None`, and nothing is used, if there is no lease that
     /// suffices or another thread was first.
     #[inline]
     fn use_lease(
@@ -269,7 +269,8 @@ impl Leases {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
-        let held = Held::of(key).filter(|held| held.epoch == sight.epoch).map(|held| held.block);
+        let held =
+            CachedUnits::of(key).filter(|held| held.epoch == sight.epoch).map(|held| held.block);
         let (joined, apart) = match held {
             // They end where the lease begins: both are one block.
             Some(held) if held.end == lease.block.start(gcra) => (held.units, None),
@@ -282,7 +283,7 @@ impl Leases {
         let tat = check.word_of(block)?;
         let has_expired = left + cost < block.units;
         if has_expired {
-            Held::lost(key);
+            CachedUnits::lost(key);
         }
 
         // A magazine has one block, so units that are apart must be used before others are taken.
@@ -290,7 +291,7 @@ impl Leases {
             None => self.allowance(key, joined, sight),
             Some(_) => None,
         };
-        // Units in hand do not go back into the entry: within a generation a lease only shrinks.
+        // Cached units do not go back into the entry: within a generation a lease only shrinks.
         let kept = left.saturating_sub(lease.block.units);
         let taken = left.min(allowance.unwrap_or(0).min(self.most_held).max(kept));
         if !entry.leave(lease, left - taken) {
@@ -301,16 +302,16 @@ impl Leases {
         if allowance.is_some() {
             let stripe = seat.among(self.stripes.len());
             let block = block.first(gcra, left, taken);
-            Held { stripe, epoch: sight.epoch, block }.take(key, cost);
+            CachedUnits { stripe, epoch: sight.epoch, block }.take(key, cost);
         }
         check.settle(entry, Used { block, left });
         let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
         Some(gcra.leased(tat, now, left + apart))
     }
 
-    /// See [`Held::allowance`].
+    /// See [`CachedUnits::allowance`].
     fn allowance(&self, key: KeyHash, joined: u64, sight: Sight) -> Option<u64> {
-        Held::allowance(key, LimiterId::at(&self.stripes), sight.epoch, joined, self.backing)
+        CachedUnits::allowance(key, LimiterId::at(&self.stripes), sight.epoch, joined, self.backing)
     }
 
     /// Decides where the stripe's lease is too small or there is none.
@@ -354,7 +355,7 @@ impl Leases {
             return None;
         }
         let old = entry.lease()?;
-        let tat = look(check.table, check.key, check.now);
+        let tat = tat_of(check.table, check.key, check.now);
         let fitting = |tat, now| fitting(wanted, check.gcra, tat, now, check.cost);
         if fitting(tat, check.now) == 0 {
             return None;
@@ -370,7 +371,7 @@ impl Leases {
         let is_own = old.is_of(check.key);
         let whole = if is_own { old } else { with_held(old, &filling, check.gcra) };
         if whole.block.units > 0 && !give_back(whole, &filling, check.gcra, check.table) {
-            Held::lost(whole.key());
+            CachedUnits::lost(whole.key());
         }
         let charged =
             |tat, now| check.gcra.admit(tat, now, check.cost.saturating_add(fitting(tat, now)));

@@ -18,7 +18,7 @@ use crate::table::Table;
 use super::block::Block;
 use super::{LEAST, LeasedCheck, Leases, Lowered, Refund, SHARE, Seat};
 
-mod hands;
+mod magazines;
 mod refunds;
 
 const NOW: u64 = 1_000;

@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::base::key::KeyHash;
 use crate::base::sync::watched::{bounded, park_before};
 use crate::limiter::Limiter;
-use crate::limiter::mode::{Beyond, Mode};
+use crate::limiter::mode::{Extended, Mode};
 use crate::rule::gcra::{Gcra, Tat};
 use crate::rule::quota::Quota;
 use crate::table::Table;
@@ -54,12 +54,12 @@ struct Scenario {
     name: &'static str,
     /// What the stalled thread did before, at the first stripe.
     before: &'static [Action],
-    /// The units that are leased of the first key then, where nothing is held in hand.
+    /// The units that are leased of the first key then, where nothing is cached.
     leased: u64,
     /// Where the thread is stalled.
     seat: usize,
     stopped: Action,
-    /// The units that are leased of both keys if it was not stalled, where nothing is held in hand.
+    /// The units that are leased of both keys if it was not stalled, where nothing is cached.
     after: [u64; 2],
 }
 
@@ -237,7 +237,7 @@ struct Account {
 type Ledger = [Account; 3];
 
 /// Stalls a thread before its `number`th operation while others act, all of which may hold
-/// `most_held` units of a lease in hand; `false` if it got to its end before.
+/// `most_held` units of a lease in their magazines; `false` if it got to its end before.
 fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> bool {
     let name = format!("{}, holding {most_held}, stopped before operation {number}", scenario.name);
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
@@ -248,7 +248,7 @@ fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> 
         quota,
         ManualClock::new(),
         table,
-        leases.map_or(Mode::Word, |leases| Mode::Beyond(Beyond::Leased(leases))),
+        leases.map_or(Mode::Word, |leases| Mode::Extended(Extended::Leased(leases))),
     );
     let mut ledger = act(limiter, 0, scenario.before, u64::MAX, &name);
     if most_held == 0 {
@@ -310,7 +310,7 @@ fn audit(limiter: &Limiter<Quota, ManualClock>, ledger: &Ledger, name: &str) {
 fn debt(limiter: &Limiter<Quota, ManualClock>, number: u64) -> u64 {
     let (table, gcra) = limiter.parts();
     let now = gcra.scale().instant(limiter.clock().now());
-    super::look(table, key(number), now).saturating_sub(now)
+    super::tat_of(table, key(number), now).saturating_sub(now)
 }
 
 /// Demands that no entry was left busy: a key that gets hot again takes a lease at each stripe.

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::base::key::KeyHash;
 use crate::limiter::Limiter;
-use crate::limiter::mode::{Beyond, Mode};
+use crate::limiter::mode::{Extended, Mode};
 use crate::rule::gcra::{Gcra, Tat};
 use crate::rule::quota::Quota;
 use crate::table::Table;
@@ -31,7 +31,7 @@ fn limiter(units: u64) -> Limiter<Quota, ManualClock> {
     let quota = Quota::per_second(1).burst(BURST);
     let table = Table::new(1, Tat).unwrap();
     let leases = Leases::striped(units, &Gcra::exact(&quota).unwrap(), THREADS).unwrap();
-    Limiter::for_tests(quota, ManualClock::new(), table, Mode::Beyond(Beyond::Leased(leases)))
+    Limiter::for_tests(quota, ManualClock::new(), table, Mode::Extended(Extended::Leased(leases)))
 }
 
 /// What was done to the key.
@@ -58,11 +58,11 @@ impl Account {
         self.admitted.load(Ordering::Relaxed)
     }
 
-    /// The units that are lost, if `held` are in hand of other threads than the caller's.
+    /// The units that are lost, if `held` are cached by other threads than the caller's.
     fn lost(&self, limiter: &Limiter<Quota, ManualClock>, held: u64) -> u64 {
         let (table, gcra) = limiter.parts();
         let now = gcra.scale().instant(limiter.clock().now());
-        let debt = super::look(table, KEY, now).saturating_sub(now) / gcra.interval();
+        let debt = super::tat_of(table, KEY, now).saturating_sub(now) / gcra.interval();
         let used = self.admitted() - self.refunded.load(Ordering::Relaxed);
         (debt - used).checked_sub(limiter.leased(KEY) + held).expect("units are counted twice")
     }
@@ -229,7 +229,7 @@ fn a_lease_of_a_forgotten_key_is_not_given_back() {
     // As many units as the word of a key that was evicted and charged again.
     table.home(KEY).update(0, || 0, |_, _| Some(20 * gcra.interval()));
     limiter.refund(KEY, 2);
-    assert_eq!(super::look(table, KEY, 0), 18 * gcra.interval());
+    assert_eq!(super::tat_of(table, KEY, 0), 18 * gcra.interval());
 }
 
 /// A refund meets a lease that is being taken, and another one that is being recalled: both are
@@ -255,12 +255,12 @@ fn a_lease_that_is_lost_to_a_refund_backs_no_other() {
     warm();
     assert!(limiter.check(KEY).is_allowed());
     assert!(limiter.leased(KEY) >= LEAST);
-    let from = super::look(table, KEY, NOW);
+    let from = super::tat_of(table, KEY, NOW);
     let to = from - gcra.interval();
     table.home(KEY).update(NOW, || NOW, |_, _| Some(to));
     leases.recall(Seat::here(), &Refund { gcra, table, key: KEY, now: meet }, Lowered { from, to });
     assert_eq!((limiter.leased(KEY), entry.heat.backed(KEY)), (0, 0));
-    assert_eq!(super::look(table, KEY, NOW), to);
+    assert_eq!(super::tat_of(table, KEY, NOW), to);
 }
 
 /// A key that is refunded as often as charged is not leased, or soon no more: leases that are

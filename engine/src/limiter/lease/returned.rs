@@ -5,15 +5,15 @@ use crate::rule::gcra::Gcra;
 use crate::table::Table;
 
 use super::entry::{Filling, Lease};
-use super::magazine::Held;
+use super::magazine::CachedUnits;
 
-/// A lease that the caller has ended, together with the units in hand that precede it, which are in
+/// A lease that the caller has ended, together with the cached units that precede it, which are in
 /// hand no longer.
 pub(super) fn with_held(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
     let epoch = filling.epoch(); // L14
-    let held = Held::before(gcra, lease.block, lease.key(), epoch);
+    let held = CachedUnits::before(gcra, lease.block, lease.key(), epoch);
     if held > 0 {
-        Held::put_down(lease.key(), epoch);
+        CachedUnits::put_down(lease.key(), epoch);
     }
     lease.with_units(lease.block.units + held)
 }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use crate::base::decision::Decision;
 use crate::base::key::KeyHash;
 use crate::limiter::Limiter;
-use crate::limiter::mode::{Beyond, Mode};
+use crate::limiter::mode::{Extended, Mode};
 use crate::rule::gcra::{Gcra, Tat};
 use crate::rule::quota::Quota;
 use crate::table::Table;
@@ -40,7 +40,7 @@ fn limiter_backed(quota: Quota, units: u64, backing: u32) -> Limiter<Quota, Manu
         quota,
         ManualClock::new(),
         table,
-        leases.map_or(Mode::Word, |leases| Mode::Beyond(Beyond::Leased(leases))),
+        leases.map_or(Mode::Word, |leases| Mode::Extended(Extended::Leased(leases))),
     )
 }
 
@@ -263,7 +263,7 @@ fn a_unit_that_has_drained_is_not_used() {
 }
 
 /// Threads run one after another, and each one's lease expires before it runs again: what expires
-/// unused is a sixteenth of what is used, and half of that for what is held in hand, not a lease
+/// unused is a sixteenth of what is used, and half of that for what is cached, not a lease
 /// each time.
 #[test]
 fn few_units_drain_unused() {
@@ -307,7 +307,7 @@ fn a_forgotten_key_leaves_no_lease_behind() {
         quota,
         ManualClock::new(),
         table,
-        leases.map_or(Mode::Word, |leases| Mode::Beyond(Beyond::Leased(leases))),
+        leases.map_or(Mode::Word, |leases| Mode::Extended(Extended::Leased(leases))),
     );
     Seat::sit(0);
     for _ in 0..2_000 {

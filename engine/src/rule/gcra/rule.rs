@@ -5,7 +5,7 @@ use core::time::Duration;
 use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule, sealed};
 
-use super::{Gcra, Scaled, given};
+use super::{Gcra, Scaled, per_call};
 
 impl sealed::Sealed for Quota {}
 
@@ -13,14 +13,14 @@ impl DebtRule for Quota {}
 
 impl Rule for Quota {
     type Algorithm = Gcra;
-    type Given<'a> = Scaled;
+    type PerCall<'a> = Scaled;
 
     fn algorithm(&self) -> Result<Gcra, QuotaError> {
         Gcra::exact(self)
     }
 
-    fn given<'a>(gcra: &'a Gcra, quota: &'a Self) -> Option<Scaled> {
-        Some(given(gcra, quota))
+    fn per_call<'a>(gcra: &'a Gcra, quota: &'a Self) -> Option<Scaled> {
+        Some(per_call(gcra, quota))
     }
 
     fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {

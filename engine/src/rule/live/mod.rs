@@ -2,10 +2,10 @@
 
 mod cell;
 mod epoch;
-mod given;
 mod inheritance;
 #[cfg(all(test, loom))]
 mod models;
+mod per_call;
 mod saves;
 
 use core::fmt;
@@ -17,7 +17,7 @@ use crate::base::sync::{Arc, Mutex};
 use crate::base::word::{State, Update};
 use crate::rule::algorithm::Algorithm;
 use crate::rule::gcra::ring::{self, DEBT_MAX};
-use crate::rule::gcra::{self, Bucket, Gcra, Plans, Scale, Scaled, Time, View};
+use crate::rule::gcra::{self, Bucket, Gcra, PerCallQuotas, Scale, Scaled, Time, View};
 use crate::rule::modes::Modes;
 use crate::rule::quota::{Quota, QuotaError};
 use crate::rule::{DebtRule, Rule, sealed};
@@ -25,8 +25,8 @@ use crate::time::Timestamp;
 
 use cell::Cell;
 use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIMES, WORDS, time_from_words};
-pub use given::Given;
 pub use inheritance::Inheritance;
+pub use per_call::LivePerCall;
 
 /// A [`Quota`] that can be changed while it is enforced: by
 /// [`Limiter::set_quota`](crate::Limiter::set_quota) or
@@ -84,7 +84,7 @@ impl DebtRule for LiveQuota {}
 
 impl Rule for LiveQuota {
     type Algorithm = LiveGcra;
-    type Given<'a> = Given<'a>;
+    type PerCall<'a> = LivePerCall<'a>;
 
     fn algorithm(&self) -> Result<LiveGcra, QuotaError> {
         let first = Epoch::first(self.0, Gcra::exact(&self.0)?);
@@ -92,8 +92,8 @@ impl Rule for LiveQuota {
         Ok(LiveGcra { shared: Arc::new(Shared { cell, in_force: Mutex::new(first) }) })
     }
 
-    fn given<'a>(algorithm: &'a LiveGcra, quota: &'a Quota) -> Option<Given<'a>> {
-        Some(gcra::given(algorithm, quota))
+    fn per_call<'a>(algorithm: &'a LiveGcra, quota: &'a Quota) -> Option<LivePerCall<'a>> {
+        Some(gcra::per_call(algorithm, quota))
     }
 
     fn if_debt<A: sealed::IfDebt<Self>>(act: A) -> Option<A::Output> {
@@ -255,11 +255,11 @@ impl Bucket for LiveGcra {
     }
 }
 
-impl Plans for LiveGcra {
-    type Given<'a> = Given<'a>;
+impl PerCallQuotas for LiveGcra {
+    type PerCall<'a> = LivePerCall<'a>;
 
-    fn given<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Given<'a> {
-        Given::new(self, quota, Scaled::of(quota, rounded))
+    fn per_call<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> LivePerCall<'a> {
+        LivePerCall::new(self, quota, Scaled::of(quota, rounded))
     }
 
     fn plain(_: &Gcra) -> Option<&Self> {

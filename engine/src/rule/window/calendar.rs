@@ -169,7 +169,7 @@ impl sealed::Sealed for CalendarWindow {}
 
 impl Rule for CalendarWindow {
     type Algorithm = Count<Calendar>;
-    type Given<'a> = Self::Algorithm;
+    type PerCall<'a> = Self::Algorithm;
 
     #[cfg(feature = "std")]
     fn anchor(self, now: crate::time::Timestamp) -> Self {

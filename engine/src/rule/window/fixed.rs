@@ -78,7 +78,7 @@ impl sealed::Sealed for FixedWindow {}
 
 impl Rule for FixedWindow {
     type Algorithm = Count<Even>;
-    type Given<'a> = Self::Algorithm;
+    type PerCall<'a> = Self::Algorithm;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
         Count::new(Even::new(self.window)?, self.limit)

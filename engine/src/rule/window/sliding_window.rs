@@ -91,7 +91,7 @@ impl sealed::Sealed for SlidingWindow {}
 
 impl Rule for SlidingWindow {
     type Algorithm = Sliding;
-    type Given<'a> = Self::Algorithm;
+    type PerCall<'a> = Self::Algorithm;
 
     fn algorithm(&self) -> Result<Self::Algorithm, QuotaError> {
         Sliding::new(Even::new(self.window)?, self.limit)

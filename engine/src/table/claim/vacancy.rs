@@ -11,7 +11,7 @@ const HOME_VACANCIES: usize = 3;
 
 /// Where a scan has found room for its key.
 #[derive(Default)]
-pub(super) struct Room<'t> {
+pub(super) struct VacancyChoice<'t> {
     /// The block that is being scanned.
     block: Vacancies<'t>,
     /// Of the blocks before it, the first with the most vacancies.
@@ -20,7 +20,7 @@ pub(super) struct Room<'t> {
     pub(super) is_enough: bool,
 }
 
-impl<'t> Room<'t> {
+impl<'t> VacancyChoice<'t> {
     /// Goes on to the next block; 0 is the home block.
     pub(super) fn begin_block(&mut self, block: usize) {
         if !self.is_enough {

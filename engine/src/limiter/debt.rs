@@ -27,10 +27,10 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// For limiters with a [`Quota`] or a `LiveQuota`: charges remote debt, consumed elsewhere at
-    /// time `at`, whether or not it fits. Debt that has drained since `at` on a key that was idle
-    /// is not charged again. Debt may exceed the burst tolerance; then even a cost of 1 waits.
-    /// Saturates 18 years after the clock's origin; under a `LiveQuota` at 5.1 years or more.
+    /// Charges remote debt, consumed elsewhere at time `at`, whether or not it fits. Debt that has
+    /// drained since `at` on a key that was idle is not charged again. Debt may exceed the burst
+    /// tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin; under a
+    /// `LiveQuota` at 5.1 years or more. Needs a [`Quota`] or a `LiveQuota` as the rule.
     ///
     /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
     /// the quota changed counts as idle before it.
@@ -40,8 +40,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let _ = self.force_debt(key, |view| view.charge_debt(debt, at));
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: raises the key's debt to at least `debt` as
-    /// of now. Idempotent.
+    /// Raises the key's debt to at least `debt` as of now. Idempotent. Needs a [`Quota`] or a
+    /// `LiveQuota` as the rule.
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let (key, at) = (self.hash(key), self.clock.now());
         let update = self.force_debt(key, |view| view.raise_debt(debt, at));
@@ -50,8 +50,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: takes back `debt` that was consumed, at most
-    /// to none, as [`Limiter::refund`] does with units.
+    /// Takes back `debt` that was consumed, at most to none, as [`Limiter::refund`] does with
+    /// units. Needs a [`Quota`] or a `LiveQuota` as the rule.
     pub fn lower_debt(&self, key: impl Key, debt: Duration) {
         let bucket = self.algorithm();
         let _ = self.lower(self.hash(key), |value, now| {
@@ -60,24 +60,24 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         });
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: the burst tolerance of the quota in force,
-    /// the debt at which a key is exhausted. O(1).
+    /// The burst tolerance of the quota in force, the debt at which a key is exhausted. O(1). Needs
+    /// a [`Quota`] or a `LiveQuota` as the rule.
     #[must_use]
     pub fn burst_tolerance(&self) -> Duration {
         let gcra = self.algorithm().view(0, 0).gcra;
         Duration::from_nanos(gcra.scale().to_nanos(gcra.tau()))
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: the debt of one unit of the quota in force.
-    /// O(1).
+    /// The debt of one unit of the quota in force. O(1). Needs a [`Quota`] or a `LiveQuota` as the
+    /// rule.
     #[must_use]
     pub fn unit_debt(&self) -> Duration {
         let gcra = self.algorithm().view(0, 0).gcra;
         Duration::from_nanos(gcra.scale().to_nanos(gcra.interval()))
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: the key's debt now, zero when it is fresh.
-    /// O(1).
+    /// The key's debt now, zero when it is fresh. O(1). Needs a [`Quota`] or a `LiveQuota` as the
+    /// rule.
     #[must_use]
     pub fn debt(&self, key: impl Key) -> Duration {
         self.debt_at(key, self.clock.now())
@@ -118,8 +118,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         })
     }
 
-    /// For limiters with a [`Quota`] or a `LiveQuota`: every key that has debt now, with its debt,
-    /// in no particular order. O(capacity).
+    /// Every key that has debt now, with its debt, in no particular order. O(capacity). Needs a
+    /// [`Quota`] or a `LiveQuota` as the rule.
     ///
     /// Not a snapshot: each key is read at its own moment while others go on checking.
     pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {
@@ -164,7 +164,7 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     }
 
     /// How many units of a key all threads together have leased and not used, without expired ones
-    /// and those that other threads hold in hand: what this thread would still be admitted when the
+    /// and those that other threads have cached: what this thread would still be admitted when the
     /// key's word is exhausted. O(threads).
     ///
     /// Not a snapshot: each thread's share is read at its own moment.
@@ -172,13 +172,13 @@ impl<C: Clock, O: Observer> Limiter<Quota, C, O> {
     pub fn leased(&self, key: impl Key) -> u64 {
         let Some((leases, gcra)) = self.leases() else { return 0 };
         let (key, now) = (self.hash(key), self.instant_now());
-        let tat = lease::look(&self.table, key, now);
+        let tat = lease::tat_of(&self.table, key, now);
         leases.units(gcra, key, tat, now)
     }
 
     /// Gives back what this thread, and those that share its stripe, have leased and not used, as
     /// far as nothing has been charged to the same key since; the rest can still be used by other
-    /// threads until it expires. Of units in hand, this includes those that this thread holds right
+    /// threads until it expires. Of cached units, this includes those that this thread holds right
     /// before a lease of its own stripe; others stay where they are. For a thread that goes idle;
     /// never needed for correctness. O(1), at most 64 keys.
     pub fn return_leases(&self) {

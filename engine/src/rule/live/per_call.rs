@@ -13,13 +13,13 @@ use super::{LiveGcra, LiveTat, answer_across, full, in_terms, value_of};
 /// A quota given with the call. Debt is carried over as under the quota in force, and kept as a
 /// duration between the two quotas.
 #[derive(Debug)]
-pub struct Given<'a> {
+pub struct LivePerCall<'a> {
     live: &'a LiveGcra,
     quota: &'a Quota,
     scaled: Scaled,
 }
 
-impl<'a> Given<'a> {
+impl<'a> LivePerCall<'a> {
     /// The quota, and the same quota `scaled` to the quota in force.
     pub(super) const fn new(live: &'a LiveGcra, quota: &'a Quota, scaled: Scaled) -> Self {
         Self { live, quota, scaled }
@@ -49,7 +49,7 @@ impl<'a> Given<'a> {
     }
 }
 
-impl Bucket for Given<'_> {
+impl Bucket for LivePerCall<'_> {
     type Terms = Scaled;
 
     fn scale(&self) -> Scale {
@@ -62,7 +62,7 @@ impl Bucket for Given<'_> {
     }
 }
 
-impl Algorithm for Given<'_> {
+impl Algorithm for LivePerCall<'_> {
     type State = LiveTat;
 
     const CHANGES: bool = true;
@@ -151,7 +151,7 @@ mod tests {
     fn a_quota_given_before_a_change_is_the_same_after_it() {
         let live = LiveQuota::new(Quota::per_second(600_000_000)).algorithm().unwrap();
         let quota = Quota::per_second(1_000).burst(4);
-        let given = gcra::given(&live, &quota);
+        let given = gcra::per_call(&live, &quota);
         let at = |micros| Timestamp::ORIGIN.saturating_add(Duration::from_micros(micros));
         let word = TestWord::new(given.admit(0, given.instant(at(0)), 3).unwrap());
         live.change(Quota::per_second(1), Inheritance::Keep, &word, || at(0)).unwrap();

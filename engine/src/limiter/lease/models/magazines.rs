@@ -1,4 +1,4 @@
-//! Units in hand: taken, used and returned while other threads lower the key's word, use the lease,
+//! Cached units: taken, used and returned while other threads lower the key's word, use the lease,
 //! or pass its entry on.
 
 use super::{FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
@@ -10,10 +10,10 @@ impl World {
     }
 }
 
-/// A thread uses a unit and takes two more in hand, while `lowered` units are given back of its
-/// key, whose word has no room: what it holds then is covered by the word.
+/// A thread uses a unit and takes two more into its magazine, while `lowered` units are given back
+/// of its key, whose word has no room: what it holds then is covered by the word.
 #[test]
-fn units_in_hand_do_not_outlive_a_refund() {
+fn cached_units_do_not_outlive_a_refund() {
     for lowered in [2, 4, 5] {
         explore(Some(TRIO), move || {
             let world = World::holding(2);
@@ -49,7 +49,7 @@ fn the_rest_in_hand_does_not_outlive_a_reset() {
 /// A thread holds units of a key whose entry another thread passes to another key while a third one
 /// resets the key.
 #[test]
-fn units_in_hand_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
+fn cached_units_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
     explore(None, || {
         let world = World::holding(2);
         world.set(KEY, FULL);
@@ -65,10 +65,10 @@ fn units_in_hand_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
     });
 }
 
-/// Two threads use a lease of four units and both take one in hand, when the word has none: each
-/// unit is used once, or left where it can be used.
+/// Two threads use a lease of four units and both take one into their magazines, when the word has
+/// none: each unit is used once, or left where it can be used.
 #[test]
-fn a_unit_in_hand_is_used_once() {
+fn a_cached_unit_is_used_once() {
     for seat in [0, 1] {
         explore(None, move || {
             let world = World::holding(1);
@@ -87,7 +87,7 @@ fn a_unit_in_hand_is_used_once() {
 
 /// A thread gives its lease and what it holds of it back while another one charges the word.
 #[test]
-fn units_in_hand_are_returned_with_their_lease() {
+fn cached_units_are_returned_with_their_lease() {
     for units in [3, 5] {
         explore(None, move || {
             let world = World::holding(2);
@@ -106,7 +106,7 @@ fn units_in_hand_are_returned_with_their_lease() {
 
 /// The same while the key is reset.
 #[test]
-fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
+fn cached_units_that_are_being_returned_do_not_outlive_a_reset() {
     for units in [3, 5] {
         explore(None, move || {
             let world = World::holding(2);
@@ -124,7 +124,7 @@ fn units_in_hand_that_are_being_returned_do_not_outlive_a_reset() {
 /// What a thread holds is in its lease again, because it cannot be returned, and taken again while
 /// the key's word is lowered.
 #[test]
-fn units_in_hand_that_cannot_be_returned_do_not_outlive_a_refund() {
+fn cached_units_that_cannot_be_returned_do_not_outlive_a_refund() {
     for lowered in [2, 4, 5] {
         explore(Some(TRIO), move || {
             let world = World::holding(3);

@@ -12,32 +12,32 @@ use super::view::{Bucket, Time, View};
 use super::{Gcra, Scale, Tat};
 
 /// A limiter's own algorithm, on whose values a quota passed with the call can also decide.
-pub trait Plans: Bucket {
+pub trait PerCallQuotas: Bucket {
     /// The quota on this one's values.
-    type Given<'a>: Bucket<State = Self::State>
+    type PerCall<'a>: Bucket<State = Self::State>
     where
         Self: 'a;
 
     /// The quota, given its `rounded` form in [`Bucket::scale`]. It denies everything if the scale
     /// has changed since and it cannot be enforced in the new one.
-    fn given<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Self::Given<'a>;
+    fn per_call<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Self::PerCall<'a>;
 
-    /// The rounded quota, if it decides exactly as [`Plans::given`] would.
+    /// The rounded quota, if it decides exactly as [`PerCallQuotas::per_call`] would.
     fn plain(rounded: &Gcra) -> Option<&Self>;
 }
 
-/// As [`Plans::given`], rounded in the present scale. A quota that cannot be enforced there denies
-/// everything: it could be enforced in the scale in which it was first given.
-pub(crate) fn given<'a, A: Plans>(algorithm: &'a A, quota: &'a Quota) -> A::Given<'a> {
+/// As [`PerCallQuotas::per_call`], rounded in the present scale. A quota that cannot be enforced
+/// there denies everything: it could be enforced in the scale in which it was first given.
+pub(crate) fn per_call<'a, A: PerCallQuotas>(algorithm: &'a A, quota: &'a Quota) -> A::PerCall<'a> {
     let scale = algorithm.scale();
     let rounded = Gcra::in_scale(quota, scale).unwrap_or_else(|_| Gcra::blocked(scale));
-    algorithm.given(quota, &rounded)
+    algorithm.per_call(quota, &rounded)
 }
 
-impl Plans for Gcra {
-    type Given<'a> = Scaled;
+impl PerCallQuotas for Gcra {
+    type PerCall<'a> = Scaled;
 
-    fn given<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Scaled {
+    fn per_call<'a>(&'a self, quota: &'a Quota, rounded: &Gcra) -> Scaled {
         Scaled::of(quota, rounded)
     }
 

@@ -16,7 +16,7 @@ use crate::rule::Rule;
 use crate::time::Clock;
 
 /// Asks and reservations of a limit without keys.
-macro_rules! lends {
+macro_rules! reserves {
     ([$($parameters:tt)*] $limit:ty) => {
         impl<$($parameters)*> $limit {
             /// `cost` units, to be asked for together with other limits: see
@@ -61,7 +61,7 @@ macro_rules! lends {
     };
 }
 
-lends!([R: Rule, C: Clock + Send + Sync, O: Observer + Send + Sync] DirectLimiter<R, C, O>);
-lends!([C: Clock + Send + Sync] SubWindowCounter<C>);
+reserves!([R: Rule, C: Clock + Send + Sync, O: Observer + Send + Sync] DirectLimiter<R, C, O>);
+reserves!([C: Clock + Send + Sync] SubWindowCounter<C>);
 #[cfg(feature = "std")]
-lends!([C: Clock + Send + Sync] ShardedCounter<C>);
+reserves!([C: Clock + Send + Sync] ShardedCounter<C>);

@@ -1,7 +1,7 @@
 //! Lookups without a branch that depends on where a key is.
 //!
 //! Where a key is cannot be predicted, and a misprediction shows only when the line has come from
-//! memory. So a look finds a slot by arithmetic, and a batch sorts its keys by what was found
+//! memory. So a probe finds a slot by arithmetic, and a batch sorts its keys by what was found
 //! before it acts on any. The result is a hint and proves nothing: [`Home::try_at`] does what
 //! [`Home::update`] does with a slot, and fails if the slot is not the key's.
 
@@ -20,15 +20,15 @@ pub(crate) struct Spot<'t>(pub(super) &'t Slot);
 impl<'t, S: State> Home<'t, S> {
     /// A slot in the key's home line, and whether its tag seems to name the key.
     #[inline]
-    pub(crate) fn look(self) -> (Spot<'t>, bool) {
-        self.line.look(self.key)
+    pub(crate) fn probe(self) -> (Spot<'t>, bool) {
+        self.line.probe(self.key)
     }
 
-    /// As [`Home::look`], in the likeliest of the key's other lines.
+    /// As [`Home::probe`], in the likeliest of the key's other lines.
     #[inline]
-    pub(crate) fn look_further(self) -> (Spot<'t>, bool) {
+    pub(crate) fn probe_further(self) -> (Spot<'t>, bool) {
         let lines = &self.table.lines;
-        let slot = lines.look::<1, LIKELY>(lines.place(self.key), self.key);
+        let slot = lines.probe::<1, LIKELY>(lines.place(self.key), self.key);
         (Spot(slot.unwrap_or(&self.line.slots[0])), slot.is_some())
     }
 
@@ -45,7 +45,7 @@ impl<'t, S: State> Home<'t, S> {
         spot.0.try_update(self.key, now, decide)
     }
 
-    /// [`Home::update`] for a key that neither look found.
+    /// [`Home::update`] for a key that neither probe found.
     pub(crate) fn update_unfound(
         self,
         now: u64,
@@ -55,13 +55,13 @@ impl<'t, S: State> Home<'t, S> {
         self.table.update_beyond(LIKELY, self.key, now, &reread, &decide)
     }
 
-    /// Prefetches the line of [`Home::look`].
+    /// Prefetches the line of [`Home::probe`].
     #[inline]
     pub(crate) fn prefetch(self) {
         lines::prefetch(self.line);
     }
 
-    /// Prefetches the lines of [`Home::look_further`].
+    /// Prefetches the lines of [`Home::probe_further`].
     #[inline]
     pub(crate) fn prefetch_further(self) {
         let lines = &self.table.lines;
@@ -78,27 +78,27 @@ impl<'t, S: State> Home<'t, S> {
 }
 
 impl<S: State> Table<S> {
-    /// A slot that seems to name `key`, in lines beyond the `looked_at` likeliest, which have been
+    /// A slot that seems to name `key`, in lines beyond the `probed` likeliest, which have been
     /// probed.
     ///
     /// The least likely lines are skipped if there is room at home: the key is new then, most
     /// likely, and a scan can start while lines still come. If all likely lines have been probed,
     /// the others are too.
     #[inline]
-    pub(super) fn look_beyond(
+    pub(super) fn probe_beyond(
         &self,
-        looked_at: usize,
+        probed: usize,
         place: Placement,
         key: KeyHash,
         now: u64,
     ) -> Option<&Slot> {
-        if looked_at < LIKELY {
-            let slot = self.lines.look::<1, LIKELY>(place, key);
+        if probed < LIKELY {
+            let slot = self.lines.probe::<1, LIKELY>(place, key);
             if slot.is_some() || self.has_room_at_home(key, now) {
                 return slot;
             }
         }
-        self.lines.look::<LIKELY, CANDIDATES>(place, key)
+        self.lines.probe::<LIKELY, CANDIDATES>(place, key)
     }
 
     /// A hint; models leave it out: fewer orders to explore.
@@ -115,7 +115,7 @@ impl<S: State> Table<S> {
 impl Lines {
     /// A slot that seems to name `key`, in the lines `FROM..TO` of [`LIKELIEST`].
     #[inline]
-    pub(super) fn look<const FROM: usize, const TO: usize>(
+    pub(super) fn probe<const FROM: usize, const TO: usize>(
         &self,
         place: Placement,
         key: KeyHash,
@@ -132,7 +132,7 @@ impl Lines {
 impl CacheLine {
     /// A slot that seems to name `key`, or else any slot; and whether one does.
     #[inline]
-    pub(super) fn look(&self, key: KeyHash) -> (Spot<'_>, bool) {
+    pub(super) fn probe(&self, key: KeyHash) -> (Spot<'_>, bool) {
         let named = self.named(key);
         // Without a match, the last slot.
         let index = (named | 1 << (SLOTS - 1)).trailing_zeros() as usize;
@@ -140,6 +140,6 @@ impl CacheLine {
     }
 }
 
-// `Lines::look` has a bit for each slot.
+// `Lines::probe` has a bit for each slot.
 const _: () = assert!((LIKELY - 1) * SLOTS <= u32::BITS as usize);
 const _: () = assert!((CANDIDATES - LIKELY) * SLOTS <= u32::BITS as usize);
