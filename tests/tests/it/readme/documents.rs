@@ -232,6 +232,10 @@ fn files_that_are_named_exist() {
 /// The pages on the cluster and the node say what each file is about.
 #[test]
 fn each_file_of_the_cluster_and_the_node_has_its_place() {
+    const PAGES: [(&str, &[&str]); 2] = [
+        ("cluster", &["cluster", "cluster-debt", "cluster-room", "cluster-membership"]),
+        ("node", &["node"]),
+    ];
     let is_product = |file: &&PathBuf| {
         let name = file.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
         let is_test =
@@ -241,10 +245,13 @@ fn each_file_of_the_cluster_and_the_node_has_its_place() {
         file.extension().is_some_and(|end| end == "rs") && !is_test && !is_root && !in_tests
     };
     let mut missing = Vec::new();
-    for name in ["cluster", "node"] {
-        let page = format!("docs/internals/{name}.md");
-        let page = documents().into_iter().find(|one| one.name() == page).expect("there is a page");
-        let spans: Vec<_> = page.spans().collect();
+    let documents = documents();
+    for (name, pages) in PAGES {
+        let page = |page: &&str| {
+            let page = format!("docs/internals/{page}.md");
+            documents.iter().find(|one| one.name() == page).expect("there is a page")
+        };
+        let spans: Vec<_> = pages.iter().map(page).flat_map(Document::spans).collect();
         let files = files();
         let sources = files.iter().filter(|file| file.starts_with(format!("{name}/src")));
         let is_named = |file: &&PathBuf| spans.iter().any(|span| file.ends_with(span));
