@@ -64,40 +64,40 @@ pub(super) struct Shift {
     pub by: i64,
 }
 
-/// A message on a stream of a link. The dialer is the node that opened the link, the acceptor the
+/// A message on a stream of a link. The dialler is the node that opened the link, the acceptor the
 /// other one. Times are of the sender's clock.
 #[derive(Clone, Debug, PartialEq, Eq, Encode, Decode)]
 pub(super) enum Message {
-    /// Dialer, first: the newest and the oldest version that it speaks.
+    /// Dialler, first: the newest and the oldest version that it speaks.
     Hello { version: u16, oldest: u16, id: NodeId, key: HashKey },
     /// Acceptor's answer: the version that both speak; `rank_floor` is the highest rank it knows at
-    /// the dialer's address for another generation, 0 if none; whether it has `joined`.
+    /// the dialler's address for another generation, 0 if none; whether it has `joined`.
     Welcome { version: u16, id: NodeId, rank_floor: u64, key: HashKey, joined: bool },
     /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
     /// founded its cluster and has never taken over another node's state.
     Resume { position: Option<Position>, fresh: bool },
-    /// Dialer: its log does not reach back to that position; the acceptor needs its state first.
+    /// Dialler: its log does not reach back to that position; the acceptor needs its state first.
     Gap,
-    /// Dialer: its clock at sending. Precedes what is dated by it, and is repeated while nothing
+    /// Dialler: its clock at sending. Precedes what is dated by it, and is repeated while nothing
     /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, how
     /// old what it hears of any node usually is, at most, and its longest scheduling delay of late
     /// (from version 4 on; zero before).
     Beat { now: Nanos, delay: Option<i64>, lag: Nanos, run_delay: Nanos },
-    /// Dialer: the next batch, the same bytes for every peer.
+    /// Dialler: the next batch, the same bytes for every peer.
     Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
-    /// Dialer: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in
+    /// Dialler: of the batches up to `to` that the acceptor lacks, the changes of the next keys, in
     /// order, up to `upto`; `None` in the last part.
     Missed { to: u64, at: Nanos, upto: Option<KeyId>, groups: Vec<Group> },
     /// Acceptor: every batch up to `number` is applied.
     Ack { number: u64 },
     /// Acceptor: of the batches up to `to`, the keys up to `key` are applied.
     AckPart { to: u64, key: KeyId },
-    /// Dialer: it leaves the cluster.
+    /// Dialler: it leaves the cluster.
     Leaving,
-    /// Dialer: requests the acceptor's state. `request` is new on this link, and is repeated in the
+    /// Dialler: requests the acceptor's state. `request` is new on this link, and is repeated in the
     /// answer.
     StateRequest { request: u64 },
-    /// Dialer: it cancels its request.
+    /// Dialler: it cancels its request.
     StateStop,
     /// Acceptor: it cannot serve the request at present, or go on with it.
     StateBusy { request: u64 },
@@ -105,7 +105,7 @@ pub(super) enum Message {
     State { request: u64, vector: Vec<(Origin, u64)> },
     /// Acceptor: some of the entries, as of its sending; `last` in the last chunk.
     StateChunk { last: bool, entries: Vec<Level> },
-    /// Dialer: acknowledges a chunk.
+    /// Dialler: acknowledges a chunk.
     StateAck,
     /// Both: the key under which it hashes keys has changed.
     Key { key: HashKey },

@@ -1,4 +1,4 @@
-//! What comes on a link while this node has only begun to read its dialer's clock.
+//! What comes on a link while this node has only begun to read its dialler's clock.
 //!
 //! After one reading all that is known is that what was read had been sent before. Had it waited
 //! for a retransmission, it would be taken for fresh, and so would all that waited behind it: a
@@ -26,7 +26,7 @@ impl<H: Host> Core<H> {
         self.inbound.change(link, |inbound| inbound.settled_at = Some(settled_at));
     }
 
-    /// Keeps a message until the clock of its dialer is read; hands it back where it is.
+    /// Keeps a message until the clock of its dialler is read; hands it back where it is.
     ///
     /// # Errors
     /// When more than a peer may send waits already.
