@@ -59,9 +59,9 @@ impl Cluster {
     pub(crate) fn add_limit(
         &self,
         id: LimitId,
-        words: Weak<dyn DebtLimiter>,
+        limiter: Weak<dyn DebtLimiter>,
     ) -> Result<(), Refused> {
-        self.shared.limits.insert(id, words, || self.shared.now())
+        self.shared.limits.insert(id, limiter, || self.shared.now())
     }
 
     /// Records by how much a key owes more, in nanoseconds, for a limit that is decided elsewhere;

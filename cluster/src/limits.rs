@@ -172,10 +172,10 @@ impl Limits {
         limiter: Weak<dyn DebtLimiter>,
         now: impl Fn() -> Nanos,
     ) -> Result<(), Refused> {
-        let words = limiter.upgrade().ok_or(Refused::Exists)?;
+        let alive = limiter.upgrade().ok_or(Refused::Exists)?;
         self.table().insert(id.to_bits(), limiter)?;
         // Others' changes reach the limiter from here on.
-        while self.table().hand_over(id.to_bits(), &*words, signed(now())) {}
+        while self.table().hand_over(id.to_bits(), &*alive, signed(now())) {}
         Ok(())
     }
 
@@ -217,8 +217,8 @@ impl Limits {
         change: impl FnOnce(i64) -> i64,
     ) -> Result<Arc<dyn DebtLimiter>, bool> {
         let mut table = self.table();
-        if let Some(words) = table.get(id.0) {
-            return Ok(words);
+        if let Some(limiter) = table.get(id.0) {
+            return Ok(limiter);
         }
         let kept = table.keep(signed(now), (inline::words_of(id.0), id.1), change);
         table.dropped += u64::from(!kept);
@@ -228,7 +228,7 @@ impl Limits {
     /// The debts of a part of all words; see [`Host::live`](crate::protocol::Host::live). Within a
     /// limit those without a limiter come first: they may move to the limiter meanwhile.
     pub(crate) fn live(&self, now: Nanos, at: Part, into: &mut Vec<Level>) -> Option<Part> {
-        let (limit, words) = {
+        let (limit, limiter) = {
             let table = self.table();
             let limit = table.first_from(at.0)?;
             let part = if limit == at.0 { at.1 } else { 0 };
@@ -238,12 +238,12 @@ impl Limits {
             (limit, table.get(limit))
         };
         let next = limit.checked_add(1).map(|next| Part(next, 0));
-        let Some(words) = words else { return next };
+        let Some(limiter) = limiter else { return next };
         let part = at.1 - OF_LIMITER;
-        words.part(part as usize, &mut |key, debt| {
+        limiter.part(part as usize, &mut |key, debt| {
             into.push(Level { limit, key: key.to_bits(), debt: nanos(debt) });
         });
-        if part + 1 < words.parts() as u64 { Some(Part(limit, at.1 + 1)) } else { next }
+        if part + 1 < limiter.parts() as u64 { Some(Part(limit, at.1 + 1)) } else { next }
     }
 
     fn table(&self) -> MutexGuard<'_, LimitTable> {

@@ -27,7 +27,7 @@ pub(super) struct Limiters {
 /// lives, no other one is that of its limit.
 struct Last {
     limit: u64,
-    words: Weak<dyn DebtLimiter>,
+    limiter: Weak<dyn DebtLimiter>,
     reading: Option<Reading>,
 }
 
@@ -46,32 +46,32 @@ impl Limiters {
         Self { shared, last: RefCell::new(None) }
     }
 
-    fn words(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
+    fn limiter(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
         let limit = inline::words_of(limit);
         let mut last = self.last.borrow_mut();
         let known = last.as_ref().filter(|last| last.limit == limit);
-        if let Some(words) = known.and_then(|last| last.words.upgrade()) {
-            return Some(words);
+        if let Some(limiter) = known.and_then(|last| last.limiter.upgrade()) {
+            return Some(limiter);
         }
-        let words = self.shared.limits.get(limit)?;
-        *last = Some(Last { limit, words: Arc::downgrade(&words), reading: None });
-        Some(words)
+        let limiter = self.shared.limits.get(limit)?;
+        *last = Some(Last { limit, limiter: Arc::downgrade(&limiter), reading: None });
+        Some(limiter)
     }
 
     /// A limiter, and a reading of its clock in the step that began at `now`.
-    fn words_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn DebtLimiter>, Reading)> {
-        let words = self.words(limit)?;
+    fn limiter_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn DebtLimiter>, Reading)> {
+        let limiter = self.limiter(limit)?;
         let mut last = self.last.borrow_mut();
         let last = last.as_mut()?;
         let known = last.reading.filter(|reading| reading.step == now);
-        let reading = known.unwrap_or_else(|| self.read_clock(now, &*words));
+        let reading = known.unwrap_or_else(|| self.read_clock(now, &*limiter));
         last.reading = Some(reading);
-        Some((words, reading))
+        Some((limiter, reading))
     }
 
-    fn read_clock(&self, now: Nanos, words: &dyn DebtLimiter) -> Reading {
+    fn read_clock(&self, now: Nanos, limiter: &dyn DebtLimiter) -> Reading {
         let read = || {
-            let (before, at, after) = (self.shared.now(), words.now(), self.shared.now());
+            let (before, at, after) = (self.shared.now(), limiter.now(), self.shared.now());
             let reading = Reading { step: now, at, since: after.saturating_sub(now) };
             (after.saturating_sub(before), reading)
         };
@@ -93,70 +93,72 @@ impl Host for Limiters {
 
     fn prefetch(&self, deltas: &[Delta]) {
         for run in deltas.chunk_by(|a, b| a.limit == b.limit) {
-            let Some(words) = self.words(run[0].limit) else { continue };
+            let Some(limiter) = self.limiter(run[0].limit) else { continue };
             for delta in run {
-                words.prefetch(KeyHash::from_bits(delta.key));
+                limiter.prefetch(KeyHash::from_bits(delta.key));
             }
         }
     }
 
     fn apply(&mut self, now: Nanos, delta: Delta) -> bool {
-        let known = self.words(delta.limit).map(Ok);
-        let words = known.unwrap_or_else(|| self.shared.limits.get_or_change(now, delta));
-        let words = match words {
-            Ok(words) => words,
+        let known = self.limiter(delta.limit).map(Ok);
+        let limiter = known.unwrap_or_else(|| self.shared.limits.get_or_change(now, delta));
+        let limiter = match limiter {
+            Ok(limiter) => limiter,
             Err(kept) => return kept,
         };
         let key = KeyHash::from_bits(delta.key);
         let Change { debt, date } = delta.change;
         if let Ok(debt) = u64::try_from(debt) {
             let age = now.saturating_add_signed(date.saturating_neg());
-            words.charge(key, Duration::from_nanos(debt), Duration::from_nanos(age));
+            limiter.charge(key, Duration::from_nanos(debt), Duration::from_nanos(age));
         } else {
-            words.lower(key, Duration::from_nanos(debt.unsigned_abs()));
+            limiter.lower(key, Duration::from_nanos(debt.unsigned_abs()));
         }
         true
     }
 
     fn shift(&mut self, limit: u64, key: u64, by: i64) {
-        let Some(words) = self.words(limit) else { return };
+        let Some(limiter) = self.limiter(limit) else { return };
         let (key, debt) = (KeyHash::from_bits(key), Duration::from_nanos(by.unsigned_abs()));
         if by >= 0 {
-            words.charge(key, debt, Duration::ZERO);
+            limiter.charge(key, debt, Duration::ZERO);
         } else {
-            words.lower(key, debt);
+            limiter.lower(key, debt);
         }
     }
 
     fn raise(&mut self, now: Nanos, level: Level) -> bool {
-        let words = match self.shared.limits.get_or_raise(now, level) {
-            Ok(words) => words,
+        let limiter = match self.shared.limits.get_or_raise(now, level) {
+            Ok(limiter) => limiter,
             Err(kept) => return kept,
         };
         let debt = level.debt.saturating_sub(self.shared.now().saturating_sub(now));
-        words.raise(KeyHash::from_bits(level.key), Duration::from_nanos(debt));
+        limiter.raise(KeyHash::from_bits(level.key), Duration::from_nanos(debt));
         true
     }
 
     fn debt(&mut self, now: Nanos, limit: u64, key: u64) -> Nanos {
-        let Some((words, Reading { at, since, .. })) = self.words_at(now, limit) else { return 0 };
-        match nanos(words.debt_at(KeyHash::from_bits(key), at)) {
+        let Some((limiter, Reading { at, since, .. })) = self.limiter_at(now, limit) else {
+            return 0;
+        };
+        match nanos(limiter.debt_at(KeyHash::from_bits(key), at)) {
             0 => 0,
             debt => debt.saturating_add(since),
         }
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
-        let words = self.words(limit)?;
-        Some(inline::tolerance(limit).unwrap_or_else(|| nanos(words.tolerance())))
+        let limiter = self.limiter(limit)?;
+        Some(inline::tolerance(limit).unwrap_or_else(|| nanos(limiter.tolerance())))
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
-        let words = self.words(limit)?;
+        let limiter = self.limiter(limit)?;
         if limit == LimitId::INLINE.to_bits() {
             return None;
         }
-        Some(inline::unit(limit).unwrap_or_else(|| nanos(words.unit())))
+        Some(inline::unit(limit).unwrap_or_else(|| nanos(limiter.unit())))
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {

@@ -66,8 +66,8 @@ async fn connect(
 async fn the_burst_tolerance_of_a_quota_that_comes_with_a_check_is_known() {
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
     let limiter = Limiter::builder(Quota::per_second(1)).build().unwrap();
-    let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
-    shared.limits.insert(LimitId::INLINE, Arc::downgrade(&words), || 0).unwrap();
+    let limiter: Arc<dyn DebtLimiter> = Arc::new(limiter);
+    shared.limits.insert(LimitId::INLINE, Arc::downgrade(&limiter), || 0).unwrap();
     let mut host = Limiters::new(Arc::new(shared));
     let id = |quota: Quota| LimitId::inline(quota.debt_of(1), quota.burst_size()).to_bits();
     let fast = id(Quota::per_second(10_000).burst(1_024));
@@ -103,21 +103,21 @@ async fn debts_are_as_of_the_step_that_reads_them() {
     let second = 1_000_000_000;
     let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now() - Duration::from_secs(10));
     let limiter = Limiter::builder(Quota::per_minute(1).burst(10)).build().unwrap();
-    let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
-    shared.limits.insert(LimitId::named("api"), Arc::downgrade(&words), || 0).unwrap();
+    let limiter: Arc<dyn DebtLimiter> = Arc::new(limiter);
+    shared.limits.insert(LimitId::named("api"), Arc::downgrade(&limiter), || 0).unwrap();
     let (limit, key) = (LimitId::named("api").to_bits(), KeyHash::from_bits(1));
     let mut host = Limiters::new(Arc::new(shared));
-    words.charge(key, Duration::from_secs(300), Duration::ZERO);
+    limiter.charge(key, Duration::from_secs(300), Duration::ZERO);
     // The step began a second ago.
     let (began, owed) = (9 * second, host.debt(9 * second, limit, 1));
-    let present = |words: &dyn DebtLimiter| nanos(words.debt_at(key, words.now()));
-    assert!(owed >= present(&*words) + second, "{owed}");
+    let present = |limiter: &dyn DebtLimiter| nanos(limiter.debt_at(key, limiter.now()));
+    assert!(owed >= present(&*limiter) + second, "{owed}");
     assert!(owed <= 302 * second, "{owed}");
     // One that begins half a second later.
     let later = host.debt(began + second / 2, limit, 1);
     assert!((owed - second / 2 - second / 4..owed).contains(&later), "{owed}, then {later}");
     assert!(host.raise(began, Level { limit, key: 1, debt: 400 * second }));
-    let owed = present(&*words);
+    let owed = present(&*limiter);
     assert!((300 * second..=399 * second).contains(&owed), "{owed}");
     assert_eq!(host.debt(began, limit, 2), 0);
 }
@@ -129,10 +129,10 @@ async fn the_limiter_that_was_looked_up_last_is_that_of_its_limit() {
     let (key, day) = (KeyHash::from_bits(1), 86_400_000_000_000);
     let insert = |name, days| {
         let limiter = Limiter::builder(Quota::per_day(1).burst(10)).build().unwrap();
-        let words: Arc<dyn DebtLimiter> = Arc::new(limiter);
-        words.charge(key, Duration::from_nanos(day) * days, Duration::ZERO);
-        shared.limits.insert(LimitId::named(name), Arc::downgrade(&words), || 0).unwrap();
-        words
+        let limiter: Arc<dyn DebtLimiter> = Arc::new(limiter);
+        limiter.charge(key, Duration::from_nanos(day) * days, Duration::ZERO);
+        shared.limits.insert(LimitId::named(name), Arc::downgrade(&limiter), || 0).unwrap();
+        limiter
     };
     let mut days =
         |name| host.debt(0, LimitId::named(name).to_bits(), 1).saturating_add(day / 2) / day;

@@ -18,8 +18,8 @@ fn limiter() -> Arc<ByHand> {
 }
 
 fn attach(limits: &Limits, limit: u64, to: &Arc<ByHand>, now: Nanos) -> Result<(), Refused> {
-    let words: Arc<dyn DebtLimiter> = Arc::clone(to) as _;
-    limits.insert(LimitId(limit), Arc::downgrade(&words), || now)
+    let limiter: Arc<dyn DebtLimiter> = Arc::clone(to) as _;
+    limits.insert(LimitId(limit), Arc::downgrade(&limiter), || now)
 }
 
 /// The bits of a hash, which a table spreads.
@@ -71,8 +71,8 @@ fn a_limiter_gets_what_was_sent_before_it_was_there() {
     assert_eq!([1, 2, 4, 2_000].map(|key| debt(&limiter, key)), [80, 80, 50, 2]);
     assert_eq!(debt(&limiter, 3), 16 * 3_600);
     assert_eq!(live(&limits, 20 * SECOND).len(), 1_002);
-    let words = limits.get_or_change(20 * SECOND, delta(LIMIT, 1, 1, 1));
-    assert!(words.is_ok(), "from here on the limiter is charged");
+    let limiter = limits.get_or_change(20 * SECOND, delta(LIMIT, 1, 1, 1));
+    assert!(limiter.is_ok(), "from here on the limiter is charged");
 }
 
 #[test]
