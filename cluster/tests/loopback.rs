@@ -181,7 +181,7 @@ async fn another_secret_is_refused() {
 }
 
 #[tokio::test]
-async fn a_caller_that_waits_for_a_node_to_join_hears_that_it_has_left() {
+async fn a_caller_that_waits_for_a_node_to_join_learns_that_it_has_left() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let node = Node::start_joining("127.0.0.1:0", SECRET, vec![silent.local_addr().unwrap()]).await;
     let cluster = node.cluster.clone();

@@ -15,10 +15,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-use crate::protocol::{HEAR_WITHIN, Nanos};
+use crate::protocol::{CATCH_UP_WITHIN, Nanos};
 
 /// A caller waits for this long, at most: longer than the driver waits for peers.
-pub(super) const WAIT_WITHIN: Duration = Duration::from_nanos(HEAR_WITHIN + HEAR_WITHIN / 2);
+pub(super) const WAIT_WITHIN: Duration =
+    Duration::from_nanos(CATCH_UP_WITHIN + CATCH_UP_WITHIN / 2);
 
 /// Until when the node is current, on the protocol's clock. The driver stores it after each look at
 /// the protocol, so it passes when the driver does not run.

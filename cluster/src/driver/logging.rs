@@ -94,7 +94,7 @@ impl EventLog {
             Event::Unlinked { .. }
             | Event::Linked { .. }
             | Event::Alone
-            | Event::Together
+            | Event::NoLongerAlone
             | Event::LinkOpen { .. }
             | Event::LinkClosed { .. } => Self::log_link(event),
             Event::Stale { unseen } => {
@@ -151,7 +151,7 @@ impl EventLog {
                 warn!(target: TARGET, "deciding alone: no link to any other node; are they not \
                     running, or have they another secret?");
             }
-            Event::Together => info!(target: TARGET, "no longer alone"),
+            Event::NoLongerAlone => info!(target: TARGET, "no longer alone"),
             Event::LinkOpen { addr } => debug!(target: TARGET, peer = %addr, "link open"),
             Event::LinkClosed { addr } => debug!(target: TARGET, peer = %addr, "link closed"),
             _ => {}

@@ -50,7 +50,7 @@ pub(super) struct RemoteClock {
     drift: Option<i64>,
     has_before: bool,
     /// The latest time of the other clock that was heard.
-    heard: Nanos,
+    latest_sent: Nanos,
     /// The other node's smallest (received - sent) of this node's messages, and when it was
     /// reported.
     reported: Option<(i64, Nanos)>,
@@ -102,7 +102,7 @@ impl RemoteClock {
             read_at: now,
             drift: None,
             has_before: false,
-            heard: sent,
+            latest_sent: sent,
             reported: None,
             reported_lag: 0,
             reported_run_delay: 0,
@@ -125,7 +125,7 @@ impl RemoteClock {
         if now.saturating_sub(self.counted_at) >= SPACING {
             (self.readings, self.counted_at) = (self.readings + 1, now);
         }
-        self.heard = self.heard.max(sent);
+        self.latest_sent = self.latest_sent.max(sent);
     }
 
     /// A period ends: its minimum and that of the one before say how clocks drift.
@@ -157,13 +157,13 @@ impl RemoteClock {
 
     /// The age of the latest that was heard of the other node, by its clock.
     pub(super) fn staleness(&self, now: Nanos) -> Nanos {
-        let heard = self.to_local(self.heard);
-        Nanos::try_from(signed(now).saturating_sub(heard)).unwrap_or(0)
+        let latest_sent = self.to_local(self.latest_sent);
+        Nanos::try_from(signed(now).saturating_sub(latest_sent)).unwrap_or(0)
     }
 
     /// The other node has reported its smallest (received - sent), how old what it hears of any
     /// node usually is, and its scheduling delay.
-    pub(super) fn hear(&mut self, reported: Option<i64>, lag: Nanos, run_delay: Nanos) {
+    pub(super) fn note_report(&mut self, reported: Option<i64>, lag: Nanos, run_delay: Nanos) {
         self.reported = reported.map(|reported| (reported, self.read_at));
         (self.reported_lag, self.reported_run_delay) = (lag, run_delay);
     }
@@ -241,13 +241,13 @@ mod tests {
         let mut here = RemoteClock::new(1_005 * MS, 0, 15 * MS);
         let mut there = RemoteClock::new(9 * MS, 1_004 * MS, 15 * MS);
         assert_eq!(here.to_local(0), signed(990 * MS));
-        here.hear(Some(there.delay()), 0, 0);
-        there.hear(Some(here.delay()), 0, 0);
+        here.note_report(Some(there.delay()), 0, 0);
+        there.note_report(Some(here.delay()), 0, 0);
         assert_eq!(here.to_local(0), signed(1_000 * MS));
         assert_eq!(there.to_local(1_000 * MS), 0);
-        here.hear(Some(i64::MAX), 0, 0);
+        here.note_report(Some(i64::MAX), 0, 0);
         assert_eq!(here.to_local(0), signed(990 * MS), "no more than the transport says");
-        here.hear(Some(i64::MIN), 0, 0);
+        here.note_report(Some(i64::MIN), 0, 0);
         assert_eq!(here.to_local(0), signed(1_005 * MS), "and no less than nothing");
     }
 
@@ -289,8 +289,8 @@ mod tests {
                 let (now, jitter) = (10 * n * MS, n * 7 % 5 * MS);
                 // They say nothing but that from time to time.
                 if n % 200 == 0 {
-                    here.hear(Some(there.delay()), 0, 0);
-                    there.hear(Some(here.delay()), 0, 0);
+                    here.note_report(Some(there.delay()), 0, 0);
+                    there.note_report(Some(here.delay()), 0, 0);
                 }
                 if !quiet || n % 20 == 0 {
                     here.read(now + 5 * MS + jitter, theirs(now), 7 * MS);

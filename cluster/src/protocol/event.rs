@@ -40,7 +40,7 @@ pub enum Event {
     /// This node has decided alone for a second: it knows of others, and has a link to none.
     Alone,
     /// It has a link to another node again.
-    Together,
+    NoLongerAlone,
     /// A member is alive and has lacked a link for 10 s, or for a minute since the last such event.
     Unlinked {
         /// The member.

@@ -90,7 +90,7 @@ impl History {
         if change.debt == 0 {
             return;
         }
-        self.changes.insert(self.behind(change.date), change);
+        self.changes.insert(self.first_after(change.date), change);
         if self.changes.len() > MAX_CHANGES
             && let Some(oldest) = self.changes.pop_front()
         {
@@ -109,7 +109,7 @@ impl History {
     }
 
     /// From when to when the word was empty, up to each change behind a date.
-    pub(super) fn spans_behind(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
+    pub(super) fn spans_after(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
         let mut tat = self.first;
         self.changes.iter().filter_map(move |change| {
             let (start, end) = (tat.max(date), change.date);
@@ -129,7 +129,7 @@ impl History {
             return Some(change.date);
         }
         let until = change.date.saturating_add(leeway);
-        let later = self.changes.range(self.behind(change.date)..);
+        let later = self.changes.range(self.first_after(change.date)..);
         let later = later.take_while(|later| later.date <= until);
         let owing = |later: &&Change| {
             tat = apply(**later, tat);
@@ -157,18 +157,18 @@ impl History {
 
     /// The TAT after all that is dated no later.
     fn tat_at(&self, date: i64) -> i64 {
-        let before = self.changes.range(..self.behind(date));
+        let before = self.changes.range(..self.first_after(date));
         before.fold(self.first, |tat, change| apply(*change, tat))
     }
 
     /// Whether something was given back behind a date.
-    pub(super) fn gave_back_behind(&self, date: i64) -> bool {
-        self.changes.range(self.behind(date)..).any(|change| change.debt < 0)
+    pub(super) fn gave_back_after(&self, date: i64) -> bool {
+        self.changes.range(self.first_after(date)..).any(|change| change.debt < 0)
     }
 
     /// The place of the first change behind a date. Most changes come in the order of their dates:
     /// then only the last one is read.
-    fn behind(&self, date: i64) -> usize {
+    fn first_after(&self, date: i64) -> usize {
         if self.changes.back().is_none_or(|last| last.date <= date) {
             return self.changes.len();
         }
@@ -207,11 +207,11 @@ mod tests {
             let history = history(&[used[0], used[1], given_back]);
             let in_ms = |(start, end): (i64, i64)| (start / MS, end / MS);
             assert_eq!(history.tat() / MS, tat, "{given_back:?}");
-            assert_eq!(history.spans_behind(0).map(in_ms).collect::<Vec<_>>(), spans);
+            assert_eq!(history.spans_after(0).map(in_ms).collect::<Vec<_>>(), spans);
         }
         let all = history(&[used[0], used[1], change(-20, 120)]);
-        assert_eq!(all.spans_behind(70 * MS).collect::<Vec<_>>(), [(70 * MS, 100 * MS)]);
-        assert!(all.gave_back_behind(119 * MS) && !all.gave_back_behind(120 * MS));
+        assert_eq!(all.spans_after(70 * MS).collect::<Vec<_>>(), [(70 * MS, 100 * MS)]);
+        assert!(all.gave_back_after(119 * MS) && !all.gave_back_after(120 * MS));
     }
 
     /// Each of two nodes gives back all that it knows of, and what is consumed after that stays, in

@@ -345,7 +345,7 @@ impl Track {
             } else {
                 self.charge_before(change);
             }
-        } else if debt >= 0 && !self.history.gave_back_behind(date) {
+        } else if debt >= 0 && !self.history.gave_back_after(date) {
             self.tat = before.saturating_add(self.fill(debt, (date, i64::MAX)));
             self.history.add(change);
         } else {
@@ -374,7 +374,7 @@ impl Track {
     fn charge_before(&mut self, Change { debt, date }: Change) {
         let since = self.history.since();
         let left = self.fill(debt, (date, since));
-        if self.history.gave_back_behind(since.saturating_sub(1)) {
+        if self.history.gave_back_after(since.saturating_sub(1)) {
             self.replay(since, |history| history.charge_before(left));
         } else {
             self.history.charge_before(left);
@@ -397,7 +397,7 @@ impl Track {
         if let Some((_, last)) = self.spans.back_mut() {
             *last = date.min(*last);
         }
-        for (start, end) in self.history.spans_behind(date) {
+        for (start, end) in self.history.spans_after(date) {
             match self.spans.back_mut() {
                 Some((_, last)) if *last == start => *last = end,
                 _ => self.spans.push_back((start, end)),

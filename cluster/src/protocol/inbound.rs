@@ -25,7 +25,7 @@ pub(super) struct Inbound {
     pub(super) id: Option<NodeId>,
     pub(super) flow: Flow,
     /// Its dialler has sent its clock, as it does once frames flow.
-    pub(super) is_heard: bool,
+    pub(super) has_sent_clock: bool,
     /// Batches that were applied and not acknowledged, and when they are to be.
     pub(super) unacked: u32,
     pub(super) ack_at: Option<Nanos>,
@@ -55,7 +55,7 @@ impl Inbound {
             subject,
             id: None,
             flow: Flow::NotResumed,
-            is_heard: false,
+            has_sent_clock: false,
             unacked: 0,
             ack_at: None,
             early: VecDeque::new(),
@@ -85,13 +85,13 @@ pub(super) struct Applied {
     /// When the last of them came.
     pub(super) late_at: Nanos,
     /// When this node last heard of the origin, from it or in a state.
-    pub(super) heard_at: Nanos,
+    pub(super) received_at: Nanos,
 }
 
 impl Applied {
     pub(super) fn at(now: Nanos, through: u64) -> Self {
         let position = Position { through, missed: None };
-        Self { position, heard_at: now, ..Self::default() }
+        Self { position, received_at: now, ..Self::default() }
     }
 
     /// Whether these words contain a part of a set of batches, or not yet all of them.

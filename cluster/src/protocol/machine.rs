@@ -72,7 +72,7 @@ use census::LastCensus;
 use frames::Unsent;
 use report::Alone;
 use seeds::Seeds;
-pub(crate) use stale::HEAR_WITHIN;
+pub(crate) use stale::CATCH_UP_WITHIN;
 use stale::Stale;
 use unlinked::Unlinked;
 
@@ -402,7 +402,7 @@ impl<H: Host> Core<H> {
         self.dial_due(now);
         self.start_pull(now);
         self.found_when_due(now);
-        self.ask_unheard(now);
+        self.ask_awaited(now);
         self.send_frames(now);
         self.budget.set_keys_wait(self.pace.capped() > 0);
         self.serve_waiting(now);

@@ -14,7 +14,7 @@ use super::wire::Position;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
     /// Other members say that it is a member.
-    Heard,
+    Hearsay,
     /// Its node has opened a link.
     Proven,
 }

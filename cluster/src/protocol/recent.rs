@@ -75,7 +75,7 @@ impl Recent {
     }
 
     /// The batches behind `number`, the newest first.
-    pub(super) fn behind(&self, number: u64) -> impl Iterator<Item = &AppliedBatch> {
+    pub(super) fn after(&self, number: u64) -> impl Iterator<Item = &AppliedBatch> {
         self.newest().take_while(move |seen| seen.number > number)
     }
 

@@ -94,8 +94,8 @@ pub(super) enum Message {
     AckPart { to: u64, key: KeyId },
     /// Dialler: it leaves the cluster.
     Leaving,
-    /// Dialler: requests the acceptor's state. `request` is new on this link, and is repeated in the
-    /// answer.
+    /// Dialler: requests the acceptor's state. `request` is new on this link, and is repeated in
+    /// the answer.
     StateRequest { request: u64 },
     /// Dialler: it cancels its request.
     StateStop,

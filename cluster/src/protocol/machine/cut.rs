@@ -82,7 +82,7 @@ impl<H: Host> Core<H> {
             _ => self
                 .applied
                 .get(&origin)
-                .is_some_and(|applied| applied.heard_at.saturating_add(GONE_AFTER) <= lives.now),
+                .is_some_and(|applied| applied.received_at.saturating_add(GONE_AFTER) <= lives.now),
         }
     }
 
@@ -145,7 +145,7 @@ impl<H: Host> Core<H> {
             }
             let recent = self.recent.get(origin)?;
             let at = at.filter(|at| recent.reaches(*at, last))?;
-            others.extend(recent.behind(at));
+            others.extend(recent.after(at));
         }
         Some(AfterCut { own, others })
     }

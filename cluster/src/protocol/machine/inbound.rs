@@ -84,7 +84,7 @@ impl<H: Host> Core<H> {
                     self.begin_settling(now, link);
                 }
                 self.on_beat(now, id.origin(), (sent, transit), (delay, lag, run_delay));
-                self.note_heard(link);
+                self.note_clock_sent(link);
                 Ok(())
             }
             (Message::Batch { number, at, groups, levels }, Some(id)) => {
@@ -166,7 +166,7 @@ impl<H: Host> Core<H> {
         });
         self.send(link, Channel::Main, &welcome);
         self.dial_now(now, id, transit);
-        self.hear_too(now, id.addr);
+        self.await_too(now, id.addr);
         if joined && !self.is_applying(id.origin()) {
             self.send_resume(link);
         }
@@ -242,7 +242,7 @@ impl<H: Host> Core<H> {
         let clock = clock
             .and_modify(|clock| clock.read(now, sent, transit))
             .or_insert_with(|| RemoteClock::new(now, sent, transit));
-        clock.hear(delay, lag, run_delay);
+        clock.note_report(delay, lag, run_delay);
         self.end_late(now, origin);
     }
 
@@ -274,7 +274,7 @@ impl<H: Host> Core<H> {
         let deltas: Vec<Delta> = ungroup(batch.groups, local).collect();
         self.take_before(now, &deltas);
         let applied = self.applied.entry(origin).or_default();
-        (applied.position.through, applied.heard_at) = (number, now);
+        (applied.position.through, applied.received_at) = (number, now);
         let mut seen = AppliedBatch::new(now, number, local);
         for deltas in deltas.chunks(PREFETCHED) {
             self.host.prefetch(deltas);
@@ -294,7 +294,7 @@ impl<H: Host> Core<H> {
         self.keep_levels(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.owe_ack(now, link);
-        self.heard(now, (origin.addr, local), (age, usual));
+        self.caught_up_with(now, (origin.addr, local), (age, usual));
         Ok(())
     }
 
@@ -383,7 +383,7 @@ impl<H: Host> Core<H> {
         }
         self.apply_late(now, origin);
         let applied = self.applied.entry(origin).or_default();
-        applied.heard_at = now;
+        applied.received_at = now;
         self.stats.parts_received += 1;
         if let Some(delivery) = self.peers.delivery_mut(&origin.addr) {
             delivery.traffic.frames_received += 1;

@@ -100,7 +100,7 @@ impl<H: Host> Core<H> {
         let change = self.splits.landed(&delta);
         self.host.apply(now, Delta { change, ..delta });
         self.note_changes(&[delta]);
-        self.note_behind(&[delta]);
+        self.note_beyond_vector(&[delta]);
         self.watches.charged(delta.id(), change.debt);
     }
 

@@ -34,8 +34,8 @@ const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
 
 impl<H: Host> Core<H> {
     pub(super) fn member_up(&mut self, now: Nanos, id: NodeId) {
-        self.add_peer(now, id.addr, Claim::Heard);
-        self.hear_too(now, id.addr);
+        self.add_peer(now, id.addr, Claim::Hearsay);
+        self.await_too(now, id.addr);
         if let Some(peer) = self.peers.get_mut(&id.addr) {
             peer.down_since = None;
         }
@@ -48,7 +48,7 @@ impl<H: Host> Core<H> {
         self.undialled.retain(|addr| *addr != id.addr);
         // A node that others consider down may have sent what is under way.
         if self.inbound.from(id.addr).is_none() {
-            self.hear_no_more(now, id.addr);
+            self.stop_awaiting(now, id.addr);
         }
     }
 
@@ -92,7 +92,7 @@ impl<H: Host> Core<H> {
 
     /// The node at `addr` will not return in this generation: drops what is kept for it.
     pub(super) fn peer_left(&mut self, now: Nanos, addr: SocketAddr) {
-        self.hear_no_more(now, addr);
+        self.stop_awaiting(now, addr);
         let Some(peer) = self.peers.get_mut(&addr) else { return };
         let link = peer.link();
         if peer.seed {
@@ -317,7 +317,7 @@ impl<H: Host> Core<H> {
                 peer.alias = Some(id.addr);
             }
             self.close(now, link);
-            self.add_peer(now, id.addr, Claim::Heard);
+            self.add_peer(now, id.addr, Claim::Hearsay);
             return Ok(());
         }
         if self.meet_key(now, key, addr)? == Met::StartedOver {
@@ -343,10 +343,10 @@ impl<H: Host> Core<H> {
         }
         self.events.push(Event::LinkOpen { addr });
         if joined {
-            self.hear_too(now, addr);
+            self.await_too(now, addr);
         } else {
             // It sends nothing before it joins.
-            self.hear_no_more(now, addr);
+            self.stop_awaiting(now, addr);
         }
         self.membership.outrank(now, rank_floor);
         self.announce(now, addr);
@@ -361,7 +361,7 @@ impl<H: Host> Core<H> {
         (peer.joined, peer.delivery.acked_at) = (true, now);
         self.schedule.begin_anew(now);
         if flowing {
-            self.be_heard(now);
+            self.be_asked(now);
             return;
         }
         if !joined {

@@ -44,10 +44,10 @@ impl<H: Host> Core<H> {
                 self.undialled.pop_front();
                 continue;
             }
-            if !self.has_place(now, Claim::Heard) {
+            if !self.has_place(now, Claim::Hearsay) {
                 return;
             }
-            self.add_peer(now, addr, Claim::Heard);
+            self.add_peer(now, addr, Claim::Hearsay);
         }
     }
 

@@ -125,7 +125,7 @@ impl<H: Host> Core<H> {
             self.events.push(Event::Alone);
         } else if alone.is_reported && is_together {
             alone.is_reported = false;
-            self.events.push(Event::Together);
+            self.events.push(Event::NoLongerAlone);
         }
     }
 

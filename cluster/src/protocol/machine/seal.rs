@@ -189,7 +189,7 @@ impl<H: Host> Core<H> {
         }
         self.stats.deltas_recorded += deltas.len() as u64;
         self.note_changes(&deltas);
-        self.note_behind(&deltas);
+        self.note_beyond_vector(&deltas);
         for delta in &deltas {
             self.watches.charged(delta.id(), delta.change.debt);
             self.splits.consumed(now, delta);

@@ -3,7 +3,7 @@
 //! The driver of the core looks at it with each input, and at its deadline, which comes at least
 //! every [`LOOK_EVERY`] while others send it frames. Where [`STALE_AFTER`] has passed since the
 //! last look, the node's words are that old: it is *stale* until it has heard each node that sent
-//! it frames, or [`HEAR_WITHIN`] has passed. Hearing is a batch that was sealed since, by the clock
+//! it frames, or [`CATCH_UP_WITHIN`] has passed. Hearing is a batch that was sealed since, by the clock
 //! of its origin, and is no older than usual: batches come in order, so everything before it is
 //! here too. What only waited in a buffer does not count, nor what is followed by more that is
 //! under way, and neither does a link that closes: a stop that is longer than the idle timeout
@@ -41,7 +41,7 @@ const STALE_AFTER: Nanos = SECOND / 2;
 /// A node to which others send frames looks at least this often.
 const LOOK_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
-pub(crate) const HEAR_WITHIN: Nanos = SECOND;
+pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
@@ -54,7 +54,7 @@ const ASK_EVERY: Nanos = SECOND / 20;
 /// A node that is asked by many peers answers all of them with one batch, at most this often.
 const ANSWER_EVERY: Nanos = ASK_EVERY;
 /// A peer that has not been heard by then, and is silent, has its link closed.
-const REDIAL_AFTER: Nanos = HEAR_WITHIN / 2;
+const REDIAL_AFTER: Nanos = CATCH_UP_WITHIN / 2;
 /// A link is silent on which nothing has come for this long.
 const SILENCE: Nanos = REDIAL_AFTER / 2;
 
@@ -70,16 +70,16 @@ pub(super) struct Stale {
     /// It is stale because it has joined.
     joins: bool,
     /// The peers it has heard since.
-    heard: BTreeSet<SocketAddr>,
+    caught_up: BTreeSet<SocketAddr>,
     /// The peers it has not heard since, and when each is asked next. The node is stale while there
     /// is one.
-    unheard: BTreeMap<SocketAddr, Nanos>,
+    awaited: BTreeMap<SocketAddr, Nanos>,
     /// Links on which nothing was heard have been closed.
     is_redialled: bool,
     times: u64,
     total: Nanos,
     /// How many of these times have ended without hearing every peer.
-    unheard_times: u64,
+    times_incomplete: u64,
     /// What came meanwhile, not yet applied, and when it was.
     unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
@@ -97,13 +97,13 @@ impl Stale {
 
     /// Forgets what came, and the peers of which nothing did.
     pub(super) fn start_over(&mut self) {
-        self.unheard.clear();
+        self.awaited.clear();
         self.unplayed.clear();
         self.keys.clear();
     }
 
     pub(super) fn is_stale(&self) -> bool {
-        !self.unheard.is_empty()
+        !self.awaited.is_empty()
     }
 
     /// Whether something has come that is not applied.
@@ -134,7 +134,7 @@ impl Stale {
 
     /// How often the node was stale, and how often without hearing every peer in the end.
     pub(super) fn times(&self) -> (u64, u64) {
-        (self.times, self.unheard_times)
+        (self.times, self.times_incomplete)
     }
 
     /// For how long the node was stale, in all.
@@ -145,7 +145,7 @@ impl Stale {
 
 /// Whether frames come on a link.
 fn flows(link: &Inbound) -> bool {
-    link.id.is_some() && link.flow == Flow::Frames && link.is_heard
+    link.id.is_some() && link.flow == Flow::Frames && link.has_sent_clock
 }
 
 impl<H: Host> Core<H> {
@@ -163,8 +163,8 @@ impl<H: Host> Core<H> {
     /// When the core is to be looked at, at the latest.
     pub(super) fn look_deadline(&self) -> Option<Nanos> {
         let every = if self.stale.is_stale() { ASK_EVERY } else { LOOK_EVERY };
-        let hears = || self.inbound.values().any(flows);
-        let looks = self.stale.is_stale() || self.has_joined() && !self.leaving && hears();
+        let receives = || self.inbound.values().any(flows);
+        let looks = self.stale.is_stale() || self.has_joined() && !self.leaving && receives();
         looks.then(|| self.stale.looked_at.saturating_add(every))
     }
 
@@ -183,9 +183,9 @@ impl<H: Host> Core<H> {
         }
         if passed >= STALE_AFTER && self.has_joined() && !self.leaving {
             self.begin_stale(now, passed);
-        } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= HEAR_WITHIN {
-            self.stale.unheard_times += u64::from(!self.stale.joins);
-            let unheard = std::mem::take(&mut self.stale.unheard).len();
+        } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= CATCH_UP_WITHIN {
+            self.stale.times_incomplete += u64::from(!self.stale.joins);
+            let unheard = std::mem::take(&mut self.stale.awaited).len();
             self.play(now);
             self.events.push(Event::Current { unheard });
         }
@@ -199,7 +199,7 @@ impl<H: Host> Core<H> {
         }
         let joined = std::mem::take(&mut self.stale.joins);
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
-        self.stale.unheard.extend(origins.map(|id| (id.addr, now)));
+        self.stale.awaited.extend(origins.map(|id| (id.addr, now)));
         if self.stale.is_stale() && (!was_stale || joined) {
             self.stale.times += 1;
             self.events.push(Event::Stale { unseen: Duration::from_nanos(passed) });
@@ -208,36 +208,36 @@ impl<H: Host> Core<H> {
 
     /// This node has taken over a state, read at a time: hears all that are alive, or have a link
     /// to it or from it. Links that have just been opened are not dialled anew.
-    pub(super) fn hear_all(&mut self, now: Nanos, as_of: Nanos) {
+    pub(super) fn await_all(&mut self, now: Nanos, as_of: Nanos) {
         (self.stale.since, self.stale.is_redialled) = (now, true);
         (self.stale.stopped_at, self.stale.joins) = (as_of, true);
-        self.stale.heard.clear();
+        self.stale.caught_up.clear();
         let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
         let is_there = |(addr, peer): &(&SocketAddr, &Peer)| {
             self.membership.is_active(**addr) || peer.welcomed_link().is_some()
         };
         let known = self.peers.iter().filter(is_there).map(|(addr, _)| *addr);
-        let unheard = linked.chain(known).filter(|addr| self.is_to_be_heard(*addr));
-        self.stale.unheard = unheard.map(|addr| (addr, now)).collect();
+        let awaited = linked.chain(known).filter(|addr| self.is_to_be_awaited(*addr));
+        self.stale.awaited = awaited.map(|addr| (addr, now)).collect();
     }
 
     /// A node has become known, or has opened a link: this one, if it joins, hears it too.
-    pub(super) fn hear_too(&mut self, now: Nanos, addr: SocketAddr) {
-        if self.is_joining() && self.is_to_be_heard(addr) {
-            self.stale.unheard.entry(addr).or_insert(now);
+    pub(super) fn await_too(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.is_joining() && self.is_to_be_awaited(addr) {
+            self.stale.awaited.entry(addr).or_insert(now);
         }
     }
 
     /// Another node that has not been heard, and is not known to join as well.
-    fn is_to_be_heard(&self, addr: SocketAddr) -> bool {
+    fn is_to_be_awaited(&self, addr: SocketAddr) -> bool {
         let peer = self.peers.get(&addr);
         let joins = peer.is_some_and(|peer| peer.welcomed_link().is_some() && !peer.joined);
-        addr != self.me().addr && !joins && !self.stale.heard.contains(&addr)
+        addr != self.me().addr && !joins && !self.stale.caught_up.contains(&addr)
     }
 
     /// Nothing more is to come of a node.
-    pub(super) fn hear_no_more(&mut self, now: Nanos, addr: SocketAddr) {
-        if self.stale.unheard.remove(&addr).is_some() && !self.stale.is_stale() {
+    pub(super) fn stop_awaiting(&mut self, now: Nanos, addr: SocketAddr) {
+        if self.stale.awaited.remove(&addr).is_some() && !self.stale.is_stale() {
             self.end_stale(now);
         }
     }
@@ -249,32 +249,32 @@ impl<H: Host> Core<H> {
     }
 
     /// Asks the peers that have not been heard for a batch.
-    pub(super) fn ask_unheard(&mut self, now: Nanos) {
+    pub(super) fn ask_awaited(&mut self, now: Nanos) {
         if !self.stale.is_stale() {
             return;
         }
         if now.saturating_sub(self.stale.since) >= REDIAL_AFTER {
-            self.close_unheard(now);
+            self.close_silent(now);
         }
-        let due = self.stale.unheard.iter().filter(|(_, at)| **at <= now);
+        let due = self.stale.awaited.iter().filter(|(_, at)| **at <= now);
         let due: Vec<SocketAddr> = due.map(|(addr, _)| *addr).collect();
         for addr in due {
             let link = self.inbound.from(addr);
             // Before it is heard on its link, it may be answering with a gap.
             let asked = link.filter(|link| self.inbound.get(link).is_some_and(flows));
             if let Some(link) = asked {
-                self.stale.unheard.insert(addr, now.saturating_add(ASK_EVERY));
+                self.stale.awaited.insert(addr, now.saturating_add(ASK_EVERY));
                 self.send_resume(link);
             }
         }
     }
 
     /// Closes the links on which nothing comes, once: those that are open by then are new.
-    fn close_unheard(&mut self, now: Nanos) {
+    fn close_silent(&mut self, now: Nanos) {
         if std::mem::replace(&mut self.stale.is_redialled, true) {
             return;
         }
-        for addr in self.stale.unheard.keys().copied().collect::<Vec<_>>() {
+        for addr in self.stale.awaited.keys().copied().collect::<Vec<_>>() {
             let link = self.inbound.from(addr);
             if let Some(link) = link.filter(|link| self.is_silent(now, *link)) {
                 self.close(now, link);
@@ -288,12 +288,12 @@ impl<H: Host> Core<H> {
             return false;
         };
         let applied = inbound.id.and_then(|id| self.applied.get(&id.origin()));
-        applied.is_none_or(|applied| applied.heard_at.saturating_add(SILENCE) <= now)
+        applied.is_none_or(|applied| applied.received_at.saturating_add(SILENCE) <= now)
     }
 
     /// A batch has been applied that was sealed at this time of this node's clock; `age` is how old
     /// it is, and `usual` how old batches usually are.
-    pub(super) fn heard(
+    pub(super) fn caught_up_with(
         &mut self,
         now: Nanos,
         (from, sealed): (SocketAddr, i64),
@@ -303,10 +303,10 @@ impl<H: Host> Core<H> {
         let under_way = interval.saturating_mul(FLUSHES).max(interval.saturating_add(SETTLING));
         let fresh = usual.saturating_add(under_way);
         let is_anew = sealed >= signed(self.stale.since) && age <= fresh;
-        if !is_anew || self.stale.unheard.remove(&from).is_none() {
+        if !is_anew || self.stale.awaited.remove(&from).is_none() {
             return;
         }
-        self.stale.heard.extend(self.stale.joins.then_some(from));
+        self.stale.caught_up.extend(self.stale.joins.then_some(from));
         if !self.stale.is_stale() {
             self.end_stale(now);
         }
@@ -374,12 +374,12 @@ impl<H: Host> Core<H> {
     }
 
     /// Something has come on a link that only comes where frames do.
-    pub(super) fn note_heard(&mut self, link: LinkId) {
-        self.inbound.change(link, |inbound| inbound.is_heard = true);
+    pub(super) fn note_clock_sent(&mut self, link: LinkId) {
+        self.inbound.change(link, |inbound| inbound.has_sent_clock = true);
     }
 
     /// A peer to which frames flow wants to hear of this node: the next flush sends it something.
-    pub(super) fn be_heard(&mut self, now: Nanos) {
+    pub(super) fn be_asked(&mut self, now: Nanos) {
         self.stale.is_asked = true;
         self.answer_asked(now);
     }

@@ -220,7 +220,7 @@ impl<H: Host> Core<H> {
             else {
                 continue;
             };
-            deltas.extend(recent.behind(from).flat_map(|seen| &seen.deltas));
+            deltas.extend(recent.after(from).flat_map(|seen| &seen.deltas));
         }
         deltas.sort_by_key(|delta| delta.change.date);
         let mut changes = BTreeMap::new();
@@ -282,7 +282,7 @@ impl<H: Host> Core<H> {
             self.events.push(Event::CaughtUp { of: pull.from.addr });
         } else {
             self.events.push(Event::Joined { from: pull.from.addr });
-            self.hear_all(now, pull.as_of);
+            self.await_all(now, pull.as_of);
         }
         self.enter(now, JoinKind::Joined);
         if let Progress::Applying { own } = pull.progress {
@@ -301,7 +301,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Words have changed by what a state that is being applied does not contain.
-    pub(super) fn note_behind(&mut self, deltas: &[Delta]) {
+    pub(super) fn note_beyond_vector(&mut self, deltas: &[Delta]) {
         if let Some(Pull { progress: Progress::Applying { own }, .. }) = &mut self.pull {
             for delta in deltas {
                 add(own, delta);

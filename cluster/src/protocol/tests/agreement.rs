@@ -116,7 +116,7 @@ fn what_is_still_to_come_is_no_difference() {
 
 /// What a level contains of an origin is not known where the cut does not say so.
 #[test]
-fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unheard() {
+fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unknown() {
     let third = NodeId::new(addr(2), 7);
     let (mut harness, inbound, _) = linked();
     let third_link = harness.greet(third);

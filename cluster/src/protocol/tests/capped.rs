@@ -67,7 +67,7 @@ impl Capped {
             match (peer, wire::decode(&bytes).unwrap()) {
                 (Some(peer), Message::Batch { number, groups, .. }) => {
                     self.bytes += bytes.len() as u64;
-                    self.hear(peer, &groups);
+                    self.receive(peer, &groups);
                     self.harness.deliver(link, &Message::Ack { number });
                 }
                 (_, Message::State { .. } | Message::StateChunk { .. }) => {
@@ -78,7 +78,7 @@ impl Capped {
         }
     }
 
-    fn hear(&mut self, peer: usize, groups: &[wire::Group]) {
+    fn receive(&mut self, peer: usize, groups: &[wire::Group]) {
         let keys = |group: &wire::Group| {
             let limit = group.limit;
             group.changes.iter().map(move |(key, debt, _)| ((limit, *key), *debt)).collect()

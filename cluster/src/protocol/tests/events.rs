@@ -165,7 +165,7 @@ fn links_and_their_ends_are_reported() {
     let link = harness.welcome(peer());
     let events = reported(&mut harness);
     assert!(events.contains(&Event::LinkOpen { addr: addr(1) }), "{events:?}");
-    assert!(events.contains(&Event::Together), "{events:?}");
+    assert!(events.contains(&Event::NoLongerAlone), "{events:?}");
     // A peer must not send what this node sends.
     harness.deliver(link, &Message::Leaving);
     let events = reported(&mut harness);
@@ -183,7 +183,7 @@ fn a_node_that_leaves_alone_is_not_together() {
     assert!(reported(&mut harness).contains(&Event::Alone));
     harness.core.leave(harness.now());
     harness.tick(SECOND);
-    assert!(!reported(&mut harness).contains(&Event::Together));
+    assert!(!reported(&mut harness).contains(&Event::NoLongerAlone));
 }
 
 #[test]

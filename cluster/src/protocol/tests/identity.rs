@@ -145,7 +145,7 @@ fn a_node_that_is_said_to_be_down_returns() {
 
 /// While it had no link, somebody claimed its rank.
 #[test]
-fn a_node_hears_the_rank_that_others_invented() {
+fn a_node_learns_the_rank_that_others_invented() {
     for rank in [6, 1 << 62, (1 << 63) + 4, u64::MAX] {
         let mut harness = Harness::new();
         let (real, liar) = (node(1), node(2));

@@ -72,7 +72,7 @@ fn batch(harness: &Harness, number: u64, ago: Nanos, debt: Nanos) -> Message {
 }
 
 #[test]
-fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
+fn a_node_that_has_joined_decides_when_it_has_caught_up_with_all_others() {
     let (mut harness, links) = joined(0);
     assert!(!decides(&harness));
     harness.deliver(links[0], &batch(&harness, 1, 0, MS));
@@ -86,7 +86,7 @@ fn a_node_that_has_joined_decides_when_it_has_heard_all_others() {
 
 /// Its server has not dialled it yet, and no other node is known.
 #[test]
-fn a_node_that_has_joined_hears_its_server_and_peers_it_meets_meanwhile() {
+fn a_node_that_has_joined_waits_for_its_server_and_peers_it_meets_meanwhile() {
     let (mut harness, outbound) = asking();
     take_over(&mut harness, outbound, 0);
     assert!(!decides(&harness));

@@ -318,7 +318,7 @@ fn crashed_nodes_give_their_places_to_new_ones() {
 }
 
 /// A link of a peer whose clock is 3 s ahead, and whose beat was sent `late` ago.
-fn first_heard(late: Nanos) -> (Harness, LinkId) {
+fn first_received(late: Nanos) -> (Harness, LinkId) {
     let mut harness = Harness::new();
     harness.pass(10 * SECOND);
     let link = harness.core.accepted(harness.now(), Subject::node(addr(1))).unwrap();
@@ -338,7 +338,7 @@ fn sealed(harness: &Harness, number: u64, ago: Nanos) -> Message {
 
 #[test]
 fn what_waited_with_the_first_reading_of_a_clock_is_as_old_as_the_last_shows() {
-    let (mut harness, link) = first_heard(90 * MS);
+    let (mut harness, link) = first_received(90 * MS);
     for (number, ago) in [(1, 80 * MS), (2, 50 * MS), (3, 10 * MS)] {
         harness.deliver(link, &sealed(&harness, number, ago));
     }
@@ -355,7 +355,7 @@ fn what_waited_with_the_first_reading_of_a_clock_is_as_old_as_the_last_shows() {
 
 #[test]
 fn what_waits_for_a_clock_is_bounded_and_taken_one_a_step() {
-    let (mut harness, link) = first_heard(0);
+    let (mut harness, link) = first_received(0);
     for number in 1..=256 {
         harness.deliver(link, &sealed(&harness, number, 0));
     }
@@ -364,7 +364,7 @@ fn what_waits_for_a_clock_is_bounded_and_taken_one_a_step() {
         harness.core.tick(harness.now());
         assert_eq!(harness.core.stats().deltas_applied, taken);
     }
-    let (mut harness, link) = first_heard(0);
+    let (mut harness, link) = first_received(0);
     for number in 1..=300 {
         harness.deliver(link, &sealed(&harness, number, 0));
     }
@@ -372,15 +372,15 @@ fn what_waits_for_a_clock_is_bounded_and_taken_one_a_step() {
 }
 
 #[test]
-fn a_peer_that_leaves_at_once_is_heard_whole() {
-    let (mut harness, link) = first_heard(0);
+fn a_peer_that_leaves_at_once_is_received_whole() {
+    let (mut harness, link) = first_received(0);
     harness.deliver(link, &sealed(&harness, 1, 0));
     harness.deliver(link, &Message::Leaving);
     harness.tick(10 * MS);
     assert_eq!(harness.core.stats().deltas_applied, 1);
 
     // Its link may end before its clock is read.
-    let (mut harness, link) = first_heard(0);
+    let (mut harness, link) = first_received(0);
     harness.deliver(link, &sealed(&harness, 1, 0));
     harness.deliver(link, &Message::Leaving);
     harness.core.closed(harness.now(), link);

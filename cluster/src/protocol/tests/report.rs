@@ -130,8 +130,8 @@ fn a_young_link_carries_beats_soon_and_ever_more_seldom() {
     let link = harness.welcome(peer());
     harness.tick(SECOND / 2);
     harness.deliver(link, &Message::Resume { position: None, fresh: false });
-    let heard = Message::Beat { now: harness.now(), delay: None, lag: 0, run_delay: 0 };
-    harness.deliver(inbound, &heard);
+    let beat = Message::Beat { now: harness.now(), delay: None, lag: 0, run_delay: 0 };
+    harness.deliver(inbound, &beat);
     let mut beats = Vec::new();
     let begun = harness.now();
     for _ in 0..10_000 {

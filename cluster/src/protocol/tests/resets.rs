@@ -49,7 +49,7 @@ fn what_is_consumed_after_two_resets_at_once_stays() {
 /// The transport takes a way of 1 ms for one of 10 ms, so what the peer gives back is dated 9 ms
 /// too early: before this node consumed it, as far as clocks say.
 #[test]
-fn what_another_node_gives_back_is_not_before_what_it_had_heard_of() {
+fn what_another_node_gives_back_is_not_before_what_it_had_received() {
     const WAY: u64 = MS;
     const ESTIMATE: u64 = 10 * MS;
     let debt = |ms: u64| (ms * MS).cast_signed();
@@ -87,7 +87,7 @@ fn what_another_node_gives_back_is_not_before_what_it_had_heard_of() {
 /// A node uses a key, which is not flushed, and hears what another one gave back of what a third
 /// one used before it hears of that use.
 #[test]
-fn what_is_given_back_before_it_is_heard_of_leaves_what_was_used_here() {
+fn what_is_given_back_before_its_charge_arrives_leaves_what_was_used_here() {
     let all = [Used::Followed, Used::Before, Used::Meanwhile];
     for used in all {
         let mut harness = Harness::new();

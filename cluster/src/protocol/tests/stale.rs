@@ -16,7 +16,7 @@ fn peer(place: usize) -> NodeId {
 }
 
 /// A founder that hears peers, with the links from them; nothing was sent yet.
-fn hearing(peers: usize) -> (Harness, Vec<LinkId>) {
+fn with_links_from(peers: usize) -> (Harness, Vec<LinkId>) {
     let mut harness = Harness::new();
     let links = (1..=peers).map(|place| harness.greet(peer(place))).collect();
     harness.tick(10 * SECOND);
@@ -41,8 +41,8 @@ fn batch(harness: &Harness, number: u64, ago: Nanos, debt: Nanos) -> Message {
 }
 
 #[test]
-fn a_node_that_was_stopped_hears_its_peers_anew() {
-    let (mut harness, links) = hearing(2);
+fn a_node_that_was_stopped_waits_for_its_peers_anew() {
+    let (mut harness, links) = with_links_from(2);
     assert!(harness.core.current_until() > harness.now());
     stop(&mut harness, 10 * SECOND);
     assert!(is_stale(&harness));
@@ -61,7 +61,7 @@ fn a_node_that_was_stopped_hears_its_peers_anew() {
 
 #[test]
 fn a_node_that_is_looked_at_is_current() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     harness.tick(10 * SECOND);
     stop(&mut harness, 200 * MS);
     assert_eq!(harness.core.stats().stale, 0);
@@ -75,7 +75,7 @@ fn a_node_that_is_looked_at_is_current() {
 
 #[test]
 fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     stop(&mut harness, 10 * SECOND);
     // As after the idle timeout.
     harness.core.closed(harness.now(), links[0]);
@@ -88,8 +88,8 @@ fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
 
 /// As others say that were cut off from it meanwhile, or this node's own timers when it goes on.
 #[test]
-fn a_peer_that_is_held_for_down_is_heard_while_its_link_is_open() {
-    let (mut harness, links) = hearing(2);
+fn a_peer_that_is_held_for_down_is_awaited_while_its_link_is_open() {
+    let (mut harness, links) = with_links_from(2);
     stop(&mut harness, SECOND);
     harness.deliver(links[0], &batch(&harness, 1, 0, MS));
     harness.core.member_down(harness.now(), peer(2));
@@ -102,7 +102,7 @@ fn a_peer_that_is_held_for_down_is_heard_while_its_link_is_open() {
 /// Its retransmissions have backed off; one that goes on is not disturbed.
 #[test]
 fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
-    let (mut harness, links) = hearing(2);
+    let (mut harness, links) = with_links_from(2);
     let (talks, silent) = (links[0], links[1]);
     harness.deliver(silent, &batch(&harness, 1, 0, MS));
     stop(&mut harness, 3 * SECOND);
@@ -128,7 +128,7 @@ fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
 
 #[test]
 fn a_peer_with_nothing_to_send_is_asked_and_answers() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     harness.answers(links[0]);
     stop(&mut harness, SECOND);
     let asked = |answers: &[Message]| answers.iter().any(|m| matches!(m, Message::Resume { .. }));
@@ -164,7 +164,7 @@ fn a_peer_with_nothing_to_send_is_asked_and_answers() {
 /// Two nodes of which each consumes half of the limit fill the bucket together, if it was full.
 #[test]
 fn what_others_consumed_meanwhile_is_applied_in_order() {
-    let (mut harness, links) = hearing(2);
+    let (mut harness, links) = with_links_from(2);
     stop(&mut harness, 4 * SECOND);
     let began = harness.now() - 4 * SECOND;
     for (link, lead) in [(links[0], 0), (links[1], 100 * MS)] {
@@ -190,7 +190,7 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
 /// One node reports that it gave back what another reports that it consumed before.
 #[test]
 fn what_was_given_back_meanwhile_follows_what_was_consumed() {
-    let (mut harness, links) = hearing(2);
+    let (mut harness, links) = with_links_from(2);
     stop(&mut harness, SECOND);
     for (link, ago, debt) in [(links[0], 300 * MS, -900), (links[1], 500 * MS, 900)] {
         let changes = vec![(KEY.1, debt * MS.cast_signed(), 0)];
@@ -208,7 +208,7 @@ fn what_was_given_back_meanwhile_follows_what_was_consumed() {
 /// What another node's word owed is as of a time, and what came later adds to it.
 #[test]
 fn what_was_consumed_after_a_level_comes_on_top_of_it() {
-    let (mut harness, links) = hearing(2);
+    let (mut harness, links) = with_links_from(2);
     stop(&mut harness, SECOND);
     let consumed = vec![(KEY.1, (100 * MS).cast_signed(), 0)];
     let level = Level { limit: KEY.0, key: KEY.1, debt: 900 * MS };
@@ -231,7 +231,7 @@ fn what_was_consumed_after_a_level_comes_on_top_of_it() {
 /// Another node moves this one's word to meet its own: what was consumed in the stop has drained.
 #[test]
 fn a_word_that_is_moved_after_a_stop_was_empty_until_then() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     // One with a lower address.
     let moves = harness.greet(NodeId::new(([10, 0, 0, 1], 1).into(), 5));
     harness.admit(KEY, MS);
@@ -253,7 +253,7 @@ fn a_word_that_is_moved_after_a_stop_was_empty_until_then() {
 #[test]
 fn sums_of_what_was_missed_are_not_replayed_as_recent() {
     const HOT: (u64, u64) = (QUICK, 1);
-    let (mut harness, links) = hearing(2);
+    let (mut harness, links) = with_links_from(2);
     stop(&mut harness, SECOND);
     let [debt, ago] = [600 * MS, 800 * MS].map(u64::cast_signed);
     for link in &links {
@@ -272,7 +272,7 @@ fn sums_of_what_was_missed_are_not_replayed_as_recent() {
 /// The first retransmission after a stop comes after the bound, when those who waited are served.
 #[test]
 fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     harness.admit(KEY, MS);
     harness.core.recorded(harness.now());
     harness.tick(20 * MS);
@@ -295,7 +295,7 @@ fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
 /// A state contains what its origin has sent, whether that was applied here or not.
 #[test]
 fn what_waits_is_applied_before_a_state_that_contains_it() {
-    let (mut harness, links) = hearing(1);
+    let (mut harness, links) = with_links_from(1);
     let outbound = harness.welcome(peer(1));
     harness.answers(outbound);
     stop(&mut harness, SECOND);
