@@ -104,9 +104,9 @@ impl Cluster {
     /// Waits until this node is in its cluster, and says how it came there; `None` when it leaves
     /// before that. Until then it has not got the state of the cluster, so it may admit what other
     /// nodes have admitted already. Takes no longer than [`Config::found_after`] when no node
-    /// answers, and otherwise as long as taking over another node's state does, and hearing all
-    /// that are alive of what they have admitted since: two round trips, and 1 s at most. Limits
-    /// that are made before that are charged with it in the order in which it was admitted.
+    /// answers, and otherwise as long as taking over another node's state does, and catching up
+    /// with all that are alive of what they have admitted since: two round trips, and 1 s at most.
+    /// Limits that are made before that are charged with it in the order in which it was admitted.
     ///
     /// Cancel-safe: dropping the future changes nothing, and any number may wait.
     pub async fn joined(&self) -> Option<JoinKind> {
@@ -114,8 +114,8 @@ impl Cluster {
     }
 
     /// Whether [`Cluster::joined`] is over: this node founded its cluster, or has taken over
-    /// another node's state and heard the others. Once true it stays true, also when all other
-    /// nodes become unreachable: [`Cluster::members`] lists which are alive.
+    /// another node's state and caught up with the others. Once true it stays true, also when all
+    /// other nodes become unreachable: [`Cluster::members`] lists which are alive.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.has_joined()
@@ -123,10 +123,10 @@ impl Cluster {
 
     /// Whether this node's words are recent enough to decide from. Not when the process, or the
     /// task of the cluster, has not run for 500 ms, as after SIGSTOP or on a machine that is
-    /// overloaded: then not until it has heard each node that sent it changes before, for 1 s at
-    /// most. Nor where it has taken over a state and hears the others before it has joined. Always
-    /// for a node to which no other node sends changes: one that decides alone, has no state yet,
-    /// leaves or has ended.
+    /// overloaded: then not until it has caught up with each node that sent it changes before, for
+    /// 1 s at most. Nor where it has taken over a state and catches up with the others before it
+    /// has joined. Always for a node to which no other node sends changes: one that decides alone,
+    /// has no state yet, leaves or has ended.
     ///
     /// Limiters do not look at it: a check decides at once. A caller that would rather answer later
     /// asks once for each request, or for many that are decided together, and awaits

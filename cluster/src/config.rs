@@ -125,7 +125,7 @@ impl Config {
 /// Why a node did not start. Nothing keeps running.
 ///
 /// The text is one complete line without the address, which the caller knows and can put in front.
-/// [`source`](std::error::Error::source) is the cause behind the error that the text contains, so a
+/// [`source`](std::error::Error::source) is the cause of the error that the text contains, so a
 /// report of the whole chain repeats nothing.
 #[derive(Debug)]
 #[non_exhaustive]

@@ -131,7 +131,7 @@ impl<O> Recording<O> {
         self.id
     }
 
-    /// The observer behind this one.
+    /// The observer that this one passes changes on to.
     #[must_use]
     pub fn inner(&self) -> &O {
         &self.inner

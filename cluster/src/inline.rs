@@ -5,7 +5,7 @@
 //! each as a number of 11 bits whose first 6 are an exponent. Ids are the same on every node for
 //! the same quota.
 
-/// Bits of a duration behind its first one.
+/// Bits of a duration after its first one.
 const FRACTION_BITS: u32 = 5;
 /// Bits of a duration in an id.
 const CODE_BITS: u32 = 6 + FRACTION_BITS;

@@ -152,7 +152,7 @@ pub struct CertificatesError {
 pub enum CertificatePart {
     /// The authorities' certificates.
     Authorities,
-    /// The node's certificate and those behind it.
+    /// The node's certificate and those of its chain.
     Chain,
     /// The node's private key.
     Key,

@@ -81,7 +81,7 @@ mod tests {
     #[test]
     fn a_time_that_passes_without_the_driver_ends_it() {
         let freshness = Freshness::new();
-        assert!(freshness.is_current(|| Nanos::MAX), "the node hears nothing");
+        assert!(freshness.is_current(|| Nanos::MAX), "the node receives nothing");
         freshness.set(5, 10);
         assert!(freshness.is_current(|| 9) && !freshness.is_current(|| 10));
         freshness.set(11, 0);
@@ -92,14 +92,14 @@ mod tests {
     async fn waiters_go_on_when_the_node_is_current() {
         let (freshness, now) = (Freshness::new(), Cell::new(20));
         freshness.set(5, 10);
-        let heard = async {
+        let set_later = async {
             tokio::task::yield_now().await;
             freshness.set(20, 0);
             tokio::task::yield_now().await;
             now.set(30);
             freshness.set(30, 40);
         };
-        tokio::join!(freshness.wait(Duration::MAX, || now.get()), heard);
+        tokio::join!(freshness.wait(Duration::MAX, || now.get()), set_later);
         assert!(freshness.is_current(|| now.get()));
     }
 

@@ -469,7 +469,7 @@ impl Driver {
         while let Some(event) = self.core.poll_event() {
             self.event_log.record(&event);
         }
-        // A node that has joined hears the others before it decides.
+        // A node that has joined catches up with the others before it decides.
         if let Some(join_kind) = self.core.join_kind()
             && !self.core.is_joining()
         {

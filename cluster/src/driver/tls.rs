@@ -37,7 +37,8 @@ const INITIAL_MTU: u16 = 1_200;
 /// Idle timeout of a connection.
 const IDLE_MS: u32 = 5_000;
 /// What a round trip is taken for until one was measured. A packet of a handshake that is lost is
-/// sent again after three times this: a node that restarts hears all others later by that time.
+/// sent again after three times this: a node that restarts receives what all others send later by
+/// that time.
 const INITIAL_RTT: Duration = Duration::from_millis(50);
 /// After how long a silent connection sends a keep-alive: later than the protocol sends its clock
 /// on most links that carry frames, so that few of them do.

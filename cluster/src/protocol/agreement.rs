@@ -42,7 +42,7 @@ pub(super) fn with_beyond(peer: i64, beyond: &mut [Change]) -> (i64, bool) {
 
 /// By how much this node's word moves, of `nodes`. `own` is its TAT, which has not been empty since
 /// the cut; `peer` is the other node's at the cut, and `beyond` what this node's word contains
-/// behind it; all on one clock.
+/// after it; all on one clock.
 ///
 /// `None` where the other node's word would have been empty at any time since: a word that stops at
 /// zero has forgotten a difference, which is no longer there to be mended.

@@ -47,7 +47,7 @@ struct Segment {
 #[derive(Debug)]
 pub(super) struct BacklogPart {
     pub deltas: Vec<Delta>,
-    /// The last key that was considered; `None` when there is none behind it.
+    /// The last key that was considered; `None` when there is none after it.
     pub upto: Option<KeyId>,
 }
 
@@ -113,7 +113,7 @@ impl Backlog {
         (kept().map(|segment| segment.debt).sum(), kept().next().map(|segment| segment.at))
     }
 
-    /// What a peer that stands at `from` lacks up to `to` of the next `most` keys behind `after`.
+    /// What a peer that stands at `from` lacks up to `to` of the next `most` keys after `after`.
     pub(super) fn part(
         &self,
         (from, to): (u64, u64),
@@ -154,9 +154,9 @@ impl Backlog {
 impl Segment {
     /// Looks at the next two keys, and drops those of which nothing is left: how many.
     fn sweep(&mut self, is_void: &impl Fn(&Delta) -> bool) -> usize {
-        let behind = (Bound::Excluded(self.swept), Bound::Unbounded);
+        let rest = (Bound::Excluded(self.swept), Bound::Unbounded);
         let mut next = [None; 2];
-        for (slot, (id, change)) in next.iter_mut().zip(self.changes.range(behind)) {
+        for (slot, (id, change)) in next.iter_mut().zip(self.changes.range(rest)) {
             let delta = Delta { limit: id.0, key: id.1, change: *change };
             *slot = Some((*id, is_void(&delta)));
         }

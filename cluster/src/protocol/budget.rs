@@ -25,7 +25,7 @@ pub(super) struct Budget {
     /// Until when what was sent takes the rate, and what states took their part of it.
     spent: Nanos,
     spent_on_states: Nanos,
-    /// All that is behind is sent, whatever it takes.
+    /// All that waits is sent, whatever it takes.
     is_lifted: bool,
     /// Frames that wait for room.
     frames: Frames,
@@ -114,12 +114,12 @@ impl Budget {
         frames.into_iter().chain(states).min()
     }
 
-    /// What is behind is sent at once, until nothing is.
+    /// What waits is sent at once, until nothing does.
     pub(super) fn lift(&mut self) {
         self.is_lifted = self.rate.is_some();
     }
 
-    /// Nothing is behind.
+    /// Nothing waits any more.
     pub(super) fn end_lift(&mut self) {
         self.is_lifted = false;
     }
@@ -128,7 +128,7 @@ impl Budget {
         self.frames = frames;
     }
 
-    /// Whether what is sealed now would wait behind what is.
+    /// Whether what is sealed now would wait for what was sealed before.
     pub(super) fn do_new_frames_wait(&self) -> bool {
         self.frames == Frames::New
     }

@@ -49,12 +49,12 @@ pub(super) struct RemoteClock {
     /// period has ended.
     drift: Option<i64>,
     has_before: bool,
-    /// The latest time of the other clock that was heard.
+    /// The latest time of the other clock at which something was sent that has arrived.
     latest_sent: Nanos,
     /// The other node's smallest (received - sent) of this node's messages, and when it was
     /// reported.
     reported: Option<(i64, Nanos)>,
-    /// How old what the other node hears of any node usually is.
+    /// How old what the other node receives of any node usually is.
     reported_lag: Nanos,
     /// The other node's scheduling delay.
     reported_run_delay: Nanos,
@@ -155,13 +155,13 @@ impl RemoteClock {
         }
     }
 
-    /// The age of the latest that was heard of the other node, by its clock.
+    /// The age of the latest that has arrived of the other node, by its clock.
     pub(super) fn staleness(&self, now: Nanos) -> Nanos {
         let latest_sent = self.to_local(self.latest_sent);
         Nanos::try_from(signed(now).saturating_sub(latest_sent)).unwrap_or(0)
     }
 
-    /// The other node has reported its smallest (received - sent), how old what it hears of any
+    /// The other node has reported its smallest (received - sent), how old what it receives of any
     /// node usually is, and its scheduling delay.
     pub(super) fn note_report(&mut self, reported: Option<i64>, lag: Nanos, run_delay: Nanos) {
         self.reported = reported.map(|reported| (reported, self.read_at));
@@ -190,7 +190,7 @@ impl RemoteClock {
         self.lag
     }
 
-    /// How old what the other node hears of any node usually is, as it reports.
+    /// How old what the other node receives of any node usually is, as it reports.
     pub(super) fn reported_lag(&self) -> Nanos {
         self.reported_lag
     }

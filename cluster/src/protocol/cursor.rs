@@ -4,7 +4,7 @@ use super::delta::KeyId;
 
 /// Batches that are sent and not acknowledged, at most.
 pub(super) const MAX_IN_FLIGHT: u64 = 256;
-/// Batches that a peer lacks which is not behind, at most: those of a few flushes.
+/// Batches that a peer lacks which does not lag, at most: those of a few flushes.
 const CLOSE: u64 = 8;
 /// Parts of the backlog that are sent and not acknowledged, at most.
 const MAX_PARTS: u32 = 8;
@@ -37,7 +37,7 @@ struct CatchUp {
 pub(super) enum Next {
     /// The batch of this number.
     Batch(u64),
-    /// The keys behind `after` of the backlog from `from` to `to`.
+    /// The keys after `after` of the backlog from `from` to `to`.
     Part { from: u64, to: u64, after: Option<KeyId> },
     /// Nothing before something is admitted, or acknowledged.
     Wait,
@@ -52,12 +52,12 @@ impl Cursor {
         self.acked
     }
 
-    /// Whether the peer may stand right behind batch `number`.
+    /// Whether the peer may stand right after batch `number`.
     pub(super) fn may_stand_at(&self, number: u64) -> bool {
         (self.acked..=self.highest).contains(&number)
     }
 
-    /// Continues on a new link behind the peer's position. False where that is not this cursor's.
+    /// Continues on a new link after the peer's position. False where that is not this cursor's.
     #[must_use]
     pub(super) fn resume(&mut self, through: u64, missed: Option<(u64, KeyId)>) -> bool {
         if !self.may_stand_at(through) {
@@ -94,7 +94,7 @@ impl Cursor {
         }
     }
 
-    /// What to send next, where the log keeps the batches behind `base` up to `last`, and what is
+    /// What to send next, where the log keeps the batches after `base` up to `last`, and what is
     /// before them is in the backlog.
     pub(super) fn next(&mut self, base: u64, last: u64) -> Next {
         if self.catch_up.is_none() && self.sent < base && self.sent == self.acked {

@@ -291,7 +291,7 @@ struct Playback {
     /// Up to when it is played back: the beginning of the first slot.
     upto: i64,
     width: i64,
-    /// Debt that was consumed in each stretch of time behind.
+    /// Debt that was consumed in each stretch of time from there on.
     slots: VecDeque<i64>,
     used_at: Nanos,
 }
@@ -328,7 +328,7 @@ impl Playback {
     fn play(&mut self, until: i64, mut note: impl FnMut(Nanos, Nanos)) {
         while self.upto.saturating_add(self.width) <= until {
             let Some(debt) = self.slots.pop_front() else {
-                // Nothing is known of what is behind.
+                // Nothing is known of what comes after.
                 self.upto = until;
                 return;
             };

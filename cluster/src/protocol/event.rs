@@ -67,14 +67,14 @@ pub enum Event {
         /// The later one.
         before: NodeId,
     },
-    /// This node was stopped or starved, and hears its peers before it decides.
+    /// This node was stopped or starved, and catches up with its peers before it decides.
     Stale {
         /// How long it has not run.
         unseen: Duration,
     },
     /// It decides again.
     Current {
-        /// How many of its peers it has not heard within the bound.
+        /// How many of its peers it has not caught up with within the bound.
         unheard: usize,
     },
     /// A link that this node dialled is open, and the other side has identified itself.

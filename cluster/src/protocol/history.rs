@@ -1,9 +1,9 @@
 //! What changed a key lately, in the order of dates.
 //!
 //! A change that gives back has an effect up to what the word owed at its date: nodes that reset a
-//! key at once, before they hear of each other, give back the same debt. In the order of dates the
+//! key at once, before they know of each other, give back the same debt. In the order of dates the
 //! later one finds little of it; applied as it comes, it would take what was consumed since. So
-//! where something is given back, or comes late and something was given back behind its date, the
+//! where something is given back, or comes late and something was given back after its date, the
 //! word becomes what the changes that are kept here make of it, in the order of their dates.
 //!
 //! Dates are as good as clocks are read. A node gives back what its word owes, so what another node
@@ -108,7 +108,7 @@ impl History {
         self.changes.iter().fold(self.first, |tat, change| apply(*change, tat))
     }
 
-    /// From when to when the word was empty, up to each change behind a date.
+    /// From when to when the word was empty, up to each change after a date.
     pub(super) fn spans_after(&self, date: i64) -> impl Iterator<Item = (i64, i64)> {
         let mut tat = self.first;
         self.changes.iter().filter_map(move |change| {
@@ -120,7 +120,7 @@ impl History {
 
     /// The first date at which the word owed what a change gives back, from its own on and at most
     /// `leeway` later, as far as is known. Where a node gave back what had been given back already,
-    /// as it had not heard of that, there is none unless about as much was consumed then.
+    /// as it had not received that, there is none unless about as much was consumed then.
     pub(super) fn owing(&self, change: Change, leeway: i64) -> Option<i64> {
         let least = most_of(change.debt.saturating_neg());
         let owes = |tat: i64, date| tat.saturating_sub(date) >= least;
@@ -161,12 +161,12 @@ impl History {
         before.fold(self.first, |tat, change| apply(*change, tat))
     }
 
-    /// Whether something was given back behind a date.
+    /// Whether something was given back after a date.
     pub(super) fn gave_back_after(&self, date: i64) -> bool {
         self.changes.range(self.first_after(date)..).any(|change| change.debt < 0)
     }
 
-    /// The place of the first change behind a date. Most changes come in the order of their dates:
+    /// The place of the first change after a date. Most changes come in the order of their dates:
     /// then only the last one is read.
     fn first_after(&self, date: i64) -> usize {
         if self.changes.back().is_none_or(|last| last.date <= date) {
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// Each of two nodes gives back all that it knows of, and what is consumed after that stays, in
-    /// whatever order it is heard.
+    /// whatever order it arrives.
     #[test]
     fn a_key_that_is_reset_twice_at_once_keeps_what_was_consumed_since() {
         let used = [change(100, 0), change(15, 30)];

@@ -79,7 +79,7 @@ impl Replayed {
     }
 }
 
-/// A key of which nothing was heard for a while.
+/// A key of which nothing was received for a while.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Unobserved {
     /// Since when.
@@ -211,9 +211,9 @@ impl IdleSpans {
         self.follow(now, delta.word_id(), Track::new(tat, present));
     }
 
-    /// What other nodes consumed while this one heard nothing of them, in the order of dates. What
-    /// it adds to the word: one in debt has been so since then, and one that is empty is taken to
-    /// have been empty then, unless more is known.
+    /// What other nodes consumed while this one received nothing of them, in the order of dates.
+    /// What it adds to the word: one in debt has been so since then, and one that is empty is taken
+    /// to have been empty then, unless more is known.
     pub(super) fn replayed(
         &mut self,
         now: Nanos,
@@ -383,7 +383,7 @@ impl Track {
     }
 
     /// Changes the history from a date on: the TAT changes as the history's does, and the spans
-    /// behind the date are the history's.
+    /// after the date are the history's.
     fn replay(&mut self, date: i64, alter: impl FnOnce(&mut History)) {
         let before = self.history.tat().max(date);
         alter(&mut self.history);
@@ -455,7 +455,7 @@ impl Track {
 
     /// Fills spans between two dates. What of the debt finds none.
     fn fill(&mut self, debt: i64, (date, until): (i64, i64)) -> i64 {
-        // Most changes come behind all spans, and read the last one alone.
+        // Most changes come after all spans, and read the last one alone.
         if self.spans.back().is_none_or(|(_, end)| *end <= date) {
             return debt;
         }

@@ -40,7 +40,7 @@ pub(super) struct Inbound {
 pub(super) enum Flow {
     /// No frames: it has not been sent a position (`Resume`).
     NotResumed,
-    /// Frames behind the position held here, which only they move.
+    /// Frames after the position held here, which only they move.
     Frames,
     /// No frames until its state has been taken over: its log does not reach back to the position.
     Gap,
@@ -84,7 +84,7 @@ pub(super) struct Applied {
     pub(super) late: BTreeMap<KeyId, Change>,
     /// When the last of them came.
     pub(super) late_at: Nanos,
-    /// When this node last heard of the origin, from it or in a state.
+    /// When this node last received something of the origin, from it or in a state.
     pub(super) received_at: Nanos,
 }
 
@@ -99,7 +99,7 @@ impl Applied {
         self.position.missed.is_some() || !self.late.is_empty()
     }
 
-    /// The origin's entry in a version vector. No node could continue behind a part of a set of
+    /// The origin's entry in a version vector. No node could continue after a part of a set of
     /// batches; the origin answers this entry with a gap.
     pub(super) fn entry(&self) -> u64 {
         if self.is_torn() { u64::MAX } else { self.position.through }

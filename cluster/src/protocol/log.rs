@@ -4,7 +4,7 @@
 //! numbered from 1 within a generation, the same for all peers, and encoded once, where a peer is a
 //! cursor into the log, or when one is sent them. So a batch number is a watermark that means the
 //! same to every node: a peer is a cursor into this log, a state transfer states what it contains,
-//! and the origin continues behind either.
+//! and the origin continues after either.
 //!
 //! What is older than the log keeps is in the [`Backlog`](super::backlog::Backlog), as far as a
 //! peer needs it.

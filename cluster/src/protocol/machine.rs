@@ -1,6 +1,6 @@
 //! One node as a state machine: its state, its inputs and the work that follows each of them. The
 //! transitions of links and state transfers are in `inbound`, `outbound`, `transfer` and `serve`;
-//! `begin` is how a cluster begins.
+//! `founding` is how a cluster begins.
 
 mod agree;
 mod beat;

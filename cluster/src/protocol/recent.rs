@@ -64,7 +64,7 @@ impl Recent {
         }
     }
 
-    /// Whether all batches from behind `number` to `last` are kept.
+    /// Whether all batches after `number` up to `last` are kept.
     pub(super) fn reaches(&self, number: u64, last: u64) -> bool {
         number >= last || self.batches.front().is_some_and(|first| first.number <= number + 1)
     }
@@ -74,7 +74,7 @@ impl Recent {
         self.batches.back().map(|seen| seen.at)
     }
 
-    /// The batches behind `number`, the newest first.
+    /// The batches after `number`, the newest first.
     pub(super) fn after(&self, number: u64) -> impl Iterator<Item = &AppliedBatch> {
         self.newest().take_while(move |seen| seen.number > number)
     }

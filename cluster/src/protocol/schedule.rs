@@ -27,7 +27,7 @@ pub(super) struct LevelSchedule {
     waiting: BTreeMap<KeyId, Turn>,
     /// No turn comes before.
     next_at: Nanos,
-    /// The word whose level was sent last: those behind it are next.
+    /// The word whose level was sent last: those after it are next.
     last: KeyId,
 }
 
@@ -80,10 +80,10 @@ impl LevelSchedule {
         for (word, turn) in self.waiting.iter().filter(|(_, turn)| turn.at <= now) {
             due.entry(*word).or_insert(turn.limit);
         }
-        let behind = due.range((Bound::Excluded(self.last), Bound::Unbounded));
+        let after = due.range((Bound::Excluded(self.last), Bound::Unbounded));
         let before = due.range(..=self.last);
         let mut taken = 0;
-        for (word, limit) in behind.chain(before) {
+        for (word, limit) in after.chain(before) {
             if taken == most {
                 break;
             }

@@ -6,7 +6,7 @@
 //! drains by itself where it is not taken back.
 //!
 //! A node's part of all that is consumed is what it had lately, at least an even one. It is a part
-//! of what all nodes know to be left, so what this node has consumed and others have not heard of
+//! of what all nodes know to be left, so what this node has consumed and others have not received
 //! counts as left, and as taken from its part. What another node turns out to have consumed comes
 //! out of the others' part.
 //!
@@ -101,9 +101,9 @@ impl SplitTerms {
         look + (ahead - look).max(0) * beyond_half / all
     }
 
-    /// What is held back of the others' part. Where they hear late, words from which all of it were
-    /// held back would reach zero now and then. It fades with the lag: of nodes whose lags differ a
-    /// little, one that split where another did not would leave the other all.
+    /// What is held back of the others' part. Where they receive late, words from which all of it
+    /// were held back would reach zero now and then. It fades with the lag: of nodes whose lags
+    /// differ a little, one that split where another did not would leave the other all.
     fn held_of(&self, others: i128) -> i128 {
         let whole = self.tolerance / SOON;
         let fades_in = (self.tolerance - whole).max(1);

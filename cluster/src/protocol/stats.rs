@@ -126,9 +126,10 @@ pub struct Stats {
     pub unlinked: u64,
     /// For how long this node has decided alone, in all, so far.
     pub alone_for: Duration,
-    /// Times this node found that it had been stopped or starved, and waited to hear its peers.
+    /// Times this node found that it had been stopped or starved, and waited to catch up with its
+    /// peers.
     pub stale: u64,
-    /// Of these, times after which it decided although it had not heard all of them.
+    /// Of these, times after which it decided although it had not caught up with all of them.
     pub stale_unheard: u64,
     /// For how long it has waited, in all.
     pub stale_for: Duration,
@@ -149,8 +150,8 @@ pub struct PeerStats {
     pub addr: SocketAddr,
     /// The link to it.
     pub link: LinkState,
-    /// The age of what was last heard of it, by its clock; a node that has nothing to send is heard
-    /// every 2 to 4 s. `None` before the first time.
+    /// The age of what was last received of it, by its clock; a node that has nothing to send sends
+    /// its clock every 2 to 4 s. `None` before the first time.
     pub staleness: Option<Duration>,
     /// Batches of this node that the peer has not acknowledged.
     pub unacked_batches: u64,
@@ -180,7 +181,7 @@ pub enum LinkState {
     Waiting,
     /// It is being opened.
     Dialling,
-    /// It is open; the peer has not said behind which position it is to be sent frames.
+    /// It is open; the peer has not said after which position it is to be sent frames.
     Open,
     /// Frames flow.
     Flowing,

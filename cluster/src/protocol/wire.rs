@@ -23,7 +23,7 @@ use super::time::Nanos;
 pub(super) struct Position {
     /// The watermark: every batch of the origin up to this number is contained.
     pub through: u64,
-    /// Of the backlog behind it, up to a batch, every key up to this one.
+    /// Of the backlog after it, up to a batch, every key up to this one.
     pub missed: Option<(u64, KeyId)>,
 }
 
@@ -73,15 +73,15 @@ pub(super) enum Message {
     /// Acceptor's answer: the version that both speak; `rank_floor` is the highest rank it knows at
     /// the dialler's address for another generation, 0 if none; whether it has `joined`.
     Welcome { version: u16, id: NodeId, rank_floor: u64, key: HashKey, joined: bool },
-    /// Acceptor: frames may flow, the first one behind `position`. `fresh` when the acceptor
-    /// founded its cluster and has never taken over another node's state.
+    /// Acceptor: frames may flow, the first one after `position`. `fresh` when the acceptor founded
+    /// its cluster and has never taken over another node's state.
     Resume { position: Option<Position>, fresh: bool },
     /// Dialler: its log does not reach back to that position; the acceptor needs its state first.
     Gap,
     /// Dialler: its clock at sending. Precedes what is dated by it, and is repeated while nothing
     /// else is sent. With the smallest (received - sent) that it has of the acceptor's beats, how
-    /// old what it hears of any node usually is, at most, and its longest scheduling delay of late
-    /// (from version 4 on; zero before).
+    /// old what it receives of any node usually is, at most, and its longest scheduling delay of
+    /// late (from version 4 on; zero before).
     Beat { now: Nanos, delay: Option<i64>, lag: Nanos, run_delay: Nanos },
     /// Dialler: the next batch, the same bytes for every peer.
     Batch { number: u64, at: Nanos, groups: Vec<Group>, levels: Agreement },
@@ -167,7 +167,7 @@ pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
 }
 
 /// What the version after this one adds to a message: bytes that follow those of this version. So a
-/// message of a version is one of the version before with more behind it. Greetings have no
+/// message of a version is one of the version before with more at its end. Greetings have no
 /// additions.
 fn added_next(version: u16, message: &Message) -> &'static [u8] {
     let is_greeting = matches!(message, Message::Hello { .. } | Message::Welcome { .. });

@@ -1,7 +1,7 @@
-//! Records that one thread, their *owner*, makes one behind another, and which one *consumer*
-//! reads in that order: those of keys that are used once between two drains. A slot of the
+//! Records that one thread, their *owner*, makes one after another, and which one *consumer* reads
+//! in that order: those of keys that are used once between two drains. A slot of the
 //! [`Table`](super::table::Table) would be in no cache for such a key; here the next record is
-//! always in the line of the one before, or in the one behind it.
+//! always in the line of the one before, or in the next one.
 //!
 //! A ring: the owner writes at `head`, the consumer reads from `done` to `head`. Neither waits: a
 //! record that finds the ring full goes to a slot. Whether a key was used in this epoch is known by

@@ -268,7 +268,7 @@ impl Table {
         // R1, R16
         let epoch = self.progress.epoch.load(Ordering::Acquire);
         let is_first = self.own.seen.load(Ordering::Relaxed) != epoch;
-        // What is given back comes after what this node had heard of.
+        // What is given back comes after what this node had received.
         if is_first || record.debt < 0 && record.at.is_none() {
             self.begin(epoch, clock());
         }

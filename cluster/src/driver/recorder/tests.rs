@@ -69,12 +69,12 @@ fn what_is_given_back_is_dated_when_it_is() {
         let taken = take(&recorder);
         let date = |key| taken.iter().find(|delta| delta.key == key).unwrap().change.date;
         assert_eq!(date(1), date(2));
-        // As one: what was consumed after that comes behind it.
+        // As one: what was consumed after that comes after it.
         assert!(date(3) >= date(1) + 2 * signed(WAIT) + 20);
     }
 }
 
-/// What is dated behind the call would seem to be composed with something that was given back.
+/// What is dated after the call would seem to be composed with something that was given back.
 #[test]
 fn dates_are_up_to_the_time_of_the_call() {
     for recorder in [recorder(), with_singles()] {
@@ -93,7 +93,7 @@ fn dates_are_up_to_the_time_of_the_call() {
     }
 }
 
-/// Also of one key where both are dated behind the call, among so many that an order that is not
+/// Also of one key where both are dated after the call, among so many that an order that is not
 /// kept would show.
 #[test]
 fn what_is_given_back_comes_after_what_was_consumed() {
@@ -222,7 +222,7 @@ async fn it_wakes_for_the_first_record_after_taking() {
 }
 
 /// A drain takes parts from tables and shards, and ends though records follow; what was recorded
-/// behind it is the next one's.
+/// after it is the next one's.
 #[tokio::test]
 async fn a_drain_takes_parts() {
     let recorder = recorder();

@@ -24,7 +24,7 @@ fn a_peer_is_given_what_came_after_it_and_no_more() {
     let mut backlog = Backlog::new(MAX_BACKLOG_KEYS);
     backlog.fold(&batch(1, &[(1, 1), (2, 1)]), true, keep);
     backlog.fold(&batch(2, &[(1, 10)]), false, keep);
-    // A peer stands behind batch 2.
+    // A peer stands after batch 2.
     backlog.fold(&batch(3, &[(1, 100), (3, 100)]), true, keep);
     assert_eq!(sums(&backlog.part((0, 3), None, 10, keep)), [(1, 111), (2, 1), (3, 100)]);
     assert_eq!(sums(&backlog.part((2, 3), None, 10, keep)), [(1, 100), (3, 100)]);

@@ -9,7 +9,7 @@ fn change(debt: i64, date: i64) -> Replayed {
     Replayed::Change(Change::new(debt, date))
 }
 
-/// This node was stopped at 106, and then heard what others consumed meanwhile.
+/// This node was stopped at 106, and then received what others consumed meanwhile.
 #[test]
 fn of_a_time_that_is_replayed_it_is_known_when_the_word_was_empty() {
     let mut spans = followed();

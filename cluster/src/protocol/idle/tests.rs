@@ -167,7 +167,7 @@ fn what_is_given_back_is_no_more_than_what_was_owed() {
 }
 
 /// A key is followed since it was used here. Before that another node used it, and of that a third
-/// one has given something back since: it is heard of first.
+/// one has given something back since: that arrives first.
 #[test]
 fn what_was_consumed_before_a_key_is_followed_may_have_been_given_back() {
     for (given_back, left) in [(-20, 32), (-2, 50)] {
@@ -212,7 +212,7 @@ fn what_drained_before_a_key_is_followed_adds_nothing_to_use_since() {
     );
 }
 
-/// Two nodes give back what had been given back, and what was used before is heard after that.
+/// Two nodes give back what had been given back, and what was used before arrives after that.
 #[test]
 fn give_backs_of_an_empty_word_come_in_any_order() {
     for dates in [[980, 995], [995, 980]] {
@@ -255,8 +255,8 @@ fn what_is_given_back_of_before_a_move_is_dated_where_it_was_owed() {
     assert_eq!(spans.date((other(), &given_back), 3), 120);
 }
 
-/// A key that another node has used, and that is empty again when that is heard, is followed from
-/// then on. What was used shortly before is given back, whichever is heard first.
+/// A key that another node has used, and that is empty again when that arrives, is followed from
+/// then on. What was used shortly before is given back, whichever arrives first.
 #[test]
 fn what_was_used_before_that_is_given_back_in_either_order() {
     let mut spans = IdleSpans::default();
@@ -340,7 +340,7 @@ fn what_comes_at_once_adds_up_in_a_word_that_is_empty() {
     assert_eq!(landed(16, 146), Change::new(16, 160), "it is in debt until 165");
 }
 
-/// This node consumes, and hears late of what others consumed.
+/// This node consumes, and receives late what others consumed.
 #[test]
 fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
     const FLUSH: i64 = 10;
@@ -390,7 +390,7 @@ fn a_word_is_what_the_order_of_dates_makes_of_it_but_for_a_flush_interval() {
     }
 }
 
-/// Nodes give back some, or more than is owed when others hear of it. Each change is flushed by
+/// Nodes give back some, or more than is owed when others receive it. Each change is flushed by
 /// itself: those of one flush would be one, with one date.
 #[test]
 fn a_word_is_what_the_order_of_dates_makes_of_it_also_where_some_is_given_back() {

@@ -34,8 +34,8 @@ const LOOK_EVERY: Nanos = SECOND / 100;
 
 /// What the other node lacks of a key may have drained there where it is older than its level by
 /// `LAGS` usual lags, and by the burst tolerance divided by `DRAINS`: its word may have been empty
-/// before, which no other node knows. So nothing is compared while a node does not hear of a third
-/// one.
+/// before, which no other node knows. So nothing is compared while a node receives nothing of a
+/// third one.
 const LAGS: Nanos = 2;
 const DRAINS: Nanos = 2;
 
@@ -315,8 +315,8 @@ impl<H: Host> Core<H> {
                 self.pending_levels.insert(origin, pending);
                 continue;
             }
-            let Some(behind) = self.after_cut(&lives, origin, &pending, &cut) else { continue };
-            let of = |level: &Level| behind.of(origin, (level.limit, level.key), now);
+            let Some(contained) = self.after_cut(&lives, origin, &pending, &cut) else { continue };
+            let of = |level: &Level| contained.of(origin, (level.limit, level.key), now);
             let beyond: Vec<Option<KeyAfterCut>> = pending.levels.iter().map(of).collect();
             let mut unsettled = Vec::new();
             for (level, beyond) in pending.levels.iter().zip(beyond) {

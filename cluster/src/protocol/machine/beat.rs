@@ -22,8 +22,8 @@ const SECOND_BEAT: Nanos = SECOND / 100;
 #[derive(Debug)]
 pub(super) struct Beats {
     next_at: Nanos,
-    /// How old what this node hears usually is, as its peers have it from the last beat; `None`
-    /// before it has heard any.
+    /// How old what this node receives usually is, as its peers have it from the last beat; `None`
+    /// before it has received any.
     way: Option<Nanos>,
     /// The scheduling delay, and what of it the peers have from the last beat.
     run_delay: RunDelay,
@@ -87,7 +87,7 @@ impl<H: Host> Core<H> {
         self.send(link, Channel::Main, &Message::Beat { now, delay, lag, run_delay });
     }
 
-    /// How old what this node hears usually is, as it has reported it; as it is until then.
+    /// How old what this node receives usually is, as it has reported it; as it is until then.
     pub(super) fn reported_way(&self) -> Nanos {
         self.beats.way.unwrap_or_else(|| self.own_way())
     }

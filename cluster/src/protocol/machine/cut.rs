@@ -14,8 +14,8 @@ use crate::protocol::log::Batch;
 use crate::protocol::recent::{AppliedBatch, find};
 use crate::protocol::time::{Nanos, SECOND};
 
-/// An origin without a link, which membership does not know, is gone when it was not heard of for
-/// this long.
+/// An origin without a link, which membership does not know, is gone when nothing was received of
+/// it for this long.
 const GONE_AFTER: Nanos = 10 * SECOND;
 
 /// Which origins may still send something.

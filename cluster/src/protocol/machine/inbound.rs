@@ -173,7 +173,7 @@ impl<H: Host> Core<H> {
         Ok(())
     }
 
-    /// Sends the dialler the position behind which to continue.
+    /// Sends the dialler the position after which to continue.
     pub(super) fn send_resume(&mut self, link: LinkId) {
         let Some(id) = self.inbound.get(&link).and_then(|inbound| inbound.id) else { return };
         self.inbound.change(link, |inbound| inbound.flow = Flow::Frames);
@@ -294,7 +294,7 @@ impl<H: Host> Core<H> {
         self.keep_levels(now, origin, (number, local), levels);
         self.count_frame(origin.addr);
         self.owe_ack(now, link);
-        self.caught_up_with(now, (origin.addr, local), (age, usual));
+        self.note_batch(now, (origin.addr, local), (age, usual));
         Ok(())
     }
 
@@ -408,7 +408,7 @@ impl<H: Host> Core<H> {
         let flow = flow.filter(|flow| *flow != Flow::NotResumed).ok_or(Violation)?;
         if flow == Flow::Gap {
             self.inbound.change(link, |inbound| inbound.flow = Flow::Frames);
-            // By the time a further gap comes, the state that is asked for would be behind.
+            // By the time a further gap comes, the state that is asked for would be too old.
             self.cancel_pull(origin);
         }
         Ok(self.applied.get(&origin).map_or_else(Position::default, |applied| applied.position))

@@ -145,7 +145,7 @@ impl<H: Host> Core<H> {
             peer.down_since.get_or_insert(now);
         }
         peer.attempts = peer.attempts.saturating_add(1);
-        // A node that waits to hear its peers waits for nothing else.
+        // A node that waits to catch up with its peers waits for nothing else.
         let at_once = was_open && self.stale.is_stale();
         let backoff = BACKOFF_MIN.saturating_mul(1 << peer.attempts.min(6)).min(BACKOFF_MAX);
         let backoff = if at_once { 0 } else { backoff };
@@ -381,7 +381,7 @@ impl<H: Host> Core<H> {
         self.begin_cursor(now, addr, link, position, fresh);
     }
 
-    /// Places a cursor behind what the peer has from state transfers, or announces a gap where the
+    /// Places a cursor after what the peer has from state transfers, or announces a gap where the
     /// log does not reach back to that. A peer without a position needs all batches of this node; a
     /// fresh one also needs its whole state, unless that descends from the peer's own.
     fn begin_cursor(

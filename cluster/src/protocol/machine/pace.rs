@@ -76,7 +76,7 @@ impl<H: Host> Core<H> {
     /// Deltas that may be sealed now; any number without a cap.
     fn room_to_send(&self, now: Nanos) -> usize {
         let Some(bytes) = self.budget.room(now) else { return usize::MAX };
-        // What is sealed would wait behind what is.
+        // What is sealed now would wait for what was sealed before.
         if bytes == 0 || self.budget.do_new_frames_wait() {
             return 0;
         }

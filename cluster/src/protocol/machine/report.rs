@@ -93,7 +93,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// The age of what was last heard of the newest known life of a node, by its clock.
+    /// The age of what was last received of the newest known life of a node, by its clock.
     fn staleness(&self, now: Nanos, addr: SocketAddr) -> Option<Duration> {
         let lives = Origin { addr, generation: 0 }..=Origin { addr, generation: u64::MAX };
         let newest = self.clocks.range(lives).next_back().map(|(_, clock)| clock);

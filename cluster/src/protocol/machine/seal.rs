@@ -96,7 +96,8 @@ impl<H: Host> Core<H> {
     /// something back: no more of that has an effect than was owed at its date, and what was used
     /// here by then was part of it.
     pub(super) fn take_before(&mut self, now: Nanos, changes: &[Delta]) {
-        // What comes to a stale node is kept, and applied in order once it has heard the others.
+        // What comes to a stale node is kept, and applied in order once it has caught up with the
+        // others.
         if self.stale.is_stale() && self.pull.is_none() {
             return;
         }
@@ -210,7 +211,7 @@ impl<H: Host> Core<H> {
         }
         self.stale.sealed(now);
         let since = since.unwrap_or(now);
-        // Mostly sorted: what waited comes behind the rest.
+        // Mostly sorted: what waited comes after the rest.
         deltas.sort_by_key(Delta::id);
         let mut rest = deltas.as_slice();
         while rest.len() > MAX_SEALED {

@@ -3,7 +3,7 @@
 //! The words are read in parts while they go on changing, so no step takes longer the more keys
 //! there are. What has changed a word since the vector was read is taken off its entry: the entry
 //! is as of the vector, aged to the present. A word that was empty meanwhile owes no more than
-//! that, so nothing is left of its entry; the batches behind the vector bring the rest.
+//! that, so nothing is left of its entry; the batches after the vector bring the rest.
 
 use super::Core;
 use crate::protocol::action::{Channel, LinkId};

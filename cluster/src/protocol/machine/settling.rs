@@ -1,10 +1,10 @@
 //! What comes on a link while this node has only begun to read its dialler's clock.
 //!
 //! After one reading all that is known is that what was read had been sent before. Had it waited
-//! for a retransmission, it would be taken for fresh, and so would all that waited behind it: a
-//! node that has just joined would charge in one moment what was consumed in a fifth of a second.
-//! So what follows the first reading waits for [`SETTLING`]. What had waited comes at once, and
-//! each batch is a reading: by the last of them it is known when the first was sent.
+//! for a retransmission, it would be taken for fresh, and so would all that waited after it: a node
+//! that has just joined would charge in one moment what was consumed in a fifth of a second. So
+//! what follows the first reading waits for [`SETTLING`]. What had waited comes at once, and each
+//! batch is a reading: by the last of them it is known when the first was sent.
 
 use super::{Core, Violation};
 use crate::protocol::action::LinkId;

@@ -192,7 +192,7 @@ impl<H: Host> Core<H> {
         self.options.flush_interval.saturating_add(self.reported_way().max(lags))
     }
 
-    /// How old what this node hears usually is, of the node for which it takes longest.
+    /// How old what this node receives usually is, of the node for which it takes longest.
     pub(super) fn own_way(&self) -> Nanos {
         self.active_clocks().map(RemoteClock::lag).max().unwrap_or(0)
     }

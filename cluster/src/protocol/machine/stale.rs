@@ -1,13 +1,13 @@
-//! A node that has joined, or was stopped or starved, hears its peers before it decides.
+//! A node that has joined, or was stopped or starved, catches up with its peers before it decides.
 //!
 //! The driver of the core looks at it with each input, and at its deadline, which comes at least
 //! every [`LOOK_EVERY`] while others send it frames. Where [`STALE_AFTER`] has passed since the
-//! last look, the node's words are that old: it is *stale* until it has heard each node that sent
-//! it frames, or [`CATCH_UP_WITHIN`] has passed. Hearing is a batch that was sealed since, by the clock
-//! of its origin, and is no older than usual: batches come in order, so everything before it is
-//! here too. What only waited in a buffer does not count, nor what is followed by more that is
-//! under way, and neither does a link that closes: a stop that is longer than the idle timeout
-//! closes all of them, and they are dialled again at once.
+//! last look, the node's words are that old: it is *stale* until it has caught up with each node
+//! that sent it frames, or [`CATCH_UP_WITHIN`] has passed. It has caught up once it has a batch
+//! that was sealed since, by the clock of its origin, and is no older than usual: batches come in
+//! order, so everything before it is here too. What only waited in a buffer does not count, nor
+//! what is followed by more that is under way, and neither does a link that closes: a stop that is
+//! longer than the idle timeout closes all of them, and they are dialled again at once.
 //!
 //! A node that joins is stale in the same way from when it has taken over a state: what others have
 //! consumed since that was read is under way, from all of them at once.
@@ -36,7 +36,7 @@ use crate::protocol::inbound::{Flow, Inbound};
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
 
-/// A node whose words are this old hears its peers before it decides.
+/// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
 /// A node to which others send frames looks at least this often.
 const LOOK_EVERY: Nanos = SECOND / 4;
@@ -49,16 +49,16 @@ const FLUSHES: Nanos = 2;
 const MAX_UNPLAYED: usize = 1 << 14;
 /// Keys of which there are some, at most: a step applies as many.
 const MAX_UNPLAYED_KEYS: usize = 1 << 10;
-/// A peer that has not been heard is asked again after this.
+/// A peer that is awaited is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
 /// A node that is asked by many peers answers all of them with one batch, at most this often.
 const ANSWER_EVERY: Nanos = ASK_EVERY;
-/// A peer that has not been heard by then, and is silent, has its link closed.
+/// A peer that is awaited by then, and is silent, has its link closed.
 const REDIAL_AFTER: Nanos = CATCH_UP_WITHIN / 2;
 /// A link is silent on which nothing has come for this long.
 const SILENCE: Nanos = REDIAL_AFTER / 2;
 
-/// When the core was last looked at, and which peers it has not heard since a look that came late.
+/// When the core was last looked at, and which peers it awaits since a look that came late.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
     looked_at: Nanos,
@@ -69,22 +69,22 @@ pub(super) struct Stale {
     stopped_at: Nanos,
     /// It is stale because it has joined.
     joins: bool,
-    /// The peers it has heard since.
+    /// The peers it has caught up with since.
     caught_up: BTreeSet<SocketAddr>,
-    /// The peers it has not heard since, and when each is asked next. The node is stale while there
-    /// is one.
+    /// The peers it has not caught up with since, and when each is asked next. The node is stale
+    /// while there is one.
     awaited: BTreeMap<SocketAddr, Nanos>,
-    /// Links on which nothing was heard have been closed.
+    /// Links on which nothing came have been closed.
     is_redialled: bool,
     times: u64,
     total: Nanos,
-    /// How many of these times have ended without hearing every peer.
+    /// How many of these times have ended without a fresh batch of every peer.
     times_incomplete: u64,
     /// What came meanwhile, not yet applied, and when it was.
     unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
     keys: BTreeSet<KeyId>,
-    /// A peer wants to hear of this node, so a flush is sealed also when it is empty.
+    /// A peer has asked for a batch, so a flush is sealed also when it is empty.
     is_asked: bool,
     /// When the last batch was sealed.
     sealed_at: Option<Nanos>,
@@ -132,7 +132,7 @@ impl Stale {
         self.unplayed.len() >= MAX_UNPLAYED || self.keys.len() >= MAX_UNPLAYED_KEYS
     }
 
-    /// How often the node was stale, and how often without hearing every peer in the end.
+    /// How often the node was stale, and how often without a fresh batch of every peer in the end.
     pub(super) fn times(&self) -> (u64, u64) {
         (self.times, self.times_incomplete)
     }
@@ -168,7 +168,8 @@ impl<H: Host> Core<H> {
         looks.then(|| self.stale.looked_at.saturating_add(every))
     }
 
-    /// Whether the node is stale, or a look makes it so: it hears a peer, and was stopped for long.
+    /// Whether the node is stale, or a look makes it so: a peer sends it frames, and it was stopped
+    /// for long.
     pub(super) fn is_stale_at(&self, now: Nanos) -> bool {
         let was_stopped = now.saturating_sub(self.stale.looked_at) >= STALE_AFTER;
         self.stale.is_stale() || was_stopped && self.look_deadline().is_some()
@@ -206,7 +207,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// This node has taken over a state, read at a time: hears all that are alive, or have a link
+    /// This node has taken over a state, read at a time: awaits all that are alive, or have a link
     /// to it or from it. Links that have just been opened are not dialled anew.
     pub(super) fn await_all(&mut self, now: Nanos, as_of: Nanos) {
         (self.stale.since, self.stale.is_redialled) = (now, true);
@@ -221,14 +222,14 @@ impl<H: Host> Core<H> {
         self.stale.awaited = awaited.map(|addr| (addr, now)).collect();
     }
 
-    /// A node has become known, or has opened a link: this one, if it joins, hears it too.
+    /// A node has become known, or has opened a link: this one, if it joins, awaits it too.
     pub(super) fn await_too(&mut self, now: Nanos, addr: SocketAddr) {
         if self.is_joining() && self.is_to_be_awaited(addr) {
             self.stale.awaited.entry(addr).or_insert(now);
         }
     }
 
-    /// Another node that has not been heard, and is not known to join as well.
+    /// Another node that this one has not caught up with, and that is not known to join as well.
     fn is_to_be_awaited(&self, addr: SocketAddr) -> bool {
         let peer = self.peers.get(&addr);
         let joins = peer.is_some_and(|peer| peer.welcomed_link().is_some() && !peer.joined);
@@ -242,13 +243,13 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Whether this node has taken over a state, and hears the others before it decides.
+    /// Whether this node has taken over a state, and catches up with the others before it decides.
     #[must_use]
     pub fn is_joining(&self) -> bool {
         self.stale.is_stale() && self.stale.joins
     }
 
-    /// Asks the peers that have not been heard for a batch.
+    /// Asks the peers that are awaited for a batch.
     pub(super) fn ask_awaited(&mut self, now: Nanos) {
         if !self.stale.is_stale() {
             return;
@@ -260,7 +261,7 @@ impl<H: Host> Core<H> {
         let due: Vec<SocketAddr> = due.map(|(addr, _)| *addr).collect();
         for addr in due {
             let link = self.inbound.from(addr);
-            // Before it is heard on its link, it may be answering with a gap.
+            // Before it has sent its clock on its link, it may be answering with a gap.
             let asked = link.filter(|link| self.inbound.get(link).is_some_and(flows));
             if let Some(link) = asked {
                 self.stale.awaited.insert(addr, now.saturating_add(ASK_EVERY));
@@ -293,7 +294,7 @@ impl<H: Host> Core<H> {
 
     /// A batch has been applied that was sealed at this time of this node's clock; `age` is how old
     /// it is, and `usual` how old batches usually are.
-    pub(super) fn caught_up_with(
+    pub(super) fn note_batch(
         &mut self,
         now: Nanos,
         (from, sealed): (SocketAddr, i64),
@@ -312,7 +313,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// All are heard.
+    /// No peer is awaited any more.
     fn end_stale(&mut self, now: Nanos) {
         self.play(now);
         if !self.stale.joins {
@@ -378,7 +379,7 @@ impl<H: Host> Core<H> {
         self.inbound.change(link, |inbound| inbound.has_sent_clock = true);
     }
 
-    /// A peer to which frames flow wants to hear of this node: the next flush sends it something.
+    /// A peer to which frames flow has asked for a batch: the next flush sends it something.
     pub(super) fn be_asked(&mut self, now: Nanos) {
         self.stale.is_asked = true;
         self.answer_asked(now);

@@ -9,16 +9,16 @@
 //! A joining node J sends no frames and accepts none. So when the state of P has arrived, J's words
 //! contain only what J itself admitted, and P's contain of J exactly the batches up to the vector's
 //! entry for J, or none. For each key of the state J raises its own word to
-//! `state + (what J admitted behind the vector's entry for itself)`. That is the union: if J's word
+//! `state + (what J admitted after the vector's entry for itself)`. That is the union: if J's word
 //! is the larger one, J's own use contained all of it. Then J takes over the vector as its
-//! positions. So the invariant above holds for J, and every origin continues behind J's position,
+//! positions. So the invariant above holds for J, and every origin continues after J's position,
 //! from its log: by batches, so it does not matter that the origin coalesced frames differently for
 //! P. Entries are applied once all have arrived, and then all of them, so a link that breaks leaves
 //! J unchanged. They are applied in slices, one at a time with other work between, so that no step
 //! takes longer the larger a state is; before each, what J admitted meanwhile is added to what it
-//! admitted behind the vector. Until the last one J has not joined.
+//! admitted after the vector. Until the last one J has not joined.
 //!
-//! P reads its words in parts too, and takes off what batches behind the vector brought (see
+//! P reads its words in parts too, and takes off what batches after the vector brought (see
 //! `serve`). What P admits while it reads a part is certainly in its next batch and may be in the
 //! state already. So a check on P in those microseconds can count twice on J, and is never missed.
 //! In the same way the raise may cover a check that runs on J while a slice is applied.
@@ -26,7 +26,7 @@
 //! An origin whose log does not reach back far enough announces a gap ([`Message::Gap`]), and its
 //! state is then taken over in the same way before its frames flow. In that case the receiver's
 //! words contain third nodes' use as well. What it knows that the state lacks, its own batches and
-//! the recent ones of others behind the vector, is added to the state. Where the state is ahead of
+//! the recent ones of others after the vector, is added to the state. Where the state is ahead of
 //! the receiver's position of a third node, that position moves, and the link closes on which
 //! batches in flight would repeat what the state contains: the origin continues on a new one. So
 //! nothing counts twice. What is not known, older batches that the state lacks, remains: the join
@@ -101,8 +101,8 @@ impl<H: Host> Core<H> {
             return None;
         }
         let is_needed = |of: Origin| !joined || self.gaps().any(|(origin, _)| origin == of);
-        let behind = self.peers.keys().filter(|addr| self.last_asked.is_some_and(|a| **addr > a));
-        let mut turns = behind.chain(self.peers.keys()).filter_map(|addr| usable(*addr));
+        let after = self.peers.keys().filter(|addr| self.last_asked.is_some_and(|a| **addr > a));
+        let mut turns = after.chain(self.peers.keys()).filter_map(|addr| usable(*addr));
         turns.find(|(origin, _)| is_needed(*origin))
     }
 
@@ -197,7 +197,7 @@ impl<H: Host> Core<H> {
         }
         // The state may contain what waits to be applied, so it is to be in the words before.
         self.play(now);
-        let own = self.known_behind(&pull.vector);
+        let own = self.known_beyond(&pull.vector);
         self.adopt(now, &pull);
         // What others are served of these words would be neither as of before nor as of after.
         self.stop_serving(|_| true);
@@ -207,9 +207,9 @@ impl<H: Host> Core<H> {
         self.apply_slice(now);
     }
 
-    /// What this node's words contain behind a version vector, as far as is known: its own use, and
+    /// What this node's words contain beyond a version vector, as far as is known: its own use, and
     /// recent batches of others.
-    fn known_behind(&self, vector: &[(Origin, u64)]) -> BTreeMap<KeyId, Change> {
+    fn known_beyond(&self, vector: &[(Origin, u64)]) -> BTreeMap<KeyId, Change> {
         let entry = |of: Origin| vector.iter().find(|(origin, _)| *origin == of);
         let through = |of| entry(of).map_or(0, |(_, through)| *through);
         let own = self.log.kept_since(through(self.me().origin()));
@@ -238,7 +238,7 @@ impl<H: Host> Core<H> {
         let all = own.len() > MAX_CHANGED_KEYS;
         for (as_of, entry) in pull.entries.take(if all { usize::MAX } else { SLICE }) {
             let id = (entry.limit, entry.key);
-            let own = own.get(&id).map_or(0, |change| self.left_behind(id, *change));
+            let own = own.get(&id).map_or(0, |change| self.left_beyond(id, *change));
             let debt = entry.debt.saturating_add_signed(own);
             let debt = debt.saturating_sub(now.saturating_sub(as_of));
             let most = self.host.most_debt(entry.limit);
@@ -261,9 +261,9 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// What is left of changes behind a version vector in this node's word of a key: those of
-    /// before it was empty last, as far as that is known, have drained.
-    fn left_behind(&mut self, id: KeyId, change: Change) -> i64 {
+    /// What is left of changes after a version vector in this node's word of a key: those of before
+    /// it was empty last, as far as that is known, have drained.
+    fn left_beyond(&mut self, id: KeyId, change: Change) -> i64 {
         match self.idle.last_end(id) {
             Some(end) if change.debt > 0 => change.left(end),
             _ => change.debt,
@@ -290,12 +290,12 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Whether the state of `origin` is being applied: its frames continue behind it.
+    /// Whether the state of `origin` is being applied: its frames continue after it.
     pub(super) fn is_applying(&self, origin: Origin) -> bool {
         self.pull.as_ref().is_some_and(|pull| pull.is_applying() && pull.from == origin)
     }
 
-    /// Whether a state is being applied: the words are behind the positions.
+    /// Whether a state is being applied: the words do not contain yet what the positions say.
     pub(super) fn is_raising(&self) -> bool {
         self.pull.as_ref().is_some_and(Pull::is_applying)
     }

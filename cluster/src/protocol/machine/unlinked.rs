@@ -82,7 +82,7 @@ impl<H: Host> Core<H> {
             .retain(|addr, _| membership.is_active(*addr) && peers.get(addr).is_some());
         let active = self.peers.iter().filter(|(addr, _)| self.membership.is_active(**addr));
         for (addr, peer) in active {
-            // A node that takes over a state, to join or behind a gap, receives all of it by that.
+            // A node that takes over a state, to join or after a gap, receives all of it by that.
             let sends = peer.welcomed_link().is_some();
             let receives = self.inbound.from(*addr).is_some();
             let event = self.unlinked.note(now, *addr, sends, receives);

@@ -55,7 +55,7 @@ fn a_node_that_consumes_all_keeps_most_and_an_even_part_at_least() {
     let (_, split) = scarce(0);
     let even = split.by;
     let (_, split) = scarce(90_100_000);
-    // What it consumed counts as left to all, as others have not heard of it.
+    // What it consumed counts as left to all, as others have not received it.
     assert_eq!(split.by, 100 * 1_000_000 * 4 / 5 / 2 - 100_000);
     let (_, split) = scarce(MS);
     assert_eq!(split.by, even + 800_000);

@@ -44,7 +44,7 @@ fn a_difference_that_load_left_behind_is_mended() {
     assert!(sum.abs_diff(now) < MS, "{sum} {now}");
 }
 
-/// A node crashes that one of two others has not heard lately.
+/// A node crashes that one of two others has received nothing of lately.
 #[test]
 fn what_a_crashed_node_sent_to_one_of_two_is_a_difference() {
     for deaf in [0, 1] {
@@ -116,7 +116,7 @@ fn what_is_still_to_come_is_no_difference() {
 
 /// What a level contains of an origin is not known where the cut does not say so.
 #[test]
-fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unknown() {
+fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unreceived() {
     let third = NodeId::new(addr(2), 7);
     let (mut harness, inbound, _) = linked();
     let third_link = harness.greet(third);

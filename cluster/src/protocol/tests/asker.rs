@@ -273,7 +273,7 @@ fn a_state_does_not_move_the_position_of_a_new_link() {
     let id = peer(1, 5);
     let (mut harness, _, link) = in_need_of(id);
     let (asked, _) = asked(&harness.answers(link));
-    // On a new link the peer is sent a position behind which it can continue.
+    // On a new link the peer is sent a position after which it can continue.
     let again = harness.greet(id);
     harness.deliver(link, &state(asked[0], &[(id.origin(), 1)]));
     harness.deliver(link, &chunk(5));

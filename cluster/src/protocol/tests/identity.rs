@@ -53,7 +53,7 @@ fn a_node_greets_as_what_its_certificate_says() {
     let link = harness.core.accepted(0, Subject::node(addr(1))).unwrap();
     harness.deliver(link, &hello(node(2)));
     assert_eq!((violations(&harness), harness.core.stats().links_in), (1, 0));
-    // What it goes on to say does not count for anybody.
+    // What it goes on to say does not count anywhere.
     harness.deliver(link, &Message::Beat { now: 0, delay: None, lag: 0, run_delay: 0 });
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!((harness.tat(KEY), state(&harness, node(2))), (0, None));
@@ -132,7 +132,7 @@ fn a_node_that_is_said_to_be_down_returns() {
     for round in 0..20 {
         say(&mut harness, of_liar, liar, vec![foca::Member::down(real)]);
         assert_eq!(state(&harness, real).unwrap().1, MemberState::Down, "round {round}");
-        // It hears of it, takes the next rank, and says so.
+        // It learns of it, takes the next rank, and says so.
         real.rank += 1;
         say(&mut harness, of_real, real, Vec::new());
         assert_eq!(state(&harness, real).unwrap().1, MemberState::Alive, "round {round}");
@@ -143,7 +143,7 @@ fn a_node_that_is_said_to_be_down_returns() {
     }
 }
 
-/// While it had no link, somebody claimed its rank.
+/// While it had no link, another node claimed its rank.
 #[test]
 fn a_node_learns_the_rank_that_others_invented() {
     for rank in [6, 1 << 62, (1 << 63) + 4, u64::MAX] {

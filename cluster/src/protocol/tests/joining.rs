@@ -1,4 +1,4 @@
-//! A node that has taken over a state hears all others before it decides.
+//! A node that has taken over a state catches up with all others before it decides.
 
 use super::harness::{Harness, KEY as HASH_KEY};
 use super::network::MS;
@@ -94,7 +94,7 @@ fn a_node_that_has_joined_waits_for_its_server_and_peers_it_meets_meanwhile() {
     let second = harness.greet(peer(2));
     harness.deliver(server, &batch(&harness, 1, 0, MS));
     assert!(!decides(&harness));
-    // It opens its link anew, and is heard already.
+    // It opens its link anew, and is not awaited any more.
     let _ = harness.greet(peer(1));
     harness.deliver(second, &batch(&harness, 1, 0, MS));
     assert!(decides(&harness));
@@ -140,7 +140,7 @@ fn a_node_that_has_joined_waits_no_longer_than_the_bound() {
     let stats = harness.core.stats();
     assert_eq!((stats.stale, stats.stale_unheard), (0, 0), "it was not stopped");
     assert_eq!(stats.stale_for.as_nanos(), 0);
-    // From then on it hears nodes that come later as always.
+    // From then on it treats nodes that come later as always.
     let _ = harness.greet(peer(3));
     assert!(decides(&harness));
 }

@@ -87,7 +87,7 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     let inbound = harness.greet(peer());
     let link = harness.welcome(peer());
     harness.core.closed(harness.now(), link);
-    assert!(!harness.core.stats().is_alone, "it is heard");
+    assert!(!harness.core.stats().is_alone, "it has sent its clock");
     harness.core.closed(harness.now(), inbound);
     assert!(harness.core.stats().is_alone);
     harness.tick(2 * SECOND);

@@ -11,7 +11,7 @@ use crate::protocol::{NodeId, Options, Subject};
 const SECOND: u64 = 1_000 * MS;
 const KEY: (u64, u64) = (QUICK, 1);
 
-/// Two nodes reset a key before they hear of each other, and one of them consumes soon after that.
+/// Two nodes reset a key before they know of each other, and one of them consumes soon after that.
 /// Were the other's reset sent with what that node consumes later, no date would say that it came
 /// first, and it would forgive what was consumed in between.
 #[test]
@@ -84,8 +84,8 @@ fn what_another_node_gives_back_is_not_before_what_it_had_received() {
     }
 }
 
-/// A node uses a key, which is not flushed, and hears what another one gave back of what a third
-/// one used before it hears of that use.
+/// A node uses a key, which is not flushed, and receives what another one gave back of what a third
+/// one used before it receives that use.
 #[test]
 fn what_is_given_back_before_its_charge_arrives_leaves_what_was_used_here() {
     let all = [Used::Followed, Used::Before, Used::Meanwhile];
@@ -120,7 +120,7 @@ fn what_is_given_back_before_its_charge_arrives_leaves_what_was_used_here() {
     }
 }
 
-/// When a key is used here: what is heard of it is kept in order since before, or not, or while
+/// When a key is used here: what is received of it is kept in order since before, or not, or while
 /// what was given back is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Used {

@@ -38,8 +38,8 @@ fn how_late_a_flush_comes_is_noted() {
     assert_eq!(harness.core.stats().run_delay, Duration::from_millis(7));
 }
 
-/// A node that is stale hears its peers before it decides, so that it lets nothing through that
-/// was to be held back. Messages that waited come before anything else.
+/// A node that is stale catches up with its peers before it decides, so that it lets nothing
+/// through that was to be held back. Messages that waited come before anything else.
 #[test]
 fn a_stop_that_makes_a_node_stale_is_not_noted() {
     for (stopped, is_noted) in [(300 * MS, true), (600 * MS, false), (700 * MS, false)] {

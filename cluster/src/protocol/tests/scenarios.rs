@@ -243,7 +243,7 @@ fn peers_behind_the_log_are_sent_what_they_missed_once() {
     for seed in 0..12 {
         let plan = Plan { crashes: false, late_joiner_at: Nanos::MAX, ..Plan::draw(seed) };
         let mut run = Run::with(seed, plan, Options { log_age: 30 * MS, ..Options::default() });
-        // Everybody has joined before anything is admitted. A node that joins hears that there is
+        // All have joined before anything is admitted. A node that joins receives that there is
         // nothing, and a log that is so short forgets even that.
         run.world.run(10 * SECOND);
         run.met = run.world.nodes.iter().flatten().map(|node| node.core.stats().gaps).collect();

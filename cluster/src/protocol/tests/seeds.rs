@@ -58,7 +58,7 @@ fn once_all_sources_are_found_nodes_that_have_answered_found_at_once() {
     assert_eq!(entries(&world), [JoinKind::Founded, JoinKind::Joined, JoinKind::Joined].map(Some));
 }
 
-/// As behind a name that lists nodes only once they are ready.
+/// As with a name that lists nodes only once they are ready.
 #[test]
 fn a_list_without_another_node_is_not_complete() {
     let mut world = world();
@@ -97,7 +97,7 @@ fn a_node_that_starts_over_dials_the_seeds_of_then() {
         world.start(place, &[]);
     }
     world.run(10 * SECOND);
-    // Node 1 hears of both before it meets the cluster of the first.
+    // Node 1 learns of both before it meets the cluster of the first.
     world.seeds(1, &[0, 2], true);
     world.run(60 * SECOND);
     assert_eq!([0, 1, 2].map(|place| alive(&world, place)), [3; 3]);

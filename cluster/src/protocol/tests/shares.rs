@@ -145,7 +145,7 @@ fn two_nodes_take_no_more_than_their_parts() {
 fn nodes_that_are_delayed_take_no_more_than_their_parts() {
     for (nodes, late) in [(3, 15 * MS), (5, 20 * MS)] {
         let mut hot = Hot::new(nodes, MS);
-        // They have noted their delays, and have heard of it.
+        // They have noted their delays, and received each other's.
         hot.load_with_stops(40, late, 2.0 / nodes as f64);
         hot.worst = 0;
         hot.load_with_stops(20, late, 2.0 / nodes as f64);
@@ -170,7 +170,7 @@ fn nothing_is_mended_that_a_word_has_forgotten() {
 
 /// How much is held back of a scarce key depends on the lag, and on scheduling delays: were it less
 /// at one node, that one would take more than its part, for as long as it takes until the others
-/// hear of it.
+/// receive it.
 #[test]
 fn nodes_have_one_view_also_while_it_changes() {
     let mut hot = Hot::new(5, MS);

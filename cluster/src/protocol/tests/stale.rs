@@ -15,7 +15,7 @@ fn peer(place: usize) -> NodeId {
     NodeId::new(addr(place), 5)
 }
 
-/// A founder that hears peers, with the links from them; nothing was sent yet.
+/// A founder to which peers send frames, with the links from them; nothing was sent yet.
 fn with_links_from(peers: usize) -> (Harness, Vec<LinkId>) {
     let mut harness = Harness::new();
     let links = (1..=peers).map(|place| harness.greet(peer(place))).collect();
@@ -66,7 +66,7 @@ fn a_node_that_is_looked_at_is_current() {
     stop(&mut harness, 200 * MS);
     assert_eq!(harness.core.stats().stale, 0);
     assert!(harness.core.current_until() < harness.now() + SECOND);
-    // It hears nothing.
+    // It receives nothing.
     harness.core.closed(harness.now(), links[0]);
     assert_eq!(harness.core.current_until(), Nanos::MAX);
     stop(&mut harness, 10 * SECOND);
@@ -179,7 +179,7 @@ fn what_others_consumed_meanwhile_is_applied_in_order() {
         }
         assert!(is_stale(&harness));
     }
-    assert!(harness.tat(KEY) <= harness.now(), "not before all are heard");
+    assert!(harness.tat(KEY) <= harness.now(), "not before a fresh batch of each is there");
     harness.deliver(links[0], &batch(&harness, 21, 0, 0));
     harness.deliver(links[1], &batch(&harness, 21, 0, 0));
     assert!(!is_stale(&harness));
@@ -269,7 +269,8 @@ fn sums_of_what_was_missed_are_not_replayed_as_recent() {
     assert!(harness.tat(HOT) <= harness.now());
 }
 
-/// The first retransmission after a stop comes after the bound, when those who waited are served.
+/// The first retransmission after a stop comes after the bound, when callers that waited are
+/// served.
 #[test]
 fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
     let (mut harness, links) = with_links_from(1);

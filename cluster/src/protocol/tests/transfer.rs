@@ -98,7 +98,7 @@ fn a_state_that_is_applied_keeps_what_was_admitted_under_a_quota() {
     assert_eq!(harness.tat(id), 67 * SECOND);
 }
 
-/// What this node consumed since the peer heard of it last is more than a bucket.
+/// What this node consumed since the peer received something of it last is more than a bucket.
 #[test]
 fn what_has_drained_here_is_not_added_to_a_state() {
     const KEY: (u64, u64) = (QUICK, 1);
