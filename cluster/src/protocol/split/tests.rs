@@ -63,7 +63,7 @@ fn a_node_that_consumes_all_keeps_most_and_an_even_part_at_least() {
 
 /// Of nodes that take the lag for a little more and a little less all hold back nearly the same.
 #[test]
-fn the_later_others_hear_the_less_is_held_back() {
+fn the_later_others_receive_the_less_is_held_back() {
     let held_after = |lag| {
         let terms = SplitTerms { unit: 0, lag, ..terms() };
         Splits::default().split(0, KEY, 95 * MS, 0, terms).by
