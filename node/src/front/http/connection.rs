@@ -14,9 +14,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::last;
 use super::gate::Gate;
-use super::gathered::Gathered;
 use super::router;
 use super::routes::Routes;
+use super::socket::ClientSocket;
 use super::timer::PatientTimer;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
@@ -88,7 +88,7 @@ async fn serve(
 
 /// Answers requests until either side closes.
 async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
-    let socket = Gathered::new(stream);
+    let socket = ClientSocket::new(stream);
     let service = service_fn(|request: Request<Incoming>| {
         socket.asked();
         let (has_body, version) = (!request.body().is_end_stream(), request.version());
@@ -121,7 +121,7 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
 /// under way, as the last request: the client learns from its answer that the connection closes.
 /// False if it has ended.
 async fn drain_requests(
-    socket: &Gathered<'_>,
+    socket: &ClientSocket<'_>,
     mut connection: Pin<&mut impl Future>,
     under_way: Duration,
 ) -> bool {

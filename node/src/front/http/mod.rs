@@ -1,22 +1,23 @@
-//! The HTTP front-end: `connection` serves HTTP/1, `gathered` sends the answers, `router`
-//! dispatches by path and method what `gate` lets through, with what `routes` answer from. `check`
-//! answers a check, with the fields of `headers`, and `batch` many at once: `body` reads what
-//! clients send, `asked` is a check as they write it, `reply` writes decisions. `health` answers
-//! probes, `answer` builds answers, `timer` ends what takes too long.
+//! The HTTP front-end: `connection` serves HTTP/1 on a `socket`, whose writes are `coalesced`;
+//! `router` dispatches by path and method what `gate` lets through, with what `routes` answer from.
+//! `check` answers a check, with the fields of `headers`, and `batch` many at once: `body` reads
+//! what clients send, `asked` is a check as they write it, `reply` writes decisions. `health`
+//! answers probes, `answer` builds answers, `timer` ends what takes too long.
 
 mod answer;
 mod asked;
 mod batch;
 mod body;
 mod check;
+mod coalesced;
 mod connection;
 mod gate;
-mod gathered;
 mod headers;
 mod health;
 mod reply;
 mod router;
 mod routes;
+mod socket;
 mod timer;
 
 #[cfg(fuzzing)]

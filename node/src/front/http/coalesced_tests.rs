@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::io::AsyncWriteExt;
 
-use super::{Bounded, Gathered, MAX_GATHERED_BYTES};
+use super::super::socket::ClientSocket;
+use super::{Bounded, MAX_COALESCED_BYTES};
 use crate::config::bounds::MAX_UNSENT_BYTES;
 use crate::front::net::unread_bytes;
 use crate::front::unsent::tests::{pair, unsent};
@@ -15,14 +16,14 @@ use crate::front::unsent::tests::{pair, unsent};
 async fn early(lengths: &[usize], ends: bool) -> u64 {
     let (client, mut accepted) = pair().await;
     let (_, mut unsent) = unsent(MAX_UNSENT_BYTES);
-    let gathered = Gathered::new(Bounded { stream: &mut accepted, unsent: &mut unsent });
+    let socket = ClientSocket::new(Bounded { stream: &mut accepted, unsent: &mut unsent });
     let answers: Vec<Vec<u8>> = (b'a'..).zip(lengths).map(|(byte, &of)| vec![byte; of]).collect();
     let early = Cell::new(0);
     let connection = async {
-        let mut socket = &gathered;
+        let mut written = &socket;
         for answer in &answers {
-            socket.write_all(answer).await.unwrap();
-            socket.flush().await.unwrap();
+            written.write_all(answer).await.unwrap();
+            written.flush().await.unwrap();
         }
         early.set(unread_bytes(&client));
         if !ends {
@@ -40,7 +41,7 @@ async fn early(lengths: &[usize], ends: bool) -> u64 {
         read
     };
     let drive = async {
-        gathered.drive(pin!(connection)).await;
+        socket.drive(pin!(connection)).await;
         pending::<()>().await;
     };
     let read = tokio::time::timeout(Duration::from_secs(20), async {
@@ -62,9 +63,9 @@ async fn what_was_answered_before_an_end_is_sent() {
 }
 
 #[tokio::test]
-async fn what_is_gathered_is_bounded() {
-    let (half, large) = (MAX_GATHERED_BYTES / 2, MAX_GATHERED_BYTES * 5);
-    assert_eq!(early(&[half, half, 1], false).await, MAX_GATHERED_BYTES as u64);
+async fn what_is_coalesced_is_bounded() {
+    let (half, large) = (MAX_COALESCED_BYTES / 2, MAX_COALESCED_BYTES * 5);
+    assert_eq!(early(&[half, half, 1], false).await, MAX_COALESCED_BYTES as u64);
     assert_eq!(early(&[half, half + 1], false).await, half as u64);
     early(&[1, large, 1, large, half, half, half], false).await;
 }

@@ -1,0 +1,191 @@
+//! A client's socket, as hyper reads and writes it: which of what has arrived is answered.
+//!
+//! hyper keeps to itself what it has read ahead, and drops that when a connection ends. What it
+//! reads passes here, so a drain can wait until nothing is left of it.
+//!
+//! A client may close its side once it has sent its last request. hyper takes that for one that
+//! hangs up, and its `half_close` for one that does not, however long a check waits. Here a client
+//! that has closed its side is answered for a while.
+
+use std::io;
+use std::pin::Pin;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+use super::coalesced::Coalesced;
+use crate::front::unsent::Bounded;
+
+/// How long a request is answered whose client has closed its side.
+const HALF_CLOSED: Duration = Duration::from_secs(1);
+
+/// A client's socket, shared by hyper and by the task that drives hyper.
+#[derive(Debug)]
+pub struct ClientSocket<'a>(Mutex<Exchange<'a>>);
+
+#[derive(Debug)]
+struct Exchange<'a> {
+    socket: Coalesced<'a>,
+    /// A request is being answered.
+    is_asked: bool,
+    input: Input,
+    /// The next answer is the last one.
+    ends_with_next: bool,
+    /// How long its client, which has closed its side, is waited for.
+    half_closed: Option<Pin<Box<Sleep>>>,
+}
+
+/// What hyper has read.
+#[derive(Clone, Copy, Debug)]
+struct Input {
+    /// Something since a request came: of its body, or of the next one.
+    has_begun: bool,
+    /// Nothing, the last time that it tried.
+    is_waiting: bool,
+}
+
+impl<'a> ClientSocket<'a> {
+    pub const fn new(stream: Bounded<'a>) -> Self {
+        Self(Mutex::new(Exchange {
+            socket: Coalesced::new(stream),
+            is_asked: false,
+            input: Input { has_begun: false, is_waiting: false },
+            ends_with_next: false,
+            half_closed: None,
+        }))
+    }
+
+    /// A request has come.
+    pub fn asked(&self) {
+        let mut exchange = self.lock();
+        (exchange.is_asked, exchange.input.has_begun) = (true, false);
+    }
+
+    /// It is answered. What was read since it came is taken for its body, if it has one.
+    pub fn answered(&self, has_body: bool) {
+        let mut exchange = self.lock();
+        exchange.is_asked = false;
+        exchange.input.has_begun &= !has_body;
+    }
+
+    /// The next answer is to be the last one.
+    pub fn end_with_next(&self) {
+        self.lock().ends_with_next = true;
+    }
+
+    /// Whether it is.
+    pub fn ends_with_next(&self) -> bool {
+        self.lock().ends_with_next
+    }
+
+    /// Drives a connection that is served from this socket to its end.
+    ///
+    /// Cancel-safe: it may be driven on.
+    pub async fn drive(&self, mut connection: Pin<&mut impl Future>) {
+        std::future::poll_fn(|context| self.poll_drive(context, connection.as_mut())).await;
+        self.send_rest().await;
+    }
+
+    /// Drives a connection until all requests that have arrived are answered, or all but one that
+    /// waits for its body or its decision. False if it has ended.
+    ///
+    /// The first part of a head is waited for, unless it arrived together with whole requests, or
+    /// with the body of the one before.
+    ///
+    /// Cancel-safe: it may be driven on.
+    pub async fn drive_to_rest(&self, mut connection: Pin<&mut impl Future>) -> bool {
+        let rests = std::future::poll_fn(|context| {
+            if self.poll_drive(context, connection.as_mut()).is_ready() {
+                return Poll::Ready(false);
+            }
+            if self.lock().rests() { Poll::Ready(true) } else { Poll::Pending }
+        });
+        let rests = rests.await;
+        if !rests {
+            self.send_rest().await;
+        }
+        rests
+    }
+
+    fn poll_drive(&self, context: &mut Context<'_>, connection: Pin<&mut impl Future>) -> Poll<()> {
+        if connection.poll(context).is_ready() {
+            return Poll::Ready(());
+        }
+        let socket = &mut self.lock().socket;
+        match socket.poll_send(context) {
+            Poll::Ready(Err(_)) => return Poll::Ready(()),
+            // The socket has just taken something: hyper tries again, so that what it holds is
+            // bounded in time.
+            Poll::Ready(Ok(())) if socket.is_blocked() => context.waker().wake_by_ref(),
+            _ => {}
+        }
+        Poll::Pending
+    }
+
+    /// Sends what was answered before an error.
+    async fn send_rest(&self) {
+        let _ = std::future::poll_fn(|context| self.lock().socket.poll_send(context)).await;
+    }
+
+    /// No task waits for it: one task holds all of a connection.
+    fn lock(&self) -> MutexGuard<'_, Exchange<'a>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Exchange<'_> {
+    /// Whether nothing has arrived that is not answered, or a request is answered later.
+    fn rests(&self) -> bool {
+        let Input { has_begun, is_waiting } = self.input;
+        let is_answered = !has_begun && self.socket.is_empty();
+        // hyper reads when it has used up what it has read before.
+        is_waiting && (self.is_asked || is_answered) && self.socket.unread_bytes() == 0
+    }
+
+    fn half_closed(&mut self) -> Pin<&mut Sleep> {
+        let begin = || Box::pin(tokio::time::sleep(HALF_CLOSED));
+        self.half_closed.get_or_insert_with(begin).as_mut()
+    }
+}
+
+impl AsyncRead for &ClientSocket<'_> {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let mut exchange = self.lock();
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut exchange.socket).poll_read(context, buffer);
+        exchange.input.is_waiting = read.is_pending();
+        ready!(read)?;
+        let is_closed = buffer.filled().len() == before;
+        exchange.input.has_begun |= !is_closed;
+        if is_closed && exchange.is_asked {
+            ready!(exchange.half_closed().poll(context));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl AsyncWrite for &ClientSocket<'_> {
+    fn poll_write(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.lock().socket).poll_write(context, bytes)
+    }
+
+    /// Sends nothing: see [`ClientSocket::drive`].
+    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().socket).poll_flush(context)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.lock().socket).poll_shutdown(context)
+    }
+}
