@@ -79,7 +79,9 @@ impl Readiness {
         self.joined.get().is_some()
     }
 
-    fn is_stopping(&self) -> bool {
+    /// Whether the node was asked to stop.
+    #[inline]
+    pub fn is_stopping(&self) -> bool {
         self.stopping.get().is_some()
     }
 }

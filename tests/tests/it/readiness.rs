@@ -130,13 +130,22 @@ fn a_lame_duck_serves_until_its_time_is_over() {
     assert_eq!(get(&node, "/readyz").body, r#"{"status":"ready"}"#);
     let mut early = Raw::connect(node.resp);
     early.expect_alive();
+    let request = b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut kept = Raw::connect(node.http);
+    kept.send(request);
+    assert_eq!(kept.http_answer().0, "HTTP/1.1 200 OK");
     node.signal(Signal::TERM);
     wait_until("probes see it", || get(&node, "/readyz").status == 503);
     for path in ["/readyz", "/healthz"] {
         let reply = get(&node, path);
         assert_eq!((reply.status, reply.body.as_str()), (503, r#"{"status":"draining"}"#));
+        assert_eq!(reply.header("connection"), Some("close"));
     }
-    assert_eq!(post(&node, "/v1/check", CHECK).status, 200);
+    let reply = post(&node, "/v1/check", CHECK);
+    assert_eq!((reply.status, reply.header("connection")), (200, Some("close")));
+    kept.send(request);
+    assert_eq!(kept.http_answer().0, "HTTP/1.1 503 Service Unavailable");
+    kept.expect_end();
     Raw::connect(node.resp).expect_alive();
     early.expect_alive();
     node.signal(Signal::TERM);

@@ -95,8 +95,10 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         let socket = &socket;
         async move {
             let mut answer = router::answer(node, request).await;
+            // A client that keeps its connections, as a load balancer, takes them elsewhere.
+            let ends = node.readiness.is_stopping() && socket.nothing_follows().await;
             socket.answered(has_body);
-            if socket.ends_with_next() {
+            if ends || socket.ends_with_next() {
                 answer = last(answer);
                 // hyper would add the opposite for a client of HTTP/1.0.
                 *answer.version_mut() = version;

@@ -91,14 +91,18 @@ async fn draining(sent: &str) -> (TcpStream, tokio::task::JoinHandle<()>) {
     let flags = SendFlags::DONTWAIT;
     let written = rustix::net::send(&client, sent.as_bytes(), flags).unwrap();
     assert_eq!(written, sent.len());
-    (client, serving(accepted, drain))
+    (client, serving(accepted, drain, joined()))
 }
 
-fn serving(accepted: TcpStream, drain: CancellationToken) -> tokio::task::JoinHandle<()> {
+fn serving(
+    accepted: TcpStream,
+    drain: CancellationToken,
+    readiness: Readiness,
+) -> tokio::task::JoinHandle<()> {
     let service = service();
     let metrics = service.metrics().connections(FrontEndName::Http).clone();
     let (gate, bounds) = (Gate::default(), HttpBounds::default());
-    let front_end = HttpFrontEnd::new(service, Arc::new(joined()), gate, bounds);
+    let front_end = HttpFrontEnd::new(service, Arc::new(readiness), gate, bounds);
     let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
     tokio::spawn(front_end.serve(accepted, unsent, drain))
 }
@@ -137,7 +141,7 @@ async fn a_request_that_has_begun_is_answered_before_a_drain_ends_its_connection
 async fn a_body_that_came_after_its_head_delays_no_drain() {
     let (mut client, accepted) = unsent::tests::pair().await;
     let drain = CancellationToken::new();
-    let serving = serving(accepted, drain.clone());
+    let serving = serving(accepted, drain.clone(), joined());
     let head = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n";
     client.write_all(head.as_bytes()).await.unwrap();
     tokio::time::sleep(Duration::from_millis(1)).await;
@@ -166,6 +170,33 @@ async fn a_request_under_way_when_a_drain_begins_is_the_last() {
     let (first, second) = answers.split_once("HTTP/1.1 200").unwrap();
     assert!(!first.contains("connection: close") && second.contains("connection: close"));
     serving.await.unwrap();
+}
+
+/// Before it drains: the answer to the last request that has arrived says so, and no other.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_ends_a_connection_once_what_has_arrived_is_answered() {
+    let check = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    for request in [
+        "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET /metrics HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
+        check,
+    ] {
+        for count in [1, 2, 500] {
+            let (mut client, accepted) = unsent::tests::pair().await;
+            client.write_all(request.repeat(count).as_bytes()).await.unwrap();
+            let readiness = joined();
+            readiness.stop();
+            let serving = serving(accepted, CancellationToken::new(), readiness);
+            let mut answers = String::new();
+            client.read_to_string(&mut answers).await.unwrap();
+            assert_eq!(answers.matches("HTTP/1.").count(), count, "{request}");
+            let (before, last) = answers.rsplit_once("HTTP/1.").unwrap();
+            assert!(!before.contains("connection: close"), "{before}");
+            assert!(last.contains("connection: close"), "{last}");
+            drop(client);
+            serving.await.unwrap();
+        }
+    }
 }
 
 #[tokio::test]

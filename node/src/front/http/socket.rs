@@ -1,7 +1,7 @@
 //! A client's socket, as hyper reads and writes it: which of what has arrived is answered.
 //!
 //! hyper keeps to itself what it has read ahead, and drops that when a connection ends. What it
-//! reads passes here, so a drain can wait until nothing is left of it.
+//! reads passes here, so a node that stops ends a connection when nothing is left of it.
 //!
 //! A client may close its side once it has sent its last request. hyper takes that for one that
 //! hangs up, and its `half_close` for one that does not, however long a check waits. Here a client
@@ -81,6 +81,16 @@ impl<'a> ClientSocket<'a> {
         self.lock().ends_with_next
     }
 
+    /// Whether nothing has arrived behind the request that is being answered. Its body has been
+    /// read.
+    ///
+    /// Cancel-safe: dropping the future changes nothing.
+    pub async fn nothing_follows(&self) -> bool {
+        // hyper reads on while an answer waits, if it has used up what it has read before.
+        tokio::task::yield_now().await;
+        self.lock().has_read_all()
+    }
+
     /// Drives a connection that is served from this socket to its end.
     ///
     /// Cancel-safe: it may be driven on.
@@ -139,10 +149,14 @@ impl<'a> ClientSocket<'a> {
 impl Exchange<'_> {
     /// Whether nothing has arrived that is not answered, or a request is answered later.
     fn rests(&self) -> bool {
-        let Input { has_begun, is_waiting } = self.input;
-        let is_answered = !has_begun && self.socket.is_empty();
-        // hyper reads when it has used up what it has read before.
-        is_waiting && (self.is_asked || is_answered) && self.socket.unread_bytes() == 0
+        let is_answered = !self.input.has_begun && self.socket.is_empty();
+        (self.is_asked || is_answered) && self.has_read_all()
+    }
+
+    /// Whether hyper has used up all that has arrived: it reads when it has used up what it has
+    /// read before.
+    fn has_read_all(&self) -> bool {
+        self.input.is_waiting && self.socket.unread_bytes() == 0
     }
 
     fn half_closed(&mut self) -> Pin<&mut Sleep> {
