@@ -24,9 +24,9 @@ impl Addresses {
         Self { most, counts: Arc::default() }
     }
 
-    /// A place for one more connection of this peer, until it is dropped; `None` when its address
+    /// A permit for one more connection of this peer, until it is dropped; `None` when its address
     /// has as many as it may have.
-    pub fn admit(&self, peer: SocketAddr) -> Option<AddressPlace> {
+    pub fn admit(&self, peer: SocketAddr) -> Option<AddressPermit> {
         let address = IpKey::from(peer);
         let mut counts = self.counts.lock();
         // The bound is above 0, so an address that is refused is in the map already.
@@ -35,7 +35,7 @@ impl Addresses {
             return None;
         }
         *count += 1;
-        Some(AddressPlace { address, counts: Arc::clone(&self.counts) })
+        Some(AddressPermit { address, counts: Arc::clone(&self.counts) })
     }
 }
 
@@ -46,14 +46,14 @@ impl ConnectionCounts {
     }
 }
 
-/// A connection's place among those of its address.
+/// A connection's permit among those of its address.
 #[derive(Debug)]
-pub struct AddressPlace {
+pub struct AddressPermit {
     address: IpKey,
     counts: Arc<ConnectionCounts>,
 }
 
-impl Drop for AddressPlace {
+impl Drop for AddressPermit {
     fn drop(&mut self) {
         let mut counts = self.counts.lock();
         if let Some(count) = counts.get_mut(&self.address) {
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_left_can_be_had_again() {
+    fn a_permit_that_is_dropped_can_be_had_again() {
         let addresses = two_each();
         let first = addresses.admit(peer("192.0.2.1"));
         let second = addresses.admit(peer("192.0.2.1"));

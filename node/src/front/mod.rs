@@ -2,10 +2,10 @@
 
 pub mod addresses;
 pub mod budget;
+pub mod deadline;
 pub mod http;
 pub mod net;
-pub mod patience;
-pub mod places;
+pub mod permits;
 pub mod resp;
 pub mod units;
 pub mod unsent;

@@ -15,12 +15,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::front::addresses::{AddressPlace, Addresses};
+use crate::front::addresses::{AddressPermit, Addresses};
 use crate::front::budget::Budget;
-use crate::front::places::Places;
+use crate::front::permits::PermitCounts;
 use crate::front::unsent::Unsent;
+use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
-use crate::telemetry::throttle::Throttle;
 
 /// How many clients may wait to be accepted when the listener closes: more than the system keeps.
 const MAX_WAITING: usize = 8_192;
@@ -73,7 +73,7 @@ pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> 
 #[derive(Debug)]
 pub struct Limits {
     pub metrics: ConnectionMetrics,
-    pub places: Places,
+    pub permits: PermitCounts,
     /// Those of each address, where they are bounded too.
     pub addresses: Option<Addresses>,
 }
@@ -122,73 +122,73 @@ pub async fn accept(
     connections: Connections,
     stop: CancellationToken,
 ) {
-    let mut door = Door::new(front_end, limits, connections);
+    let mut acceptor = Acceptor::new(front_end, limits, connections);
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.cancelled() => return door.let_in_waiting(listener),
+            () = stop.cancelled() => return acceptor.accept_waiting(listener),
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, peer)) => door.enter(stream, peer),
+            Ok((stream, peer)) => acceptor.serve_or_refuse(stream, peer),
             Err(error) => {
-                door.note_failure(&error);
+                acceptor.note_failure(&error);
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
         }
     }
 }
 
-/// Where clients of a front-end are let in or refused.
-struct Door<F> {
+/// Serves or refuses the clients of a front-end.
+struct Acceptor<F> {
     front_end: F,
     metrics: ConnectionMetrics,
     connections: Connections,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// For those that are being refused, by reason: clients beyond the bound of their address leave
-    /// refusals for clients that arrive when all places are taken.
+    /// refusals for clients that arrive when all permits are taken.
     full_refusals: Arc<Semaphore>,
-    crowded_refusals: Arc<Semaphore>,
+    address_refusals: Arc<Semaphore>,
     addresses: Option<Addresses>,
     /// The lines of the log about failures, and about clients beyond either bound.
-    failed: Throttle,
-    full: Throttle,
-    crowded: Throttle,
+    failure_log: LogThrottle,
+    full_log: LogThrottle,
+    address_log: LogThrottle,
 }
 
-/// The places that a connection has until it ends: among all, and among those of its address where
+/// The permits that a connection has until it ends: among all, and among those of its address where
 /// these are bounded.
-type Place = (OwnedSemaphorePermit, Option<AddressPlace>);
+type Permit = (OwnedSemaphorePermit, Option<AddressPermit>);
 
-/// Why a client has no place.
+/// Why a client has no permit.
 #[derive(Clone, Copy, Debug)]
 enum Refused {
     /// All are taken.
     Full,
     /// All of its address are.
-    Crowded,
+    Address,
 }
 
-impl<F: FrontEnd> Door<F> {
+impl<F: FrontEnd> Acceptor<F> {
     fn new(front_end: F, limits: Limits, connections: Connections) -> Self {
-        let Limits { metrics, places, addresses } = limits;
-        let crowded_refusals = if addresses.is_some() { places.refusals / 2 } else { 0 };
+        let Limits { metrics, permits, addresses } = limits;
+        let address_refusals = if addresses.is_some() { permits.refusals / 2 } else { 0 };
         Self {
             front_end,
             metrics,
             connections,
-            places: Arc::new(Semaphore::new(places.connections)),
-            full_refusals: Arc::new(Semaphore::new(places.refusals - crowded_refusals)),
-            crowded_refusals: Arc::new(Semaphore::new(crowded_refusals)),
+            permits: Arc::new(Semaphore::new(permits.connections)),
+            full_refusals: Arc::new(Semaphore::new(permits.refusals - address_refusals)),
+            address_refusals: Arc::new(Semaphore::new(address_refusals)),
             addresses,
-            failed: Throttle::default(),
-            full: Throttle::default(),
-            crowded: Throttle::default(),
+            failure_log: LogThrottle::default(),
+            full_log: LogThrottle::default(),
+            address_log: LogThrottle::default(),
         }
     }
 
-    /// Lets in the clients whose connections the system has accepted.
-    fn let_in_waiting(&mut self, listener: TcpListener) {
+    /// Accepts the clients that wait in the listener's backlog.
+    fn accept_waiting(&mut self, listener: TcpListener) {
         // It does not block.
         let Ok(listener) = listener.into_std() else { return };
         for _ in 0..MAX_WAITING {
@@ -197,7 +197,7 @@ impl<F: FrontEnd> Door<F> {
                 Ok((TcpStream::from_std(stream)?, peer))
             });
             match accepted {
-                Ok((stream, peer)) => self.enter(stream, peer),
+                Ok((stream, peer)) => self.serve_or_refuse(stream, peer),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 // The client has hung up.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
@@ -207,11 +207,11 @@ impl<F: FrontEnd> Door<F> {
     }
 
     /// Serves a client, or refuses it.
-    fn enter(&mut self, stream: TcpStream, peer: SocketAddr) {
+    fn serve_or_refuse(&mut self, stream: TcpStream, peer: SocketAddr) {
         // Without these options a connection works, but a vanished client is not detected.
         let _ = set_options(&stream);
-        let place = match self.place(peer) {
-            Ok(place) => place,
+        let permit = match self.permit(peer) {
+            Ok(permit) => permit,
             Err(refused) => return self.refuse(stream, refused),
         };
         let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
@@ -220,52 +220,52 @@ impl<F: FrontEnd> Door<F> {
         let open = self.metrics.open();
         tasks.spawn(async move {
             connection.await;
-            drop((open, place));
+            drop((open, permit));
         });
     }
 
     /// Refuses a client in words, or without where too many are being refused for that reason.
     fn refuse(&self, stream: TcpStream, refused: Refused) {
-        let places = match refused {
+        let permits = match refused {
             Refused::Full => &self.full_refusals,
-            Refused::Crowded => &self.crowded_refusals,
+            Refused::Address => &self.address_refusals,
         };
-        if let Ok(place) = Arc::clone(places).try_acquire_owned() {
+        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
             let refusal = self.front_end.refuse(stream);
             self.connections.tasks.spawn(async move {
                 refusal.await;
-                drop(place);
+                drop(permit);
             });
         }
     }
 
-    /// A client's place; where there is none, that is counted and logged.
-    fn place(&mut self, peer: SocketAddr) -> Result<Place, Refused> {
+    /// A client's permit; where there is none, that is counted and logged.
+    fn permit(&mut self, peer: SocketAddr) -> Result<Permit, Refused> {
         let frontend = self.metrics.frontend;
-        // First its own bound: a client that exceeds it takes none of the places of others.
+        // First its own bound: a client that exceeds it takes none of the permits of others.
         let of_address = self.addresses.as_ref().map(|addresses| addresses.admit(peer));
         if matches!(of_address, Some(None)) {
             self.metrics.refused_address.inc();
-            if let Some(left_out) = self.crowded.admit(Instant::now()) {
+            if let Some(left_out) = self.address_log.admit(Instant::now()) {
                 let address = IpKey::from(peer);
                 tracing::warn!(frontend, %address, left_out, "too many connections of one address");
             }
-            return Err(Refused::Crowded);
+            return Err(Refused::Address);
         }
-        let Ok(place) = Arc::clone(&self.places).try_acquire_owned() else {
+        let Ok(permit) = Arc::clone(&self.permits).try_acquire_owned() else {
             self.metrics.refused_full.inc();
-            if let Some(left_out) = self.full.admit(Instant::now()) {
+            if let Some(left_out) = self.full_log.admit(Instant::now()) {
                 tracing::warn!(frontend, left_out, "too many connections");
             }
             return Err(Refused::Full);
         };
-        Ok((place, of_address.flatten()))
+        Ok((permit, of_address.flatten()))
     }
 
     /// Counts and logs that no connection was accepted.
     fn note_failure(&mut self, error: &io::Error) {
         self.metrics.accept_errors.inc();
-        if let Some(left_out) = self.failed.admit(Instant::now()) {
+        if let Some(left_out) = self.failure_log.admit(Instant::now()) {
             let frontend = self.metrics.frontend;
             tracing::warn!(frontend, left_out, "no connection accepted: {error}");
         }
@@ -404,32 +404,35 @@ mod tests {
         );
         let metrics = metrics.connections(crate::telemetry::meter::FrontEndName::Resp).clone();
         let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
-        let places = Places { connections: 2, refusals: 4 };
-        let door = |bounded: bool| {
+        let permits = PermitCounts { connections: 2, refusals: 4 };
+        let acceptor = |bounded: bool| {
             let addresses = bounded.then(|| Addresses::new(NonZeroUsize::MIN));
-            let limits = Limits { metrics: metrics.clone(), places, addresses };
-            Door::new(Endless(Arc::clone(&refused)), limits, connections.clone())
+            let limits = Limits { metrics: metrics.clone(), permits, addresses };
+            Acceptor::new(Endless(Arc::clone(&refused)), limits, connections.clone())
         };
-        let enter = async |door: &mut Door<Endless>, last: u8| {
-            door.enter(crate::front::unsent::tests::pair().await.1, ([192, 0, 2, last], 1).into());
+        let serve_or_refuse = async |acceptor: &mut Acceptor<Endless>, last: u8| {
+            acceptor.serve_or_refuse(
+                crate::front::unsent::tests::pair().await.1,
+                ([192, 0, 2, last], 1).into(),
+            );
             refused.load(Ordering::Relaxed)
         };
-        let mut bounded = door(true);
+        let mut bounded = acceptor(true);
         let mut logged = 0;
         for _ in 0..10 {
-            logged = enter(&mut bounded, 1).await;
+            logged = serve_or_refuse(&mut bounded, 1).await;
         }
         assert_eq!(logged, 2);
-        // The last place, and none.
-        assert_eq!(enter(&mut bounded, 2).await, 2);
+        // The last permit, and none.
+        assert_eq!(serve_or_refuse(&mut bounded, 2).await, 2);
         for last in 3..10 {
-            logged = enter(&mut bounded, last).await;
+            logged = serve_or_refuse(&mut bounded, last).await;
         }
         assert_eq!(logged, 4);
-        // Where addresses are not bounded, no place is kept for those beyond.
-        let mut open = door(false);
+        // Where addresses are not bounded, no permit is kept for those beyond.
+        let mut open = acceptor(false);
         for _ in 0..10 {
-            logged = enter(&mut open, 1).await;
+            logged = serve_or_refuse(&mut open, 1).await;
         }
         assert_eq!(logged, 4 + 4);
     }
@@ -442,8 +445,11 @@ mod tests {
             crate::limits::gossip::Gossip::alone(),
         );
         let metrics = metrics.connections(crate::telemetry::meter::FrontEndName::Http).clone();
-        let limits =
-            Limits { metrics, places: Places { connections: 9, refusals: 9 }, addresses: None };
+        let limits = Limits {
+            metrics,
+            permits: PermitCounts { connections: 9, refusals: 9 },
+            addresses: None,
+        };
         let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
         let connect = async || TcpStream::connect(address).await.unwrap();
         let _clients = [connect().await, connect().await, connect().await];
@@ -465,8 +471,8 @@ mod tests {
         );
         let connections = metrics.connections(crate::telemetry::meter::FrontEndName::Resp).clone();
         let stop = CancellationToken::new();
-        let places = Places::of(None, MAX_CONNECTIONS).0;
-        let limits = Limits { metrics: connections, places, addresses: None };
+        let permits = PermitCounts::of(None, MAX_CONNECTIONS).0;
+        let limits = Limits { metrics: connections, permits, addresses: None };
         let connections = Connections::new(MAX_UNSENT_BYTES, WRITE_TIMEOUT);
         let accepting = accept(listener, Seen(seen), limits, connections, stop.clone());
         let accepting = tokio::spawn(accepting);

@@ -14,11 +14,11 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
 use crate::front::budget::{Budget, Share};
+use crate::telemetry::log_throttle::SharedLogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
-use crate::telemetry::throttle::SharedThrottle;
 
 /// The lines of the log about connections that are reset.
-static RESET: SharedThrottle = SharedThrottle::new();
+static RESET: SharedLogThrottle = SharedLogThrottle::new();
 
 /// The unsent replies of one connection. One that exceeds a bound is counted, and its socket is
 /// reset when it is closed, so that the system frees what it holds too.

@@ -27,7 +27,7 @@ use crate::config::password::{InForce, Password};
 use crate::front::addresses::Addresses;
 use crate::front::http::{Gate, HttpFrontEnd};
 use crate::front::net::{self, Connections, FrontEnd, Limits};
-use crate::front::places::{Places, raise_file_limit};
+use crate::front::permits::{PermitCounts, raise_file_limit};
 use crate::front::resp::{RespBounds, RespFrontEnd};
 use crate::limits::gossip::{Config, Gossip, JoinKind};
 use crate::limits::limiters::Limiters;
@@ -106,7 +106,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     }
     serving.readiness.join();
     let bounds = RespBounds {
-        max_clients: serving.places.0.connections,
+        max_clients: serving.permits.0.connections,
         idle_timeout: args.bounds.idle_timeout(),
         max_unread_bytes: args.bounds.max_unread_bytes.0,
         command_timeout: args.bounds.command_timeout.unsigned_abs(),
@@ -139,7 +139,7 @@ struct Serving {
     readiness: Arc<Readiness>,
     connections: Connections,
     /// Those of Redis clients and of HTTP clients.
-    places: (Places, Places),
+    permits: (PermitCounts, PermitCounts),
     bounds: BoundArgs,
     threads: FrontEndThreads,
     /// The listeners, until `stop_accepting` is cancelled.
@@ -154,7 +154,7 @@ impl Serving {
             service: Arc::new(service),
             readiness: Arc::new(Readiness::new()),
             connections: Connections::new(bounds.max_unsent_bytes.0, write_timeout),
-            places: Places::of(raise_file_limit(), bounds.max_connections),
+            permits: PermitCounts::of(raise_file_limit(), bounds.max_connections),
             bounds: bounds.clone(),
             threads,
             listeners: JoinSet::new(),
@@ -175,17 +175,17 @@ impl Serving {
         let threads = self.threads.of(name);
         let listener = threads::move_listener(listener, threads);
         let listener = listener.map_err(|error| format!("--{}: {error}", name.label()))?;
-        let places = match name {
-            FrontEndName::Resp => self.places.0,
-            FrontEndName::Http => self.places.1,
+        let permits = match name {
+            FrontEndName::Resp => self.permits.0,
+            FrontEndName::Http => self.permits.1,
         };
-        if places.connections < self.bounds.max_connections {
-            let (of, connections) = (name.label(), places.connections);
+        if permits.connections < self.bounds.max_connections {
+            let (of, connections) = (name.label(), permits.connections);
             tracing::info!(frontend = of, connections, "the limit of open files allows for this");
         }
         let metrics = self.service.metrics().connections(name).clone();
         let addresses = self.bounds.max_connections_per_address.map(Addresses::new);
-        let limits = Limits { metrics, places, addresses };
+        let limits = Limits { metrics, permits, addresses };
         let (connections, stop) = (self.connections.clone(), self.stop_accepting.clone());
         let accepting = net::accept(listener, front_end, limits, connections, stop);
         self.listeners.spawn_on(accepting, threads);

@@ -36,7 +36,7 @@ pub struct Service {
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
-    pub rule: Rule<'a>,
+    pub limit: LimitSelector<'a>,
     /// 1 to [`MAX_KEY_BYTES`] bytes.
     pub key: &'a [u8],
     /// In units; 0 only looks.
@@ -45,7 +45,7 @@ pub struct Request<'a> {
 
 /// By what it is decided.
 #[derive(Clone, Copy, Debug)]
-pub enum Rule<'a> {
+pub enum LimitSelector<'a> {
     /// The limit of this name.
     Named(&'a str),
     /// A quota that comes with the check. The keys of all such quotas are one namespace.
@@ -80,16 +80,16 @@ impl Service {
     /// When the key or the quota is out of range, or there is no such limit; nothing is charged.
     #[inline]
     pub fn check(&self, request: &Request<'_>, meter: &Meter) -> Result<Verdict, CheckError> {
-        let Request { rule, cost, .. } = *request;
+        let Request { limit, cost, .. } = *request;
         let key = self.key(request.key)?;
-        let (index, verdict) = match rule {
-            Rule::Named(name) => {
+        let (index, verdict) = match limit {
+            LimitSelector::Named(name) => {
                 let index = self.named(name)?;
                 let limiter = &self.limiters[index].1;
                 let decision = limiter.check_n(key, cost);
                 (index, Verdict { decision, quota: limiter.quota() })
             }
-            Rule::Inline(quota) => {
+            LimitSelector::Inline(quota) => {
                 let decision = self.inline().check_with(key, cost, quota);
                 let decision = decision.map_err(CheckError::Quota)?;
                 self.gossip.record_inline(quota, decision.is_allowed().then_some((key, cost)));
@@ -100,26 +100,26 @@ impl Service {
         Ok(verdict)
     }
 
-    /// Decides the checks of several keys by one rule, and counts them; `decisions` becomes theirs,
+    /// Decides the checks of several keys by one limit, and counts them; `decisions` becomes theirs,
     /// in the same order. They are those of the same checks one after another.
     ///
     /// # Errors
     /// When the quota is out of range, or there is no such limit; nothing is charged.
     pub fn check_many(
         &self,
-        rule: Rule<'_>,
+        limit: LimitSelector<'_>,
         checks: &[(KeyHash, u64)],
         meter: &Meter,
         decisions: &mut Vec<Decision>,
     ) -> Result<Quota, CheckError> {
-        let (index, quota) = match rule {
-            Rule::Named(name) => {
+        let (index, quota) = match limit {
+            LimitSelector::Named(name) => {
                 let index = self.named(name)?;
                 let limiter = &self.limiters[index].1;
                 limiter.check_many_n(checks, decisions);
                 (index, limiter.quota())
             }
-            Rule::Inline(quota) => {
+            LimitSelector::Inline(quota) => {
                 let limiter = self.inline().with_quota(quota).map_err(CheckError::Quota)?;
                 limiter.check_many_n(checks, decisions);
                 let admitted = checks.iter().zip(decisions.iter());

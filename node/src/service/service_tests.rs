@@ -17,9 +17,9 @@ fn service() -> Service {
 fn trap_over_long_key_silently_unlimited() {
     let service = service();
     let meter = service.meter(FrontEndName::Http);
-    let rule = Rule::Inline(&Quota::per_day(1));
+    let limit = LimitSelector::Inline(&Quota::per_day(1));
     let inline = |key: &[u8]| {
-        let verdict = service.check(&Request { rule, key, cost: 1 }, &meter);
+        let verdict = service.check(&Request { limit, key, cost: 1 }, &meter);
         verdict.map(|verdict| verdict.decision.is_allowed())
     };
     let mut longest = [b'k'; MAX_KEY_BYTES];
@@ -29,7 +29,7 @@ fn trap_over_long_key_silently_unlimited() {
     for length in [0, MAX_KEY_BYTES + 1, 1 << 16] {
         let key = vec![b'k'; length];
         assert_eq!(inline(&key), Err(CheckError::Key), "{length}");
-        let request = Request { rule: Rule::Named("default"), key: &key, cost: 1 };
+        let request = Request { limit: LimitSelector::Named("default"), key: &key, cost: 1 };
         let named = service.check(&request, &meter);
         assert_eq!(named.unwrap_err(), CheckError::Key, "{length}");
     }
@@ -43,8 +43,10 @@ fn trap_metric_cardinality_grows_with_keys() {
     let samples_after = |keys: Range<u32>| {
         for key in keys {
             let key = key.to_be_bytes();
-            for rule in [Rule::Named("default"), Rule::Inline(&Quota::per_day(1))] {
-                let request = Request { rule, key: &key, cost: 1 };
+            for limit in
+                [LimitSelector::Named("default"), LimitSelector::Inline(&Quota::per_day(1))]
+            {
+                let request = Request { limit, key: &key, cost: 1 };
                 let _ = service.check(&request, &meter).unwrap();
             }
         }

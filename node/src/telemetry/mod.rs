@@ -2,8 +2,8 @@
 
 pub mod exposition;
 pub mod log;
+pub mod log_throttle;
 pub mod meter;
 pub mod metrics;
 mod over_admission;
 mod peer_metrics;
-pub mod throttle;

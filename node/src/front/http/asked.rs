@@ -10,7 +10,7 @@ use tidegate_engine::Quota;
 use super::answer::{Code, Problem};
 use crate::config::file::INLINE;
 use crate::config::quota::{Unenforceable, WrittenQuota};
-use crate::service::{CheckError, MAX_KEY_BYTES, Rule, Service};
+use crate::service::{CheckError, LimitSelector, MAX_KEY_BYTES, Service};
 
 /// The object of a check. Each error names its field. Texts without escapes are borrowed. A field
 /// that may be left out may be null.
@@ -72,10 +72,10 @@ impl LimitRef<'_> {
         }
     }
 
-    pub fn rule(&self) -> Rule<'_> {
+    pub fn limit(&self) -> LimitSelector<'_> {
         match self {
-            Self::Named(name) => Rule::Named(name),
-            Self::Inline { quota, .. } => Rule::Inline(quota),
+            Self::Named(name) => LimitSelector::Named(name),
+            Self::Inline { quota, .. } => LimitSelector::Inline(quota),
         }
     }
 

@@ -50,7 +50,7 @@ pub fn decide(service: &Service, meter: &Meter, bytes: &[u8]) -> Result<Vec<u8>,
         let decided = if *has_keys {
             let (run, rest) = hashes.split_at(*checks);
             hashes = rest;
-            service.check_many(terms.rule(), run, meter, &mut decisions).map(|_| ())
+            service.check_many(terms.limit(), run, meter, &mut decisions).map(|_| ())
         } else {
             Err(CheckError::Key)
         };

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::answer::{Answer, Code, Problem, error, last};
 use crate::front::budget::{Budget, Share};
-use crate::front::patience;
+use crate::front::deadline;
 
 /// What a body that comes in parts may take in any case, in bytes: small ones are not refused
 /// because others are large.
@@ -86,7 +86,7 @@ where
     tokio::select! {
         biased;
         read = reading => read,
-        () = patience::until(Instant::now() + time) => Err(Missing::Late),
+        () = deadline::passed(Instant::now() + time) => Err(Missing::Late),
     }
 }
 

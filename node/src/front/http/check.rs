@@ -35,7 +35,7 @@ pub fn decide(service: &Service, meter: &Meter, bytes: &[u8]) -> Result<Answer, 
     }
     let mut asked: Asked<'_> = serde_json::from_str(body).map_err(|error| error.to_string())?;
     let terms = asked.terms()?;
-    let check = Request { rule: terms.rule(), key: asked.key.as_bytes(), cost: asked.cost };
+    let check = Request { limit: terms.limit(), key: asked.key.as_bytes(), cost: asked.cost };
     let verdict = service.check(&check, meter);
     let Verdict { decision, quota } =
         verdict.map_err(|error| terms.refusal(service, error, true))?;

@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::router;
 use super::routes::Routes;
 use super::socket::ClientSocket;
-use super::timer::PatientTimer;
+use super::timer::DeadlineTimer;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
 use crate::front::net::{self, FrontEnd};
@@ -142,7 +142,7 @@ async fn drain_requests(
 fn builder(bounds: &HttpBounds) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(PatientTimer)
+        .timer(DeadlineTimer)
         .header_read_timeout(bounds.head_timeout)
         .max_header_size(bounds.head_bytes)
         .max_buf_size(bounds.head_bytes.max(LEAST_AHEAD_BYTES));
@@ -152,8 +152,8 @@ fn builder(bounds: &HttpBounds) -> http1::Builder {
     builder
 }
 
-/// Answers one request of a client that has no place. Its head has the time that others have to
-/// read such an answer.
+/// Answers one request of a client beyond the bound on connections. Its head has the time that
+/// others have to read such an answer.
 async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
     let service = service_fn(|request: Request<Incoming>| {
         let answer = router::answer_refused(&node, &request);

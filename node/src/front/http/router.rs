@@ -15,7 +15,7 @@ use super::{batch, body, check};
 use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
 use crate::telemetry::exposition::Format;
-use crate::telemetry::throttle::SharedThrottle;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// How long a body that does not matter may take, at most.
 const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
@@ -24,7 +24,7 @@ const SKIPPED_WITHIN: Duration = Duration::from_secs(1);
 const MAX_LOGGED_CHARS: usize = 100;
 
 /// The lines of the log about requests of pages, and for hosts, that are not allowed.
-static STOPPED: SharedThrottle = SharedThrottle::new();
+static STOPPED: SharedLogThrottle = SharedLogThrottle::new();
 
 /// What a request is answered by.
 enum Route {

@@ -6,20 +6,20 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 
-use crate::front::patience;
+use crate::front::deadline;
 
 #[derive(Clone, Copy, Debug)]
-pub struct PatientTimer;
+pub struct DeadlineTimer;
 
-struct PatientSleep(Pin<Box<dyn Future<Output = ()> + Send + Sync>>);
+struct DeadlineSleep(Pin<Box<dyn Future<Output = ()> + Send + Sync>>);
 
-impl Timer for PatientTimer {
+impl Timer for DeadlineTimer {
     fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
         self.sleep_until(self.now() + duration)
     }
 
     fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(PatientSleep(Box::pin(patience::until(deadline.into()))))
+        Box::pin(DeadlineSleep(Box::pin(deadline::passed(deadline.into()))))
     }
 
     fn now(&self) -> Instant {
@@ -27,7 +27,7 @@ impl Timer for PatientTimer {
     }
 }
 
-impl Future for PatientSleep {
+impl Future for DeadlineSleep {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
@@ -35,4 +35,4 @@ impl Future for PatientSleep {
     }
 }
 
-impl Sleep for PatientSleep {}
+impl Sleep for DeadlineSleep {}

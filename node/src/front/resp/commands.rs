@@ -8,10 +8,10 @@ use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spec::{ANY, Spec, Subcommand, folded};
 use super::{auth, client, info, parameters, server, throttle, transaction};
-use crate::telemetry::throttle::SharedThrottle;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The lines of the log about commands for which all transactions together leave no room.
-static NOT_QUEUED: SharedThrottle = SharedThrottle::new();
+static NOT_QUEUED: SharedLogThrottle = SharedLogThrottle::new();
 
 impl Session {
     /// Runs one command, or queues it in an open transaction, and appends its reply, unless that is

@@ -21,11 +21,11 @@ use super::session::Session;
 use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
+use crate::front::deadline;
 use crate::front::net::{self, FrontEnd, linger};
-use crate::front::patience;
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
-use crate::telemetry::throttle::SharedThrottle;
+use crate::telemetry::log_throttle::SharedLogThrottle;
 
 /// The most bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
@@ -39,7 +39,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 const KEPT_BYTES: usize = 256 * 1024;
 
 /// The lines of the log about connections that are closed for want of room for their commands.
-static NO_ROOM: SharedThrottle = SharedThrottle::new();
+static NO_ROOM: SharedLogThrottle = SharedLogThrottle::new();
 
 thread_local! {
     /// Shared by all connections of a thread, so an idle connection owns no buffer.
@@ -168,7 +168,7 @@ async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
         (None, Some(idle)) => (idle, Expiry::Idle),
         (None, None) => std::future::pending().await,
     };
-    patience::until(deadline).await;
+    deadline::passed(deadline).await;
     expiry
 }
 

@@ -19,8 +19,8 @@ use crate::config::bounds::{
 use crate::config::password::InForce;
 use crate::front::budget::{Budget, Share};
 use crate::service::Service;
+use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::meter::{FrontEndName, Meter};
-use crate::telemetry::throttle::Throttle;
 
 /// For how long a reading of the process's memory is good enough.
 const MEMORY_LIFE: Duration = Duration::from_secs(1);
@@ -73,7 +73,7 @@ pub struct ServerInfo {
     /// The memory of the process, in bytes, and when that was read.
     resident: Mutex<Option<(Instant, u64)>>,
     /// Lines of the log about wrong passwords.
-    guesses: Mutex<Throttle>,
+    guesses: Mutex<LogThrottle>,
 }
 
 impl ServerInfo {

@@ -9,7 +9,7 @@ use super::command::{Command, integer_of};
 use super::reply::Reply;
 use super::session::{Replies, Session};
 use super::spelling::Spelling;
-use crate::service::{CheckError, Rule};
+use crate::service::{CheckError, LimitSelector};
 
 impl Session {
     /// Asks for the check at the front of `input`, if it is spelled as the last one: the length of
@@ -67,7 +67,7 @@ impl Session {
         }
         let (service, meter) = (self.server.service(), self.server.meter());
         let mut reply = Reply { out, version: self.version };
-        match service.check_many(Rule::Inline(quota), waiting, meter, decisions) {
+        match service.check_many(LimitSelector::Inline(quota), waiting, meter, decisions) {
             Ok(_) => {
                 for decision in decisions {
                     reply.integers(dialect.figures(decision));

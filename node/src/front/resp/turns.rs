@@ -29,9 +29,9 @@ impl Turns {
     pub async fn next(&self) {
         // Held while it stands in the runtime's queue, and no longer: the next one may be a
         // connection whose client then stalls.
-        let place = self.0.acquire().await;
+        let permit = self.0.acquire().await;
         tokio::task::yield_now().await;
-        drop(place);
+        drop(permit);
     }
 
     /// Lets no connection be next for as long as the result lives.

@@ -1,4 +1,4 @@
-//! Times that clients have.
+//! Deadlines of clients.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ const NOTICED_LATE: Duration = Duration::from_millis(100);
 
 /// Ends at a time, or somewhat later where that is noticed late: a node that was stopped, or whose
 /// machine was, notices first how late it is, and only then what has come meanwhile.
-pub async fn until(deadline: Instant) {
+pub async fn passed(deadline: Instant) {
     sleep_until(deadline).await;
     if deadline.elapsed() >= NOTICED_LATE {
         sleep(NOTICED_LATE).await;

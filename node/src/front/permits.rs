@@ -14,14 +14,14 @@ const REFUSAL_PART: u64 = 10;
 
 /// The connections of a front-end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct PermitCounts {
     /// At a time, at most.
     pub connections: usize,
     /// Those that are being refused, in addition to them.
     pub refusals: usize,
 }
 
-impl Places {
+impl PermitCounts {
     /// Those of Redis clients and of HTTP clients where this many file descriptors may be open;
     /// `None` is any number. Neither has more than `most` connections.
     pub fn of(files: Option<u64>, most: usize) -> (Self, Self) {
@@ -54,28 +54,28 @@ mod tests {
     use crate::config::bounds::MAX_CONNECTIONS;
 
     #[test]
-    fn all_places_together_have_a_file_each() {
+    fn all_permits_together_have_a_file_each() {
         for files in [0, 1, 64, 70, 128, 1_024, 4_096, 100_000] {
-            let (redis, http) = Places::of(Some(files), MAX_CONNECTIONS);
-            let all = [redis, http].map(|places| places.connections + places.refusals);
+            let (redis, http) = PermitCounts::of(Some(files), MAX_CONNECTIONS);
+            let all = [redis, http].map(|permits| permits.connections + permits.refusals);
             let rest = files.saturating_sub(RESERVED_FILES) as usize;
             assert!(all[0] + all[1] <= rest.max(2), "{files}: {all:?}");
             assert!(redis.connections >= http.connections);
         }
-        let few = |connections, refusals| Places { connections, refusals };
-        assert_eq!(Places::of(Some(1_024), MAX_CONNECTIONS), (few(648, 72), few(216, 24)));
+        let few = |connections, refusals| PermitCounts { connections, refusals };
+        assert_eq!(PermitCounts::of(Some(1_024), MAX_CONNECTIONS), (few(648, 72), few(216, 24)));
         let all = few(MAX_CONNECTIONS, MAX_REFUSALS);
-        assert_eq!(Places::of(None, MAX_CONNECTIONS), (all, all));
-        assert_eq!(Places::of(Some(1_000_000), MAX_CONNECTIONS), (all, all));
+        assert_eq!(PermitCounts::of(None, MAX_CONNECTIONS), (all, all));
+        assert_eq!(PermitCounts::of(Some(1_000_000), MAX_CONNECTIONS), (all, all));
     }
 
     #[test]
     fn no_front_end_has_more_connections_than_it_is_given() {
-        let places = |connections, refusals| Places { connections, refusals };
-        assert_eq!(Places::of(Some(1_024), 300), (places(300, 72), places(216, 24)));
-        let few = places(1, MAX_REFUSALS);
-        assert_eq!(Places::of(None, 1), (few, few));
-        let many = places(50_000, MAX_REFUSALS);
-        assert_eq!(Places::of(None, 50_000), (many, many));
+        let permits = |connections, refusals| PermitCounts { connections, refusals };
+        assert_eq!(PermitCounts::of(Some(1_024), 300), (permits(300, 72), permits(216, 24)));
+        let few = permits(1, MAX_REFUSALS);
+        assert_eq!(PermitCounts::of(None, 1), (few, few));
+        let many = permits(50_000, MAX_REFUSALS);
+        assert_eq!(PermitCounts::of(None, 50_000), (many, many));
     }
 }

@@ -10,12 +10,12 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Lets one line through a second, and counts the others.
 #[derive(Debug, Default)]
-pub struct Throttle {
+pub struct LogThrottle {
     last: Option<Instant>,
     left_out: u64,
 }
 
-impl Throttle {
+impl LogThrottle {
     pub const fn new() -> Self {
         Self { last: None, left_out: 0 }
     }
@@ -33,14 +33,14 @@ impl Throttle {
 
 /// The throttle of a line that all connections can cause.
 #[derive(Debug)]
-pub struct SharedThrottle(Mutex<Throttle>);
+pub struct SharedLogThrottle(Mutex<LogThrottle>);
 
-impl SharedThrottle {
+impl SharedLogThrottle {
     pub const fn new() -> Self {
-        Self(Mutex::new(Throttle::new()))
+        Self(Mutex::new(LogThrottle::new()))
     }
 
-    /// See [`Throttle::admit`].
+    /// See [`LogThrottle::admit`].
     pub fn admit(&self) -> Option<u64> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).admit(Instant::now())
     }
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn one_line_a_second_says_how_many_it_stands_for() {
-        let (mut throttle, start) = (Throttle::default(), Instant::now());
+        let (mut throttle, start) = (LogThrottle::default(), Instant::now());
         let mut at = |millis| throttle.admit(start + Duration::from_millis(millis));
         assert_eq!(
             [0, 10, 990, 1_000, 2_500].map(&mut at),
