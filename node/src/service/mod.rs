@@ -100,8 +100,8 @@ impl Service {
         Ok(verdict)
     }
 
-    /// Decides the checks of several keys by one limit, and counts them; `decisions` becomes theirs,
-    /// in the same order. They are those of the same checks one after another.
+    /// Decides the checks of several keys by one limit, and counts them; `decisions` becomes
+    /// theirs, in the same order. They are those of the same checks one after another.
     ///
     /// # Errors
     /// When the quota is out of range, or there is no such limit; nothing is charged.
