@@ -40,13 +40,13 @@ pub struct DecisionCounts {
     /// Checks that were denied, whatever their cost.
     pub denied: u64,
     /// Decisions that take nothing: checks of cost 0, peeks, and the peek that ends a charge.
-    pub looks: u64,
+    pub peeks: u64,
 }
 
 const EVENTS: usize = 3;
 const ALLOWED: usize = 0;
 const DENIED: usize = 1;
-const LOOKS: usize = 2;
+const PEEKS: usize = 2;
 
 impl Counts {
     /// New counters at 0. Allocates.
@@ -61,7 +61,7 @@ impl Counts {
         DecisionCounts {
             allowed: self.0.sum(ALLOWED),
             denied: self.0.sum(DENIED),
-            looks: self.0.sum(LOOKS),
+            peeks: self.0.sum(PEEKS),
         }
     }
 }
@@ -76,7 +76,7 @@ impl Observer for Counts {
     #[inline]
     fn decided(&self, _: ObservedKey<'_>, cost: u64, decision: &Decision) {
         self.0.count(match (cost, decision.is_allowed()) {
-            (0, _) => LOOKS,
+            (0, _) => PEEKS,
             (_, true) => ALLOWED,
             (_, false) => DENIED,
         });

@@ -33,7 +33,7 @@ impl Outcome {
 
     /// Records a call of `decide` and returns its result: the value after the admission if there is
     /// one, else after the charged denial, else `None`.
-    pub(crate) fn of(
+    pub(crate) fn record(
         &self,
         admitted: Option<u64>,
         denied: impl FnOnce() -> Option<u64>,
@@ -56,7 +56,7 @@ impl Outcome {
     ///
     /// A charged denial is answered as a denial that found the value which its own charge left and
     /// changed nothing, so `retry_after` includes the charge.
-    pub(crate) fn result(&self, update: Update) -> (Update, Option<u64>) {
+    pub(crate) fn update_and_receipt(&self, update: Update) -> (Update, Option<u64>) {
         let (Update::Written { now, .. }, Some(charge)) = (update, self.0.get()) else {
             return (update, None);
         };

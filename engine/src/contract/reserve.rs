@@ -109,10 +109,10 @@ impl<'l> Reservation<'l> {
         given: &dyn Key,
         cost: u64,
     ) -> Result<Self, Decision> {
-        let lender = limit.limit();
-        let (decision, receipt) = lender.try_charge(subject, cost, lender.now());
+        let of = limit.limit();
+        let (decision, receipt) = of.try_charge(subject, cost, of.now());
         // Built before the observer is notified, so that a panic in it gives back what was taken.
-        let (open, Subject { key, quota, .. }) = (answered(lender, decision).is_allowed(), subject);
+        let (open, Subject { key, quota, .. }) = (answered(of, decision).is_allowed(), subject);
         let taken = Self { limit, key, quota: quota.copied(), cost, receipt, decision, open };
         taken.limit.limit().notify(ObservedKey::new(key, given), cost, &decision);
         if open { Ok(taken) } else { Err(decision) }

@@ -280,8 +280,8 @@ impl Concurrency {
         if denied.retry_after().is_none() || max_wait.is_zero() {
             return Err(denied);
         }
-        let seat = self.waiters.enter().ok_or(denied)?;
-        Ok(Joined::Waiting(Waiting::new(self, cost, seat)))
+        let guard = self.waiters.enter().ok_or(denied)?;
+        Ok(Joined::Waiting(Waiting::new(self, cost, guard)))
     }
 
     /// Replaces the word by the result of `change` and returns the old one; fails with the current

@@ -37,12 +37,12 @@ pub(super) fn decide_charging<A: Algorithm>(
     let update = table.home(key).update(now, reread, |value, now| match cost {
         // A peek charges nothing.
         0 => None,
-        _ => outcome.of(algorithm.admit(value, now, cost), || {
+        _ => outcome.record(algorithm.admit(value, now, cost), || {
             algorithm.charge_denied(value, now, cost, bursts?)
         }),
     });
     if let Some(change) = Change::of(update, |_, _| outcome.charged()) {
         changed(change);
     }
-    answer(table, algorithm, key, outcome.result(update).0, cost)
+    answer(table, algorithm, key, outcome.update_and_receipt(update).0, cost)
 }

@@ -1,4 +1,4 @@
-//! How a limiter decides: by the key's word alone, or by more than that.
+//! How a limiter decides: by the key's word alone, or with leases or charged denials.
 
 use crate::rule::Rule;
 #[cfg(feature = "std")]
@@ -17,7 +17,7 @@ use super::lease::Leases;
 pub(crate) enum Mode {
     /// The key's word alone.
     Word,
-    /// More than that.
+    /// Leases, or charged denials, in addition to the word.
     Extended(Extended),
 }
 

@@ -45,8 +45,8 @@ where
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.look_under(&Leaving::new(&self.algorithm, left), key, cost, now),
-            Some(given) => self.look_under(&Leaving::new(&given, left), key, cost, now),
+            None => self.peek_at_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(per_call) => self.peek_at_under(&Leaving::new(&per_call, left), key, cost, now),
         }
     }
 
@@ -56,8 +56,8 @@ where
         }
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.take_under(&Leaving::new(&self.algorithm, left), key, cost, now),
-            Some(given) => self.take_under(&Leaving::new(&given, left), key, cost, now),
+            None => self.try_charge_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(per_call) => self.try_charge_under(&Leaving::new(&per_call, left), key, cost, now),
         }
     }
 
@@ -65,8 +65,10 @@ where
         self.mode().charged_bursts()?;
         let Subject { key, left, .. } = subject;
         match self.per_call(subject) {
-            None => self.deny_under(&Leaving::new(&self.algorithm, left), key, cost, now),
-            Some(given) => self.deny_under(&Leaving::new(&given, left), key, cost, now),
+            None => self.charge_denied_under(&Leaving::new(&self.algorithm, left), key, cost, now),
+            Some(per_call) => {
+                self.charge_denied_under(&Leaving::new(&per_call, left), key, cost, now)
+            }
         }
     }
 
@@ -76,14 +78,14 @@ where
         };
         match self.per_call(subject) {
             None => self.give_back_under(&self.algorithm, subject.key, cost, charged),
-            Some(given) => self.give_back_under(&given, subject.key, cost, charged),
+            Some(per_call) => self.give_back_under(&per_call, subject.key, cost, charged),
         }
     }
 
     fn force_charge(&self, subject: Subject<'_>, cost: u64) -> Decision {
         match self.per_call(subject) {
-            None => self.charge_under(&self.algorithm, subject.key, cost),
-            Some(given) => self.charge_under(&given, subject.key, cost),
+            None => self.force_charge_under(&self.algorithm, subject.key, cost),
+            Some(per_call) => self.force_charge_under(&per_call, subject.key, cost),
         }
     }
 
@@ -126,8 +128,8 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         R::per_call(&self.algorithm, subject.quota?)
     }
 
-    /// A peek, which notifies the table of a denial.
-    fn look_under<A: Algorithm<State = StateOf<R>>>(
+    /// What a check would find; the table counts a denial as a strike of the key.
+    fn peek_at_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -138,7 +140,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         answer(&self.table, algorithm, key, update, cost)
     }
 
-    /// The same for a peek: the table is not notified.
+    /// What a peek finds: the same without a strike.
     pub(super) fn peek_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
@@ -164,7 +166,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         (update, if fits { 0 } else { cost })
     }
 
-    fn take_under<A: Algorithm<State = StateOf<R>>>(
+    fn try_charge_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -174,16 +176,16 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (home, outcome) = (self.table.home(key), Outcome::new());
         let admit_or_deny = |value, now| {
             let admitted = algorithm.admit(value, now, cost);
-            outcome.of(admitted, || self.denied(algorithm, cost, value, now))
+            outcome.record(admitted, || self.denied(algorithm, cost, value, now))
         };
         let update = home.update(self.instant(now), || self.instant_now(), admit_or_deny);
         self.follow(key, update, |_, _| outcome.charged());
-        let (update, charged) = outcome.result(update);
+        let (update, charged) = outcome.update_and_receipt(update);
         let decision = answer(&self.table, algorithm, key, update, cost);
         (decision, Receipt::new(charged))
     }
 
-    fn deny_under<A: Algorithm<State = StateOf<R>>>(
+    fn charge_denied_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,
@@ -193,12 +195,12 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let outcome = Outcome::new();
         let deny = |value, now| match algorithm.admit(value, now, cost) {
             Some(_) => None,
-            None => outcome.of(None, || self.denied(algorithm, cost, value, now)),
+            None => outcome.record(None, || self.denied(algorithm, cost, value, now)),
         };
         let update = self.table.home(key).update(self.instant(now), || self.instant_now(), deny);
         self.follow(key, update, |_, _| outcome.charged());
         let charged = matches!(update, Update::Written { .. });
-        charged.then(|| algorithm.answer(outcome.result(update).0, cost))
+        charged.then(|| algorithm.answer(outcome.update_and_receipt(update).0, cost))
     }
 
     fn give_back_under<A: Algorithm<State = StateOf<R>>>(
@@ -216,7 +218,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         })
     }
 
-    fn charge_under<A: Algorithm<State = StateOf<R>>>(
+    fn force_charge_under<A: Algorithm<State = StateOf<R>>>(
         &self,
         algorithm: &A,
         key: KeyHash,

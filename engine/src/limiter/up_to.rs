@@ -59,13 +59,13 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         let (check, outcome) = (UpTo::new(cost), Outcome::new());
         let now = || self.instant_now();
         let update = self.table.home(key.hash).update(now(), now, |value, now| {
-            outcome.of(check.admit(algorithm, value, now), || match cost {
+            outcome.record(check.admit(algorithm, value, now), || match cost {
                 0 => None,
                 _ => self.denied(algorithm, 1, value, now),
             })
         });
         self.follow(key.hash, update, |_, _| outcome.charged());
-        let (update, _) = outcome.result(update);
+        let (update, _) = outcome.update_and_receipt(update);
         let decision = answer(&self.table, algorithm, key.hash, update, check.decided());
         let (grant, cost) = check.grant(decision);
         self.notified(key, cost, decision);

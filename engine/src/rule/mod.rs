@@ -1,6 +1,7 @@
 //! Rules: what a limiter enforces, and the arithmetic by which it does.
 //!
-//! This module holds what goes with the rules at the root of the crate.
+//! Public here are rules that are chosen at run time, bounds and errors; the rules themselves are
+//! re-exported at the root of the crate.
 
 pub(crate) mod algorithm;
 pub(crate) mod any;

@@ -236,7 +236,6 @@ impl<S: State> Table<S> {
         };
 
         let intent = Word::intent(key, met.generation);
-        // C3
         if met
             .slot
             .word
@@ -304,7 +303,6 @@ impl<S: State> Table<S> {
             claim.slot.withdraw(claim.word);
             return Some(Update::Unchanged { found: 0, now });
         };
-        // C6
         claim
             .slot
             .word
@@ -419,9 +417,9 @@ impl Slot {
             if self.word.load(Ordering::Relaxed) != intent.0 {
                 return false;
             }
+            // C5
             if seen == new
                 || place.compare_exchange(seen, new, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            // C5
             {
                 return true;
             }

@@ -31,7 +31,7 @@ fn set(table: &Table, key: KeyHash, value: u64) -> Update {
 fn get(table: &Table, key: KeyHash) -> u64 {
     match table.home(key).update(NOW, || NOW, |_, _| None) {
         Update::Unchanged { found, .. } => found,
-        other => unreachable!("a look did {other:?}"),
+        other => unreachable!("a peek did {other:?}"),
     }
 }
 

@@ -122,7 +122,7 @@ fn counts_tell_allowed_denied_and_looks_apart() {
         let _ = limiter.check_n("a", cost);
     }
     let counts = limiter.observer().sum();
-    assert_eq!((counts.allowed, counts.denied, counts.looks), (2, 3, 2));
+    assert_eq!((counts.allowed, counts.denied, counts.peeks), (2, 3, 2));
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn threads_share_a_counter_and_nothing_is_lost() {
             scope.spawn(|| (0..CHECKS).for_each(|_| assert!(limiter.check("a").limit() == 700)));
         }
     });
-    let DecisionCounts { allowed, denied, looks, .. } = counts.sum();
-    assert_eq!((allowed, denied, looks), (1_400, THREADS * CHECKS - 1_400, 0));
+    let DecisionCounts { allowed, denied, peeks, .. } = counts.sum();
+    assert_eq!((allowed, denied, peeks), (1_400, THREADS * CHECKS - 1_400, 0));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn sets_and_reservations_tell_a_limiter_without_keys() {
     let full = DirectLimiter::builder(Quota::per_hour(1)).clock(clock).build().unwrap();
     let counts = || {
         let counts = single.observer().sum();
-        (counts.allowed, counts.denied, counts.looks)
+        (counts.allowed, counts.denied, counts.peeks)
     };
     assert!(LimitSet::new([single.ask(1), full.ask(1)]).check().is_allowed());
     assert_eq!(counts(), (1, 0, 0));

@@ -39,7 +39,7 @@ pub struct Request<'a> {
     pub limit: LimitSelector<'a>,
     /// 1 to [`MAX_KEY_BYTES`] bytes.
     pub key: &'a [u8],
-    /// In units; 0 only looks.
+    /// In units; 0 is a peek.
     pub cost: u64,
 }
 

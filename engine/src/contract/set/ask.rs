@@ -146,7 +146,7 @@ impl<'l> Ask<'l> {
     }
 
     /// Finds out whether the cost fits, together with the costs of earlier asks that match.
-    pub(super) fn look_with(&mut self, earlier: &[Self]) {
+    pub(super) fn peek_with(&mut self, earlier: &[Self]) {
         self.at = self.limit().now();
         self.decision = self.limit().peek_at(self.subject, self.cost_with(earlier), self.at);
         // An ask may have been part of another set before.

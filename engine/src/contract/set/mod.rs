@@ -202,7 +202,7 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
     let admitted = match asks {
         // A single ask is decided in one step: there is nothing to give back.
         [ask] => ask.take_now(),
-        _ => look_or_deny(asks) && take_each(asks),
+        _ => peek_or_deny(asks) && take_each(asks),
     };
     for ask in asks {
         // An ask that fitted in a set that did not was only peeked at.
@@ -211,19 +211,19 @@ fn take(asks: &mut [Ask<'_>]) -> bool {
     admitted
 }
 
-/// Looks at all asks; whether all fit.
+/// Peeks at all asks; whether all fit.
 fn peek_each(asks: &mut [Ask<'_>]) -> bool {
     for index in 0..asks.len() {
         let (earlier, rest) = asks.split_at_mut(index);
         if let Some(ask) = rest.first_mut() {
-            ask.look_with(earlier);
+            ask.peek_with(earlier);
         }
     }
     asks.iter().all(Ask::fits)
 }
 
-/// Looks at all asks; whether all fit. If not, the denials are charged.
-fn look_or_deny(asks: &mut [Ask<'_>]) -> bool {
+/// Peeks at all asks; whether all fit. If not, the denials are charged.
+fn peek_or_deny(asks: &mut [Ask<'_>]) -> bool {
     let fits = peek_each(asks);
     if !fits {
         deny(asks);

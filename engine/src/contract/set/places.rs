@@ -35,7 +35,7 @@ const SHORTEST_LOOK: Duration = Duration::from_millis(1);
 /// By how much readings of two clocks, and times in two units, may differ.
 const GRACE: Duration = Duration::from_micros(1);
 
-/// How often places are taken and given up again before the set goes on at the next look.
+/// How often places are taken and given up again before the set goes on at the next poll.
 const MOST_ROUNDS: u32 = 8;
 
 /// What to do next.
@@ -110,10 +110,10 @@ struct Group<'a> {
     cost: u64,
     /// When the wait began.
     since: Timestamp,
-    /// Of the last look.
+    /// Of the last poll.
     decision: Decision,
     held: Holding<'a>,
-    /// As far as nothing is held, by the last look.
+    /// As far as nothing is held, by the last poll.
     rest: Rest,
     /// The line is not joined again before: else sets that give up places at one moment, and move
     /// up each other, would go on for ever.
@@ -136,7 +136,7 @@ pub(super) struct Places<'a> {
     wait: Wait,
     /// When the jitter ends, once all is taken; by the clock of the first group.
     delayed: Option<Timestamp>,
-    /// When it was to start by the last look, by the clock of the first group; and whether that
+    /// When it was to start by the last poll, by the clock of the first group; and whether that
     /// was the start of a place.
     intended: Option<(Timestamp, bool)>,
 }
@@ -147,7 +147,7 @@ impl Group<'_> {
     }
 
     /// Finds out how long the limit has the set wait. `Err` for a cost that never fits.
-    fn look(&mut self, waker: &Waker) -> Result<i64, Decision> {
+    fn poll_start(&mut self, waker: &Waker) -> Result<i64, Decision> {
         self.rest = match &self.held {
             // It makes no caller wait.
             _ if self.limit.is_shadow() => Rest::NONE,
@@ -290,7 +290,7 @@ impl<'a> Places<'a> {
     fn round(&mut self, waker: &Waker) -> Result<Option<Step>, (usize, Decision)> {
         let (begun, mut start) = (self.now(), self.intended());
         for group in &mut self.groups {
-            start = start.max(group.look(waker).map_err(|denied| (group.first, denied))?);
+            start = start.max(group.poll_start(waker).map_err(|denied| (group.first, denied))?);
         }
         // The readings of different limits are as far apart.
         let grace = GRACE.saturating_add(self.now().since(begun));
@@ -311,7 +311,7 @@ impl<'a> Places<'a> {
         Ok((latest == start).then(|| self.sleep(reach)))
     }
 
-    /// When the set was to start by the last look, as far as that has come: what drains before it
+    /// When the set was to start by the last poll, as far as that has come: what drains before it
     /// is too early. Not if it was a place, which has moved up, that made the set wait until then.
     fn intended(&self) -> i64 {
         let Some((time, by_place)) = self.intended else { return i64::MIN };
@@ -319,7 +319,7 @@ impl<'a> Places<'a> {
         if until > 0 && by_place { i64::MIN } else { until.min(0) }
     }
 
-    /// Sleeps until the start, or the next look at a line that is not joined yet.
+    /// Sleeps until the start, or the next poll of a line that is not joined yet.
     fn sleep(&mut self, start: Duration) -> Step {
         let last = self.groups.iter().max_by_key(|group| group.rest.start);
         let by_place = last.is_some_and(|group| matches!(group.held, Holding::Place(_)));

@@ -93,18 +93,18 @@ fn two_waiters_that_give_up_take_back_no_more_than_they_charged() {
     });
 }
 
-/// Two threads try for the last seat: one gets it, and it is free again afterwards.
+/// Two threads try for the last place: one gets it, and it is free again afterwards.
 #[test]
-fn the_last_seat_is_taken_once() {
+fn the_last_place_is_taken_once() {
     explore(None, || {
         let waiters: &'static Waiters = Box::leak(Box::new(Waiters::new(2)));
         let first = waiters.enter();
         let other = thread::spawn(|| waiters.enter());
         let mine = waiters.enter();
-        let seats = [first, mine, other.join().unwrap()];
-        assert_eq!(seats.iter().flatten().count(), 2);
+        let places = [first, mine, other.join().unwrap()];
+        assert_eq!(places.iter().flatten().count(), 2);
         assert_eq!(waiters.count(), 2);
-        drop(seats);
+        drop(places);
         assert_eq!(waiters.count(), 0);
     });
 }

@@ -151,7 +151,7 @@ impl<'l, L: Line> Turn<'l, L> {
         let (mut sleep, mut until) = (pin!(None), None);
         poll_fn(|context| {
             loop {
-                let Some((start, rest)) = self.look(context.waker()) else {
+                let Some((start, rest)) = self.poll_start(context.waker()) else {
                     return Poll::Ready(());
                 };
                 if until != Some(start) {
@@ -175,7 +175,7 @@ impl<'l, L: Line> Turn<'l, L> {
     pub fn block(mut self) -> Decision {
         if let Stage::Waiting(_) = self.stage {
             let waker = unpark_this_thread();
-            while let Some((_, rest)) = self.look(&waker) {
+            while let Some((_, rest)) = self.poll_start(&waker) {
                 std::thread::park_timeout(rest);
             }
         }
@@ -221,7 +221,7 @@ impl<'l, L: Line> Turn<'l, L> {
 
     /// The start, and the time until then, at most a day; `None` once it has come: then nothing is
     /// left to give back. Before that, `waker` is woken when the start has moved.
-    fn look(&mut self, waker: &Waker) -> Option<(Timestamp, Duration)> {
+    fn poll_start(&mut self, waker: &Waker) -> Option<(Timestamp, Duration)> {
         let Stage::Waiting(number) = self.stage else { return None };
         let line = self.line.line();
         let now = line.line_clock().now();

@@ -58,7 +58,7 @@ impl Waiters {
         }
     }
 
-    /// Removes a waiter whose seat was held.
+    /// Removes a waiter whose place was held.
     pub(crate) fn leave(&self) {
         self.count.fetch_sub(1, Ordering::Relaxed); // W1
     }
@@ -79,7 +79,7 @@ impl Waiters {
 }
 
 impl WaiterGuard<'_> {
-    /// Keeps the seat until [`Waiters::leave`].
+    /// Keeps the place until [`Waiters::leave`].
     pub(crate) fn hold(self) {
         core::mem::forget(self);
     }

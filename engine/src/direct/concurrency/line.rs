@@ -151,7 +151,7 @@ pub(super) struct Waiting<'c> {
     cost: u64,
     /// In the list from the first poll to the result.
     place: ListPlace,
-    _seat: WaiterGuard<'c>,
+    _guard: WaiterGuard<'c>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -161,8 +161,8 @@ enum ListPlace {
 }
 
 impl<'c> Waiting<'c> {
-    pub(super) fn new(concurrency: &'c Concurrency, cost: u64, seat: WaiterGuard<'c>) -> Self {
-        Self { concurrency, cost, place: ListPlace::Outside, _seat: seat }
+    pub(super) fn new(concurrency: &'c Concurrency, cost: u64, guard: WaiterGuard<'c>) -> Self {
+        Self { concurrency, cost, place: ListPlace::Outside, _guard: guard }
     }
 
     /// The permit, or the denial of a cost that never fits; `waker` is woken when there is one.

@@ -34,7 +34,7 @@ impl<C: Clock + Send + Sync> Limit for SubWindowCounter<C> {
     }
 
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.window.look(subject.needed(cost), self.window.instant(now))
+        self.window.peek_n(subject.needed(cost), self.window.instant(now))
     }
 
     fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
@@ -87,9 +87,9 @@ impl<C: Clock + Send + Sync> Limit for ShardedCounter<C> {
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
         let now = self.shards.source.instant(now);
         match subject.left {
-            0 => self.shards.look(cost, now),
+            0 => self.shards.peek_n(cost, now),
             // Units in shards count as taken.
-            _ => self.shards.source.look(subject.needed(cost), now),
+            _ => self.shards.source.peek_n(subject.needed(cost), now),
         }
     }
 

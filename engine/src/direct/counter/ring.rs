@@ -166,7 +166,7 @@ impl Ring {
     }
 
     /// What counts at `now`, and how long after `now` until `fits` holds: 0 if it does.
-    pub(super) fn look(&self, now: u64, fits: impl Fn(&Usage) -> bool) -> (Usage, u64) {
+    pub(super) fn peek_n(&self, now: u64, fits: impl Fn(&Usage) -> bool) -> (Usage, u64) {
         loop {
             let head = self.span.unpack(self.front.head.load(Ordering::Acquire)); // R1
             let Some(usage) = self.usage_at(head, now) else { continue };

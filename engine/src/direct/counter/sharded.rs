@@ -300,13 +300,13 @@ impl UnitShards {
     }
 
     pub(super) fn peek(&self, now: u64) -> Decision {
-        self.look(0, now)
+        self.peek_n(0, now)
     }
 
     /// The decision of a check of `cost` that charges nothing. A peek is denied if a cost of 1 has
     /// to wait for debt.
-    pub(super) fn look(&self, cost: u64, now: u64) -> Decision {
-        let answer = self.with_held(self.source.look(cost, now), self.held(now));
+    pub(super) fn peek_n(&self, cost: u64, now: u64) -> Decision {
+        let answer = self.with_held(self.source.peek_n(cost, now), self.held(now));
         let holds = |word| self.units_in(word, now) >= cost.max(1);
         if self.words.iter().any(|word| holds(word)) { answer.admitted() } else { answer }
     }

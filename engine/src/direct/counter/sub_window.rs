@@ -239,7 +239,7 @@ impl SubWindows {
     /// Takes at least `least` units, and up to `most` if they fit.
     #[inline]
     pub(super) fn take(&self, least: u64, most: u64, now: u64) -> Result<Taken, Decision> {
-        let Some(room) = self.limit.checked_sub(least) else { return Err(self.look(least, now)) };
+        let Some(room) = self.limit.checked_sub(least) else { return Err(self.peek_n(least, now)) };
         let grant =
             |usage: &Usage| (usage.units <= room).then(|| most.min(self.limit - usage.units));
         match self.ring.charge(now, grant) {
@@ -252,10 +252,10 @@ impl SubWindows {
 
     /// The decision of a check of `cost` that charges nothing; for 0, whether usage is within the
     /// limit.
-    pub(super) fn look(&self, cost: u64, now: u64) -> Decision {
+    pub(super) fn peek_n(&self, cost: u64, now: u64) -> Decision {
         let room = self.limit.checked_sub(cost);
         let fits = |usage: &Usage| room.is_none_or(|room| usage.units <= room);
-        match self.ring.look(now, fits) {
+        match self.ring.peek_n(now, fits) {
             (usage, _) if room.is_none() => {
                 Decision::never(self.limit, self.left(&usage), self.reset_after(&usage, now))
             }
@@ -265,7 +265,7 @@ impl SubWindows {
     }
 
     pub(super) fn peek(&self, now: u64) -> Decision {
-        self.look(0, now)
+        self.peek_n(0, now)
     }
 
     pub(super) fn charge(&self, cost: u64, now: u64) -> Decision {

@@ -85,7 +85,7 @@ impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// peek. O(1).
     #[must_use = "a decision that is ignored limits nothing"]
     pub fn peek_n(&self, cost: u64) -> Decision {
-        let decision = self.look_at(cost, 0, self.clock.now());
+        let decision = self.peek_leaving(cost, 0, self.clock.now());
         self.notified(0, &decision);
         decision
     }

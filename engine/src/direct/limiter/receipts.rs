@@ -17,7 +17,7 @@ use super::DirectLimiter;
 
 impl<R: Rule, C: Clock, O: Observer> DirectLimiter<R, C, O> {
     /// What a check of `cost` would find.
-    pub(super) fn look_at(&self, cost: u64, left: u64, now: Timestamp) -> Decision {
+    pub(super) fn peek_leaving(&self, cost: u64, left: u64, now: Timestamp) -> Decision {
         let algorithm = Leaving::new(&self.algorithm, left);
         let update = self.update(self.instant(now), |_, _| None);
         let fits = |value, now| cost == 0 || algorithm.admit(value, now, cost).is_some();
@@ -55,7 +55,7 @@ where
     }
 
     fn peek_at(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> Decision {
-        self.look_at(cost, subject.left, now)
+        self.peek_leaving(cost, subject.left, now)
     }
 
     fn try_charge(&self, subject: Subject<'_>, cost: u64, now: Timestamp) -> (Decision, Receipt) {
@@ -63,8 +63,8 @@ where
             return (self.peek_at(subject, 0, now), Receipt::NOTHING);
         }
         let (algorithm, outcome) = (Leaving::new(&self.algorithm, subject.left), Outcome::new());
-        let admit = |value, now| outcome.of(algorithm.admit(value, now, cost), || None);
-        let (update, charged) = outcome.result(self.update(self.instant(now), admit));
+        let admit = |value, now| outcome.record(algorithm.admit(value, now, cost), || None);
+        let (update, charged) = outcome.update_and_receipt(self.update(self.instant(now), admit));
         (self.warmed(algorithm.answer(update, cost), now), Receipt::new(charged))
     }
 

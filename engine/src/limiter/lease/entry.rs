@@ -53,9 +53,9 @@
 //! | L9 state, end of a poisoned one | release | L1 of a thread that passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-poisoned-relaxed` |
 //! | L10 epoch, read | acquire; before L3 | revoke (L11), which follows the end of the lease | units that are taken while their key's word is lowered may get the very epoch that was to revoke them | `lease-taken-before-the-epoch` swaps them; a relaxed read could only be seen if a load took what a later store writes (load buffering), which loom does not run |
 //! | L11 epoch, revoke | release | L10 | as L10 | as L10 |
-//! | L12 revoke before the key, fill | by L4, which releases | L2 of a thread that lowers the word | a thread that finds the entry passed on may not see that held units are void, and uses them after a reset | `lease-recalled-after-the-key` |
+//! | L12 revoke before the key, fill | by L4, which releases | L2 of a thread that lowers the word | a thread that finds the entry passed on may not see that cached units are void, and uses them after a reset | `lease-recalled-after-the-key` |
 //! | L13 key, read before publishing | relaxed | its writer, by L1 of the lease that was ended | - | - |
-//! | L14 epoch, read after ending the lease | as L10 | L11 of a thread that then finds the entry busy, or the state changed | held units are returned although their key's word is being lowered | `lease-held-and-returned` leaves them in the magazine |
+//! | L14 epoch, read after ending the lease | as L10 | L11 of a thread that then finds the entry busy, or the state changed | cached units are returned although their key's word is being lowered | `lease-held-and-returned` leaves them in the magazine |
 //! | L15 end, for `remaining` | relaxed | none: it decides nothing else | - | - |
 //! | L16 state, read before a return | relaxed | none: a late value misses no more than a read made a moment earlier, see `mod.rs` | - | - |
 //! | L17 numbers of epochs | relaxed | none: they are distinct, and order nothing | - | - |
@@ -270,7 +270,7 @@ impl Entry {
     /// entry. For a thread that has lowered the key's word from `from` to `to`.
     ///
     /// A lease with units that ends beyond `from` has been charged later, or before the key was
-    /// evicted: only what threads hold is made void, which may be of the lease before it.
+    /// evicted: only what threads have cached is made void, which may be of the lease before it.
     pub(super) fn recall(&self, key: KeyHash, to: u64, from: u64) -> Option<(Lease, Filling<'_>)> {
         // Lock-free: it repeats only after another thread has changed the entry.
         loop {
@@ -331,7 +331,7 @@ impl Filling<'_> {
 
     /// Puts a lease of `key` into the entry; `false` if it was poisoned, and is empty.
     pub(super) fn publish(self, key: KeyHash, block: Block) -> bool {
-        // L13; what is held is void before the entry has its next key (L12)
+        // L13; what is cached is void before the entry has its next key (L12)
         if self.entry.key.load(Ordering::Relaxed) != key.to_bits() {
             self.entry.revoke();
         }

@@ -27,18 +27,18 @@ use super::block::Block;
 use super::check::note_lost;
 use super::entry::{Entry, Filling, Lease};
 use super::magazine::CachedUnits;
-use super::returned::{give_back, with_held};
+use super::returned::{give_back, with_cached};
 
 impl Leases {
     /// Gives the stripe's leases back to their words, with the cached units that precede them,
     /// where nothing has been charged behind them; elsewhere these units are back in the lease.
     pub(crate) fn give_back_all(&self, seat: Seat, gcra: &Gcra, table: &Table<impl State>) {
-        let is_held = |key| CachedUnits::of(key).is_some_and(|held| held.block.units > 0);
+        let is_cached = |key| CachedUnits::of(key).is_some_and(|cached| cached.block.units > 0);
         for entry in &self.stripe(seat).entries {
-            let used = |lease: &Lease| lease.block.units > 0 || is_held(lease.key());
+            let used = |lease: &Lease| lease.block.units > 0 || is_cached(lease.key());
             let Some(lease) = entry.lease().filter(used) else { continue };
             let Some(filling) = entry.begin(lease) else { continue };
-            let whole = with_held(lease, &filling, gcra);
+            let whole = with_cached(lease, &filling, gcra);
             if give_back(whole, &filling, gcra, table) {
                 filling.empty();
             } else if !filling.restore(whole) {
@@ -61,8 +61,8 @@ impl Leases {
 
     /// Recalls the leases of a key whose word a refund has lowered to before their ends: ends them,
     /// because later charges get those intervals again, and lowers the word by what was left of
-    /// them. What threads are just taking or returning is lost, and what other threads hold in
-    /// hand.
+    /// them. What threads are just taking or returning is lost, and what other threads have
+    /// cached.
     pub(crate) fn recall(
         &self,
         seat: Seat,
@@ -117,23 +117,23 @@ struct Recalled<'e> {
 
 impl<S: State, N: Fn() -> u64> Refund<'_, S, N> {
     /// Lowers the word, which this thread has `lowered`, by what was left of a lease and by what
-    /// the thread holds of it, if it `may`; returns whether it did.
+    /// the thread has cached of it, if it `may`; returns whether it did.
     fn give_back(&self, ended: Recalled<'_>, lowered: &mut Lowered, may: bool) -> bool {
         let Self { gcra, table, key, ref now } = *self;
         let Recalled { entry, lease, filling } = ended;
-        let held = CachedUnits::of(key)
-            .filter(|held| held.epoch == filling.epoch()) // L14
-            .filter(|held| held.block.end <= lowered.from);
+        let cached = CachedUnits::of(key)
+            .filter(|cached| cached.epoch == filling.epoch()) // L14
+            .filter(|cached| cached.block.end <= lowered.from);
         filling.revoke();
-        if held.is_some() {
-            CachedUnits::put_down(key, filling.epoch());
+        if cached.is_some() {
+            CachedUnits::put_back(key, filling.epoch());
         }
         let after = Cell::new(None);
         let lower = |tat: u64, _| {
             // Read after the word: what had not drained by then had not when the word became this.
             let now = now();
-            let held = held.map_or(0, |held| held.block.unexpired(gcra, now));
-            let whole = Block { units: lease.block.units + held, ..lease.block };
+            let cached = cached.map_or(0, |cached| cached.block.unexpired(gcra, now));
+            let whole = Block { units: lease.block.units + cached, ..lease.block };
             // What is behind intervals that are free again has moved to them.
             let units = whole.unexpired_before(gcra, tat.min(lowered.to), now);
             let lowers = may && units > 0 && filling.is_whole();
@@ -143,7 +143,7 @@ impl<S: State, N: Fn() -> u64> Refund<'_, S, N> {
         let update = table.home(key).update(now(), now, lower);
         filling.empty();
 
-        let all = lease.block.units + held.map_or(0, |held| held.block.units);
+        let all = lease.block.units + cached.map_or(0, |cached| cached.block.units);
         let (Update::Written { before, .. }, Some(after)) = (update, after.get()) else {
             note_lost(entry, key, all);
             return false;

@@ -3,21 +3,21 @@
 //! A check that uses a unit of a lease takes the next ones with it, in the same atomic step on the
 //! entry, and the thread's next checks use these.
 //!
-//! # Which units are held, and until when
+//! # Which units are cached, and until when
 //! Cached units are the first of those that the lease had left, so their intervals end by the start
 //! of what remains in it. They are the thread's alone: no other thread finds them, so they are at
-//! most [`MOST_HELD`] and 1/[`HELD_SHARE`] of the largest lease.
+//! most [`MAX_CACHED`] and 1/[`CACHED_SHARE`] of the largest lease.
 //!
 //! They are valid while the lease's entry has the *epoch* that was read before they were taken. A
 //! thread that lowers the key's word to below them revokes them: it gives the entry another epoch,
 //! as does a thread that passes the entry to another key (`entry.rs`). No two entries ever have the
-//! same epoch, so units of a limiter that was dropped are valid in no other. Besides, held units
+//! same epoch, so units of a limiter that was dropped are valid in no other. Besides, cached units
 //! are void as leased ones are: those that have expired, and those that the word does not cover.
 //!
-//! # What is lost
-//! Cached units are lost, that is, charged and never used, if the thread ends, if they are void, or
-//! if the magazine is needed for another key or for another stripe's units. So a unit is held only
-//! for each [`BACKING`] units of leases of the key that the thread has used since it last lost one.
+//! # What is lost Cached units are lost, that is, charged and never used, if the thread ends, if
+//! they are void, or if the magazine is needed for another key or for another stripe's units. So a
+//! unit is cached only for each [`BACKING`] units of leases of the key that the thread has used
+//! since it last lost one.
 
 use core::cell::Cell;
 
@@ -27,31 +27,31 @@ use crate::rule::gcra::Gcra;
 use super::block::Block;
 use super::entry::LeaseEpoch;
 
-/// The most units that a thread holds of a key.
-pub(super) const MOST_HELD: u64 = 31;
+/// The most units that a thread caches of a key.
+pub(super) const MAX_CACHED: u64 = 31;
 
-/// The largest share of the largest lease that a thread holds, as a divisor.
-pub(super) const HELD_SHARE: u64 = 4;
+/// The largest share of the largest lease that a thread caches, as a divisor.
+pub(super) const CACHED_SHARE: u64 = 4;
 
-/// Units that a thread must have used for each unit it may hold: at most this share of what it uses
-/// can be lost in magazines.
+/// Units that a thread must have used for each unit it may cache: at most this share of what it
+/// uses can be lost in magazines.
 pub(super) const BACKING: u32 = 32;
 
 /// A magazine passes to another key after it has been in other keys' way more often than this since
 /// units were last taken.
 const PATIENCE: u16 = 64;
 
-/// A thread's magazines: the keys of which it can hold units at once.
+/// A thread's magazines: the keys of which it can cache units at once.
 const MAGAZINES: usize = 8;
 
 /// No key's hash: none has a tag of 0.
 const NO_KEY: KeyHash = KeyHash::from_parts(0, 0);
 
-/// The units that are held of one key of one limiter, and what backs them.
+/// The units that are cached of one key of one limiter, and what backs them.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Magazine {
-    /// [`NO_KEY`] until units are first held.
+    /// [`NO_KEY`] until units are first cached.
     key: Cell<KeyHash>,
     epoch: Cell<u64>,
     end: Cell<u64>,
@@ -66,8 +66,8 @@ struct Magazine {
     limiter: Cell<LimiterId>,
 }
 
-/// The limiter of which units are held, by the address of its stripes. A later limiter may have the
-/// same; their units differ by epoch.
+/// The limiter of which units are cached, by the address of its stripes. A later limiter may have
+/// the same; their units differ by epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct LimiterId(usize);
 
@@ -86,7 +86,7 @@ loom::thread_local! {
     static LOCAL: [Magazine; MAGAZINES] = [const { Magazine::new() }; MAGAZINES];
 }
 
-/// What the calling thread holds of a key, out of an entry of some limiter.
+/// What the calling thread has cached of a key, out of an entry of some limiter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CachedUnits {
     pub(super) stripe: usize,
@@ -99,28 +99,29 @@ pub(super) struct CachedUnits {
 impl CachedUnits {
     #[inline]
     pub(super) fn of(key: KeyHash) -> Option<Self> {
-        Magazine::with(key, |magazine| (magazine.key.get() == key).then(|| magazine.held()))
+        Magazine::with(key, |magazine| (magazine.key.get() == key).then(|| magazine.cached()))
     }
 
-    /// The units that are held of an entry's lease of `key` and are right before what is left of
+    /// The units that are cached of an entry's lease of `key` and are right before what is left of
     /// it: all, or none if other threads have used units in between.
     #[inline]
     pub(super) fn before(gcra: &Gcra, lease: Block, key: KeyHash, epoch: LeaseEpoch) -> u64 {
-        let is_before = |held: &Self| held.epoch == epoch && held.block.end == lease.start(gcra);
-        Self::of(key).filter(is_before).map_or(0, |held| held.block.units)
+        let is_before =
+            |cached: &Self| cached.epoch == epoch && cached.block.end == lease.start(gcra);
+        Self::of(key).filter(is_before).map_or(0, |cached| cached.block.units)
     }
 
-    /// Leaves `units` of what is held of `key`; the others have been used.
+    /// Leaves `units` of what is cached of `key`; the others have been used.
     #[inline]
     pub(super) fn leave(key: KeyHash, units: u64) {
         Magazine::with(key, |magazine| magazine.units.set(units as u32));
     }
 
-    /// How many units of an entry with this epoch the thread may hold, now that it takes from the
-    /// lease; `None` if it is to hold nothing new, because the magazine is another key's or another
-    /// limiter's and not ready to pass.
+    /// How many units of an entry with this epoch the thread may cache, now that it takes from the
+    /// lease; `None` if it is to cache nothing new, because the magazine is another key's or
+    /// another limiter's and not ready to pass.
     ///
-    /// `joined` is how many of the held units are usable with the lease. If that is not all of
+    /// `joined` is how many of the cached units are usable with the lease. If that is not all of
     /// them, the others are void and this counts as a loss, after which there is no backing.
     pub(super) fn allowance(
         key: KeyHash,
@@ -144,9 +145,9 @@ impl CachedUnits {
         })
     }
 
-    /// Holds nothing of `key` any more: the units are back in the caller's lease, and not lost.
-    /// What was used backs units of the entry's `epoch`.
-    pub(super) fn put_down(key: KeyHash, epoch: LeaseEpoch) {
+    /// Has cached nothing of `key` any more: the units are back in the caller's lease, and not
+    /// lost. What was used backs units of the entry's `epoch`.
+    pub(super) fn put_back(key: KeyHash, epoch: LeaseEpoch) {
         Magazine::with(key, |magazine| {
             magazine.count_used();
             magazine.units.set(0);
@@ -155,7 +156,7 @@ impl CachedUnits {
         });
     }
 
-    /// Notes that leased units of `key` are lost: what is held stays, and backs nothing.
+    /// Notes that leased units of `key` are lost: what is cached stays, and backs nothing.
     pub(super) fn lost(key: KeyHash) {
         Magazine::with(key, |magazine| {
             if magazine.key.get() == key {
@@ -165,8 +166,8 @@ impl CachedUnits {
         });
     }
 
-    /// Holds this instead of what was held, after a use of `cost` units of the lease. The magazine
-    /// is the key's: see [`CachedUnits::allowance`].
+    /// Caches this instead of what was cached, after a use of `cost` units of the lease. The
+    /// magazine is the key's: see [`CachedUnits::allowance`].
     pub(super) fn take(self, key: KeyHash, cost: u64) {
         Magazine::with(key, |magazine| {
             let units = self.block.units as u32;
@@ -231,7 +232,7 @@ impl Magazine {
         self.used.set(self.used.get().saturating_add(units));
     }
 
-    /// Drops what is held, and what backed it.
+    /// Drops what is cached, and what backed it.
     fn lose(&self) {
         self.units.set(0);
         self.taken.set(0);
@@ -239,7 +240,7 @@ impl Magazine {
     }
 
     #[inline]
-    fn held(&self) -> CachedUnits {
+    fn cached(&self) -> CachedUnits {
         CachedUnits {
             stripe: self.stripe.get().into(),
             epoch: LeaseEpoch::of(self.epoch.get()),

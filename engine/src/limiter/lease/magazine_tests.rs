@@ -12,12 +12,12 @@ use crate::table::Table;
 use crate::time::{Clock as _, ManualClock};
 
 use super::entry::LeaseEpoch;
-use super::magazine::{BACKING, CachedUnits, HELD_SHARE, LimiterId, MOST_HELD, Magazines};
+use super::magazine::{BACKING, CACHED_SHARE, CachedUnits, LimiterId, MAX_CACHED, Magazines};
 use super::{ENTRIES, LeasedCheck, Leases, Seat};
 
 const BURST: u64 = 100_000;
 /// Units that are held of the largest lease.
-const MOST: u64 = MOST_HELD;
+const MOST: u64 = MAX_CACHED;
 const KEY: KeyHash = KeyHash::from_bits(1);
 /// Has an entry of its own, and the same magazine.
 const OTHER: KeyHash = KeyHash::from_bits(1 + ENTRIES as u64 / 2);
@@ -25,7 +25,7 @@ const OTHER: KeyHash = KeyHash::from_bits(1 + ENTRIES as u64 / 2);
 fn limiter() -> Limiter<Quota, ManualClock> {
     let quota = Quota::per_second(1).burst(BURST);
     let table = Table::new(2, Tat).unwrap();
-    let leases = Leases::striped(MOST * HELD_SHARE, &Gcra::exact(&quota).unwrap(), 2);
+    let leases = Leases::striped(MOST * CACHED_SHARE, &Gcra::exact(&quota).unwrap(), 2);
     Limiter::for_tests(
         quota,
         ManualClock::new(),
@@ -35,7 +35,7 @@ fn limiter() -> Limiter<Quota, ManualClock> {
 }
 
 fn held(limiter: &Limiter<Quota, ManualClock>, key: KeyHash) -> u64 {
-    limiter.leases_on().held(key).map_or(0, |(_, _, block)| block.units)
+    limiter.leases_on().cached(key).map_or(0, |(_, _, block)| block.units)
 }
 
 /// Checks until the most units are held and more are leased. Returns how many were admitted.
@@ -84,7 +84,7 @@ fn what_is_held_is_a_small_part_of_a_lease() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
-    assert_eq!(limiter.leases_on().most_held, MOST);
+    assert_eq!(limiter.leases_on().max_cached, MOST);
     // Used up one by one, and then there are as many again.
     for left in (0..MOST).rev() {
         assert!(limiter.check(KEY).is_allowed());
@@ -160,10 +160,10 @@ fn what_threads_hold_when_they_end_is_a_small_part_of_what_they_used() {
         for _ in 0..threads {
             alive.push_back(Magazines::empty());
             for _ in 0..turns {
-                for hands in &alive {
-                    hands.swap();
+                for magazines in &alive {
+                    magazines.swap();
                     assert!(limiter.check(KEY).is_allowed());
-                    hands.swap();
+                    magazines.swap();
                     used += 1;
                 }
             }
@@ -355,7 +355,7 @@ fn a_lease_never_becomes_more() {
 
 /// What a thread holds expires while it is idle: it may hold nothing more before it has used more.
 #[test]
-fn what_has_drained_in_hand_backs_nothing() {
+fn what_has_drained_while_cached_backs_nothing() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
@@ -386,7 +386,7 @@ fn what_was_used_of_another_entry_backs_nothing() {
 /// What expires in a magazine counts as expired in its lease, so that a key that is checked too
 /// seldom is not leased.
 #[test]
-fn what_drains_in_hand_is_backed_anew() {
+fn what_drains_while_cached_is_backed_anew() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);
@@ -402,7 +402,7 @@ fn what_drains_in_hand_is_backed_anew() {
 
 /// As [`a_cost_is_paid_by_what_is_held_and_its_lease`], where some of what is held has expired.
 #[test]
-fn a_cost_is_paid_by_what_is_left_in_hand_and_its_lease() {
+fn a_cost_is_paid_by_what_is_left_cached_and_its_lease() {
     for between in [false, true] {
         Seat::sit(0);
         let limiter = limiter();
@@ -434,7 +434,7 @@ fn a_cached_unit_that_has_begun_is_not_used() {
 /// Other threads have used up the word and the lease; of what is held, what has not expired is
 /// admitted.
 #[test]
-fn what_is_left_in_hand_is_used() {
+fn what_is_left_cached_is_used() {
     Seat::sit(0);
     let limiter = limiter();
     hold(&limiter, KEY);

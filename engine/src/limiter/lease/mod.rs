@@ -40,7 +40,7 @@
 //! * A lease takes as many admitted checks of the key, by the same stripe, as `heat.rs` asks for,
 //!   so that units that expire unused stay a small share of what is admitted.
 //! * A thread takes some units of a lease into a thread-local cache (a *magazine*): at most
-//!   1/[`HELD_SHARE`] of the largest lease. It uses those first, without an atomic step.
+//!   1/[`CACHED_SHARE`] of the largest lease. It uses those first, without an atomic step.
 //! * A check that the word denies searches the key's leases in all stripes, and uses a unit it
 //!   finds there. It does not find what other threads have cached.
 //!
@@ -78,8 +78,8 @@ use check::Used;
 pub(crate) use check::{LeasedCheck, tat_of};
 use entry::{Entry, Sight};
 pub(crate) use give_back::{Lowered, Refund};
-use magazine::{BACKING, CachedUnits, HELD_SHARE, LimiterId, MOST_HELD};
-use returned::{give_back, with_held};
+use magazine::{BACKING, CACHED_SHARE, CachedUnits, LimiterId, MAX_CACHED};
+use returned::{give_back, with_cached};
 
 /// The largest lease that can be asked for, in units.
 pub const MAX_LEASE_UNITS: u64 = heat::MOST;
@@ -98,7 +98,7 @@ const ENTRIES: usize = if cfg!(loom) { 1 } else { 64 };
 /// A denial searches every stripe.
 const MAX_STRIPES: usize = 64;
 
-const _: () = assert!(MOST_HELD <= u32::MAX as u64 && MAX_STRIPES <= u16::MAX as usize);
+const _: () = assert!(MAX_CACHED <= u32::MAX as u64 && MAX_STRIPES <= u16::MAX as usize);
 
 /// The leases of one limiter.
 #[derive(Debug)]
@@ -108,8 +108,8 @@ pub struct Leases {
     /// The largest lease, in units.
     most: u64,
     /// The most units of a lease that a thread has cached.
-    most_held: u64,
-    /// The units that a thread must have used for each one that it holds.
+    max_cached: u64,
+    /// The units that a thread must have used for each one that it caches.
     backing: u32,
 }
 
@@ -140,8 +140,8 @@ impl Leases {
         }
         let entries = || core::array::from_fn(|_| Entry::new());
         let stripes = (0..count).map(|_| Stripe { entries: entries() }).collect();
-        let most_held = (most / HELD_SHARE).min(MOST_HELD);
-        Some(Self { stripes, most, most_held, backing: BACKING })
+        let max_cached = (most / CACHED_SHARE).min(MAX_CACHED);
+        Some(Self { stripes, most, max_cached, backing: BACKING })
     }
 
     /// The largest lease, in units.
@@ -149,8 +149,8 @@ impl Leases {
         self.most
     }
 
-    /// Decides by what the thread holds of the key, else by its stripe's lease of the key, else by
-    /// the key's word.
+    /// Decides by what the thread has cached of the key, else by its stripe's lease of the key,
+    /// else by the key's word.
     #[expect(
         clippy::inline_always,
         reason = "a call hands the decision over in memory, and stalls"
@@ -161,7 +161,7 @@ impl Leases {
         seat: impl FnOnce() -> Seat,
         check: LeasedCheck<'_, impl State, impl Fn() -> u64>,
     ) -> Decision {
-        if let Some((entry, sight, block)) = self.held(check.key) {
+        if let Some((entry, sight, block)) = self.cached(check.key) {
             if let Some(left) = block.take_whole(check.gcra, check.cost, check.now) {
                 if let Some(tat) = check.word_of(block) {
                     CachedUnits::leave(check.key, left);
@@ -172,15 +172,15 @@ impl Leases {
         self.decide_by_entry(seat(), &LeasedCheck { ..check }).in_registers()
     }
 
-    /// What the calling thread holds of a key and has not been revoked, and the entry that it is
-    /// of.
+    /// What the calling thread has cached of a key and has not been revoked, and the entry that it
+    /// is of.
     #[inline]
-    fn held(&self, key: KeyHash) -> Option<(&Entry, Sight, Block)> {
-        let held = CachedUnits::of(key)?;
+    fn cached(&self, key: KeyHash) -> Option<(&Entry, Sight, Block)> {
+        let cached = CachedUnits::of(key)?;
         // Units of another limiter may be of a stripe that this one does not have.
-        let entry = self.stripes.get(held.stripe)?.entry(key);
+        let entry = self.stripes.get(cached.stripe)?.entry(key);
         let sight = entry.see();
-        (sight.epoch == held.epoch).then_some((entry, sight, held.block))
+        (sight.epoch == cached.epoch).then_some((entry, sight, cached.block))
     }
 
     /// Reads a key without charging it: its word, and what the thread has leased of it.
@@ -212,22 +212,22 @@ impl Leases {
     ) -> u64 {
         let entry = self.entry(seat, check.key);
         let lease = entry.lease_of(check.key).filter(|lease| entry.holds(*lease));
-        let held = self.held(check.key).map(|(_, _, block)| block);
-        let blocks = lease.map(|lease| lease.block).into_iter().chain(held);
+        let cached = self.cached(check.key).map(|(_, _, block)| block);
+        let blocks = lease.map(|lease| lease.block).into_iter().chain(cached);
         blocks.map(|block| usable(block, check.gcra, tat, now)).sum()
     }
 
-    /// The units of a key, whose word is `tat`, that are in leases or held by the calling thread,
+    /// The units of a key, whose word is `tat`, that are in leases or cached by the calling thread,
     /// and may be used at `now`.
     pub(crate) fn units(&self, gcra: &Gcra, key: KeyHash, tat: u64, now: u64) -> u64 {
         let leases = self.stripes.iter().filter_map(|stripe| stripe.entry(key).lease_of(key));
-        let held = self.held(key).map(|(_, _, block)| block);
-        let blocks = leases.map(|lease| lease.block).chain(held);
+        let cached = self.cached(key).map(|(_, _, block)| block);
+        let blocks = leases.map(|lease| lease.block).chain(cached);
         blocks.map(|block| usable(block, gcra, tat, now)).sum()
     }
 
-    /// Decides where the thread holds nothing, or too little, or what is void or has expired in
-    /// part.
+    /// Decides where the thread has cached nothing, or too little, or what is void or has expired
+    /// in part.
     #[cold]
     #[inline(never)]
     fn decide_by_entry(
@@ -245,10 +245,10 @@ impl Leases {
         }
     }
 
-    /// Uses what the thread holds, of which some has expired.
+    /// Uses what the thread has cached, of which some has expired.
     #[inline]
     fn use_rest(&self, check: &LeasedCheck<'_, impl State, impl Fn() -> u64>) -> Option<Decision> {
-        let (entry, sight, block) = self.held(check.key)?;
+        let (entry, sight, block) = self.cached(check.key)?;
         let left = block.take_rest(check.gcra, check.cost, check.now)?;
         let tat = check.word_of(block)?;
         CachedUnits::leave(check.key, left);
@@ -269,13 +269,14 @@ impl Leases {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
         let sight = entry.see();
         let lease = entry.lease_seen(sight, key)?;
-        let held =
-            CachedUnits::of(key).filter(|held| held.epoch == sight.epoch).map(|held| held.block);
-        let (joined, apart) = match held {
+        let cached = CachedUnits::of(key)
+            .filter(|cached| cached.epoch == sight.epoch)
+            .map(|cached| cached.block);
+        let (joined, apart) = match cached {
             // They end where the lease begins: both are one block.
-            Some(held) if held.end == lease.block.start(gcra) => (held.units, None),
+            Some(cached) if cached.end == lease.block.start(gcra) => (cached.units, None),
             // Other threads have used the units in between.
-            held => (0, held.filter(|held| held.unexpired(gcra, now) > 0)),
+            cached => (0, cached.filter(|cached| cached.unexpired(gcra, now) > 0)),
         };
 
         let block = Block { units: joined + lease.block.units, ..lease.block };
@@ -283,6 +284,7 @@ impl Leases {
         let tat = check.word_of(block)?;
         let has_expired = left + cost < block.units;
         if has_expired {
+            // Before the allowance is computed: expired units take their backing with them.
             CachedUnits::lost(key);
         }
 
@@ -293,7 +295,7 @@ impl Leases {
         };
         // Cached units do not go back into the entry: within a generation a lease only shrinks.
         let kept = left.saturating_sub(lease.block.units);
-        let taken = left.min(allowance.unwrap_or(0).min(self.most_held).max(kept));
+        let taken = left.min(allowance.unwrap_or(0).min(self.max_cached).max(kept));
         if !entry.leave(lease, left - taken) {
             // Another thread uses the same stripe.
             seat.move_on();
@@ -369,7 +371,7 @@ impl Leases {
         }
         let filling = entry.begin(old)?;
         let is_own = old.is_of(check.key);
-        let whole = if is_own { old } else { with_held(old, &filling, check.gcra) };
+        let whole = if is_own { old } else { with_cached(old, &filling, check.gcra) };
         if whole.block.units > 0 && !give_back(whole, &filling, check.gcra, check.table) {
             CachedUnits::lost(whole.key());
         }
@@ -387,9 +389,9 @@ impl Leases {
             entry.heat.lost(check.key, units);
             return Some(check.gcra.leased(end, now, 0));
         }
-        let held = self.held(check.key);
-        let held = held.map_or(0, |(_, _, block)| usable(block, check.gcra, before, now));
-        Some(check.gcra.leased(end, now, units + held))
+        let cached = self.cached(check.key);
+        let cached = cached.map_or(0, |(_, _, block)| usable(block, check.gcra, before, now));
+        Some(check.gcra.leased(end, now, units + cached))
     }
 
     /// Uses units of any stripe's lease of the key, for a check that its word, found as `tat`,

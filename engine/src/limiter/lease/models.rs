@@ -46,12 +46,12 @@ impl World {
         Self::holding(0)
     }
 
-    /// Where a thread may hold at most `most_held` units of a lease.
-    fn holding(most_held: u64) -> Arc<Self> {
+    /// Where a thread may hold at most `max_cached` units of a lease.
+    fn holding(max_cached: u64) -> Arc<Self> {
         let gcra = Gcra::exact(&Quota::new(1, Duration::from_nanos(1)).burst(BURST)).unwrap();
         let leases = Leases::striped(LEAST, &gcra, STRIPES).unwrap();
         Arc::new(Self {
-            leases: Leases { most_held, backing: 0, ..leases },
+            leases: Leases { max_cached, backing: 0, ..leases },
             table: Table::with_lines(1, Tat).unwrap(),
             gcra,
         })
@@ -94,7 +94,7 @@ impl World {
     /// counts as charged.
     fn assert_charged(&self, key: KeyHash) {
         let charged = self.tat(key).saturating_sub(NOW);
-        assert!(self.units(0, key) + self.held(key) <= charged, "{charged}");
+        assert!(self.units(0, key) + self.cached(key) <= charged, "{charged}");
     }
 
     fn check_at(&self, stripe: usize, key: KeyHash, now: u64) -> bool {

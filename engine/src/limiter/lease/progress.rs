@@ -212,8 +212,8 @@ fn a_thread_that_stops_with_a_lease_outlives_a_reset() {
 fn stop_everywhere(others: &[Action]) {
     for scenario in SCENARIOS {
         let numbers = 1..=STEPS_AMONG_OTHERS;
-        for most_held in [0, 2] {
-            let stopped = |number: &u64| play(scenario, *number, most_held, others);
+        for max_cached in [0, 2] {
+            let stopped = |number: &u64| play(scenario, *number, max_cached, others);
             let stops = numbers.clone().take_while(stopped).count();
             assert!(stops > 3, "{}: only {stops} stops", scenario.name);
         }
@@ -237,13 +237,14 @@ struct Account {
 type Ledger = [Account; 3];
 
 /// Stalls a thread before its `number`th operation while others act, all of which may hold
-/// `most_held` units of a lease in their magazines; `false` if it got to its end before.
-fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> bool {
-    let name = format!("{}, holding {most_held}, stopped before operation {number}", scenario.name);
+/// `max_cached` units of a lease in their magazines; `false` if it got to its end before.
+fn play(scenario: &Scenario, number: u64, max_cached: u64, others: &[Action]) -> bool {
+    let name =
+        format!("{}, holding {max_cached}, stopped before operation {number}", scenario.name);
     let quota = Quota::new(1, Duration::from_nanos(1)).burst(BURST);
     let table = Table::with_lines(1, Tat).expect("there is memory");
     let leases = Leases::striped(UNITS, &Gcra::exact(&quota).unwrap(), STRIPES)
-        .map(|leases| Leases { most_held, backing: 0, ..leases });
+        .map(|leases| Leases { max_cached, backing: 0, ..leases });
     let limiter = &Limiter::for_tests(
         quota,
         ManualClock::new(),
@@ -251,7 +252,7 @@ fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> 
         leases.map_or(Mode::Word, |leases| Mode::Extended(Extended::Leased(leases))),
     );
     let mut ledger = act(limiter, 0, scenario.before, u64::MAX, &name);
-    if most_held == 0 {
+    if max_cached == 0 {
         assert_eq!(limiter.leased(key(1)), scenario.leased, "{name}");
     }
 
@@ -278,7 +279,7 @@ fn play(scenario: &Scenario, number: u64, most_held: u64, others: &[Action]) -> 
     for account in theirs.iter().chain([&own]) {
         add(&mut ledger, account);
     }
-    if !was_stopped && most_held == 0 {
+    if !was_stopped && max_cached == 0 {
         assert_eq!([1, 2].map(|number| limiter.leased(key(number))), scenario.after, "{name}");
     }
     audit(limiter, &ledger, &name);

@@ -13,7 +13,7 @@ use crate::rule::quota::Quota;
 use crate::table::Table;
 use crate::time::{Clock as _, ManualClock};
 
-use super::magazine::{MOST_HELD, Magazines};
+use super::magazine::{MAX_CACHED, Magazines};
 use super::{LEAST, LeasedCheck, Leases, Lowered, Refund, Seat};
 
 const THREADS: usize = 8;
@@ -70,7 +70,7 @@ impl Account {
 
 /// Units of the calling thread's cache that can be used.
 fn held(limiter: &Limiter<Quota, ManualClock>) -> u64 {
-    limiter.leases_on().held(KEY).map_or(0, |(_, _, block)| block.units)
+    limiter.leases_on().cached(KEY).map_or(0, |(_, _, block)| block.units)
 }
 
 /// Leases, units that are given back at a time, and admitted checks before.
@@ -134,13 +134,13 @@ fn what_threads_give_back_by_turns_is_free_again() {
                 owed += size;
             }
         }
-        let hands = |hands: &Magazines| {
-            hands.swap();
+        let magazines = |magazines: &Magazines| {
+            magazines.swap();
             let held = held(&limiter);
-            hands.swap();
+            magazines.swap();
             held
         };
-        let lost = account.lost(&limiter, threads.iter().map(hands).sum());
+        let lost = account.lost(&limiter, threads.iter().map(magazines).sum());
         let refunded = account.refunded.into_inner();
         assert!(
             lost <= refunded / LOST,
@@ -169,7 +169,7 @@ fn what_threads_give_back_at_once_is_free_again() {
             }
         });
         // What the threads held when they ended is among it.
-        let lost = account.lost(limiter, 0).saturating_sub(THREADS as u64 * MOST_HELD);
+        let lost = account.lost(limiter, 0).saturating_sub(THREADS as u64 * MAX_CACHED);
         let admitted = account.admitted();
         assert!(
             lost <= admitted / LOST,
@@ -200,7 +200,7 @@ fn leases_that_follow_each_other_are_recalled_one_by_one() {
 
 /// What a thread holds is lost to another's refund, and is no part of its own later one.
 #[test]
-fn what_is_void_in_hand_is_not_given_back() {
+fn what_is_cached_and_void_is_not_given_back() {
     Seat::sit(0);
     let (limiter, account) = (limiter(64), Account::default());
     while held(&limiter) < 4 || limiter.leased(KEY) < 8 {

@@ -7,15 +7,15 @@ use crate::table::Table;
 use super::entry::{Filling, Lease};
 use super::magazine::CachedUnits;
 
-/// A lease that the caller has ended, together with the cached units that precede it, which are in
-/// hand no longer.
-pub(super) fn with_held(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
+/// A lease that the caller has ended, together with the cached units that precede it, which are
+/// taken out of the magazine.
+pub(super) fn with_cached(lease: Lease, filling: &Filling<'_>, gcra: &Gcra) -> Lease {
     let epoch = filling.epoch(); // L14
-    let held = CachedUnits::before(gcra, lease.block, lease.key(), epoch);
-    if held > 0 {
-        CachedUnits::put_down(lease.key(), epoch);
+    let cached = CachedUnits::before(gcra, lease.block, lease.key(), epoch);
+    if cached > 0 {
+        CachedUnits::put_back(lease.key(), epoch);
     }
-    lease.with_units(lease.block.units + held)
+    lease.with_units(lease.block.units + cached)
 }
 
 /// Lowers the word by a lease whose units only the caller has, if its charge was the last one;

@@ -170,7 +170,7 @@ fn hold(
         }
         // The units that may be lost besides: one lease of each stripe, what threads hold, and one
         // whose interval has begun.
-        let most = quota.burst_size() / SHARE + THREADS as u64 * limiter.leases_on().most_held + 2;
+        let most = quota.burst_size() / SHARE + THREADS as u64 * limiter.leases_on().max_cached + 2;
         let lost = i128::from(most) * followed.exact.interval;
         let debt = followed.generous.debt(now) + followed.generous.interval + lost;
         prop_assert!(debt > followed.generous.tau, "denied too early");
@@ -178,7 +178,7 @@ fn hold(
     prop_assert!(decision.remaining() <= left(limiter, key), "remaining is too much");
     let reset = decision.reset_after().as_nanos() as i128 * followed.exact.count;
     prop_assert!(reset >= followed.exact.debt(now), "reset is too early");
-    let most = quota.burst_size() / SHARE + limiter.leases_on().most_held;
+    let most = quota.burst_size() / SHARE + limiter.leases_on().max_cached;
     prop_assert!(limiter.leased(key) <= most, "too much is leased");
     Ok(())
 }
@@ -279,13 +279,13 @@ fn few_units_drain_unused() {
     let mut drained = 0;
     let threads: Vec<_> = (0..THREADS).map(|_| Magazines::empty()).collect();
     for round in 0..ROUNDS as usize {
-        let hands = &threads[round % THREADS];
-        hands.swap();
+        let magazines = &threads[round % THREADS];
+        magazines.swap();
         Seat::sit(round % STRIPES);
         for _ in 0..CHECKS {
             assert!(limiter.check(key).is_allowed());
         }
-        hands.swap();
+        magazines.swap();
         // The key is never fresh, so all its debt is from charges.
         let wait = debt(key) - LEFT;
         drained += wait;
@@ -398,7 +398,7 @@ fn an_earlier_time_uses_no_unit_that_did_not_fit_then() {
     Seat::sit(0);
     limiter.clock().advance(quota.debt_of(1_000));
     let mut used = 0;
-    let is_held = || limiter.leases_on().held(key).is_some_and(|(_, _, block)| block.units > 0);
+    let is_held = || limiter.leases_on().cached(key).is_some_and(|(_, _, block)| block.units > 0);
     while used < 4_500 || !is_held() {
         assert!(limiter.check(key).is_allowed());
         used += 1;

@@ -181,7 +181,7 @@ impl Fractional {
         Decision::denied(self.rounded.burst, self.tokens(tat, now), wait, reset)
     }
 
-    fn looked(&self, tat: u64, now: u64, cost: u64) -> Decision {
+    fn peeked(&self, tat: u64, now: u64, cost: u64) -> Decision {
         let debt = tat.saturating_sub(now);
         let (burst, scale) = (self.rounded.burst, self.rounded.scale);
         let (remaining, reset) = (self.tokens(tat, now), scale.to_nanos(debt));
@@ -263,7 +263,7 @@ impl Algorithm for Fractional {
                 Decision::allowed(self.rounded.burst, self.tokens(charged, now), reset)
             }
             Update::Unchanged { found, now } if cost == 0 || cost > self.rounded.burst => {
-                self.looked(found, now, cost)
+                self.peeked(found, now, cost)
             }
             Update::Unchanged { found, now } => self.denied(found, now, cost, 0),
             Update::Full { .. } => self.rounded.answer(update, cost),

@@ -22,19 +22,19 @@ use super::inheritance::Inheritance;
 /// The words that say when a word's key is fresh: the span and the time.
 pub(super) const SPAN: usize = 0;
 /// Words of the span.
-const SPANS: usize = 1;
+const SPAN_WORDS: usize = 1;
 /// The words by which values of this epoch are decided: the time and the rule.
-pub(super) const TIME: usize = SPAN + SPANS;
+pub(super) const TIME: usize = SPAN + SPAN_WORDS;
 /// Words of the time: those of its scale, its floor and its base.
-pub(super) const TIMES: usize = 4;
+pub(super) const TIME_WORDS: usize = 4;
 /// The words of the rule.
-const RULE: usize = TIME + TIMES;
+const RULE: usize = TIME + TIME_WORDS;
 const PAST: usize = RULE + Gcra::WORDS;
 const QUOTA: usize = PAST + Past::WORDS;
 /// Words of an epoch.
-pub(super) const WORDS: usize = QUOTA + QUOTAS;
+pub(super) const WORDS: usize = QUOTA + QUOTA_WORDS;
 /// Words of a quota: count, period, burst and strict limit.
-const QUOTAS: usize = 4;
+const QUOTA_WORDS: usize = 4;
 
 /// Room above the highest value for what concurrent calls still charge under the old epoch, in
 /// units: 2^40, at least 18 minutes.
@@ -267,13 +267,13 @@ fn part<const N: usize>(words: &[u64; WORDS], start: usize) -> [u64; N] {
     core::array::from_fn(|index| words[start + index])
 }
 
-fn time_to_words(Time { scale, base, floor }: Time) -> [u64; TIMES] {
+fn time_to_words(Time { scale, base, floor }: Time) -> [u64; TIME_WORDS] {
     let [units, nanos] = scale.to_words();
     [units, nanos, floor, base]
 }
 
 #[inline]
-pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIMES]) -> Time {
+pub(super) fn time_from_words([units, nanos, floor, base]: [u64; TIME_WORDS]) -> Time {
     Time { scale: Scale::from_words([units, nanos]), floor, base }
 }
 
@@ -293,14 +293,14 @@ impl Past {
     }
 }
 
-fn quota_to_words(quota: Quota) -> [u64; QUOTAS] {
+fn quota_to_words(quota: Quota) -> [u64; QUOTA_WORDS] {
     let period = u64::try_from(quota.period().as_nanos()).unwrap_or(u64::MAX);
     // 0 for a quota that is not strict.
     let strict_limit = quota.strict_limit().map_or(0, NonZeroU64::get);
     [quota.count(), period, quota.burst_size(), strict_limit]
 }
 
-fn quota_from_words([count, period, burst, strict_limit]: [u64; QUOTAS]) -> Quota {
+fn quota_from_words([count, period, burst, strict_limit]: [u64; QUOTA_WORDS]) -> Quota {
     let period = Duration::from_nanos(period);
     match strict_limit {
         0 => Quota::new(count, period).burst(burst),

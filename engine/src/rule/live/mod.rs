@@ -24,7 +24,7 @@ use crate::rule::{DebtRule, Rule, sealed};
 use crate::time::Timestamp;
 
 use cell::Cell;
-use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIMES, WORDS, time_from_words};
+use epoch::{AHEAD_MAX, Epoch, SPAN, TIME, TIME_WORDS, WORDS, time_from_words};
 pub use inheritance::Inheritance;
 pub use per_call::LivePerCall;
 
@@ -166,7 +166,7 @@ impl LiveGcra {
     #[inline(always)]
     fn view_or(&self, value: u64, now: u64, unclear: impl FnOnce(&Epoch, u64) -> u64) -> View {
         let [units, nanos, floor, base, rule @ ..] =
-            self.shared.cell.read::<TIME, { TIMES + Gcra::WORDS }>();
+            self.shared.cell.read::<TIME, { TIME_WORDS + Gcra::WORDS }>();
         let time = time_from_words([units, nanos, floor, base]);
         let point = time.point(Timestamp::from_nanos(now));
         let tat = if value == 0 { 0 } else { ring::tat(floor, value) };
@@ -246,7 +246,7 @@ impl Bucket for LiveGcra {
     type Terms = Gcra;
 
     fn scale(&self) -> Scale {
-        time_from_words(self.shared.cell.read::<TIME, TIMES>()).scale
+        time_from_words(self.shared.cell.read::<TIME, TIME_WORDS>()).scale
     }
 
     #[inline]
@@ -297,7 +297,7 @@ impl LiveTat {
     /// The TAT of a word, and how its epoch counts time.
     #[inline]
     fn tat(&self, value: u64) -> (u64, Time) {
-        let [span, time @ ..] = self.shared.cell.read::<SPAN, { 1 + TIMES }>();
+        let [span, time @ ..] = self.shared.cell.read::<SPAN, { 1 + TIME_WORDS }>();
         let time = time_from_words(time);
         let tat = if value == 0 { 0 } else { ring::tat(time.floor, value) };
         if tat < span { (tat, time) } else { self.tat_before(value) }

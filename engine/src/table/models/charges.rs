@@ -37,8 +37,8 @@ fn three_charges_to_one_word_are_never_lost() {
 #[test]
 fn looking_changes_nothing() {
     let key = key(1);
-    let looks = move |shared: &_| update(shared, key, NOW, || NOW, |_, _| None);
-    Model::of(1).thread(looks).checks(key, 1).explore(COMPLETE, move |end| {
+    let peeks = move |shared: &_| update(shared, key, NOW, || NOW, |_, _| None);
+    Model::of(1).thread(peeks).checks(key, 1).explore(COMPLETE, move |end| {
         assert_eq!((end.result(0), end.result(1)), (0, 1));
         assert_eq!(end.charged(key), 1);
     });

@@ -7,7 +7,7 @@ use crate::table::line::{CacheLine, SLOTS, Slot};
 
 // The encoding is that of the surrounding code: mixing the two may cost a stall.
 #[cfg(target_feature = "avx")]
-macro_rules! look {
+macro_rules! probe {
     () => {
         "vmovq {low}, qword ptr [{line}]
          vmovhps {low}, {low}, qword ptr [{line} + 16]
@@ -19,7 +19,7 @@ macro_rules! look {
     };
 }
 #[cfg(not(target_feature = "avx"))]
-macro_rules! look {
+macro_rules! probe {
     () => {
         "movq {low}, qword ptr [{line}]
          movhps {low}, qword ptr [{line} + 16]
@@ -46,7 +46,7 @@ impl CacheLine {
         // are touched. SSE2, or AVX, is part of the target.
         unsafe {
             core::arch::asm!(
-                look!(),
+                probe!(),
                 line = in(reg) core::ptr::from_ref(self),
                 wanted = in(xmm_reg) wanted,
                 low = out(xmm_reg) _,

@@ -44,9 +44,9 @@ pub const MIN_UPKEEP_INTERVAL: Duration = Duration::from_micros(10);
 /// The longest interval between readings of the counter.
 pub const MAX_UPKEEP_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A look at the counter costs up to 170 ns between checks that miss the cache, which is below 1 %
-/// of the cost of this many checks. A prime, so that a thread that reads several clocks in rotation
-/// looks after each of them.
+/// A reading of the counter costs up to 170 ns between checks that miss the cache, which is below 1
+/// % of the cost of this many checks. A prime, so that a thread that reads several clocks in
+/// rotation looks after each of them.
 const READINGS_PER_LOOK: u32 = 251;
 
 thread_local! {
@@ -89,12 +89,12 @@ impl Clock for RecentClock {
 
     #[inline]
     fn now(&self) -> Timestamp {
-        // Counted down in any case, in one instruction; a look resets it.
+        // Counted down in any case, in one instruction; a reading resets it.
         let until_look = UNTIL_LOOK.get();
         UNTIL_LOOK.set(until_look.wrapping_sub(1));
         match self.shared.dial.glance() {
             Some(now) if until_look > 0 => now,
-            _ => self.shared.look(),
+            _ => self.shared.read(),
         }
     }
 }
@@ -102,7 +102,7 @@ impl Clock for RecentClock {
 impl Shared {
     #[cold]
     #[inline(never)]
-    fn look(&self) -> Timestamp {
+    fn read(&self) -> Timestamp {
         UNTIL_LOOK.set(READINGS_PER_LOOK);
         self.dial.read_within(self.interval, &self.source)
     }

@@ -221,19 +221,19 @@ impl<S: TickSource> Checked<S> {
 
     /// Reads both clocks, if possible without an interruption in between.
     fn sample(&self) -> Sample {
-        let look = || {
+        let compare = || {
             let before = self.source.ticks().wrapping_sub(self.origin);
             let system = self.source.system_nanos().saturating_sub(self.system_origin);
             let after = self.source.ticks().wrapping_sub(self.origin);
             (before, system as i64, after)
         };
         let width = |(before, _, after): (u64, _, u64)| (after.wrapping_sub(before) as i64).abs();
-        let mut best = look();
+        let mut best = compare();
         for _ in 1..TRIES {
             if width(best) <= QUICK_TICKS {
                 break;
             }
-            let next = look();
+            let next = compare();
             best = if width(next) < width(best) { next } else { best };
         }
         let (before, system, after) = best;

@@ -5,7 +5,7 @@ use super::{FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
 
 impl World {
     /// What the calling thread holds of a key.
-    pub(super) fn held(&self, key: KeyHash) -> u64 {
+    pub(super) fn cached(&self, key: KeyHash) -> u64 {
         self.leases.held(key).map_or(0, |(_, _, block)| block.units)
     }
 }
@@ -32,7 +32,7 @@ fn cached_units_do_not_outlive_a_refund() {
 /// The same for units that the thread holds, when it uses the rest of those of which some have
 /// expired.
 #[test]
-fn the_rest_in_hand_does_not_outlive_a_reset() {
+fn the_cached_rest_does_not_outlive_a_reset() {
     explore(None, || {
         let world = World::holding(3);
         world.set(KEY, FULL);
