@@ -1,5 +1,4 @@
 //! Real nodes on loopback.
-#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -8,12 +7,9 @@ use std::time::Duration;
 use tidegate_cluster::{Cluster, Config, GossipLimiter, JoinKind, MemberState, Secret, StartError};
 use tidegate_engine::{Limiter, Quota};
 
-const SECRET: &[u8] = b"a secret of the loopback tests";
-/// Tests wait for conditions; this only ends a test that has failed.
-const TIMEOUT: Duration = Duration::from_mins(2);
+use crate::waiting::{PAUSE, TIMEOUT, eventually};
 
-/// Between two looks at a condition.
-const PAUSE: Duration = Duration::from_millis(5);
+const SECRET: &[u8] = b"a secret of the loopback tests";
 
 struct Node {
     cluster: Cluster,
@@ -81,15 +77,6 @@ async fn a_seed_that_does_not_answer_is_counted() {
     eventually("the dial has failed", || cluster.stats().dials_failed > 0).await;
     assert!(!cluster.has_joined());
     assert_eq!(cluster.stats().handshakes_rejected, 0);
-}
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "never: {what}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,6 +1,4 @@
-//! A limiter of the cluster: every operation of one node reaches the others, in processes on
-//! loopback.
-#![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
+//! A limiter of the cluster: every operation of one node reaches the others.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,10 +10,8 @@ use tidegate_cluster::{Cluster, Config, GossipLimiter, LimitError, LimitId, Secr
 use tidegate_engine::rule::Inheritance;
 use tidegate_engine::{LimitSet, Limiter, LiveQuota, OverflowPolicy, Quota, Shadow, observer};
 
-/// Tests wait for conditions; this only ends a test that has failed.
-const TIMEOUT: Duration = Duration::from_mins(2);
-/// Between two looks at a condition.
-const PAUSE: Duration = Duration::from_millis(2);
+use crate::waiting::{TIMEOUT, eventually};
+
 const KEY: &str = "user:42";
 
 /// A node that has joined.
@@ -26,15 +22,6 @@ async fn start(join: &[&Cluster]) -> Cluster {
     let cluster = Cluster::start(config).await.unwrap();
     eventually("joined", || cluster.has_joined()).await;
     cluster
-}
-
-async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let waiting = async {
-        while !holds() {
-            tokio::time::sleep(PAUSE).await;
-        }
-    };
-    assert!(tokio::time::timeout(TIMEOUT, waiting).await.is_ok(), "never: {what}");
 }
 
 /// The same limit on three nodes: 100 a day, so that nothing refills while a test runs.
