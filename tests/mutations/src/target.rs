@@ -2,7 +2,7 @@
 //!
 //! * `models::...`: the engine's unit tests built for loom, `interleave/models::...` for the
 //!   exhaustive search.
-//! * `file::part` where the crate has `tests/file.rs`: the tests of that file whose path contains
+//! * `file::part` where the crate's `tests` has a file of that name: its tests whose path contains
 //!   the part.
 //! * `module::part` where a `tests/*/main.rs` has that module: its tests whose path contains all
 //!   of it, in a binary with that [`Narrow`] part of the whole.

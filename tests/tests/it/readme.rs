@@ -1,10 +1,11 @@
 //! What the README and docs/ say, held true: each Rust example stands here word for word, in a
 //! function that supplies what it leaves out; configurations are enforced by a node; commands have
-//! the options that are written; links lead somewhere.
+//! the options that are written; links lead somewhere; names are those of the code.
 
 mod cluster;
 mod documents;
 mod embedding;
+mod names;
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::Arc;

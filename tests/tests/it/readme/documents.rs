@@ -1,6 +1,6 @@
 //! Whether the documents are true, their Rust apart.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,14 @@ use tidegate_tests::{Node, repository, run};
 const SOURCES: [&str; 3] =
     [include_str!("../readme.rs"), include_str!("embedding.rs"), include_str!("cluster.rs")];
 
-struct Document {
+pub(super) struct Document {
     /// From the root of the repository.
-    path: PathBuf,
+    pub(super) path: PathBuf,
     text: String,
 }
 
 impl Document {
-    fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         self.path.display().to_string()
     }
 
@@ -32,7 +32,7 @@ impl Document {
     }
 
     /// What stands in backticks outside of fenced blocks.
-    fn spans(&self) -> impl Iterator<Item = &str> {
+    pub(super) fn spans(&self) -> impl Iterator<Item = &str> {
         self.prose().flat_map(spans)
     }
 
@@ -48,7 +48,7 @@ impl Document {
 }
 
 /// All documents at the root and below docs/.
-fn documents() -> Vec<Document> {
+pub(super) fn documents() -> Vec<Document> {
     let is_document = |path: &PathBuf| {
         let at_root = path.parent() == Some(Path::new(""));
         (at_root || path.starts_with("docs")) && path.extension().is_some_and(|end| end == "md")
@@ -64,7 +64,7 @@ fn documents() -> Vec<Document> {
 }
 
 /// All files of the repository but what is built, from its root.
-fn files() -> BTreeSet<PathBuf> {
+pub(super) fn files() -> BTreeSet<PathBuf> {
     fn visit(folder: &Path, files: &mut BTreeSet<PathBuf>) {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -213,22 +213,6 @@ fn slug(heading: &str) -> String {
     text.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-#[test]
-fn files_that_are_named_exist() {
-    let files = files();
-    let ends = [".rs", ".toml", ".md", ".jsonl", ".txt"];
-    let mut missing = Vec::new();
-    for document in documents() {
-        for span in document.spans().filter(|span| ends.iter().any(|end| span.ends_with(end))) {
-            let is_path = !span.contains(|c: char| c.is_whitespace() || c == '*');
-            if is_path && !files.iter().any(|file| file.ends_with(span)) {
-                missing.push(format!("{}: {span}", document.name()));
-            }
-        }
-    }
-    assert!(missing.is_empty(), "{missing:#?}");
-}
-
 /// The pages on the cluster and the node say what each file is about.
 #[test]
 fn each_file_of_the_cluster_and_the_node_has_its_place() {
@@ -265,7 +249,7 @@ fn each_file_of_the_cluster_and_the_node_has_its_place() {
 #[test]
 fn each_trap_has_its_tests_and_mutations() {
     let page = fs::read_to_string(repository().join("docs/internals/traps.md")).unwrap();
-    let (rust, mutations) = (rust(), names_of_mutations());
+    let (rust, mutations) = (rust().into_values().collect::<String>(), names_of_mutations());
     let mut rows = 0;
     let mut missing = Vec::new();
     for line in rows_of(&page) {
@@ -314,81 +298,23 @@ fn each_invariant_has_its_mutations() {
     assert!(named.len() >= 40, "{}", named.len());
 }
 
-/// In ARCHITECTURE.md and docs/internals, hyphenated names are those of mutations or packages, and
-/// names with underscores stand in the Rust. docs/internals/peers.md names what other crates have.
-#[test]
-fn names_in_the_internals_exist() {
-    const FOREIGN: [&str; 1] = ["event-listener"];
-    let (rust, files, mutations) = (rust(), files(), names_of_mutations());
-    let words: BTreeSet<_> = rust.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
-    let packages = ["Cargo.lock", "fuzz/Cargo.lock"].map(|path| repository().join(path));
-    let packages: String = packages.iter().map(|path| fs::read_to_string(path).unwrap()).collect();
-    let is_mutation_or_package = |name: &str| {
-        mutations.contains(name)
-            || FOREIGN.contains(&name)
-            || packages.contains(&format!("name = \"{name}\"\n"))
-    };
-    let is_in_rust = |name: &str| {
-        let name = without_trap(name);
-        let is_meant = |word: &&str| {
-            let word = without_trap(word);
-            name.strip_suffix('*').map_or(word == name, |start| word.starts_with(start))
-        };
-        let is_file = |file: &PathBuf| file.file_stem().is_some_and(|stem| stem == name);
-        words.iter().any(is_meant) || files.iter().any(is_file)
-    };
-    let (mut count, mut missing) = (0, Vec::new());
-    for document in documents() {
-        let is_internal = document.path.starts_with("docs/internals");
-        let is_checked = is_internal || document.path == Path::new("ARCHITECTURE.md");
-        if !is_checked || document.path.ends_with("peers.md") {
-            continue;
-        }
-        for span in document.spans() {
-            let exists = if is_name_with(span, '-') {
-                is_mutation_or_package(span)
-            } else if is_name_with(span.trim_end_matches('*'), '_') {
-                is_in_rust(span)
-            } else {
-                continue;
-            };
-            count += 1;
-            if !exists {
-                missing.push(format!("{}: {span}", document.name()));
-            }
-        }
-    }
-    assert!(missing.is_empty(), "{missing:#?}");
-    assert!(count >= 180, "{count}");
-}
-
-/// docs/internals/traps.md leaves out what all names of its tests begin with.
-fn without_trap(name: &str) -> &str {
-    name.strip_prefix("trap_").unwrap_or(name)
-}
-
-/// Whether a span is two or more words of lower case, joined by this character.
-fn is_name_with(span: &str, joint: char) -> bool {
-    let is_word = |word: &str| {
-        !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
-    };
-    span.contains(joint) && span.split(joint).all(is_word)
-}
-
 /// What stands in backticks.
-fn spans(text: &str) -> impl Iterator<Item = &str> {
+pub(super) fn spans(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// All Rust of the repository.
-fn rust() -> String {
+/// All Rust of the repository, by its files.
+pub(super) fn rust() -> BTreeMap<PathBuf, String> {
     let is_rust = |path: &PathBuf| path.extension().is_some_and(|end| end == "rs");
-    let read = |path: PathBuf| fs::read_to_string(repository().join(path)).unwrap();
+    let read = |path: PathBuf| {
+        let text = fs::read_to_string(repository().join(&path)).unwrap();
+        (path, text)
+    };
     files().into_iter().filter(is_rust).map(read).collect()
 }
 
 /// The names in the lists of mutations.
-fn names_of_mutations() -> BTreeSet<String> {
+pub(super) fn names_of_mutations() -> BTreeSet<String> {
     let is_list = |path: &PathBuf| path.starts_with(".ci/mutations.d");
     let read = |path: PathBuf| fs::read_to_string(repository().join(path)).unwrap();
     let text: String = files().into_iter().filter(is_list).map(read).collect();
