@@ -60,15 +60,15 @@ fn claim(lines: &[Line]) -> String {
         Some(times) => format!(
             "A server's keys lie anywhere in memory. With a million that do (`{}`), *precise* \
              makes {times} times as many checks a second as governor: that is what to expect. In \
-             the other workloads keys lie in the order in which they are asked for, so that the \
-             processor fetches them ahead for everybody, and the limiter shows; `{}` is the same \
-             checks that way.",
+             the other workloads keys lie in memory in the order of use, so the hardware \
+             prefetcher hides cache misses for every contender; `{}` is the same sequence laid out \
+             that way.",
             scattered.name(),
             Workload::Zipf1M.name()
         ),
-        None => "Keys lie in memory in the order in which they are asked for, so that the \
-                 processor fetches them ahead for everybody: that shows the limiter, and flatters \
-                 the faster one, next to a server whose keys lie anywhere."
+        None => "Keys lie in memory in the order of use, so the hardware prefetcher hides cache \
+                 misses for every contender: that shows the limiter, and flatters the faster one, \
+                 compared with a server whose keys lie anywhere."
             .to_owned(),
     };
     wrap(&text, "\n")

@@ -8,7 +8,7 @@ fn section_of_samples() -> String {
 }
 
 #[test]
-fn the_table_has_a_row_for_everybody_and_a_column_for_each_workload() {
+fn the_table_has_a_row_for_each_contender_and_a_column_for_each_workload() {
     let text = section_of_samples();
     for row in [
         "| | zipf-1m | new-key | memory |",

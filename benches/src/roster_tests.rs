@@ -70,7 +70,7 @@ fn algorithms_are_chosen_with_the_peers_that_have_them() {
 
 /// Every claim of every workload holds for all participants.
 #[test]
-fn everybody_can_do_what_they_take_part_in() {
+fn every_contender_can_do_what_it_takes_part_in() {
     let named = |workload| {
         let mut present = all();
         present.retain(|entry| (entry.absence)(workload).is_none());

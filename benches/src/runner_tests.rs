@@ -101,7 +101,7 @@ fn first_checks_that_do_not_happen_void_the_figures() {
 }
 
 #[test]
-fn everybody_has_a_turn_in_each_round_and_another_one_is_first() {
+fn every_contender_has_a_turn_in_each_round_and_another_one_is_first() {
     let entries = [roster::ours().remove(0), roster::reference(), Entry::ours::<Forgetful>()];
     let mut turns = Vec::new();
     let turn = |entry: &Entry, threads| {
