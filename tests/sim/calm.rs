@@ -13,7 +13,7 @@ pub const RECOVERY: Nanos = 15 * SECOND;
 #[derive(Clone, Debug, Default)]
 pub struct Calm {
     ongoing: u32,
-    /// Faults that are no stops: any node may not hear of any other.
+    /// Faults that are no stops: any node may receive nothing from any other.
     others: Faults,
     /// The last stop of each place.
     stops: BTreeMap<usize, Stop>,
@@ -21,7 +21,7 @@ pub struct Calm {
     pub healed: Nanos,
     /// When a node started last, or started over.
     started: Option<Nanos>,
-    /// When all that waited in a partition has arrived that others may hear first of a node.
+    /// When all that waited in a partition has arrived that others may receive first of a node.
     pub known_by: Nanos,
 }
 
@@ -38,10 +38,10 @@ struct Faults {
 /// A node was stopped.
 #[derive(Clone, Copy, Debug)]
 struct Stop {
-    /// Since when others may not have heard of it.
+    /// Since when others may have received nothing from it.
     silent_since: Nanos,
-    /// Since when it may not have heard of others.
-    deaf_since: Option<Nanos>,
+    /// Since when it may have received nothing from others.
+    behind_since: Option<Nanos>,
     /// When it went on.
     ended: Option<Nanos>,
 }
@@ -97,8 +97,8 @@ impl Calm {
         self.ongoing += 1;
         let before = self.stops.get(&place).filter(|stop| !stop.is_over(now));
         let silent_since = before.map_or(now, |stop| stop.silent_since);
-        let deaf_since = Some(before.and_then(|stop| stop.deaf_since).unwrap_or(now));
-        self.stops.insert(place, Stop { silent_since, deaf_since, ended: None });
+        let behind_since = Some(before.and_then(|stop| stop.behind_since).unwrap_or(now));
+        self.stops.insert(place, Stop { silent_since, behind_since, ended: None });
     }
 
     /// It goes on.
@@ -110,15 +110,15 @@ impl Calm {
         }
     }
 
-    /// Whether a node was stopped and may not have heard of others.
-    pub fn is_deaf(&self, place: usize) -> bool {
-        self.stops.get(&place).is_some_and(|stop| stop.deaf_since.is_some())
+    /// Whether a node was stopped and may have received nothing from others since.
+    pub fn is_behind(&self, place: usize) -> bool {
+        self.stops.get(&place).is_some_and(|stop| stop.behind_since.is_some())
     }
 
-    /// It has heard all others since it went on.
-    pub fn hears(&mut self, place: usize) {
+    /// It has caught up with all others since it went on.
+    pub fn caught_up(&mut self, place: usize) {
         if let Some(stop) = self.stops.get_mut(&place) {
-            stop.deaf_since = None;
+            stop.behind_since = None;
         }
     }
 
@@ -126,13 +126,13 @@ impl Calm {
         self.ongoing > 0
     }
 
-    /// Since when a node may not have heard of another, if not for `lag` as always.
-    pub fn unheard_since(&self, (at, of): (usize, usize), now: Nanos, lag: Nanos) -> Nanos {
+    /// Since when a node may have received nothing from another, if not for `lag` as always.
+    pub fn unreceived_since(&self, (at, of): (usize, usize), now: Nanos, lag: Nanos) -> Nanos {
         let stop = |place| self.stops.get(&place).filter(|stop: &&Stop| !stop.is_over(now));
         let silent = stop(of).map(|stop| stop.silent_since);
-        let deaf = stop(at).and_then(|stop| stop.deaf_since);
+        let behind = stop(at).and_then(|stop| stop.behind_since);
         let others = (!self.others.is_calm(now)).then_some(self.others.began);
-        let began = [silent, deaf, others].into_iter().flatten().min();
+        let began = [silent, behind, others].into_iter().flatten().min();
         began.unwrap_or(now).min(now).saturating_sub(lag)
     }
 }
@@ -152,28 +152,28 @@ mod tests {
     #[test]
     fn faults_that_follow_each_other_are_one() {
         let mut calm = Calm::default();
-        assert_eq!(calm.unheard_since(PAIR, 9 * SECOND, SECOND), 8 * SECOND);
+        assert_eq!(calm.unreceived_since(PAIR, 9 * SECOND, SECOND), 8 * SECOND);
         calm.moment(10 * SECOND);
         calm.begin(20 * SECOND);
         calm.end(40 * SECOND);
-        assert_eq!(calm.unheard_since(PAIR, 54 * SECOND, SECOND), 9 * SECOND);
+        assert_eq!(calm.unreceived_since(PAIR, 54 * SECOND, SECOND), 9 * SECOND);
         let is_calm = |at| calm.others.is_calm(at * SECOND);
         assert!(!is_calm(54) && is_calm(55));
         calm.moment(60 * SECOND);
-        assert_eq!(calm.unheard_since(PAIR, 61 * SECOND, SECOND), 59 * SECOND);
+        assert_eq!(calm.unreceived_since(PAIR, 61 * SECOND, SECOND), 59 * SECOND);
     }
 
     #[test]
-    fn a_stop_keeps_one_node_from_hearing_and_from_being_heard() {
+    fn a_stopped_node_receives_nothing_and_nothing_is_received_from_it() {
         let mut calm = Calm::default();
         calm.stop(10 * SECOND, 1);
         calm.go_on(20 * SECOND, 1);
-        let since = |calm: &Calm, pair| calm.unheard_since(pair, 21 * SECOND, SECOND);
+        let since = |calm: &Calm, pair| calm.unreceived_since(pair, 21 * SECOND, SECOND);
         assert_eq!([(0, 1), (1, 0)].map(|pair| since(&calm, pair)), [9 * SECOND; 2]);
         assert_eq!(since(&calm, (0, 2)), 20 * SECOND);
-        calm.hears(1);
-        assert!(!calm.is_deaf(1));
+        calm.caught_up(1);
+        assert!(!calm.is_behind(1));
         assert_eq!([(0, 1), (1, 0)].map(|pair| since(&calm, pair)), [9 * SECOND, 20 * SECOND]);
-        assert_eq!(calm.unheard_since((0, 1), 35 * SECOND, SECOND), 34 * SECOND);
+        assert_eq!(calm.unreceived_since((0, 1), 35 * SECOND, SECOND), 34 * SECOND);
     }
 }

@@ -1,6 +1,6 @@
 //! Links as QUIC makes them: streams that are reliable and ordered but late when packets are lost,
 //! datagrams that are lost, duplicated and reordered, handshakes that take round trips, and ends
-//! that close when they hear nothing for the idle timeout.
+//! that close when they receive nothing for the idle timeout.
 //!
 //! Each direction between two nodes can be cut on its own. What a stream carries into a cut waits
 //! for its end, and longer the longer that took, as retransmissions back off.
@@ -59,7 +59,7 @@ enum NetEvent {
         side: usize,
         what: Carried,
     },
-    /// An end may have heard nothing for the idle timeout.
+    /// An end may have received nothing for the idle timeout.
     Silence {
         link: usize,
         side: usize,

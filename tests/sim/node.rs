@@ -107,7 +107,7 @@ pub struct Node {
     is_stopped: bool,
     /// Clients that wait for it.
     kept: Kept,
-    /// How often it had been stale, and without hearing every node, when it was stopped last.
+    /// How often it had been stale, and had not caught up with all nodes, when it was stopped last.
     stale_before: (u64, u64),
     /// In true time.
     busy_until: Nanos,
@@ -220,15 +220,17 @@ impl Node {
         !self.is_stopped && !self.is_leaving() && self.has_joined()
     }
 
-    /// Whether clients wait for it: it is stopped, or hears its peers before it decides.
+    /// Whether clients wait for it: it is stopped, or catches up with its peers before it decides.
     fn keeps_waiting(&self, now: Nanos) -> bool {
         self.is_stopped || self.clock.local(now) >= self.core.current_until()
     }
 
-    /// Whether it has heard all of its peers since it was stopped last.
-    pub fn has_heard(&self) -> bool {
-        let (stats, (stale, unheard)) = (self.core.stats(), self.stale_before);
-        self.core.current_until() > 0 && stats.stale > stale && stats.stale_unheard == unheard
+    /// Whether it has caught up with all of its peers since it was stopped last.
+    pub fn has_caught_up(&self) -> bool {
+        let (stats, (stale, incomplete)) = (self.core.stats(), self.stale_before);
+        self.core.current_until() > 0
+            && stats.stale > stale
+            && stats.stale_not_caught_up == incomplete
     }
 
     // ---- inputs ----
@@ -390,7 +392,7 @@ impl Node {
     pub fn stop(&mut self) {
         self.is_stopped = true;
         let stats = self.core.stats();
-        self.stale_before = (stats.stale, stats.stale_unheard);
+        self.stale_before = (stats.stale, stats.stale_not_caught_up);
     }
 
     /// The process goes on. What has arrived is to be handled next, some of it at a time.

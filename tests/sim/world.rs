@@ -397,7 +397,7 @@ impl World {
         self.act(place);
     }
 
-    /// A node that has started over enters on another ledger: no node will hear of the one before.
+    /// A node that has started over enters on another ledger: no node will receive the one before.
     fn turn_ledger(&mut self, place: usize) {
         let Some(node) = self.nodes[place].as_mut() else { return };
         if node.has_started_over() {

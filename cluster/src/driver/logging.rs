@@ -99,18 +99,19 @@ impl EventLog {
             | Event::LinkClosed { .. } => Self::log_link(event),
             Event::Stale { unseen } => {
                 if let Some(left_out) = self.stale.admit(now) {
-                    warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; hearing the \
-                        other nodes before it decides");
+                    warn!(target: TARGET, ?unseen, left_out, "was stopped or starved; catching up \
+                        with the other nodes before it decides");
                 }
             }
-            Event::Current { unheard: 0 } => {
+            Event::Current { awaited: 0 } => {
                 if let Some(left_out) = self.current.admit(now) {
-                    info!(target: TARGET, left_out, "has heard the other nodes");
+                    info!(target: TARGET, left_out, "has caught up with the other nodes");
                 }
             }
-            Event::Current { unheard } => {
+            Event::Current { awaited } => {
                 if let Some(left_out) = self.current.admit(now) {
-                    warn!(target: TARGET, unheard, left_out, "decides without having heard others");
+                    warn!(target: TARGET, awaited, left_out, "decides without having caught up \
+                        with others");
                 }
             }
             Event::Gap { of } => {

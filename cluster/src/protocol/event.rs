@@ -74,8 +74,8 @@ pub enum Event {
     },
     /// It decides again.
     Current {
-        /// How many of its peers it has not caught up with within the bound.
-        unheard: usize,
+        /// How many of its peers it still awaited: it has not caught up with them within the bound.
+        awaited: usize,
     },
     /// A link that this node dialled is open, and the other side has identified itself.
     LinkOpen {

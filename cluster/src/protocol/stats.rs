@@ -130,7 +130,7 @@ pub struct Stats {
     /// peers.
     pub stale: u64,
     /// Of these, times after which it decided although it had not caught up with all of them.
-    pub stale_unheard: u64,
+    pub stale_not_caught_up: u64,
     /// For how long it has waited, in all.
     pub stale_for: Duration,
     /// The longest scheduling delay within the last 10 to 20 s: by how much this node was late when
@@ -150,8 +150,8 @@ pub struct PeerStats {
     pub addr: SocketAddr,
     /// The link to it.
     pub link: LinkState,
-    /// The age of what was last received of it, by its clock; a node that has nothing to send sends
-    /// its clock every 2 to 4 s. `None` before the first time.
+    /// The age of what was last received from it, by its clock; a node that has nothing to send
+    /// sends its clock every 2 to 4 s. `None` before the first time.
     pub staleness: Option<Duration>,
     /// Batches of this node that the peer has not acknowledged.
     pub unacked_batches: u64,

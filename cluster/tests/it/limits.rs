@@ -106,12 +106,12 @@ async fn a_limit_that_comes_later_has_what_was_sent_before() {
     let quota = Quota::per_day(100);
     let on_a = a.limit("late", quota).unwrap();
     assert!(on_a.check_n(KEY, 30).is_allowed() && on_a.check_n("other", 100).is_allowed());
-    eventually("b has heard of it", || b.stats().deltas_unknown == 2).await;
+    eventually("b has received it", || b.stats().deltas_unknown == 2).await;
     // A node that joins takes over what its server has no limit for either.
     b.leave(TIMEOUT).await;
     let c = start(&[&a]).await;
     on_a.refund(KEY, 10);
-    eventually("c has heard of it", || c.stats().deltas_unknown > 0).await;
+    eventually("c has received it", || c.stats().deltas_unknown > 0).await;
     let on_c = c.limit("late", quota).unwrap();
     assert_eq!(on_c.peek(KEY).remaining(), 80);
     assert_eq!(on_c.peek("other").remaining(), 0);

@@ -27,7 +27,7 @@ pub fn encode_peers(
         ),
         (
             "cluster_peer_staleness_seconds",
-            "The age of what was last heard of this peer, by its clock.",
+            "The age of what was last received from this peer, by its clock.",
             |peer| Some(peer.staleness?.as_secs_f64()),
         ),
         ("cluster_peer_unacked_batches", "Batches that this peer has not acknowledged.", |peer| {
@@ -101,13 +101,13 @@ pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<()
     for (name, help, value) in [
         (
             "cluster_stale",
-            "Times this node was stopped or starved, and heard its peers before it decided.",
+            "Times this node was stopped or starved, and caught up before it decided.",
             stats.stale,
         ),
         (
-            "cluster_stale_unheard",
-            "Of these, times after which it decided without having heard all of them.",
-            stats.stale_unheard,
+            "cluster_stale_not_caught_up",
+            "Of these, times after which it decided and had not caught up with all of them.",
+            stats.stale_not_caught_up,
         ),
         ("cluster_bytes_sent", "Bytes of messages and datagrams sent.", stats.bytes_sent),
         ("cluster_bytes_received", "Bytes of both received.", stats.bytes_received),

@@ -1,6 +1,6 @@
 //! After peace each live node holds the live nodes alive and no others, and their words of one key
 //! are the same but for a part of tau, and for what lives admitted that crashed: some nodes may
-//! have heard of it.
+//! have received some of it.
 
 use std::collections::BTreeSet;
 

@@ -11,7 +11,7 @@
 //! drained by as much.
 //!
 //! Where a node started less than [`RECOVERY`](crate::calm::RECOVERY) before a fault ended, what
-//! waited in a cut may be the first that another hears of it: without an earlier reading of its
+//! waited in a cut may be the first that another receives of it: without an earlier reading of its
 //! clock that is taken for fresh. Then the fault lasts until all of that has arrived, whose
 //! retransmission may wait for two seconds.
 

@@ -7,22 +7,22 @@
 //! twice, because frames in flight are bounded and the next one waits for an acknowledgement.
 //!
 //! From the beginning of a fault other than a stop until [`RECOVERY`](crate::calm::RECOVERY) after
-//! its end, sides may not have heard of each other at all, and each may admit its own: the bound is
-//! then all that others admitted since the fault began. In the end that is a burst and the rate for
-//! each side. What no node sends after that (what has drained, or was lost in a crash) is forgiven:
-//! the central bucket starts anew from the least word of the live nodes.
+//! its end, sides may have received nothing from each other, and each may admit its own: the bound
+//! is then all that others admitted since the fault began. In the end that is a burst and the rate
+//! for each side. What no node sends after that (what has drained, or was lost in a crash) is
+//! forgiven: the central bucket starts anew from the least word of the live nodes.
 //!
-//! A node that was stopped hears all others before it decides, so what it did not know then ends
-//! with the stop. Only where it was stopped for less than half a second, or did not hear them
-//! within its bound, all that they admitted since the stop began may be unheard. Others may not
-//! have heard what it admitted itself since, until links are open again.
+//! A node that was stopped catches up with all others before it decides, so what it did not know
+//! then ends with the stop. Only where it was stopped for less than half a second, or did not catch
+//! up with them within its bound, all that they admitted since the stop began may be missing.
+//! Others may not have received what it admitted itself since, until links are open again.
 //!
 //! To each bound comes a part of tau, by which agreement between nodes may lower a word, and what a
 //! date may be wrong by: an idle key is charged that much too little.
 //!
-//! Nodes that hear of each other within half of tau split what is left of a scarce key. Where the
-//! lag is no longer than that, and demand and words are even, they admit at most a twentieth of tau
-//! beyond the bucket: without splitting it is a tenth and more.
+//! Nodes that receive from each other within half of tau split what is left of a scarce key. Where
+//! the lag is no longer than that, and demand and words are even, they admit at most a twentieth of
+//! tau beyond the bucket: without splitting it is a tenth and more.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ use crate::world::World;
 
 /// The part of tau by which a word may be lowered: levels are halved, and are sent above a tenth.
 const SLACK: u64 = 10;
-/// The part of what was unheard, one in this many, by which nodes that agree may lower their words
-/// while they hear it.
+/// The part of what was not received, one in this many, by which nodes that agree may lower their
+/// words while they receive it.
 const PART: u64 = 20;
 /// The part of tau, one in this many, that nodes that split the room admit beyond the bucket.
 const SPLIT: u64 = 20;
@@ -59,7 +59,7 @@ pub struct OverAdmission {
     even: (usize, u64),
     settled_at: Nanos,
     settled: f64,
-    /// The most beyond the bucket and the slack then, as a part of what was unheard.
+    /// The most beyond the bucket and the slack then, as a part of what was not received.
     part: f64,
 }
 
@@ -105,9 +105,9 @@ impl Check for OverAdmission {
         if seen.excess == 0 || self.taus.is_empty() {
             return;
         }
-        let since = |of| calm.unheard_since((seen.place, of), seen.at, self.lag);
+        let since = |of| calm.unreceived_since((seen.place, of), seen.at, self.lag);
         let others = sums.own.iter().enumerate().filter(|(of, _)| *of != seen.place);
-        let unheard: Nanos = others.map(|(of, own)| own.since(since(of))).sum();
+        let unreceived: Nanos = others.map(|(of, own)| own.since(since(of))).sum();
         let tau = self.taus[seen.rule];
         if self.is_calm && seen.at >= self.settled_at && (seen.rule, seen.key) == self.even {
             self.settled = self.settled.max(seen.excess as f64 / tau as f64);
@@ -121,14 +121,14 @@ impl Check for OverAdmission {
         if self.is_calm {
             self.calmest = self.calmest.max(seen.excess as f64 / tau as f64);
             let beyond = seen.excess.saturating_sub(tau / SLACK) as f64;
-            self.part = self.part.max(beyond / unheard.max(1) as f64);
+            self.part = self.part.max(beyond / unreceived.max(1) as f64);
         }
-        let bound = unheard + unheard / PART + tau / SLACK + self.dates;
+        let bound = unreceived + unreceived / PART + tau / SLACK + self.dates;
         if seen.excess > bound {
             self.findings.add_at(seen.at, || {
                 format!(
                     "node {} admitted of {}/{:x}, {} ms beyond the bucket, but at most {} ms were \
-                     unheard",
+                     not received",
                     seen.place,
                     seen.rule,
                     seen.key,
@@ -158,7 +158,7 @@ impl Check for OverAdmission {
     fn figures(&self, report: &mut Report) {
         report.share("worst_percent_of_burst_in_calm", 100.0 * self.calmest);
         report.share("worst_percent_settled", 100.0 * self.settled);
-        report.share("worst_part_of_unheard_in_calm", self.part);
+        report.share("worst_part_of_unreceived_in_calm", self.part);
     }
 
     fn findings(&self) -> &Findings {

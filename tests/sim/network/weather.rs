@@ -66,7 +66,7 @@ impl Network {
         self.lives[place] = Some(life);
     }
 
-    /// The node is gone, without a word: its peers hear nothing.
+    /// The node is gone, without a word: its peers receive nothing.
     pub fn ended(&mut self, now: Nanos, place: usize) {
         self.lives[place] = None;
         self.stopped.remove(&place);
@@ -136,7 +136,7 @@ impl Network {
         }
     }
 
-    /// Looks, after the idle timeout, at the ends that no longer hear what is sent so.
+    /// Looks, after the idle timeout, at the ends that no longer receive anything.
     fn watch(&mut self, now: Nanos, silent: impl Fn(usize, usize) -> bool) {
         for link in 0..self.links.len() {
             for side in [0, 1] {
@@ -154,7 +154,7 @@ impl Network {
         }
     }
 
-    /// Closes an end that has heard nothing for the idle timeout, or whose packets a living node
+    /// Closes an end that has received nothing for the idle timeout, or whose packets a living node
     /// answers with a reset.
     pub(super) fn fall_silent(&mut self, now: Nanos, link: usize, side: usize) -> Option<Delivery> {
         let [own, other] = [side, 1 - side].map(|side| &self.links[link].ends[side]);
@@ -174,7 +174,7 @@ impl Network {
         }
         let (place, life, id) = (own.place, own.life, own.link);
         self.links[link].ends[side].closed_at = Some(now);
-        // The other end hears nothing from now on either, or a reset.
+        // The other end receives nothing from now on either, or a reset.
         self.events.plan(now + KEEP_ALIVE, NetEvent::Silence { link, side: 1 - side });
         self.plan_silence(now, link, 1 - side);
         Some(Delivery { place, life, input: Input::Closed { link: id? } })

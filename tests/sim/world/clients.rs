@@ -78,8 +78,8 @@ impl World {
     fn decide(&mut self, now: Nanos, place: usize, asked: Asked, watch: &mut dyn Watch) {
         let Some(node) = self.nodes.get_mut(place).and_then(Option::as_mut) else { return };
         let Some(is_allowed) = node.check(now, asked) else { return };
-        if self.calm.is_deaf(place) && node.has_heard() {
-            self.calm.hears(place);
+        if self.calm.is_behind(place) && node.has_caught_up() {
+            self.calm.caught_up(place);
         }
         let who = (place, node.life);
         let seen = self.truth.see(now, who, asked, is_allowed);

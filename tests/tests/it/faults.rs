@@ -10,9 +10,9 @@ use super::cluster::{
 };
 
 /// Its clients' requests wait in its sockets, and are decided by words as old as the stop unless it
-/// hears the others first.
+/// catches up with the others first.
 #[test]
-fn a_node_that_goes_on_after_a_stop_hears_the_others_before_it_decides() {
+fn a_node_that_goes_on_after_a_stop_catches_up_before_it_decides() {
     const CHECKS: usize = 100;
     let secret = secret("a secret that is long enough\n");
     let first = start(&secret, &[]);

@@ -186,9 +186,9 @@ impl<H: Host> Core<H> {
             self.begin_stale(now, passed);
         } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= CATCH_UP_WITHIN {
             self.stale.times_incomplete += u64::from(!self.stale.joins);
-            let unheard = std::mem::take(&mut self.stale.awaited).len();
+            let awaited = std::mem::take(&mut self.stale.awaited).len();
             self.play(now);
-            self.events.push(Event::Current { unheard });
+            self.events.push(Event::Current { awaited });
         }
     }
 
@@ -317,7 +317,7 @@ impl<H: Host> Core<H> {
     fn end_stale(&mut self, now: Nanos) {
         self.play(now);
         if !self.stale.joins {
-            self.events.push(Event::Current { unheard: 0 });
+            self.events.push(Event::Current { awaited: 0 });
         }
     }
 

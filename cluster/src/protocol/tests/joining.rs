@@ -138,7 +138,7 @@ fn a_node_that_has_joined_waits_no_longer_than_the_bound() {
     harness.tick(200 * MS);
     assert!(decides(&harness));
     let stats = harness.core.stats();
-    assert_eq!((stats.stale, stats.stale_unheard), (0, 0), "it was not stopped");
+    assert_eq!((stats.stale, stats.stale_not_caught_up), (0, 0), "it was not stopped");
     assert_eq!(stats.stale_for.as_nanos(), 0);
     // From then on it treats nodes that come later as always.
     let _ = harness.greet(peer(3));

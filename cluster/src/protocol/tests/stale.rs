@@ -55,7 +55,7 @@ fn a_node_that_was_stopped_waits_for_its_peers_anew() {
     harness.deliver(links[0], &batch(&harness, 3, MS, MS));
     assert!(!is_stale(&harness) && harness.core.current_until() > harness.now());
     let stats = harness.core.stats();
-    assert_eq!((stats.stale, stats.stale_unheard), (1, 0));
+    assert_eq!((stats.stale, stats.stale_not_caught_up), (1, 0));
     assert_eq!(stats.stale_for.as_millis(), 300);
 }
 
@@ -83,7 +83,7 @@ fn a_node_waits_for_silent_peers_no_longer_than_the_bound() {
     assert!(is_stale(&harness));
     harness.tick(200 * MS);
     assert!(!is_stale(&harness));
-    assert_eq!(harness.core.stats().stale_unheard, 1);
+    assert_eq!(harness.core.stats().stale_not_caught_up, 1);
 }
 
 /// As others say that were cut off from it meanwhile, or this node's own timers when it goes on.
@@ -123,7 +123,7 @@ fn a_link_that_stays_silent_after_a_stop_is_closed_once() {
     harness.deliver(link, &batch(&harness, 2, 0, MS));
     harness.deliver(talks, &batch(&harness, 11, 0, MS));
     assert!(!is_stale(&harness));
-    assert_eq!(harness.core.stats().stale_unheard, 0);
+    assert_eq!(harness.core.stats().stale_not_caught_up, 0);
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn what_comes_after_the_bound_drains_where_the_word_was_empty() {
     harness.deliver(links[0], &batch(&harness, 1, 300 * MS, 50 * MS));
     harness.tick(1_001 * MS);
     assert!(!is_stale(&harness));
-    assert_eq!(harness.core.stats().stale_unheard, 1);
+    assert_eq!(harness.core.stats().stale_not_caught_up, 1);
     // The link that was silent has been closed.
     let link = harness.greet(peer(1));
     harness.admit(KEY, 200 * MS);

@@ -188,7 +188,7 @@ fn cluster(node: &Routes) -> Answer {
     #[derive(Serialize)]
     struct Peer {
         link: &'static str,
-        /// Null before it was heard.
+        /// Null before anything was received from it.
         staleness_seconds: Option<f64>,
         unacked_batches: u64,
         unacked_debt_seconds: f64,

@@ -20,7 +20,7 @@ mod example {
     }
 
     fn serve(limit: &GossipLimiter) {
-        let decision = limit.check("user:42"); // decides here, and the other nodes hear of it
+        let decision = limit.check("user:42"); // decides here; other nodes receive the charge
         println!("{decision}");
     }
 }
@@ -34,7 +34,7 @@ mod readme {
     async fn start(config: Config) -> Result<Decision, Box<dyn std::error::Error>> {
         let cluster = Cluster::start(config).await?;
         let api = cluster.limit("api", Quota::per_second(100))?; // a `Limiter`, with all that it can do
-        let decision = api.check("user:42"); // decided here; the other nodes hear of it
+        let decision = api.check("user:42"); // decided here; other nodes receive the charge
         Ok(decision)
     }
 }
