@@ -17,12 +17,12 @@ const LASTING_EVERY: Duration = Duration::from_secs(10);
 
 /// Lets one line through a second, and counts the others.
 #[derive(Debug, Default)]
-pub(super) struct Throttle {
+pub(super) struct LogThrottle {
     last: Option<Instant>,
     left_out: u64,
 }
 
-impl Throttle {
+impl LogThrottle {
     /// Whether to log it: then with how many were left out since the last time.
     pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
         self.admit_each(THROTTLED_EVERY, now)
@@ -39,7 +39,7 @@ impl Throttle {
 }
 
 /// A handshake of a node at this address has failed, or was refused.
-pub(super) fn refused(throttle: &mut Throttle, from: SocketAddr, why: &'static str) {
+pub(super) fn refused(throttle: &mut LogThrottle, from: SocketAddr, why: &'static str) {
     if let Some(left_out) = throttle.admit(Instant::now()) {
         warn!(target: TARGET, %from, left_out, "handshake refused: {why}");
     }
@@ -59,13 +59,13 @@ pub(super) fn given_up(from: SocketAddr) {
 /// One throttle for each kind of event that another node, or a busy machine, can cause at will.
 #[derive(Debug, Default)]
 pub(super) struct EventLog {
-    gaps: Throttle,
-    stale: Throttle,
-    current: Throttle,
-    versions: Throttle,
-    violations: Throttle,
-    rejoined: Throttle,
-    contended: Throttle,
+    gaps: LogThrottle,
+    stale: LogThrottle,
+    current: LogThrottle,
+    versions: LogThrottle,
+    violations: LogThrottle,
+    rejoined: LogThrottle,
+    contended: LogThrottle,
 }
 
 impl EventLog {
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn one_line_a_second_and_a_count_of_the_others() {
-        let mut throttle = Throttle::default();
+        let mut throttle = LogThrottle::default();
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         let said: Vec<_> = [0, 1, 500, 999, 1_000, 1_500, 3_000]

@@ -22,7 +22,7 @@ use super::expiry::Expiry;
 use super::freshness::{Freshness, WAIT_WITHIN};
 use super::keys::Keys;
 use super::link::Incomplete;
-use super::logging::{self, Throttle};
+use super::logging::{self, LogThrottle};
 use super::recorder::Recorder;
 use crate::limits::Limits;
 use crate::member::Member;
@@ -91,7 +91,7 @@ pub(super) struct HandshakeCounts {
     refused: AtomicU64,
     retried: AtomicU64,
     /// Any host that reaches the port can cause a log line.
-    throttle: Mutex<Throttle>,
+    throttle: Mutex<LogThrottle>,
 }
 
 impl HandshakeCounts {
