@@ -153,8 +153,8 @@ impl Lab {
         }
     }
 
-    /// Waits until every node that runs sends to each of the others: until then it tells those to
-    /// which its link is not open of nothing, and a full bucket is offered to each of them.
+    /// Waits until every node that runs sends to each of the others: until then those to which its
+    /// link is not open receive nothing, and a full bucket is offered to each of them.
     fn wait_until_flowing(&self) -> Result<(), String> {
         let start = Instant::now();
         let all = self.running();

@@ -48,7 +48,7 @@ pub fn check_access(path: &Path) -> Result<(), String> {
     let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
     let Some(mode) = file.map(|file| file.permissions().mode() & 0o777) else { return Ok(()) };
     if mode & 0o002 != 0 {
-        return Err(format!("everybody may write it (mode {mode:04o}); chmod 600"));
+        return Err(format!("other users may write it (mode {mode:04o}); chmod 600"));
     }
     if mode & 0o066 != 0 {
         let path = path.display();

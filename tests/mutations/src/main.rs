@@ -166,7 +166,7 @@ fn say(fitted: &Fitted, replayed: &Replayed) -> bool {
     matches!(replayed.outcome, Outcome::Red(_))
 }
 
-/// How many commits led here; the same number for all who have the same history.
+/// How many commits led here; the same number for all clones with the same history.
 fn commits(root: &Path) -> u64 {
     let output =
         Command::new("git").current_dir(root).args(["rev-list", "--count", "HEAD"]).output();

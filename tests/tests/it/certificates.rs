@@ -49,8 +49,8 @@ impl Authority {
         std::fs::rename(self.path("next"), self.path(name)).unwrap();
     }
 
-    /// Gives a node a certificate that ends in so many days, and its key; when that is, in seconds
-    /// since 1970.
+    /// Gives a node a certificate that ends in this many days, and its key; returns when that is,
+    /// in seconds since 1970.
     fn issue(&self, node: &str, days: i64) -> u64 {
         let end = present().strict_add_signed(days * DAY);
         let key = KeyPair::generate().unwrap();

@@ -143,7 +143,7 @@ fn a_secret_that_is_none_is_refused_and_one_that_others_read_is_logged() {
     };
     allow(0o646);
     let line = mistake(&args);
-    assert!(line.ends_with(": everybody may write it (mode 0646); chmod 600\n"), "{line}");
+    assert!(line.ends_with(": other users may write it (mode 0646); chmod 600\n"), "{line}");
     for (mode, is_logged) in [(0o600, false), (0o644, true), (0o620, true)] {
         allow(mode);
         let mut node = Starting::start(&args);

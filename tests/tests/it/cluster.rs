@@ -115,7 +115,7 @@ fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
     assert_eq!(remaining(&late, "other"), 100);
 }
 
-/// A node says that it listens, and serves anybody, only once it knows what was consumed.
+/// A node says that it listens, and serves clients, only once it knows what was consumed.
 #[test]
 fn a_node_that_joins_gives_nothing_away() {
     let secret = secret("a secret that is long enough\n");
@@ -265,7 +265,7 @@ fn what_is_known_of_a_peer_is_shown() {
     let second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
     let address = second.cluster.unwrap().to_string();
-    wait_until("frames flow and the other was heard", || {
+    wait_until("frames flow and one was received", || {
         let view = get(&first, "/v1/cluster").json();
         let members = view["members"].as_array().unwrap();
         let other = members.iter().find(|member| member["addr"] == address.as_str()).unwrap();
@@ -327,14 +327,14 @@ fn limits_with_names_are_shared_as_well() {
     wait_until_together(&[&first, &second]);
     let body = r#"{"key":"k","limit":"default","cost":200}"#;
     assert_eq!(tidegate_tests::post(&first, "/v1/check", body).status, 200);
-    // 200 units take 2 s to be granted anew; the other node hears of them long before.
+    // 200 units take 2 s to be granted anew; the other node receives them long before.
     let look = r#"{"key":"k","limit":"default","cost":0}"#;
     let mut least = 200;
-    wait_until("the debt has been heard of", || {
+    wait_until("the debt has been received", || {
         let seen = tidegate_tests::post(&second, "/v1/check", look).json();
         least = least.min(seen["remaining"].as_u64().unwrap());
         if least == 200 {
-            // It may have drained before anybody looked: use it up again.
+            // It may have drained before it was observed: use it up again.
             let _ = tidegate_tests::post(&first, "/v1/check", body);
         }
         least < 200

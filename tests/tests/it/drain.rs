@@ -106,7 +106,7 @@ fn clients_that_wait_to_be_let_in_are_answered() {
 fn raise_file_limit(files: u64) {
     let limit = getrlimit(Resource::Nofile);
     let current = limit.current.map(|current| current.max(files));
-    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("so many files");
+    setrlimit(Resource::Nofile, Rlimit { current, ..limit }).expect("this many files");
 }
 
 #[test]

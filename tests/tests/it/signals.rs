@@ -200,7 +200,7 @@ fn a_password_is_read_again_for_new_connections() {
     node.signal(Signal::HUP);
     wait_until("the last password is in force", || {
         is_let_in(&node, "the last password") || {
-            assert!(!is_let_in(&node, ""), "anybody is let in");
+            assert!(!is_let_in(&node, ""), "an empty password is let in");
             false
         }
     });

@@ -60,7 +60,7 @@ const ARGUED: [(&str, [&str; 2], &str); 13] = [
 ];
 const ENGINE: &str = "engine/src/lib.rs";
 const CLUSTER: &str = "cluster/src/lib.rs";
-/// Small states of which only these steps know lie beside them.
+/// Small states of which only these steps know lie next to them.
 const STATE: &str = "a part of the core's state, with the steps of the core that alone use it";
 
 fn graph_of(name: &str) -> Graph {

@@ -178,7 +178,7 @@ fn a_problem_is_logged_again_after_a_while_and_another_one_sooner() {
         source.logged = Some(LastLogged { at, problem: "one".to_owned(), again: false });
         let is_logged = [source.is_to_be_logged("one"), source.is_to_be_logged("another")];
         source.log_again();
-        assert!(source.is_to_be_logged("one"), "somebody wants to know");
+        assert!(source.is_to_be_logged("one"), "it was asked to log again");
         is_logged
     };
     assert_eq!(logged(Duration::ZERO), [false, false]);

@@ -50,7 +50,7 @@ impl DnsServer {
         self.set(name, SERVICE, ports.iter().map(data).collect());
     }
 
-    /// Whether somebody was given a record.
+    /// Whether a query was answered with a record.
     pub fn has_answered(&self) -> bool {
         self.shared.answered.load(Ordering::Relaxed)
     }
