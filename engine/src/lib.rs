@@ -29,7 +29,9 @@
 //!
 //! # What each guarantees
 //!
-//! A [`Quota`] is the fastest rule, and its guarantee holds for every interval. Every rule of a
+//! A [`Quota`] is the fastest rule, and its guarantee holds for every interval. It and
+//! [`LiveQuota`] are the [debt rules](rule::DebtRule): what a key has used is a debt, a duration,
+//! which waiting, quotas given with the call and charges for denied checks need. Every rule of a
 //! [`Limiter`] takes 20 bytes a key. All limits answer with the same [`Decision`].
 //!
 //! | you want | take | it guarantees | its price |

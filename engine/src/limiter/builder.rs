@@ -190,7 +190,7 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
     /// Charges denied checks too, so that a client that keeps retrying stays banned. `bursts` is
     /// how many full bursts of debt this can add beyond the burst of a key; 0, the default, leaves
     /// denied checks free. A [`DirectLimiter`](crate::DirectLimiter) has no such choice. Needs a
-    /// [`Quota`] or a `LiveQuota` as the rule.
+    /// [debt rule](crate::rule::DebtRule).
     ///
     /// A denied check adds its cost to the debt of the key, in the same step that denies it, until
     /// the debt is `bursts` bursts beyond the burst, or
@@ -234,7 +234,7 @@ impl<R: DebtRule, C: Clock, O: Observer> LimiterBuilder<R, C, O> {
 
     /// How many callers may wait in [`Limiter::acquire`] and its variants at once, over all keys;
     /// [`DEFAULT_MAX_WAITERS`](crate::wait::DEFAULT_MAX_WAITERS) unless set. Further callers are
-    /// denied at once. With 0 no caller waits. Needs a [`Quota`] or a `LiveQuota` as the rule.
+    /// denied at once. With 0 no caller waits. Needs a [debt rule](crate::rule::DebtRule).
     pub fn max_waiters(self, count: u64) -> Self {
         Self { max_waiters: count, ..self }
     }

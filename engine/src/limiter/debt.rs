@@ -30,7 +30,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Charges remote debt, consumed elsewhere at time `at`, whether or not it fits. Debt that has
     /// drained since `at` on a key that was idle is not charged again. Debt may exceed the burst
     /// tolerance; then even a cost of 1 waits. Saturates 18 years after the clock's origin; under a
-    /// `LiveQuota` at 5.1 years or more. Needs a [`Quota`] or a `LiveQuota` as the rule.
+    /// `LiveQuota` at 5.1 years or more. Needs a [debt rule](crate::rule::DebtRule).
     ///
     /// Debt is a duration, and counts as that under the quota in force. A key that was fresh when
     /// the quota changed counts as idle before it.
@@ -40,8 +40,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         let _ = self.force_debt(key, |view| view.charge_debt(debt, at));
     }
 
-    /// Raises the key's debt to at least `debt` as of now. Idempotent. Needs a [`Quota`] or a
-    /// `LiveQuota` as the rule.
+    /// Raises the key's debt to at least `debt` as of now. Idempotent. Needs a
+    /// [debt rule](crate::rule::DebtRule).
     pub fn raise_debt(&self, key: impl Key, debt: Duration) {
         let (key, at) = (self.hash(key), self.clock.now());
         let update = self.force_debt(key, |view| view.raise_debt(debt, at));
@@ -51,7 +51,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Takes back `debt` that was consumed, at most to none, as [`Limiter::refund`] does with
-    /// units. Needs a [`Quota`] or a `LiveQuota` as the rule.
+    /// units. Needs a [debt rule](crate::rule::DebtRule).
     pub fn lower_debt(&self, key: impl Key, debt: Duration) {
         let bucket = self.algorithm();
         let _ = self.lower(self.hash(key), |value, now| {
@@ -61,23 +61,22 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// The burst tolerance of the quota in force, the debt at which a key is exhausted. O(1). Needs
-    /// a [`Quota`] or a `LiveQuota` as the rule.
+    /// a [debt rule](crate::rule::DebtRule).
     #[must_use]
     pub fn burst_tolerance(&self) -> Duration {
         let gcra = self.algorithm().view(0, 0).gcra;
         Duration::from_nanos(gcra.scale().to_nanos(gcra.tau()))
     }
 
-    /// The debt of one unit of the quota in force. O(1). Needs a [`Quota`] or a `LiveQuota` as the
-    /// rule.
+    /// The debt of one unit of the quota in force. O(1). Needs a
+    /// [debt rule](crate::rule::DebtRule).
     #[must_use]
     pub fn unit_debt(&self) -> Duration {
         let gcra = self.algorithm().view(0, 0).gcra;
         Duration::from_nanos(gcra.scale().to_nanos(gcra.interval()))
     }
 
-    /// The key's debt now, zero when it is fresh. O(1). Needs a [`Quota`] or a `LiveQuota` as the
-    /// rule.
+    /// The key's debt now, zero when it is fresh. O(1). Needs a [debt rule](crate::rule::DebtRule).
     #[must_use]
     pub fn debt(&self, key: impl Key) -> Duration {
         self.debt_at(key, self.clock.now())
@@ -119,7 +118,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// Every key that has debt now, with its debt, in no particular order. O(capacity). Needs a
-    /// [`Quota`] or a `LiveQuota` as the rule.
+    /// [debt rule](crate::rule::DebtRule).
     ///
     /// Not a snapshot: each key is read at its own moment while others go on checking.
     pub fn live(&self) -> impl Iterator<Item = (KeyHash, Duration)> + '_ {

@@ -115,8 +115,7 @@ enum Denied {
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Waits until the key has room for `cost`, at most as long as `wait` says. The result is an
     /// allowed decision when the start has come, or a denied one at once. Sleeps on a
-    /// [`ThreadTimer`](crate::wait::ThreadTimer). Needs a [`Quota`](crate::Quota) or a `LiveQuota`
-    /// as the rule.
+    /// [`ThreadTimer`](crate::wait::ThreadTimer). Needs a [debt rule](crate::rule::DebtRule).
     ///
     /// A call is denied at once if it would have to wait longer (`retry_after` is then the time
     /// until the same call is accepted), if there are as many waiters as there may be (the time
@@ -170,7 +169,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// As [`Limiter::acquire`], sleeping on the caller's timer, for example that of its runtime.
-    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
+    /// Needs a [debt rule](crate::rule::DebtRule).
     #[must_use = "a decision that is not looked at limits nothing"]
     pub async fn acquire_on<T: Timer>(
         &self,
@@ -185,8 +184,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         }
     }
 
-    /// As [`Limiter::acquire`], blocking the thread. Needs a [`Quota`](crate::Quota) or a
-    /// `LiveQuota` as the rule.
+    /// As [`Limiter::acquire`], blocking the thread. Needs a [debt rule](crate::rule::DebtRule).
     #[cfg(feature = "std")]
     #[must_use = "a decision that is not looked at limits nothing"]
     pub fn acquire_blocking(&self, key: impl Key, cost: u64, wait: impl Into<Wait>) -> Decision {
@@ -196,7 +194,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     /// Takes the place in which [`Limiter::acquire`] waits, without waiting, for callers that
     /// schedule starts by other means. A cost of 0 takes no place: it is a [`Limiter::peek`]. O(log
     /// waiters of the key); a call that can start at once is O(1), and neither locks nor allocates.
-    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
+    /// Needs a [debt rule](crate::rule::DebtRule).
     ///
     /// Takes the lock of the key's list where it waits. Reads the key's word alone: what threads
     /// have leased counts as used.
@@ -213,7 +211,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// As [`Limiter::enqueue`], for a turn that moves into a task: it keeps the limiter alive.
-    /// Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
+    /// Needs a [debt rule](crate::rule::DebtRule).
     ///
     /// # Errors
     /// A denied decision; nothing is charged.
@@ -231,7 +229,7 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
     }
 
     /// The number of waiters, that is, of turns that could not start at once and of calls of
-    /// `acquire`. Needs a [`Quota`](crate::Quota) or a `LiveQuota` as the rule.
+    /// `acquire`. Needs a [debt rule](crate::rule::DebtRule).
     #[must_use]
     pub fn waiters(&self) -> u64 {
         self.waiters.count()

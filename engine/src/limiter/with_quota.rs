@@ -88,8 +88,8 @@ pub struct WithQuota<'l, 'q, R: Rule = Quota, C = DefaultClock, O = ()> {
 }
 
 impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
-    /// The same keys under a quota that is given with the call. O(1). Needs a [`Quota`] or a
-    /// `LiveQuota` as the rule.
+    /// The same keys under a quota that is given with the call. O(1). Needs a
+    /// [debt rule](crate::rule::DebtRule).
     ///
     /// # Errors
     /// When the quota cannot be enforced.
@@ -102,8 +102,8 @@ impl<R: DebtRule, C: Clock, O: Observer> Limiter<R, C, O> {
         Ok(WithQuota { limiter: self, quota, rounded })
     }
 
-    /// [`WithQuota::check_n`] under a quota given with the call. Needs a [`Quota`] or a `LiveQuota`
-    /// as the rule.
+    /// [`WithQuota::check_n`] under a quota given with the call. Needs a
+    /// [debt rule](crate::rule::DebtRule).
     ///
     /// # Errors
     /// When the quota cannot be enforced; nothing is charged.

@@ -48,8 +48,7 @@ where
     O: Observer + 'static,
 {
     /// As [`Limiter::with_quota`], for reservations, turns and asks that move into a task. Borrows
-    /// the `Arc`, which only those values clone. O(1). Needs a [`Quota`] or a `LiveQuota` as the
-    /// rule.
+    /// the `Arc`, which only those values clone. O(1). Needs a [debt rule](crate::rule::DebtRule).
     ///
     /// # Errors
     /// When the quota cannot be enforced.

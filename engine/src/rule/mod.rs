@@ -95,9 +95,11 @@ pub trait Rule: Copy + Debug + Send + Sync + 'static + sealed::Sealed {
 ///
 /// It bounds the operations that only make sense on debt: quotas given with the call
 /// ([`Limiter::with_quota`](crate::Limiter::with_quota)), waiting
-/// ([`Limiter::enqueue`](crate::Limiter::enqueue)), charges for denied checks
-/// ([`LimiterBuilder::charge_denied`](crate::limiter::LimiterBuilder::charge_denied)) and exchange
-/// of debt ([`Limiter::charge_debt`](crate::Limiter::charge_debt)). Sealed, like [`Rule`].
+/// ([`Limiter::acquire`](crate::Limiter::acquire), [`Limiter::enqueue`](crate::Limiter::enqueue)),
+/// charges for denied checks
+/// ([`LimiterBuilder::charge_denied`](crate::limiter::LimiterBuilder::charge_denied)), and reading
+/// and exchange of debt ([`Limiter::debt`](crate::Limiter::debt),
+/// [`Limiter::charge_debt`](crate::Limiter::charge_debt)). Sealed, like [`Rule`].
 pub trait DebtRule: Rule<Algorithm: PerCallQuotas> {}
 
 pub(crate) mod sealed {

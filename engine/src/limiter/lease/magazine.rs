@@ -14,10 +14,11 @@
 //! same epoch, so units of a limiter that was dropped are valid in no other. Besides, cached units
 //! are void as leased ones are: those that have expired, and those that the word does not cover.
 //!
-//! # What is lost Cached units are lost, that is, charged and never used, if the thread ends, if
-//! they are void, or if the magazine is needed for another key or for another stripe's units. So a
-//! unit is cached only for each [`BACKING`] units of leases of the key that the thread has used
-//! since it last lost one.
+//! # What is lost
+//! Cached units are lost, that is, charged and never used, if the thread ends, if they are void, or
+//! if the magazine is needed for another key or for another stripe's units. So a unit is cached
+//! only for each [`BACKING`] units of leases of the key that the thread has used since it last lost
+//! one.
 
 use core::cell::Cell;
 
