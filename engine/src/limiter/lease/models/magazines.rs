@@ -6,7 +6,7 @@ use super::{FULL, KEY, KeyHash, NOW, OTHER, TRIO, World, explore, spawn};
 impl World {
     /// What the calling thread holds of a key.
     pub(super) fn cached(&self, key: KeyHash) -> u64 {
-        self.leases.held(key).map_or(0, |(_, _, block)| block.units)
+        self.leases.cached(key).map_or(0, |(_, _, block)| block.units)
     }
 }
 
@@ -23,7 +23,7 @@ fn cached_units_do_not_outlive_a_refund() {
             // Denied if it finds no room in the word and then the lease being trimmed.
             let _ = world.check(0, KEY);
             other.join().unwrap();
-            assert_eq!(world.held(KEY), 0);
+            assert_eq!(world.cached(KEY), 0);
             world.assert_charged(KEY);
         });
     }
@@ -38,11 +38,11 @@ fn the_cached_rest_does_not_outlive_a_reset() {
         world.set(KEY, FULL);
         world.lease(0, KEY, NOW + 5, 5);
         assert!(world.check(0, KEY));
-        assert_eq!(world.held(KEY), 3);
+        assert_eq!(world.cached(KEY), 3);
         let other = spawn(&world, |world| world.reset(KEY));
         assert!(world.check_at(0, KEY, NOW + 2));
         other.join().unwrap();
-        assert_eq!((world.held(KEY), world.units(0, KEY)), (0, 0));
+        assert_eq!((world.cached(KEY), world.units(0, KEY)), (0, 0));
     });
 }
 
@@ -55,12 +55,12 @@ fn cached_units_do_not_outlive_a_reset_of_a_key_that_was_displaced() {
         world.set(KEY, FULL);
         world.lease(0, KEY, FULL, 5);
         assert!(world.check(0, KEY));
-        assert_eq!(world.held(KEY), 2);
+        assert_eq!(world.cached(KEY), 2);
         // The writer first: loom does not move loads behind later writes of other threads.
         let passer = spawn(&world, |world| world.try_lease(0, OTHER, FULL, 1));
         let resetter = spawn(&world, |world| world.reset(KEY));
         resetter.join().unwrap();
-        assert_eq!(world.held(KEY), 0);
+        assert_eq!(world.cached(KEY), 0);
         passer.join().unwrap();
     });
 }
@@ -76,7 +76,7 @@ fn a_cached_unit_is_used_once() {
             world.lease(0, KEY, FULL, 4);
             let use_two = |world: &World, seat| {
                 let admitted = (0..2).map(|_| u64::from(world.check(seat, KEY))).sum::<u64>();
-                admitted + world.held(KEY)
+                admitted + world.cached(KEY)
             };
             let other = spawn(&world, move |world| use_two(world, seat));
             let ours = use_two(&world, 0);
@@ -97,7 +97,7 @@ fn cached_units_are_returned_with_their_lease() {
             let checker = spawn(&world, |world| world.check(1, KEY));
             world.return_all(0);
             assert!(checker.join().unwrap());
-            let kept = world.units(0, KEY) + world.held(KEY);
+            let kept = world.units(0, KEY) + world.cached(KEY);
             assert!(kept == 0 || kept == units - 1, "{kept}");
             assert_eq!(world.tat(KEY) - NOW, 7 - units + 2 + kept);
         });
@@ -116,7 +116,7 @@ fn cached_units_that_are_being_returned_do_not_outlive_a_reset() {
             let other = spawn(&world, |world| world.reset(KEY));
             world.return_all(0);
             other.join().unwrap();
-            assert_eq!((world.tat(KEY), world.units(0, KEY), world.held(KEY)), (NOW, 0, 0));
+            assert_eq!((world.tat(KEY), world.units(0, KEY), world.cached(KEY)), (NOW, 0, 0));
         });
     }
 }
@@ -132,7 +132,7 @@ fn cached_units_that_cannot_be_returned_do_not_outlive_a_refund() {
             world.set(KEY, NOW + 5);
             world.lease(0, KEY, NOW + 4, 4);
             assert!(world.check(0, KEY));
-            assert_eq!(world.held(KEY), 3);
+            assert_eq!(world.cached(KEY), 3);
             let other = spawn(&world, move |world| world.refund(KEY, lowered));
             world.return_all(0);
             let _ = world.check(0, KEY);
