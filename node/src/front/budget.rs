@@ -1,4 +1,5 @@
-//! Memory that connections share: for commands that have not been run, or replies not sent.
+//! Memory that connections share: for Redis commands and HTTP bodies that have not arrived in full
+//! or wait, for queued commands of transactions, and for replies that are not sent.
 //!
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
