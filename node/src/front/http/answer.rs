@@ -32,6 +32,11 @@ pub fn last(mut answer: Answer) -> Answer {
     answer
 }
 
+/// Whether it says that it is the last one.
+pub fn is_last(answer: &Answer) -> bool {
+    answer.headers().contains_key(CONNECTION)
+}
+
 /// Appends what is wrong as JSON.
 pub fn write_error(out: &mut Vec<u8>, code: Code, problem: &str) {
     #[derive(Serialize)]

@@ -10,9 +10,10 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::last;
+use super::answer::{is_last, last};
 use super::gate::Gate;
 use super::router;
 use super::routes::Routes;
@@ -76,18 +77,21 @@ async fn serve(
     node: Arc<Routes>,
     drain: CancellationToken,
 ) {
-    talk(Bounded { stream: &mut stream, unsent: &mut unsent }, &node, &drain).await;
+    let bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
+    let was_idle = talk(bounded, &node, &drain).await;
     if unsent.exceeded() {
         return;
     }
-    // The rest of a refused request, as a body beyond its bound, may still be arriving.
-    if !drain.is_cancelled() || net::unread_bytes(&stream) > 0 {
+    // What its client sent before it read its last answer may still be arriving, as the rest of a
+    // body beyond its bound.
+    if !was_idle || net::unread_bytes(&stream) > 0 {
         net::linger(&mut stream).await;
     }
 }
 
-/// Answers requests until either side closes.
-async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
+/// Answers requests until either side closes. True if a drain ended it while it was idle: no answer
+/// was the last one, and all were read before.
+async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) -> bool {
     let socket = ClientSocket::new(stream);
     let service = service_fn(|request: Request<Incoming>| {
         socket.asked();
@@ -96,13 +100,16 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
         async move {
             let mut answer = router::answer(node, request).await;
             // A client that keeps its connections, as a load balancer, takes them elsewhere.
-            let ends = node.readiness.is_stopping() && socket.nothing_follows().await;
-            socket.answered(has_body);
+            let ends = node.readiness.is_stopping() && socket.nothing_follows();
             if ends || socket.ends_with_next() {
                 answer = last(answer);
+            }
+            let is_last = is_last(&answer);
+            if is_last {
                 // hyper would add the opposite for a client of HTTP/1.0.
                 *answer.version_mut() = version;
             }
+            socket.answered(has_body, is_last);
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
@@ -110,32 +117,40 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         biased;
-        () = socket.drive(connection.as_mut()) => return,
+        () = socket.drive(connection.as_mut()) => return false,
         () = drain.cancelled() => {}
     }
-    if drain_requests(&socket, connection.as_mut(), node.bounds.under_way).await {
-        connection.as_mut().graceful_shutdown();
-        socket.drive(connection.as_mut()).await;
+    if !drain_requests(&socket, connection.as_mut(), node.bounds.under_way).await {
+        return false;
     }
+    let is_idle = socket.is_idle();
+    connection.as_mut().graceful_shutdown();
+    socket.drive(connection.as_mut()).await;
+    is_idle
 }
 
 /// Answers what has arrived, which hyper would drop where it has not begun to read it, and what is
-/// under way, as the last request: the client learns from its answer that the connection closes.
-/// False if it has ended.
+/// under way: the client learns from the last answer that the connection closes. One that goes on
+/// sending is answered once more when the time is over. False if it has ended.
 async fn drain_requests(
     socket: &ClientSocket<'_>,
     mut connection: Pin<&mut impl Future>,
     under_way: Duration,
 ) -> bool {
-    let rests = tokio::time::timeout(DRAIN_TIMEOUT, socket.drive_to_rest(connection.as_mut()));
-    let rests = rests.await;
-    socket.end_with_next();
-    if let Ok(rests) = rests {
+    let end = Instant::now() + DRAIN_TIMEOUT;
+    let rests = tokio::time::timeout_at(end, socket.drive_to_rest(connection.as_mut()));
+    if let Ok(rests) = rests.await {
         let waited = tokio::time::timeout(under_way, socket.drive(connection.as_mut()));
         if !rests || waited.await.is_ok() {
             return false;
         }
+        // Of what has come in that time, some may have to be answered.
+        let rests = tokio::time::timeout_at(end, socket.drive_to_rest(connection.as_mut()));
+        if let Ok(rests) = rests.await {
+            return rests;
+        }
     }
+    socket.end_with_next();
     socket.drive_to_rest(connection).await
 }
 

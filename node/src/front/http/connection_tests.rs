@@ -1,13 +1,16 @@
 use std::io::ErrorKind;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tidegate_engine::KeyHasher;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use rustix::net::SendFlags;
+use rustix::net::{RecvFlags, SendFlags};
 
 use super::{FrontEnd, Gate, HttpFrontEnd};
 use crate::config::bounds::{HttpBounds, MAX_UNSENT_BYTES};
@@ -21,6 +24,16 @@ use crate::service::Service;
 use crate::service::readiness::Readiness;
 use crate::telemetry::meter::FrontEndName;
 use crate::telemetry::metrics::ConnectionMetrics;
+
+const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+/// Heads of checks whose bodies are `{}`.
+const HEAD: &str = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n";
+const CHUNKED: &str = "POST /v1/check HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// What a client may take for a request more, once the node drains.
+const UNDER_WAY: Duration = Duration::from_millis(250);
+/// Time in which all tasks have their turn, where it is paused.
+const TURN: Duration = Duration::from_millis(1);
 
 fn service() -> Arc<Service> {
     let limiters =
@@ -66,15 +79,10 @@ async fn checks_wait_as_far_as_there_is_room() {
 
 /// What comes of these bytes, after which the client closes its side.
 async fn answered(request: &str, readiness: Readiness) -> String {
-    let service = service();
-    let metrics = service.metrics().connections(FrontEndName::Http).clone();
-    let (gate, bounds) = (Gate::default(), HttpBounds::default());
-    let front_end = HttpFrontEnd::new(service, Arc::new(readiness), gate, bounds);
     let (mut client, accepted) = unsent::tests::pair().await;
-    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
     client.write_all(request.as_bytes()).await.unwrap();
     client.shutdown().await.unwrap();
-    let serving = tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()));
+    let serving = spawn(accepted, CancellationToken::new(), readiness);
     let mut answers = String::new();
     client.read_to_string(&mut answers).await.unwrap();
     drop(client);
@@ -84,119 +92,233 @@ async fn answered(request: &str, readiness: Readiness) -> String {
 
 /// A connection of a node that drains, with what its client has sent before, of which the node has
 /// not been notified.
-async fn draining(sent: &str) -> (TcpStream, tokio::task::JoinHandle<()>) {
+async fn draining(sent: &str, under_way: Duration) -> (TcpStream, JoinHandle<()>) {
     let drain = CancellationToken::new();
     drain.cancel();
     let (client, accepted) = unsent::tests::pair().await;
-    let flags = SendFlags::DONTWAIT;
-    let written = rustix::net::send(&client, sent.as_bytes(), flags).unwrap();
-    assert_eq!(written, sent.len());
-    (client, serving(accepted, drain, joined()))
+    send(&client, sent);
+    let bounds = HttpBounds { under_way, ..HttpBounds::default() };
+    (client, tokio::spawn(serving(accepted, drain, Arc::new(stopping()), bounds)))
 }
 
-fn serving(
+/// Sends without a turn for other tasks, so the node is not notified of it.
+fn send(client: &TcpStream, sent: &str) {
+    let written = rustix::net::send(client, sent.as_bytes(), SendFlags::DONTWAIT).unwrap();
+    assert_eq!(written, sent.len());
+}
+
+async fn serving(
     accepted: TcpStream,
     drain: CancellationToken,
-    readiness: Readiness,
-) -> tokio::task::JoinHandle<()> {
+    readiness: Arc<Readiness>,
+    bounds: HttpBounds,
+) {
     let service = service();
     let metrics = service.metrics().connections(FrontEndName::Http).clone();
-    let (gate, bounds) = (Gate::default(), HttpBounds::default());
-    let front_end = HttpFrontEnd::new(service, Arc::new(readiness), gate, bounds);
+    let front_end = HttpFrontEnd::new(service, readiness, Gate::default(), bounds);
     let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
-    tokio::spawn(front_end.serve(accepted, unsent, drain))
+    front_end.serve(accepted, unsent, drain).await;
 }
 
+fn spawn(
+    accepted: TcpStream,
+    drain: CancellationToken,
+    readiness: impl Into<Arc<Readiness>>,
+) -> JoinHandle<()> {
+    tokio::spawn(serving(accepted, drain, readiness.into(), HttpBounds::default()))
+}
+
+/// How many answers these are, without those that are provisional.
+fn count_in(answers: &str) -> usize {
+    answers.matches("\r\ndate: ").count()
+}
+
+/// What a client reads until its connection ends, which it then closes. There are `count` answers,
+/// of which the last one says that it is, and no other.
+async fn read_to_last(mut client: TcpStream, count: usize) -> String {
+    let mut answers = String::new();
+    client.read_to_string(&mut answers).await.unwrap();
+    assert_eq!(count_in(&answers), count, "{answers}");
+    let (before, last) = answers.rsplit_once("HTTP/1.").unwrap();
+    assert!(!before.contains("connection: close"), "{before}");
+    assert!(last.contains("connection: close"), "{last}");
+    answers
+}
+
+/// However short a drain is.
 #[tokio::test]
 async fn what_has_arrived_is_answered_before_a_drain_ends_a_connection() {
-    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
     for count in [0, 1, 3, 1_000] {
-        let (mut client, serving) = draining(&health.repeat(count)).await;
+        let (mut client, serving) = draining(&HEALTH.repeat(count), Duration::ZERO).await;
         let mut answers = String::new();
         client.read_to_string(&mut answers).await.unwrap();
-        assert_eq!(answers.matches("HTTP/1.1 200").count(), count);
+        assert_eq!(count_in(&answers), count, "{answers}");
+        drop(client);
         serving.await.unwrap();
     }
 }
 
-/// The rest of a head may come later; of a client that goes on sending one more request is
-/// answered.
+/// The rest of a head may come later, and more with it; of a client that goes on sending one more
+/// request is answered.
 #[tokio::test(start_paused = true)]
 async fn a_request_that_has_begun_is_answered_before_a_drain_ends_its_connection() {
-    let (head, rest) = ("GET /healthz HTTP/1.1\r\nho", "st: x\r\n\r\n");
-    for (pause, is_last) in [(Duration::ZERO, false), (Duration::from_secs(3), true)] {
-        let (mut client, serving) = draining(head).await;
-        tokio::time::sleep(pause).await;
-        client.write_all(rest.as_bytes()).await.unwrap();
-        let mut answer = String::new();
-        client.read_to_string(&mut answer).await.unwrap();
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-        assert_eq!(answer.contains("connection: close"), is_last, "{answer}");
+    let (head, rest) = HEALTH.split_at(HEALTH.len() / 2);
+    let (soon, late) = (Duration::from_millis(300), Duration::from_secs(3));
+    for (is_idle, pause, count) in
+        [(false, Duration::ZERO, 2), (false, late, 1), (true, soon, 2), (true, late, 1)]
+    {
+        let (mut client, serving) = draining(if is_idle { "" } else { head }, UNDER_WAY).await;
+        if is_idle {
+            sleep(TURN).await;
+            client.write_all(head.as_bytes()).await.unwrap();
+        }
+        sleep(pause).await;
+        client.write_all([rest, HEALTH].concat().as_bytes()).await.unwrap();
+        read_to_last(client, count).await;
         serving.await.unwrap();
     }
 }
 
-/// Such a body is no head that has begun.
+/// Such a body is no head that has begun. Its client has read its answer, and need not close.
 #[tokio::test(start_paused = true)]
 async fn a_body_that_came_after_its_head_delays_no_drain() {
     let (mut client, accepted) = unsent::tests::pair().await;
-    let drain = CancellationToken::new();
-    let serving = serving(accepted, drain.clone(), joined());
-    let head = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n";
-    client.write_all(head.as_bytes()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(1)).await;
+    let (drain, readiness) = (CancellationToken::new(), Arc::new(joined()));
+    let serving = spawn(accepted, drain.clone(), Arc::clone(&readiness));
+    client.write_all(HEAD.as_bytes()).await.unwrap();
+    sleep(TURN).await;
     client.write_all(b"{}").await.unwrap();
     let mut status = [0; 12];
     client.read_exact(&mut status).await.unwrap();
+    readiness.stop();
     drain.cancel();
     let begun = tokio::time::Instant::now();
     let mut rest = String::new();
     client.read_to_string(&mut rest).await.unwrap();
     serving.await.unwrap();
-    assert_eq!(begun.elapsed().as_millis() / 10, HttpBounds::default().under_way.as_millis() / 10);
+    assert_eq!(begun.elapsed().as_millis() / 10, UNDER_WAY.as_millis() / 10);
 }
 
-/// A client that is answered learns that no further request will be.
+/// A client that is answered learns that no further request will be: from the last answer, if it
+/// sent several requests together.
 #[tokio::test(start_paused = true)]
 async fn a_request_under_way_when_a_drain_begins_is_the_last() {
-    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
-    let (mut client, serving) = draining(health).await;
-    let mut first = [0; 12];
-    client.read_exact(&mut first).await.unwrap();
-    assert_eq!(first, *b"HTTP/1.1 200");
-    client.write_all(health.as_bytes()).await.unwrap();
-    let mut answers = String::new();
-    client.read_to_string(&mut answers).await.unwrap();
-    let (first, second) = answers.split_once("HTTP/1.1 200").unwrap();
-    assert!(!first.contains("connection: close") && second.contains("connection: close"));
-    serving.await.unwrap();
+    for count in [1, 2, 100] {
+        let (mut client, serving) = draining("", UNDER_WAY).await;
+        sleep(TURN).await;
+        client.write_all(HEALTH.repeat(count).as_bytes()).await.unwrap();
+        read_to_last(client, count).await;
+        serving.await.unwrap();
+    }
+}
+
+/// The node lets its client read it, whatever that sends meanwhile, and waits for its end.
+#[tokio::test(start_paused = true)]
+async fn the_last_answer_of_a_drain_is_not_cut() {
+    let refused = "POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 70000\r\n\r\n";
+    for (request, more) in [(refused, "x".repeat(70_000)), (HEALTH, HEALTH.to_owned())] {
+        let (mut client, serving) = draining(request, UNDER_WAY).await;
+        client.readable().await.unwrap();
+        // In which a connection that does not linger ends.
+        sleep(TURN).await;
+        client.write_all(more.as_bytes()).await.unwrap();
+        sleep(TURN).await;
+        client.write_all(b"x").await.unwrap();
+        let begun = tokio::time::Instant::now();
+        read_to_last(client, 1).await;
+        serving.await.unwrap();
+        assert_eq!(begun.elapsed().as_millis(), 0);
+    }
 }
 
 /// Before it drains: the answer to the last request that has arrived says so, and no other.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_stops_ends_a_connection_once_what_has_arrived_is_answered() {
-    let check = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
     for request in [
         "GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n",
         "GET /metrics HTTP/1.0\r\nconnection: keep-alive\r\n\r\n",
-        check,
+        &[HEAD, "{}"].concat(),
+        &[CHUNKED, "1\r\n{\r\n", "1\r\n}\r\n0\r\n\r\n"].concat(),
     ] {
         for count in [1, 2, 500] {
             let (mut client, accepted) = unsent::tests::pair().await;
             client.write_all(request.repeat(count).as_bytes()).await.unwrap();
-            let readiness = joined();
-            readiness.stop();
-            let serving = serving(accepted, CancellationToken::new(), readiness);
-            let mut answers = String::new();
-            client.read_to_string(&mut answers).await.unwrap();
-            assert_eq!(answers.matches("HTTP/1.").count(), count, "{request}");
-            let (before, last) = answers.rsplit_once("HTTP/1.").unwrap();
-            assert!(!before.contains("connection: close"), "{before}");
-            assert!(last.contains("connection: close"), "{last}");
-            drop(client);
+            let serving = spawn(accepted, CancellationToken::new(), stopping());
+            read_to_last(client, count).await;
+            serving.await.unwrap();
+            let answers = answered(&request.repeat(count), stopping()).await;
+            assert_eq!(answers.matches("connection: close").count(), 1, "{answers}");
+            assert_eq!(count_in(&answers), count, "{answers}");
+        }
+    }
+}
+
+/// Of a request that is under way when the node is asked to stop, or comes in parts after that.
+#[tokio::test(start_paused = true)]
+async fn a_request_that_comes_in_parts_ends_a_connection_of_a_node_that_stops() {
+    let expecting = "POST /v1/check HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\n\
+                     content-length: 2\r\n\r\n";
+    let (begun, rest) = HEALTH.split_at(HEALTH.len() / 2);
+    for (parts, count) in [
+        (&[begun, rest][..], 1),
+        (&[HEAD, "{", "}"], 1),
+        (&[HEAD, "{", &["}", HEALTH].concat()], 2),
+        (&[CHUNKED, "1\r\n{\r\n", "1\r\n}\r\n", "0\r\n\r\n"], 1),
+        (&[expecting, "{}"], 1),
+        (&[&[HEAD, "{"].concat(), &["}", begun].concat(), rest], 2),
+    ] {
+        for stops_first in [true, false] {
+            let (mut client, accepted) = unsent::tests::pair().await;
+            let readiness = Arc::new(joined());
+            if stops_first {
+                readiness.stop();
+            }
+            let serving = spawn(accepted, CancellationToken::new(), Arc::clone(&readiness));
+            for part in parts {
+                client.write_all(part.as_bytes()).await.unwrap();
+                sleep(TURN).await;
+                readiness.stop();
+            }
+            read_to_last(client, count).await;
             serving.await.unwrap();
         }
     }
+}
+
+/// The system has it, and the node has not been notified of it.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_stops_answers_what_has_just_arrived() {
+    let (mut client, accepted) = unsent::tests::pair().await;
+    let readiness = Arc::new(Readiness::new());
+    let serving = spawn(accepted, CancellationToken::new(), Arc::clone(&readiness));
+    client.write_all([HEAD, "{}"].concat().as_bytes()).await.unwrap();
+    // It waits until the node has joined.
+    sleep(TURN).await;
+    send(&client, HEALTH);
+    readiness.join();
+    readiness.stop();
+    read_to_last(client, 2).await;
+    serving.await.unwrap();
+}
+
+/// One turn of the connection answers them all.
+#[tokio::test]
+async fn a_node_that_stops_sends_answers_together() {
+    let (mut client, accepted) = unsent::tests::pair().await;
+    client.write_all(HEALTH.repeat(10).as_bytes()).await.unwrap();
+    accepted.readable().await.unwrap();
+    let drain = CancellationToken::new();
+    let serving = serving(accepted, drain, Arc::new(stopping()), HttpBounds::default());
+    let mut serving = std::pin::pin!(serving);
+    std::future::poll_fn(|context| {
+        assert!(serving.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    let mut answers = [0; 8 * 1024];
+    let (count, _) = rustix::net::recv(&client, &mut answers, RecvFlags::DONTWAIT).unwrap();
+    let answers = std::str::from_utf8(&answers[..count]).unwrap();
+    assert_eq!(count_in(answers), 10);
 }
 
 #[tokio::test]
@@ -231,6 +353,12 @@ fn joined() -> Readiness {
     readiness
 }
 
+fn stopping() -> Readiness {
+    let readiness = joined();
+    readiness.stop();
+    readiness
+}
+
 #[tokio::test]
 async fn a_client_that_closes_its_side_is_answered() {
     let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
@@ -250,7 +378,6 @@ async fn a_client_that_closes_its_side_while_its_check_waits_is_dropped() {
 /// Where the rest of a body is not read.
 #[tokio::test]
 async fn the_last_answer_of_a_connection_says_that_it_is() {
-    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
     // It ends early.
     let request = "POST /nowhere HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\n\r\nabcde";
     assert!(answered(request, joined()).await.contains("connection: close"));
@@ -259,11 +386,20 @@ async fn the_last_answer_of_a_connection_says_that_it_is() {
     {
         let head = "POST /nowhere HTTP/1.1\r\nhost: x\r\n";
         let body = "x".repeat(length);
-        let request = format!("{head}{fields}content-length: {length}\r\n\r\n{body}{health}");
+        let request = format!("{head}{fields}content-length: {length}\r\n\r\n{body}{HEALTH}");
         let answers = answered(&request, joined()).await;
         assert!(answers.starts_with("HTTP/1.1 404"), "{answers}");
         assert_eq!(answers.contains("connection: close"), is_last, "{answers}");
         assert_eq!(answers.contains("HTTP/1.1 200"), !is_last, "{answers}");
+    }
+    // And nothing else, to a client that keeps a connection only where that is said.
+    for path in ["nowhere", "v1/check"] {
+        let head = format!("POST /{path} HTTP/1.0\r\nconnection: keep-alive\r\n");
+        let body = "x".repeat(70_000);
+        let request = format!("{head}content-length: 70000\r\n\r\n{body}");
+        let answer = answered(&request, joined()).await;
+        assert!(answer.contains("connection: close\r\n"), "{answer}");
+        assert!(!answer.contains("keep-alive"), "{answer}");
     }
 }
 

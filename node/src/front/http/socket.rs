@@ -34,6 +34,8 @@ struct Exchange<'a> {
     input: Input,
     /// The next answer is the last one.
     ends_with_next: bool,
+    /// The last answer is given.
+    is_ending: bool,
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
 }
@@ -43,7 +45,7 @@ struct Exchange<'a> {
 struct Input {
     /// Something since a request came: of its body, or of the next one.
     has_begun: bool,
-    /// Nothing, the last time that it tried.
+    /// Nothing, the last time that it tried: there was none, or there will be none.
     is_waiting: bool,
 }
 
@@ -54,6 +56,7 @@ impl<'a> ClientSocket<'a> {
             is_asked: false,
             input: Input { has_begun: false, is_waiting: false },
             ends_with_next: false,
+            is_ending: false,
             half_closed: None,
         }))
     }
@@ -64,10 +67,11 @@ impl<'a> ClientSocket<'a> {
         (exchange.is_asked, exchange.input.has_begun) = (true, false);
     }
 
-    /// It is answered. What was read since it came is taken for its body, if it has one.
-    pub fn answered(&self, has_body: bool) {
+    /// It is answered, perhaps as the last one. What was read since it came is taken for its body,
+    /// if it has one.
+    pub fn answered(&self, has_body: bool, is_last: bool) {
         let mut exchange = self.lock();
-        exchange.is_asked = false;
+        (exchange.is_asked, exchange.is_ending) = (false, is_last);
         exchange.input.has_begun &= !has_body;
     }
 
@@ -81,13 +85,14 @@ impl<'a> ClientSocket<'a> {
         self.lock().ends_with_next
     }
 
-    /// Whether nothing has arrived behind the request that is being answered. Its body has been
-    /// read.
-    ///
-    /// Cancel-safe: dropping the future changes nothing.
-    pub async fn nothing_follows(&self) -> bool {
-        // hyper reads on while an answer waits, if it has used up what it has read before.
-        tokio::task::yield_now().await;
+    /// Whether no request is being answered.
+    pub fn is_idle(&self) -> bool {
+        !self.lock().is_asked
+    }
+
+    /// Whether nothing has arrived behind the request that is being answered, whose body has been
+    /// read: hyper tries to read on before it asks for the answer, unless it holds more.
+    pub fn nothing_follows(&self) -> bool {
         self.lock().has_read_all()
     }
 
@@ -147,10 +152,11 @@ impl<'a> ClientSocket<'a> {
 }
 
 impl Exchange<'_> {
-    /// Whether nothing has arrived that is not answered, or a request is answered later.
+    /// Whether nothing has arrived that is not answered, or a request is answered later. After the
+    /// last answer hyper ends its connection.
     fn rests(&self) -> bool {
         let is_answered = !self.input.has_begun && self.socket.is_empty();
-        (self.is_asked || is_answered) && self.has_read_all()
+        !self.is_ending && (self.is_asked || is_answered) && self.has_read_all()
     }
 
     /// Whether hyper has used up all that has arrived: it reads when it has used up what it has
@@ -174,11 +180,11 @@ impl AsyncRead for &ClientSocket<'_> {
         let mut exchange = self.lock();
         let before = buffer.filled().len();
         let read = Pin::new(&mut exchange.socket).poll_read(context, buffer);
-        exchange.input.is_waiting = read.is_pending();
+        let has_read = buffer.filled().len() > before;
+        exchange.input.is_waiting = !has_read;
+        exchange.input.has_begun |= has_read;
         ready!(read)?;
-        let is_closed = buffer.filled().len() == before;
-        exchange.input.has_begun |= !is_closed;
-        if is_closed && exchange.is_asked {
+        if !has_read && exchange.is_asked {
             ready!(exchange.half_closed().poll(context));
         }
         Poll::Ready(Ok(()))
