@@ -368,6 +368,25 @@ async fn a_client_that_closes_its_side_is_answered() {
     }
 }
 
+/// Also if the systems of both ends do not hold the rest of its last answer, and it reads late.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_its_side_is_sent_its_whole_answer() {
+    let request = "GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
+    for count in 1..50 {
+        let (mut client, accepted) = unsent::tests::pair().await;
+        client.write_all(request.repeat(count).as_bytes()).await.unwrap();
+        client.shutdown().await.unwrap();
+        let serving = spawn(accepted, CancellationToken::new(), joined());
+        sleep(Duration::from_secs(2)).await;
+        let mut answers = String::new();
+        client.read_to_string(&mut answers).await.unwrap();
+        assert_eq!(count_in(&answers), count);
+        assert!(answers.ends_with(" 0\n"), "{answers}");
+        drop(client);
+        serving.await.unwrap();
+    }
+}
+
 /// It cannot be distinguished from one that hangs up, and takes a place.
 #[tokio::test(start_paused = true)]
 async fn a_client_that_closes_its_side_while_its_check_waits_is_dropped() {

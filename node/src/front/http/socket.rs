@@ -184,6 +184,10 @@ impl AsyncRead for &ClientSocket<'_> {
         exchange.input.is_waiting = !has_read;
         exchange.input.has_begun |= has_read;
         ready!(read)?;
+        if !has_read && exchange.socket.is_blocked() {
+            // hyper would drop the rest of the answer. It reads again when that is written.
+            return Poll::Pending;
+        }
         if !has_read && exchange.is_asked {
             ready!(exchange.half_closed().poll(context));
         }
