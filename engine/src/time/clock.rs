@@ -174,10 +174,10 @@ impl ManualClock {
 
     /// Moves the clock forward, at most to the last point that can be expressed.
     pub fn advance(&self, duration: Duration) {
-        // T1
-        let mut seen = self.nanos.load(Ordering::Relaxed);
+        let mut seen = self.nanos.load(Ordering::Relaxed); // T1
         loop {
             let later = seen.saturating_add(saturating_nanos(duration));
+            // T1
             match self.nanos.compare_exchange(seen, later, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(current) => seen = current,

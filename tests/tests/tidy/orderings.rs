@@ -12,7 +12,7 @@ const UNMODELLED: [(&str, &str); 1] =
     [("engine/src/limiter/lease/entry.rs", "numbers of epochs are distinct and order nothing")];
 
 /// How far above its ordering a site's mark may stand, in lines.
-const MARKED_ABOVE: usize = 8;
+const MARKED_ABOVE: usize = 3;
 
 #[test]
 fn orderings_stand_where_a_table_argues_them() {

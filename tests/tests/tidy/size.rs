@@ -9,8 +9,10 @@ const MAX_COLUMNS: usize = 100;
 
 #[test]
 fn files_are_short() {
-    let long: Vec<_> = files::with_extension(&["rs", "toml"])
+    let long: Vec<_> = files::with_extension(&["rs", "toml", "md", "py", "js", "lua", ""])
         .iter()
+        // A line for each mutation, which no one reads.
+        .filter(|file| file.path != ".ci/mutations.d/recorded")
         .map(|file| (file.path.clone(), file.text.lines().count()))
         .filter(|(_, lines)| *lines > MAX_FILE_LINES)
         .map(|(path, lines)| format!("{path}: {lines} lines"))
@@ -34,7 +36,7 @@ fn functions_are_short() {
 #[test]
 fn lines_are_narrow() {
     let mut wide = Vec::new();
-    for file in files::with_extension(&["rs", "toml", "md", ""]) {
+    for file in files::with_extension(&["rs", "toml", "md", "py", "js", "lua", ""]) {
         let (mut is_code_block, is_page) = (false, file.has_extension("md"));
         for (number, line) in file.text.lines().enumerate() {
             is_code_block ^= is_page && line.trim_start().starts_with("```");

@@ -87,13 +87,11 @@ impl Singles {
             return false;
         }
         let single = self.at(head);
-        // Q5
-        single.limit.store(limit, Ordering::Relaxed);
-        single.key.store(key, Ordering::Relaxed);
-        single.debt.store(change.debt as u64, Ordering::Relaxed);
-        single.date.store(change.date as u64, Ordering::Relaxed);
-        // Q1
-        self.head.store(head.wrapping_add(1), Ordering::Release);
+        single.limit.store(limit, Ordering::Relaxed); // Q5
+        single.key.store(key, Ordering::Relaxed); // Q5
+        single.debt.store(change.debt as u64, Ordering::Relaxed); // Q5
+        single.date.store(change.date as u64, Ordering::Relaxed); // Q5
+        self.head.store(head.wrapping_add(1), Ordering::Release); // Q1
         true
     }
 
@@ -113,11 +111,10 @@ impl Singles {
         let count = (taken.head.wrapping_sub(taken.next) as usize).min(most);
         for _ in 0..count {
             let single = self.at(taken.next);
-            // Q5
-            let (limit, key) =
-                (single.limit.load(Ordering::Relaxed), single.key.load(Ordering::Relaxed));
-            let debt = single.debt.load(Ordering::Relaxed) as i64;
-            let date = single.date.load(Ordering::Relaxed) as i64;
+            let limit = single.limit.load(Ordering::Relaxed); // Q5
+            let key = single.key.load(Ordering::Relaxed); // Q5
+            let debt = single.debt.load(Ordering::Relaxed) as i64; // Q5
+            let date = single.date.load(Ordering::Relaxed) as i64; // Q5
             take(limit, key, Change::new(debt, date));
             taken.next = taken.next.wrapping_add(1);
         }

@@ -69,6 +69,7 @@
 //! | R16 words of the owner, loaded or stored by the owner for itself | relaxed | none: R13 and R14 hand them on | - | - |
 //! | R17 epoch, loaded again | relaxed | none: see "When a record is seen" | - | - |
 //! | R18 a prefetch; epoch, loaded by the consumer | relaxed | none: it decides nothing; only the consumer writes it | - | - |
+//! | R19 compiler fence | sequentially consistent | none: it keeps R17 behind R11, as far as the compiler goes | a turn of the epoch is noticed late; the drain after the last report finds the record | - |
 
 use crossbeam_utils::CachePadded;
 
@@ -246,7 +247,7 @@ impl Table {
         let Record { limit, key, debt, at } = record;
         // R1
         let epoch = self.progress.epoch.load(Ordering::Acquire);
-        // First, so that no slot is fetched in vain.
+        // First, so that no slot is fetched that is not needed.
         if !self.singles.is_recent(limit, key, epoch) {
             return None;
         }
@@ -280,13 +281,10 @@ impl Table {
     /// Counts a record of which all else is stored.
     #[inline]
     fn end(&self, has_room: bool, is_first: bool, epoch: u64) -> Outcome {
-        // R16, R11
-        let count = self.own.count.load(Ordering::Relaxed).wrapping_add(1);
-        self.own.count.store(count, Ordering::Release);
-        // Keeps the load behind the stores, as far as the compiler goes.
-        compiler_fence(Ordering::SeqCst);
-        // R17
-        let has_turned = self.progress.epoch.load(Ordering::Relaxed) != epoch;
+        let count = self.own.count.load(Ordering::Relaxed).wrapping_add(1); // R16
+        self.own.count.store(count, Ordering::Release); // R11
+        compiler_fence(Ordering::SeqCst); // R19
+        let has_turned = self.progress.epoch.load(Ordering::Relaxed) != epoch; // R17
         match (has_room, is_first || has_turned) {
             (true, false) => Outcome::Added,
             (true, true) => Outcome::Due,
@@ -390,11 +388,11 @@ impl Table {
 
     #[inline]
     fn enter(&self, index: usize, slot: &Slot, epoch: u64) {
-        // R16, R15, R7
-        slot.mark.store(epoch, Ordering::Relaxed);
-        let head = self.own.head.load(Ordering::Relaxed);
+        slot.mark.store(epoch, Ordering::Relaxed); // R16
+        let head = self.own.head.load(Ordering::Relaxed); // R16
+        // R15
         self.entry(head).store(epoch << self.bits | index as u64, Ordering::Relaxed);
-        self.own.head.store(head.wrapping_add(1), Ordering::Release);
+        self.own.head.store(head.wrapping_add(1), Ordering::Release); // R7
     }
 
     fn entry(&self, number: u64) -> &AtomicU64 {
@@ -461,12 +459,12 @@ impl Table {
 
     fn read(&self, index: usize, last: &mut u64, take: &mut impl FnMut(u64, u64, Change)) {
         let slot = &self.slots[index];
-        // R6, R15
-        let sum = slot.sum.load(Ordering::Acquire);
+        let sum = slot.sum.load(Ordering::Acquire); // R6
         if sum == *last {
             return;
         }
         let debt = sum.wrapping_sub(*last) as i64;
+        // R15
         let date = slot.base.load(Ordering::Relaxed).wrapping_add(*last) as i64;
         *last = sum;
         let label = (slot.limit.load(Ordering::Relaxed), slot.key.load(Ordering::Relaxed));
@@ -480,21 +478,20 @@ impl Table {
 fn put(slot: &Slot, record: Record, at: i64, is_free: bool) -> bool {
     let Record { limit, key, debt, .. } = record;
     let sum = slot.sum.load(Ordering::Relaxed); // R16
-    let base = slot.base.load(Ordering::Relaxed);
+    let base = slot.base.load(Ordering::Relaxed); // R16
     // What the key owes by this table.
     let ahead = base.wrapping_add(sum).wrapping_sub(at as u64) as i64;
     let ahead = if is_free { 0 } else { ahead };
     if ahead > MAX_AHEAD - debt {
         return false;
     }
-    // R15, R5
     if is_free {
-        slot.limit.store(limit, Ordering::Relaxed);
-        slot.key.store(key, Ordering::Relaxed);
+        slot.limit.store(limit, Ordering::Relaxed); // R15
+        slot.key.store(key, Ordering::Relaxed); // R15
     }
     if is_free || ahead < 0 {
-        slot.base.store((at as u64).wrapping_sub(sum), Ordering::Relaxed);
+        slot.base.store((at as u64).wrapping_sub(sum), Ordering::Relaxed); // R15
     }
-    slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release);
+    slot.sum.store(sum.wrapping_add(debt as u64), Ordering::Release); // R5
     true
 }

@@ -114,7 +114,7 @@ impl Cells {
 
     /// Fails with the current content if it is not `seen`.
     fn exchange(&self, cell: &AtomicU64, seen: u64, new: CellWord) -> Result<u64, u64> {
-        // R4
+        // R4; R3 on failure
         cell.compare_exchange(seen, self.span.pack(new), Ordering::Release, Ordering::Acquire)
     }
 
