@@ -14,7 +14,7 @@ use tidegate_engine::rule::{DebtRule, MAX_BURST_TOLERANCE};
 use tidegate_engine::{Clock, KeyHash, Limiter, Observer};
 
 use crate::inline;
-use crate::protocol::{Change, Delta, Level, MAX_PART_KEYS, Nanos, Part, nanos};
+use crate::protocol::{Change, Delta, Level, MAX_PART_KEYS, Nanos, ScanPosition, nanos};
 
 /// Limits of a node, at most.
 pub const MAX_LIMITS: usize = 1 << 16;
@@ -227,23 +227,28 @@ impl Limits {
 
     /// The debts of a part of all words; see [`Host::live`](crate::protocol::Host::live). Within a
     /// limit those without a limiter come first: they may move to the limiter meanwhile.
-    pub(crate) fn live(&self, now: Nanos, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+    pub(crate) fn scan(
+        &self,
+        now: Nanos,
+        at: ScanPosition,
+        into: &mut Vec<Level>,
+    ) -> Option<ScanPosition> {
         let (limit, limiter) = {
             let table = self.table();
             let limit = table.first_from(at.0)?;
             let part = if limit == at.0 { at.1 } else { 0 };
             if part < OF_LIMITER {
-                return Some(table.unclaimed_part(signed(now), Part(limit, part), into));
+                return Some(table.unclaimed_part(signed(now), ScanPosition(limit, part), into));
             }
             (limit, table.get(limit))
         };
-        let next = limit.checked_add(1).map(|next| Part(next, 0));
+        let next = limit.checked_add(1).map(|next| ScanPosition(next, 0));
         let Some(limiter) = limiter else { return next };
         let part = at.1 - OF_LIMITER;
         limiter.part(part as usize, &mut |key, debt| {
             into.push(Level { limit, key: key.to_bits(), debt: nanos(debt) });
         });
-        if part + 1 < limiter.parts() as u64 { Some(Part(limit, at.1 + 1)) } else { next }
+        if part + 1 < limiter.parts() as u64 { Some(ScanPosition(limit, at.1 + 1)) } else { next }
     }
 
     fn table(&self) -> MutexGuard<'_, LimitTable> {
@@ -347,7 +352,12 @@ impl LimitTable {
     }
 
     /// Words without a limiter, from a key on.
-    fn unclaimed_part(&self, now: i64, Part(limit, from): Part, into: &mut Vec<Level>) -> Part {
+    fn unclaimed_part(
+        &self,
+        now: i64,
+        ScanPosition(limit, from): ScanPosition,
+        into: &mut Vec<Level>,
+    ) -> ScanPosition {
         let words = self.unclaimed.get(&limit);
         let mut rest = words.into_iter().flat_map(|words| words.range(from..));
         for (&key, &tat) in rest.by_ref().take(MAX_PART_KEYS) {
@@ -355,7 +365,7 @@ impl LimitTable {
                 into.push(Level { limit, key, debt });
             }
         }
-        rest.next().map_or(Part(limit, OF_LIMITER), |(key, _)| Part(limit, *key))
+        rest.next().map_or(ScanPosition(limit, OF_LIMITER), |(key, _)| ScanPosition(limit, *key))
     }
 }
 

@@ -42,10 +42,10 @@ const FILE: &str = "file:";
 /// # Ok::<(), tidegate_cluster::SeedError>(())
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Seed(Kind);
+pub struct Seed(SeedKind);
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
+pub(crate) enum SeedKind {
     Address(SocketAddr),
     /// All addresses of a name, at one port.
     Name(String, u16),
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
 }
 
 impl Seed {
-    pub(crate) fn kind(&self) -> &Kind {
+    pub(crate) fn kind(&self) -> &SeedKind {
         &self.0
     }
 }
@@ -65,7 +65,7 @@ impl From<SocketAddr> for Seed {
     fn from(addr: SocketAddr) -> Self {
         let is_mapped = addr.ip() != addr.ip().to_canonical();
         let canonical = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        Self(Kind::Address(if is_mapped { canonical } else { addr }))
+        Self(SeedKind::Address(if is_mapped { canonical } else { addr }))
     }
 }
 
@@ -77,11 +77,11 @@ impl FromStr for Seed {
         if let Some(path) = text.strip_prefix(FILE) {
             let path = Some(path).filter(|path| !path.is_empty());
             let path = path.ok_or_else(|| wrong("expected a path after `file:`"))?;
-            return Ok(Self(Kind::File(path.into())));
+            return Ok(Self(SeedKind::File(path.into())));
         }
         if let Some(name) = text.strip_prefix(SERVICE) {
             return match name_problem(name) {
-                None => Ok(Self(Kind::Service(name.to_owned()))),
+                None => Ok(Self(SeedKind::Service(name.to_owned()))),
                 Some(problem) => Err(wrong(problem)),
             };
         }
@@ -94,7 +94,7 @@ impl FromStr for Seed {
         let (name, port) = named.unwrap_or(text).rsplit_once(':').ok_or_else(|| wrong(EXPECTED))?;
         let port = port.parse().ok().filter(|port| *port != 0).ok_or_else(|| wrong(PORT))?;
         match name_problem(name) {
-            None => Ok(Self(Kind::Name(name.to_owned(), port))),
+            None => Ok(Self(SeedKind::Name(name.to_owned(), port))),
             Some(problem) => Err(wrong(problem)),
         }
     }
@@ -129,10 +129,10 @@ fn name_problem(name: &str) -> Option<&'static str> {
 impl fmt::Display for Seed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Address(addr) => addr.fmt(f),
-            Kind::Name(name, port) => write!(f, "{name}:{port}"),
-            Kind::Service(name) => write!(f, "{SERVICE}{name}"),
-            Kind::File(path) => write!(f, "{FILE}{}", path.display()),
+            SeedKind::Address(addr) => addr.fmt(f),
+            SeedKind::Name(name, port) => write!(f, "{name}:{port}"),
+            SeedKind::Service(name) => write!(f, "{SERVICE}{name}"),
+            SeedKind::File(path) => write!(f, "{FILE}{}", path.display()),
         }
     }
 }
@@ -189,7 +189,7 @@ pub(crate) fn parse_file(text: &str) -> Result<Vec<Seed>, String> {
             continue;
         }
         let seed: Seed = entry.parse().map_err(|error| format!("line {number}: {error}"))?;
-        if matches!(seed.0, Kind::File(_)) {
+        if matches!(seed.0, SeedKind::File(_)) {
             return Err(format!("line {number}: a file lists no files"));
         }
         if seeds.len() == MAX_SEEDS_IN_FILE {

@@ -19,10 +19,10 @@ const MAX_CERTIFICATES: usize = 64;
 
 /// How a node proves its identity, and which nodes it trusts.
 #[derive(Clone, Debug)]
-pub struct Trust(pub(crate) Kind);
+pub struct Trust(pub(crate) TrustKind);
 
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TrustKind {
     /// The first one signs this node's certificate; those of all are accepted.
     Secrets(Vec<Secret>),
     Certificates(Arc<Certificates>),
@@ -32,14 +32,14 @@ impl Trust {
     /// Nodes that know the secret: each issues its own certificate.
     #[must_use]
     pub fn secret(secret: Secret) -> Self {
-        Self(Kind::Secrets(vec![secret]))
+        Self(TrustKind::Secrets(vec![secret]))
     }
 
     /// The same while the secret is being changed: this node uses `own`, and accepts nodes that use
     /// any of `others` as well, of which those beyond [`MAX_SECRETS`] in all are left out.
     #[must_use]
     pub fn secrets(own: Secret, others: impl IntoIterator<Item = Secret>) -> Self {
-        Self(Kind::Secrets(std::iter::once(own).chain(others).take(MAX_SECRETS).collect()))
+        Self(TrustKind::Secrets(std::iter::once(own).chain(others).take(MAX_SECRETS).collect()))
     }
 }
 
@@ -51,7 +51,7 @@ impl From<Secret> for Trust {
 
 impl From<Certificates> for Trust {
     fn from(certificates: Certificates) -> Self {
-        Self(Kind::Certificates(Arc::new(certificates)))
+        Self(TrustKind::Certificates(Arc::new(certificates)))
     }
 }
 

@@ -10,7 +10,7 @@ use arbitrary::Arbitrary;
 use libfuzzer_sys::fuzz_target;
 use tidegate_cluster::protocol::{
     Action, Change, Channel, Core, Delta, Host, Level, LinkId, MAX_INBOUND, MAX_MESSAGE_BYTES,
-    MAX_PACKET_BYTES, Nanos, NodeId, Options, Part, Subject,
+    MAX_PACKET_BYTES, Nanos, NodeId, Options, ScanPosition, Subject,
 };
 
 const NODES: usize = 3;
@@ -376,11 +376,11 @@ impl Host for Words {
         1_600 * MILLISECOND
     }
 
-    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+    fn scan(&mut self, at: ScanPosition, into: &mut Vec<Level>) -> Option<ScanPosition> {
         // Of a few keys each, so that a state has several parts.
         let mut rest = self.tats.range((at.0, at.1)..);
         let part = rest.by_ref().take(3).filter(|(_, tat)| **tat > self.now);
         into.extend(part.map(|(&(limit, key), tat)| Level { limit, key, debt: tat - self.now }));
-        rest.next().map(|(&(limit, key), _)| Part(limit, key))
+        rest.next().map(|(&(limit, key), _)| ScanPosition(limit, key))
     }
 }

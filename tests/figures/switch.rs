@@ -58,7 +58,7 @@ impl Switch {
     /// Forwards between these devices, of the places 0 and following.
     ///
     /// # Errors
-    /// When there is no thread to be had.
+    /// When no thread can be started.
     pub fn start(devices: Vec<File>, weather: Weather, seed: u64) -> io::Result<Self> {
         let shared = Arc::new(Shared { weather: Mutex::new(weather), ..Shared::default() });
         let forwarding = Forwarding {

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tidegate_cluster::protocol::{Change, Delta, Host, Level, Part};
+use tidegate_cluster::protocol::{Change, Delta, Host, Level, ScanPosition};
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
 
@@ -23,7 +23,7 @@ const LEDGER: u64 = 1 << 32;
 /// As in a large table of few keys, this number of parts of a state is empty before each ledger's
 /// key: a state is many chunks, and there is use and news between them.
 const EMPTY_PARTS: u64 = 256;
-/// How empty parts are counted in a [`Part`], above the ledger's key.
+/// How empty parts are counted in a [`ScanPosition`], above the ledger's key.
 const EMPTY: u64 = 1 << 32;
 
 pub struct Limits {
@@ -218,12 +218,12 @@ impl Host for Limits {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }
 
-    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+    fn scan(&mut self, at: ScanPosition, into: &mut Vec<Level>) -> Option<ScanPosition> {
         let before = into.len();
         let next = if at.0 < LEDGER {
-            Some(self.live_of_limit(at, into))
+            Some(self.scan_limit(at, into))
         } else {
-            self.live_of_ledger(at, into)
+            self.scan_ledger(at, into)
         };
         self.work += (into.len() - before) as u64;
         next
@@ -231,9 +231,13 @@ impl Host for Limits {
 }
 
 impl Limits {
-    fn live_of_limit(&self, Part(limit, part): Part, into: &mut Vec<Level>) -> Part {
+    fn scan_limit(
+        &self,
+        ScanPosition(limit, part): ScanPosition,
+        into: &mut Vec<Level>,
+    ) -> ScanPosition {
         let limit = limit.max(1);
-        let Some(limiter) = self.limiter(limit) else { return Part(LEDGER, 0) };
+        let Some(limiter) = self.limiter(limit) else { return ScanPosition(LEDGER, 0) };
         let level = |(key, debt): (KeyHash, Duration)| Level {
             limit,
             key: key.to_bits(),
@@ -241,14 +245,18 @@ impl Limits {
         };
         into.extend(limiter.live_part(part as usize).map(level));
         let is_last = part + 1 >= limiter.live_parts() as u64;
-        if is_last { Part(limit + 1, 0) } else { Part(limit, part + 1) }
+        if is_last { ScanPosition(limit + 1, 0) } else { ScanPosition(limit, part + 1) }
     }
 
     /// One key, after parts in which there is none.
-    fn live_of_ledger(&self, Part(limit, at): Part, into: &mut Vec<Level>) -> Option<Part> {
+    fn scan_ledger(
+        &self,
+        ScanPosition(limit, at): ScanPosition,
+        into: &mut Vec<Level>,
+    ) -> Option<ScanPosition> {
         let (empty, key) = (at / EMPTY, at % EMPTY);
         if empty < EMPTY_PARTS {
-            return Some(Part(limit, at + EMPTY));
+            return Some(ScanPosition(limit, at + EMPTY));
         }
         let now = self.now();
         let mut rest = self.ledgers.range((limit, key)..);
@@ -256,7 +264,7 @@ impl Limits {
         if *tat > now {
             into.push(Level { limit, key, debt: tat - now });
         }
-        rest.next().map(|(&(limit, key), _)| Part(limit, key))
+        rest.next().map(|(&(limit, key), _)| ScanPosition(limit, key))
     }
 }
 
@@ -298,9 +306,9 @@ mod tests {
         other.set_time(90 * SECOND);
         assert_eq!((origin.entered(7, 1).0, other.entered(7, 1).0), (3, 3));
         assert_eq!((other.entered(7, 2).0, other.entered(8, 1).0), (0, 0));
-        let (mut state, mut at) = (Vec::new(), Some(Part::default()));
+        let (mut state, mut at) = (Vec::new(), Some(ScanPosition::default()));
         while let Some(part) = at {
-            at = other.live(part, &mut state);
+            at = other.scan(part, &mut state);
         }
         origin.raise(0, state[0]);
         assert_eq!(origin.entered(7, 1).0, 3);

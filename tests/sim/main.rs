@@ -66,7 +66,7 @@ fn main() -> ExitCode {
     ExitCode::from(u8::from(summary.failed > 0))
 }
 
-/// More addresses are not to be had.
+/// There are no more addresses.
 const MAX_NODES: usize = 1_000;
 
 fn run_all(args: &Args) -> Mutex<Summary> {

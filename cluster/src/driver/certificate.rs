@@ -18,7 +18,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
 use crate::name::ClusterName;
 use crate::secret::Secret;
-use crate::trust::{Certificates, Kind, Trust};
+use crate::trust::{Certificates, Trust, TrustKind};
 
 /// Why there is no certificate.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
@@ -43,8 +43,8 @@ impl Identity {
         trust: &Trust,
     ) -> Result<Self, Failure> {
         match &trust.0 {
-            Kind::Secrets(secrets) => Self::issue(cluster, addr, secrets),
-            Kind::Certificates(certificates) => Self::from_operator(certificates),
+            TrustKind::Secrets(secrets) => Self::issue(cluster, addr, secrets),
+            TrustKind::Certificates(certificates) => Self::from_operator(certificates),
         }
     }
 

@@ -11,7 +11,7 @@ use tidegate_engine::clock::Timestamp;
 use super::shared::Shared;
 use crate::inline;
 use crate::limits::{DebtLimiter, LimitId, most_debt};
-use crate::protocol::{Change, Delta, Host, Level, Nanos, Part, nanos};
+use crate::protocol::{Change, Delta, Host, Level, Nanos, ScanPosition, nanos};
 
 /// How long reading both clocks may take; if more, the thread did not run meanwhile, and they are
 /// read again, up to [`MAX_READS`] times in all: the shortest reading counts.
@@ -165,7 +165,7 @@ impl Host for Limiters {
         most_debt(limit, self.tolerance(limit))
     }
 
-    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
-        self.shared.limits.live(self.shared.now(), at, into)
+    fn scan(&mut self, at: ScanPosition, into: &mut Vec<Level>) -> Option<ScanPosition> {
+        self.shared.limits.scan(self.shared.now(), at, into)
     }
 }

@@ -19,11 +19,11 @@ use super::logging::TARGET;
 use super::lookup::Resolver;
 use crate::config::Config;
 use crate::protocol::MAX_SEEDS;
-use crate::seed::{self, Kind, Seed};
+use crate::seed::{self, Seed, SeedKind};
 
 /// Sources that are looked up, at most; the first ones in order.
 const MAX_SOURCES: usize = 128;
-/// Until a node has joined and knows of others, the shortest time between two looks.
+/// Until a node has joined and knows of others, the shortest time between two look-ups.
 const RETRY_MIN: Duration = Duration::from_secs(1);
 /// The longest one; each is twice as long as the one before.
 const RETRY_MAX: Duration = Duration::from_secs(4);
@@ -107,7 +107,7 @@ impl Seeker {
         loop {
             let found = tokio::select! {
                 () = sender.closed() => return,
-                found = self.look() => found,
+                found = self.look_up_all() => found,
             };
             let others = found.seeds.iter().any(|seed| *seed != self.me);
             let settled = found.complete && others && shared.has_joined();
@@ -126,9 +126,9 @@ impl Seeker {
         }
     }
 
-    /// Looks at all sources once.
-    async fn look(&mut self) -> Found {
-        let is_file = |seed: &&Seed| matches!(seed.kind(), Kind::File(_));
+    /// Looks all sources up once.
+    async fn look_up_all(&mut self) -> Found {
+        let is_file = |seed: &&Seed| matches!(seed.kind(), SeedKind::File(_));
         let files: BTreeSet<Seed> = self.seeds.iter().filter(is_file).cloned().collect();
         self.look_up(files.clone()).await;
         let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
@@ -232,7 +232,7 @@ fn is_due(logged_at: &mut Option<Instant>) -> bool {
 
 fn address(seed: &Seed) -> Option<SocketAddr> {
     match seed.kind() {
-        Kind::Address(addr) => Some(*addr),
+        SeedKind::Address(addr) => Some(*addr),
         _ => None,
     }
 }
@@ -240,10 +240,10 @@ fn address(seed: &Seed) -> Option<SocketAddr> {
 /// What a source gives; never nothing.
 async fn ask(source: &Seed, resolver: &Arc<Resolver>) -> Result<Vec<Seed>, String> {
     let found = match source.kind() {
-        Kind::Address(addr) => [*addr].into(),
-        Kind::Name(name, port) => resolver.name(name, *port).await?,
-        Kind::Service(name) => resolver.service(name).await?,
-        Kind::File(path) => {
+        SeedKind::Address(addr) => [*addr].into(),
+        SeedKind::Name(name, port) => resolver.name(name, *port).await?,
+        SeedKind::Service(name) => resolver.service(name).await?,
+        SeedKind::File(path) => {
             let path = path.clone();
             let read = spawn_blocking(move || seed::read_file(&path));
             let seeds = read.await.map_err(|error| error.to_string())??;

@@ -43,10 +43,10 @@ fn debt(limiter: &ByHand, number: u64) -> u64 {
 
 /// All that is live, by limit and key.
 fn live(limits: &Limits, now: Nanos) -> BTreeMap<(u64, u64), Nanos> {
-    let (mut levels, mut at) = (Vec::new(), Some(Part::default()));
+    let (mut levels, mut at) = (Vec::new(), Some(ScanPosition::default()));
     while let Some(part) = at {
         let before = levels.len();
-        at = limits.live(now, part, &mut levels);
+        at = limits.scan(now, part, &mut levels);
         assert!(levels.len() - before <= MAX_PART_KEYS);
     }
     levels.into_iter().map(|level| ((level.limit, level.key), level.debt)).collect()
@@ -115,12 +115,12 @@ fn states_list_words_with_and_without_a_limiter_once() {
 
     // A limit that appears while it is listed begins again with its limiter's words.
     let mut levels = Vec::new();
-    let part = limits.live(SECOND, Part(9, 0), &mut levels).unwrap();
+    let part = limits.scan(SECOND, ScanPosition(9, 0), &mut levels).unwrap();
     let nine = super::tests::limiter();
     attach(&limits, 9, &nine, SECOND).unwrap();
     let mut at = Some(part);
     while let Some(part) = at {
-        at = limits.live(SECOND, part, &mut levels);
+        at = limits.scan(SECOND, part, &mut levels);
     }
     let keys: BTreeMap<_, _> = levels.iter().map(|level| (level.key, level.debt)).collect();
     assert_eq!(keys.len(), 600);

@@ -6,8 +6,8 @@
 //! * A number that a peer may stand at (anything from what it has acknowledged to what it was sent)
 //!   is the end of a segment or before the first; so what a peer lacks is a whole number of
 //!   segments, and no change reaches it twice.
-//! * Changes of which nothing is left are dropped, by two looks with each insertion, so no call
-//!   takes longer the more is kept.
+//! * Changes of which nothing is left are dropped, two of them examined with each insertion, so no
+//!   call takes longer the more is kept.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -39,7 +39,7 @@ struct Segment {
     /// The debt of its batches, as it was consumed.
     debt: i128,
     changes: BTreeMap<KeyId, Change>,
-    /// The key that was looked at last for being void.
+    /// The key that was examined last for being void.
     swept: KeyId,
 }
 
@@ -152,7 +152,7 @@ impl Backlog {
 }
 
 impl Segment {
-    /// Looks at the next two keys, and drops those of which nothing is left: how many.
+    /// Examines the next two keys, and drops those of which nothing is left: how many.
     fn sweep(&mut self, is_void: &impl Fn(&Delta) -> bool) -> usize {
         let rest = (Bound::Excluded(self.swept), Bound::Unbounded);
         let mut next = [None; 2];

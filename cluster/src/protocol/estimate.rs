@@ -68,7 +68,7 @@ pub(super) struct Estimates {
     wanted: BTreeSet<KeyId>,
     limits: BTreeMap<u64, Excess>,
     sealed: BTreeMap<Origin, SealDates>,
-    /// Times a key was not followed for want of room.
+    /// Times a key was not tracked because there was no room.
     left_out: u64,
     play_at: Nanos,
 }
@@ -231,7 +231,7 @@ impl Estimates {
         self.limits.keys().copied()
     }
 
-    /// Times a key was not followed for want of room.
+    /// Times a key was not tracked because there was no room.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -22,9 +22,10 @@ impl Level {
     }
 }
 
-/// A part of a host's keys, in an order of the host's; the default is the first one.
+/// Where a scan of a host's keys goes on: a limit, and a part of its keys, in an order of the
+/// host's; the default is the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Part(pub u64, pub u64);
+pub struct ScanPosition(pub u64, pub u64);
 
 /// Keys of a part, at most.
 pub const MAX_PART_KEYS: usize = 256;
@@ -71,8 +72,8 @@ pub trait Host {
     /// what a key of any limit can.
     fn most_debt(&self, limit: u64) -> Nanos;
 
-    /// Lists keys that have debt, in bounded work: adds those of the part `at`, at most
-    /// [`MAX_PART_KEYS`], and returns the next part; `None` after the last one. A key stays in its
-    /// part as long as it has debt.
-    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part>;
+    /// Lists keys that have debt, in bounded work: adds those of one part, at most
+    /// [`MAX_PART_KEYS`], and returns where the next one is; `None` after the last one. A key stays
+    /// in its part as long as it has debt.
+    fn scan(&mut self, at: ScanPosition, into: &mut Vec<Level>) -> Option<ScanPosition>;
 }

@@ -118,7 +118,7 @@ pub struct Core<H> {
     /// When keys are split anew.
     refresh_at: Nanos,
     /// When pending levels are compared next.
-    look_at: Nanos,
+    poll_at: Nanos,
     /// When this node sends levels next.
     levels_at: Nanos,
     beats: Beats,
@@ -194,7 +194,7 @@ impl<H: Host> Core<H> {
             next_flush: now,
             flush_at: None,
             refresh_at: now,
-            look_at: now,
+            poll_at: now,
             levels_at: now,
             beats: Beats::new(now),
             drains: Drains::new(now),
@@ -231,7 +231,7 @@ impl<H: Host> Core<H> {
     /// it waiting, as it is what a node that leaves sends last.
     pub fn flush(&mut self, now: Nanos) {
         self.note_run_delay(now);
-        self.look(now);
+        self.begin_step(now);
         self.budget.lift();
         self.take_all(now);
         self.compare_levels(now);
@@ -241,7 +241,7 @@ impl<H: Host> Core<H> {
 
     /// A link that this node dialled is open; `subject` is that of the other side's certificate.
     pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
-        self.look(now);
+        self.begin_step(now);
         self.on_connected(now, link, subject);
         self.settle(now);
     }
@@ -249,7 +249,7 @@ impl<H: Host> Core<H> {
     /// A node with a certificate for `subject` opened a link. `None` when there are
     /// [`MAX_INBOUND`]: the caller closes it.
     pub fn accepted(&mut self, now: Nanos, subject: Subject) -> Option<LinkId> {
-        self.look(now);
+        self.begin_step(now);
         if self.inbound.len() >= MAX_INBOUND {
             return None;
         }
@@ -260,7 +260,7 @@ impl<H: Host> Core<H> {
 
     /// A link is gone, or could not be opened.
     pub fn closed(&mut self, now: Nanos, link: LinkId) {
-        self.look(now);
+        self.begin_step(now);
         self.take_all_early(now, link);
         self.forget_link(now, link);
         self.settle(now);
@@ -268,7 +268,7 @@ impl<H: Host> Core<H> {
 
     /// A message arrived; `transit` is an estimate of its time in transit.
     pub fn message(&mut self, now: Nanos, link: LinkId, transit: Nanos, bytes: &[u8]) {
-        self.look(now);
+        self.begin_step(now);
         self.count_received(self.addr_of(link), bytes.len());
         let known = match wire::decode_as(self.version_on(link), bytes) {
             Ok(message) if self.inbound.contains_key(&link) => {
@@ -285,7 +285,7 @@ impl<H: Host> Core<H> {
 
     /// A datagram arrived.
     pub fn datagram(&mut self, now: Nanos, link: LinkId, bytes: &[u8]) {
-        self.look(now);
+        self.begin_step(now);
         self.count_received(self.addr_of(link), bytes.len());
         if self.on_packet(now, link, bytes).is_err() {
             self.end_violated(now, link);
@@ -303,7 +303,7 @@ impl<H: Host> Core<H> {
     /// The deadline has passed.
     pub fn tick(&mut self, now: Nanos) {
         self.note_run_delay(now);
-        self.look(now);
+        self.begin_step(now);
         self.membership.tick(now);
         self.tick_flush(now);
         self.tick_peers(now);
@@ -330,7 +330,7 @@ impl<H: Host> Core<H> {
             self.agree_deadline(),
             self.beat_deadline(),
             self.budget.deadline(),
-            self.look_deadline(),
+            self.step_deadline(),
             self.alone_deadline(),
             self.found_deadline(),
             self.trim_at,
@@ -419,7 +419,7 @@ impl<H: Host> Core<H> {
         }
         self.note_alone(now);
         self.note_unlinked(now);
-        self.membership.look(now, &mut self.events);
+        self.membership.observe(now, &mut self.events);
     }
 
     /// The address of the node at the other end of a link, once it is known.

@@ -243,13 +243,13 @@ impl Membership {
         }
     }
 
-    /// Looks at all members, unless that was only just done, and reports what has changed.
-    pub(super) fn look(&mut self, now: Nanos, events: &mut Events) {
+    /// Observes all members, unless that was only just done, and reports what has changed.
+    pub(super) fn observe(&mut self, now: Nanos, events: &mut Events) {
         let mut states = std::mem::take(&mut self.states);
         let me = self.me();
         let others = self.foca.iter_membership_state().filter(|m| m.id().addr != me.addr);
         let others = others.map(|member| (*member.id(), self.state_of_member(member)));
-        states.look(now, me, others, events);
+        states.observe(now, me, others, events);
         self.states = states;
     }
 

@@ -91,7 +91,7 @@ pub use delta::Delta;
 pub use estimate::OverAdmission;
 pub use event::Event;
 pub use hash_key::HashKey;
-pub use host::{Host, Level, MAX_PART_KEYS, Part};
+pub use host::{Host, Level, MAX_PART_KEYS, ScanPosition};
 pub use id::{NodeId, Origin};
 pub use join_kind::JoinKind;
 pub(crate) use machine::CATCH_UP_WITHIN;

@@ -39,8 +39,8 @@ mod reported;
 /// Keys that wait, at most: about 2 MiB, and what one step sends where all of them are to be sent.
 /// Further ones are sent at once, as a spray of keys saves no frames by waiting.
 const MAX_WAITING: usize = 1 << 13;
-/// Keys that begin to wait between two looks at whether it pays.
-const LOOK_EVERY: u64 = 1 << 12;
+/// Keys that begin to wait between two evaluations of whether it pays.
+const EVALUATE_EVERY: u64 = 1 << 12;
 /// Waiting pays from one saved delta per this many keys that began to wait.
 const PAYS: u64 = 8;
 /// The share of keys, as a divisor, that may wait while it does not pay, to see when it does.
@@ -56,11 +56,11 @@ pub(super) struct Pace {
     capped: BTreeSet<(Nanos, KeyId)>,
     reported: Reported,
     covered: u64,
-    /// Keys that began to wait since the last look, and deltas that need not be sent because they
-    /// did.
+    /// Keys that began to wait since the last evaluation, and deltas that need not be sent because
+    /// they did.
     begun: u64,
     saved: u64,
-    /// Few of the keys that waited before that look have saved one.
+    /// Few of the keys that waited before that evaluation have saved one.
     is_vain: bool,
     /// How many were capped.
     times_capped: u64,
@@ -160,10 +160,10 @@ impl Pace {
         }
     }
 
-    /// Another key waits. Looks now and then whether that pays.
+    /// Another key waits. Evaluates now and then whether that pays.
     fn begin(&mut self) {
         self.begun += 1;
-        if self.begun == LOOK_EVERY {
+        if self.begun == EVALUATE_EVERY {
             self.is_vain = self.saved < self.begun / PAYS;
             (self.begun, self.saved) = (0, 0);
         }

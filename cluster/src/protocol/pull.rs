@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::action::LinkId;
 use super::change::Change;
 use super::delta::KeyId;
-use super::host::{Level, Part};
+use super::host::{Level, ScanPosition};
 use super::id::Origin;
 use super::time::Nanos;
 
@@ -95,7 +95,7 @@ impl Entries {
 pub(super) struct Served {
     pub(super) request: u64,
     /// The part that is read next; `None` when all were read.
-    pub(super) next: Option<Part>,
+    pub(super) next: Option<ScanPosition>,
     pub(super) keys: usize,
     pub(super) in_flight: usize,
     /// Bytes are capped, and the next part waits for room.

@@ -24,7 +24,7 @@ const MAX_WAITING: usize = 4_096;
 #[derive(Debug, Default)]
 pub(super) struct LevelSchedule {
     /// By word.
-    waiting: BTreeMap<KeyId, Turn>,
+    waiting: BTreeMap<KeyId, LevelTurn>,
     /// No turn comes before.
     next_at: Nanos,
     /// The word whose level was sent last: those after it are next.
@@ -32,7 +32,7 @@ pub(super) struct LevelSchedule {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Turn {
+struct LevelTurn {
     limit: u64,
     at: Nanos,
     wait: Nanos,
@@ -45,7 +45,7 @@ impl LevelSchedule {
         let known = self.waiting.get(&word).map(|turn| turn.limit);
         if self.waiting.len() < MAX_WAITING || known.is_some() {
             let limit = known.map_or(limit, |known| known.max(limit));
-            self.waiting.insert(word, Turn { limit, at: now, wait: LEVELS_EVERY });
+            self.waiting.insert(word, LevelTurn { limit, at: now, wait: LEVELS_EVERY });
             self.next_at = self.next_at.min(now);
         }
     }
@@ -54,7 +54,7 @@ impl LevelSchedule {
     pub(super) fn begin_anew(&mut self, now: Nanos) {
         for turn in self.waiting.values_mut() {
             let at = turn.at.min(now + LEVELS_EVERY);
-            *turn = Turn { at, wait: LEVELS_EVERY, ..*turn };
+            *turn = LevelTurn { at, wait: LEVELS_EVERY, ..*turn };
         }
         self.next_at = self.next_at.min(now + LEVELS_EVERY);
     }
@@ -96,7 +96,7 @@ impl LevelSchedule {
             let known = if changed.contains_key(word) { None } else { self.waiting.get(word) };
             let wait = known.map_or(LEVELS_EVERY, |turn| (2 * turn.wait).min(MAX_WAIT));
             if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(word) {
-                self.waiting.insert(*word, Turn { limit: *limit, at: now + wait, wait });
+                self.waiting.insert(*word, LevelTurn { limit: *limit, at: now + wait, wait });
             }
         }
         self.next_at = self.waiting.values().map(|turn| turn.at).min().unwrap_or(now);

@@ -68,7 +68,7 @@ struct KeySplit {
     unpropagated: i64,
     /// Without provisional debt the word was empty since the last flush.
     was_empty: bool,
-    looked_at: Nanos,
+    observed_at: Nanos,
     used_at: Nanos,
 }
 
@@ -80,7 +80,7 @@ pub(super) struct SplitTerms {
     /// The debt of one unit, which a node can always take where there is one.
     pub unit: Nanos,
     /// How long until the next split is due.
-    pub look: Nanos,
+    pub refresh: Nanos,
     /// For how long what refills is split, no less than that.
     pub ahead: Nanos,
     /// How long until all others know what is consumed here, and until most do.
@@ -95,10 +95,10 @@ impl SplitTerms {
     /// nothing where another one uses all it can: it would hold back each time what it has had to
     /// wait for. An even part and more splits all that may come.
     fn refill_of(&self, own: i128, all: i128) -> i128 {
-        let (look, ahead) = (i128::from(self.look), i128::from(self.ahead));
+        let (refresh, ahead) = (i128::from(self.refresh), i128::from(self.ahead));
         let nodes = self.nodes.max(1) as i128;
         let beyond_half = (2 * nodes * own - all).clamp(0, all);
-        look + (ahead - look).max(0) * beyond_half / all
+        refresh + (ahead - refresh).max(0) * beyond_half / all
     }
 
     /// What is held back of the others' part. Where they receive late, words from which all of it
@@ -289,7 +289,7 @@ impl KeySplit {
             all: own.max(debt),
             unpropagated: own,
             was_empty: false,
-            looked_at: now,
+            observed_at: now,
             used_at: now,
         }
     }
@@ -306,8 +306,8 @@ impl KeySplit {
 
     /// Use counts less the longer ago it was.
     fn age(&mut self, now: Nanos, most_know_after: Nanos) {
-        let passed = now.saturating_sub(self.looked_at);
-        self.looked_at = now;
+        let passed = now.saturating_sub(self.observed_at);
+        self.observed_at = now;
         self.own = fade(self.own, passed, RECENT);
         self.all = fade(self.all, passed, RECENT);
         self.unpropagated = fade(self.unpropagated, passed, most_know_after);

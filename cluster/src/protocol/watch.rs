@@ -32,7 +32,7 @@ const SLACK: i64 = 32;
 /// How long until something that is in a word at the first observation is taken for recorded, at
 /// least, and at how many observations.
 const SETTLES: Nanos = SECOND / 100;
-const MIN_LOOKS: u32 = 2;
+const MIN_OBSERVATIONS: u32 = 2;
 /// By how much the protocol's clock and the limiter's may drift apart, as a divisor: each by 500
 /// parts in a million of what is true.
 const DRIFT: Nanos = 1_000;
@@ -69,8 +69,8 @@ struct Ahead {
     /// Since the first observation, less than at which it is not known to be.
     by: i64,
     first_at: Nanos,
-    looked_at: Nanos,
-    looks: u32,
+    observed_at: Nanos,
+    observations: u32,
     /// Of this period and the one before.
     least: i64,
     least_before: i64,
@@ -78,13 +78,13 @@ struct Ahead {
 }
 
 impl Ahead {
-    /// A first look.
+    /// A first observation.
     fn new(now: Nanos) -> Self {
         Self {
             by: 0,
             first_at: now,
-            looked_at: now,
-            looks: 0,
+            observed_at: now,
+            observations: 0,
             least: 0,
             least_before: 0,
             period_at: now,
@@ -92,11 +92,11 @@ impl Ahead {
     }
 
     fn grow(&mut self, now: Nanos, by: i64) {
-        let drifted = signed(now.saturating_sub(self.looked_at) / DRIFT);
+        let drifted = signed(now.saturating_sub(self.observed_at) / DRIFT);
         self.by = self.by.saturating_add(by).saturating_sub(drifted);
-        // Looks of one step are one: what gives threads the time to record is that it passes.
-        self.looks = self.looks.saturating_add(u32::from(self.looked_at < now));
-        self.looked_at = now;
+        // Those of one step count as one: what gives threads the time to record is that it passes.
+        self.observations = self.observations.saturating_add(u32::from(self.observed_at < now));
+        self.observed_at = now;
         if now.saturating_sub(self.period_at) >= PERIOD {
             (self.least_before, self.least, self.period_at) = (self.least, self.by, now);
         }
@@ -105,7 +105,8 @@ impl Ahead {
 
     /// `None` while that is not known.
     fn unrecorded(&self, now: Nanos) -> Option<i64> {
-        let is_known = self.looks >= MIN_LOOKS && now.saturating_sub(self.first_at) >= SETTLES;
+        let is_known =
+            self.observations >= MIN_OBSERVATIONS && now.saturating_sub(self.first_at) >= SETTLES;
         is_known.then(|| self.by.saturating_sub(self.least.min(self.least_before)))
     }
 }
@@ -131,8 +132,8 @@ impl Watches {
         }
     }
 
-    /// Looks at every watched key: `debt` says what its word owes, and its burst tolerance.
-    pub(super) fn look(&mut self, now: Nanos, mut debt: impl FnMut(KeyId) -> (Nanos, Nanos)) {
+    /// Observes every watched key: `debt` says what its word owes, and its burst tolerance.
+    pub(super) fn observe(&mut self, now: Nanos, mut debt: impl FnMut(KeyId) -> (Nanos, Nanos)) {
         self.0.retain(|(_, key), watch| {
             let (debt, tolerance) = debt((watch.limit, *key));
             let tat = signed(now).saturating_add(signed(debt));
@@ -190,11 +191,11 @@ mod tests {
         let mut watches = Watches::default();
         watches.keep(0, KEY, 500 * MS);
         watches.charged(KEY, signed(300 * MS));
-        watches.look(100 * MS, |_| (700 * MS, TOLERANCE));
+        watches.observe(100 * MS, |_| (700 * MS, TOLERANCE));
         assert_eq!(watches.in_debt_since(KEY), Some(0));
         // It was empty for 200, and is charged 100.
         watches.charged(KEY, signed(100 * MS));
-        watches.look(1_100 * MS, |_| (0, TOLERANCE));
+        watches.observe(1_100 * MS, |_| (0, TOLERANCE));
         assert_eq!(watches.in_debt_since(KEY), Some(1_100 * MS));
     }
 
@@ -204,18 +205,18 @@ mod tests {
         watches.keep(0, KEY, 50 * MS);
         watches.charged(KEY, signed(100 * MS));
         // Charged at 90: without a break it would be 60 ahead.
-        watches.look(100 * MS, |_| (90 * MS, TOLERANCE));
+        watches.observe(100 * MS, |_| (90 * MS, TOLERANCE));
         assert_eq!(watches.in_debt_since(KEY), Some(100 * MS));
     }
 
-    /// A word that is looked at every 10 ms.
-    struct Looked {
+    /// A word that is observed every 10 ms.
+    struct Word {
         watches: Watches,
         now: Nanos,
         tat: i64,
     }
 
-    impl Looked {
+    impl Word {
         /// With this much in the word.
         fn new(debt: i64) -> Self {
             let mut watches = Watches::default();
@@ -225,13 +226,13 @@ mod tests {
 
         /// Checks charge the word, and some of what was charged is recorded, in ms. What the word
         /// contains that is not.
-        fn look(&mut self, charged: i64, recorded: i64) -> Option<i64> {
+        fn observe(&mut self, charged: i64, recorded: i64) -> Option<i64> {
             let unit = signed(MS);
             self.now += 10 * MS;
             self.tat += charged * unit;
             self.watches.charged(KEY, recorded * unit);
             let debt = (self.tat - signed(self.now)).unsigned_abs();
-            self.watches.look(self.now, |_| (debt, TOLERANCE));
+            self.watches.observe(self.now, |_| (debt, TOLERANCE));
             let word = self.watches.observed(self.now, KEY)?;
             assert_eq!(word.tat, self.tat);
             Some((word.unrecorded + unit / 2) / unit)
@@ -240,40 +241,44 @@ mod tests {
 
     #[test]
     fn what_a_word_contains_unrecorded_is_known() {
-        let mut word = Looked::new(signed(500 * MS));
-        assert_eq!(word.look(0, 0), None, "nothing is known of what it contains at first");
-        assert_eq!(word.look(50, 50), Some(0));
-        assert_eq!(word.look(100, 0), Some(100));
-        assert_eq!(word.look(0, 0), Some(100), "a thread waits");
-        assert_eq!(word.look(7, 90), Some(17));
-        assert_eq!(word.look(0, 17), Some(0));
+        let mut word = Word::new(signed(500 * MS));
+        assert_eq!(word.observe(0, 0), None, "nothing is known of what it contains at first");
+        assert_eq!(word.observe(50, 50), Some(0));
+        assert_eq!(word.observe(100, 0), Some(100));
+        assert_eq!(word.observe(0, 0), Some(100), "a thread waits");
+        assert_eq!(word.observe(7, 90), Some(17));
+        assert_eq!(word.observe(0, 17), Some(0));
     }
 
     #[test]
     fn what_is_not_recorded_at_the_first_look_is_known_once_it_is() {
-        let mut word = Looked::new(signed(500 * MS));
-        assert_eq!(word.look(0, 0), None);
-        assert_eq!(word.look(0, 200), Some(0), "which it may have contained at the first look");
-        assert_eq!(word.look(200, 0), Some(200));
-        assert_eq!(word.look(0, 200), Some(0));
+        let mut word = Word::new(signed(500 * MS));
+        assert_eq!(word.observe(0, 0), None);
+        assert_eq!(
+            word.observe(0, 200),
+            Some(0),
+            "which it may have contained at the first observation"
+        );
+        assert_eq!(word.observe(200, 0), Some(200));
+        assert_eq!(word.observe(0, 200), Some(0));
     }
 
     #[test]
-    fn a_word_that_was_empty_is_looked_at_anew() {
-        let mut word = Looked::new(signed(5 * MS));
+    fn a_word_that_was_empty_is_observed_anew() {
+        let mut word = Word::new(signed(5 * MS));
         word.tat = signed(9 * MS);
-        assert_eq!(word.look(200, 200), None, "it was empty for a while");
-        assert_eq!(word.look(0, 0), None);
-        assert_eq!(word.look(0, 0), Some(0));
+        assert_eq!(word.observe(200, 200), None, "it was empty for a while");
+        assert_eq!(word.observe(0, 0), None);
+        assert_eq!(word.observe(0, 0), Some(0));
     }
 
     #[test]
     fn clocks_that_drift_apart_charge_nothing() {
-        let mut word = Looked::new(signed(500 * MS));
+        let mut word = Word::new(signed(500 * MS));
         for _ in 0..400 {
             // A thousandth of 10 ms.
             word.tat += signed(MS / 100);
-            word.look(10, 10);
+            word.observe(10, 10);
             let known = word.watches.observed(word.now, KEY);
             assert!(known.is_none_or(|known| known.unrecorded == 0), "{known:?}");
         }
@@ -282,11 +287,11 @@ mod tests {
     /// As after a change that filled what had drained.
     #[test]
     fn growth_that_is_not_recorded_is_taken_for_nothing_after_a_while() {
-        let mut word = Looked::new(signed(500 * MS));
-        word.look(0, 0);
-        assert_eq!(word.look(0, 0), Some(0));
-        word.look(400, 0);
-        let looks = (1..200).find(|_| word.look(10, 10) == Some(0)).unwrap();
-        assert!((50..=110).contains(&looks), "{looks} looks");
+        let mut word = Word::new(signed(500 * MS));
+        word.observe(0, 0);
+        assert_eq!(word.observe(0, 0), Some(0));
+        word.observe(400, 0);
+        let observations = (1..200).find(|_| word.observe(10, 10) == Some(0)).unwrap();
+        assert!((50..=110).contains(&observations), "{observations} observations");
     }
 }

@@ -135,10 +135,10 @@ pub(super) fn ungroup(groups: Vec<Group>, local: i64) -> impl Iterator<Item = De
 
 /// Why bytes are not a message, or a message does not fit.
 #[derive(Debug)]
-pub struct WireError(Kind);
+pub struct WireError(ErrorKind);
 
 #[derive(Debug)]
-enum Kind {
+enum ErrorKind {
     Encode(EncodeError),
     Decode(DecodeError),
     Trailing,
@@ -147,9 +147,9 @@ enum Kind {
 impl fmt::Display for WireError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
-            Kind::Encode(error) => write!(f, "encode: {error}"),
-            Kind::Decode(error) => write!(f, "decode: {error}"),
-            Kind::Trailing => f.write_str("trailing bytes"),
+            ErrorKind::Encode(error) => write!(f, "encode: {error}"),
+            ErrorKind::Decode(error) => write!(f, "decode: {error}"),
+            ErrorKind::Trailing => f.write_str("trailing bytes"),
         }
     }
 }
@@ -163,7 +163,7 @@ const CONFIG: Configuration<config::LittleEndian, config::Varint, Limit<MAX_MESS
     config::standard().with_limit::<MAX_MESSAGE_BYTES>();
 
 pub(super) fn encode<T: Encode>(value: &T) -> Result<Vec<u8>, WireError> {
-    bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(Kind::Encode(error)))
+    bincode::encode_to_vec(value, CONFIG).map_err(|error| WireError(ErrorKind::Encode(error)))
 }
 
 /// What the version after this one adds to a message: bytes that follow those of this version. So a
@@ -206,17 +206,17 @@ pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError
     }
     let (message, used) = decode_first(bytes)?;
     let is_whole = bytes.get(used..) == Some(added_next(version, &message));
-    if is_whole { Ok(message) } else { Err(WireError(Kind::Trailing)) }
+    if is_whole { Ok(message) } else { Err(WireError(ErrorKind::Trailing)) }
 }
 
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {
     let (value, used) = decode_first(bytes)?;
-    if used == bytes.len() { Ok(value) } else { Err(WireError(Kind::Trailing)) }
+    if used == bytes.len() { Ok(value) } else { Err(WireError(ErrorKind::Trailing)) }
 }
 
 /// The value with which `bytes` begin, and its length in bytes.
 fn decode_first<T: Decode<()>>(bytes: &[u8]) -> Result<(T, usize), WireError> {
-    bincode::decode_from_slice(bytes, CONFIG).map_err(|error| WireError(Kind::Decode(error)))
+    bincode::decode_from_slice(bytes, CONFIG).map_err(|error| WireError(ErrorKind::Decode(error)))
 }
 
 /// The encoding of membership packets.
@@ -299,10 +299,14 @@ impl MemberPacket {
         let header = PacketCodec.decode_header(&mut bytes)?;
         // Without updates their number may be missing.
         let count = if bytes.is_empty() { Ok(0) } else { bytes.try_get_u16() };
-        let count = count.map_err(|_| WireError(Kind::Trailing))?;
+        let count = count.map_err(|_| WireError(ErrorKind::Trailing))?;
         let updates = (0..count).map(|_| PacketCodec.decode_member(&mut bytes));
         let updates = updates.collect::<Result<Vec<_>, _>>()?;
-        if bytes.is_empty() { Ok(Self { header, updates }) } else { Err(WireError(Kind::Trailing)) }
+        if bytes.is_empty() {
+            Ok(Self { header, updates })
+        } else {
+            Err(WireError(ErrorKind::Trailing))
+        }
     }
 
     pub(super) fn encode(&self) -> Result<Vec<u8>, WireError> {
@@ -322,7 +326,7 @@ fn put<T: Encode>(value: &T, mut buf: impl BufMut) -> Result<(), WireError> {
     // Encoded separately, so that an item that does not fit leaves the buffer unchanged.
     let bytes = encode(value)?;
     if buf.remaining_mut() < bytes.len() {
-        return Err(WireError(Kind::Encode(EncodeError::UnexpectedEnd)));
+        return Err(WireError(ErrorKind::Encode(EncodeError::UnexpectedEnd)));
     }
     buf.put_slice(&bytes);
     Ok(())
@@ -330,7 +334,7 @@ fn put<T: Encode>(value: &T, mut buf: impl BufMut) -> Result<(), WireError> {
 
 fn get<T: Decode<()>>(mut buf: impl Buf) -> Result<T, WireError> {
     let (value, used) = bincode::decode_from_slice(buf.chunk(), CONFIG)
-        .map_err(|error| WireError(Kind::Decode(error)))?;
+        .map_err(|error| WireError(ErrorKind::Decode(error)))?;
     buf.advance(used);
     Ok(value)
 }
@@ -376,7 +380,7 @@ impl foca::Codec<NodeId> for PacketCodec {
             0 => foca::State::Alive,
             1 => foca::State::Suspect,
             2 => foca::State::Down,
-            _ => return Err(WireError(Kind::Decode(DecodeError::Other("member state")))),
+            _ => return Err(WireError(ErrorKind::Decode(DecodeError::Other("member state")))),
         };
         Ok(foca::Member::new(id, incarnation, state))
     }

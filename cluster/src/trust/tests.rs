@@ -44,6 +44,8 @@ fn debug_shows_no_key() {
 #[test]
 fn secrets_are_bounded() {
     let secret = |n: usize| Secret::from_bytes(format!("0123456789abcdef{n}").as_bytes()).unwrap();
-    let Kind::Secrets(kept) = Trust::secrets(secret(0), (1..20).map(secret)).0 else { panic!() };
+    let TrustKind::Secrets(kept) = Trust::secrets(secret(0), (1..20).map(secret)).0 else {
+        panic!()
+    };
     assert_eq!(kept.len(), MAX_SECRETS);
 }

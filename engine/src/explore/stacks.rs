@@ -9,7 +9,7 @@
 //!
 //! A stack is a mapping of these flags that one call has made here. What makes one here unmaps it
 //! by one call, whole, and never maps anything over it: loom's threads do, and nothing else of this
-//! executable maps with these flags. So what is kept is no longer anybody's.
+//! executable maps with these flags. So what is kept has no owner any more.
 
 use std::ffi::{c_int, c_long, c_void};
 use std::sync::{Mutex, MutexGuard, PoisonError};

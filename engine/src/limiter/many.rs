@@ -166,7 +166,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
         // Where all costs are the same, a constant: the index is not even compared.
         let cost = |index| items.get(index).map_or(1, |item| check(item).1);
 
-        // 1.
+        // 1. Hash.
         let mut homes = [filler; TOGETHER];
         for (home, item) in homes.iter_mut().zip(items) {
             *home = self.table.home(self.hash(check(item).0));
@@ -174,7 +174,7 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             home.prefetch();
         }
 
-        // 2.
+        // 2. Probe at home.
         let mut spots = [filler.probe().0; TOGETHER];
         let mut at_home = Indexes::NONE;
         for index in 0..items.len().min(TOGETHER) {
@@ -187,11 +187,11 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             homes[index].prefetch_further();
         }
 
-        // 3.
+        // 3. Decide at home.
         let mut unfound =
             self.decide_at(algorithm, &spots, at_home, &homes, cost, readings, decisions);
 
-        // 4.
+        // 4. Probe further.
         let mut further = Indexes::NONE;
         for index in away.all() {
             let (spot, found) = homes[index].probe_further();
@@ -203,10 +203,10 @@ impl<R: Rule, C: Clock, O: Observer> Limiter<R, C, O> {
             homes[index].prefetch_all();
         }
 
-        // 5.
+        // 5. Decide there.
         let moved = self.decide_at(algorithm, &spots, further, &homes, cost, readings, decisions);
 
-        // 6.
+        // 6. Decide the rest.
         for index in unfound.all().chain(moved.all()) {
             let (home, cost, reread) = (homes[index], cost(index), || readings.next());
             let admit = |value, now| admit(algorithm(self), value, now, cost);

@@ -44,7 +44,7 @@
 //! | C5 tag, home bits, label | relaxed; its load acquire | U3 and this load of others, by C4 | load: a claim whose slot was stolen labels the next owner's slot | `label-load-relaxed` |
 //! | C6 word, confirm | release | U2, C1 | a settled word whose label is not visible | `confirm-relaxed` |
 //! | C7 word, withdraw | relaxed | none: a free slot says nothing about its tag | - | - |
-//! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-look` |
+//! | C8 word, second look before the label | relaxed | ordered after the load of C5 by its acquire | - | `label-without-second-read` |
 
 mod met;
 mod vacancy;

@@ -17,7 +17,7 @@
 //! | U1 tag, probe (`named.rs` too) | relaxed | none: a hint, confirmed by U2 and U3 | - | - |
 //! | U2 word | acquire | confirm (C6), U5 | a label older than the word: a charge to the previous key | `word-relaxed` |
 //! | U3 tag | acquire | label (C5), by the fence before it (C4) | U4 may miss the claim that wrote the tag | `tag-relaxed` |
-//! | U4 word, re-read | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - | `denial-without-second-look` |
+//! | U4 word, re-read | relaxed | ordered after U3 by its acquire; a label the load saw was written after the claim, so coherence shows the claim or later | - | `denial-without-second-read` |
 //! | U5 word, charge | release | U2; as a read-modify-write it also continues the release sequence of C6 | a value made by a changed quota is read under the quota before it (`live`): a denial by neither; a thread that lowers the word after a charge may miss that a lease entry was busy (`limiter/lease/entry.rs`, L7) | `live-charge-not-released`, `lease-charged-before-it-is-busy` |
 //! | U6 word, listing and lookup | acquire | C6 | as U2: a value with the label before it | `listing-word-relaxed` |
 //! | U7 tag, listing and lookup | acquire | as U3 | the re-read of the word, relaxed as U4, may miss the claim | `listing-tag-relaxed` |

@@ -96,7 +96,7 @@ pub struct OverflowCounts {
     /// Keys that had debt and were evicted, including those evicted right after the charge that
     /// made it ([`OverflowPolicy::EvictLeastDebt`]).
     pub evicted: u64,
-    /// Checks that were denied for want of a slot ([`OverflowPolicy::Deny`]).
+    /// Checks that were denied because there was no free slot ([`OverflowPolicy::Deny`]).
     pub denied: u64,
     /// Checks that were admitted without a charge ([`OverflowPolicy::Allow`]).
     pub allowed: u64,

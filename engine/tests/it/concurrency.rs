@@ -137,7 +137,7 @@ proptest! {
 }
 
 #[test]
-fn a_decision_tells_the_limit_and_what_is_left() {
+fn a_decision_states_the_limit_and_what_is_left() {
     let permits = Concurrency::new(5);
     let three = permits.try_acquire(3).unwrap();
     let decision = three.decision();

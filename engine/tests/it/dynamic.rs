@@ -257,7 +257,7 @@ proptest! {
 
 /// What only the object has of a counter: it says of a cost what a check then does.
 #[test]
-fn a_counter_as_an_object_tells_whether_a_cost_fits() {
+fn a_counter_as_an_object_peeks_whether_a_cost_fits() {
     let clock = ManualClock::new();
     let limits: [Box<dyn Limit>; 2] = [
         Box::new(SubWindowCounter::with_clock(10, SECOND, clock.clone()).unwrap()),

@@ -163,7 +163,7 @@ fn two_may_listen_in_their_order() {
 
 /// Decisions without keys are observed once, as of one key.
 #[test]
-fn a_limiter_without_keys_tells_each_decision_once() {
+fn a_limiter_without_keys_notifies_each_decision_once() {
     let builder = DirectLimiter::builder(Quota::per_hour(9)).observer(Recorder::default());
     let single = builder.clock(ManualClock::new()).build().unwrap();
     let notified = || single.observer().notified();
@@ -232,7 +232,7 @@ fn logging(log: &Log) -> impl Observer + Send + Sync {
 }
 
 #[test]
-fn each_operation_tells_the_key_as_it_was_given() {
+fn each_operation_notifies_the_key_as_it_was_given() {
     let log = Log::default();
     let logged =
         |expected: &[&str]| assert_eq!(std::mem::take(&mut *log.lock().unwrap()), expected);
@@ -269,7 +269,7 @@ fn each_operation_tells_the_key_as_it_was_given() {
 
 /// Leases and charged denials decide in turn.
 #[test]
-fn a_batch_beyond_the_word_tells_each_key_once() {
+fn a_batch_beyond_the_word_notifies_each_key_once() {
     let log = Log::default();
     let quota = Quota::per_hour(100_000);
     let builder = Limiter::builder(quota).capacity(1).clock(ManualClock::new());
@@ -287,7 +287,7 @@ fn a_batch_beyond_the_word_tells_each_key_once() {
 }
 
 #[test]
-fn a_limiter_without_keys_tells_of_no_key() {
+fn a_limiter_without_keys_notifies_no_key() {
     let log = Log::default();
     let single = DirectLimiter::builder(Quota::per_hour(2)).clock(ManualClock::new());
     let single = single.observer(logging(&log)).build().unwrap();

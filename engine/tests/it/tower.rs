@@ -111,7 +111,7 @@ fn limits_without_keys_are_shared_by_all_requests() {
 }
 
 #[test]
-fn a_rule_of_windows_tells_its_length() {
+fn a_rule_of_windows_states_its_length() {
     fn policy(rule: impl Rule) -> String {
         let builder = Limiter::builder(rule).clock(ManualClock::new()).capacity(1_000);
         let limit = RequestLimit::new("default", builder.build().unwrap(), keys::constant());
@@ -128,7 +128,7 @@ fn a_rule_of_windows_tells_its_length() {
 }
 
 #[test]
-fn a_quota_that_was_changed_tells_its_own_window() {
+fn a_quota_that_was_changed_states_its_own_window() {
     let builder = Limiter::builder(LiveQuota::new(Quota::per_minute(3))).capacity(1);
     let limiter = Arc::new(builder.clock(ManualClock::new()).build().unwrap());
     let limit = RequestLimit::new("default", Arc::clone(&limiter), keys::constant());

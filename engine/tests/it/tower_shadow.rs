@@ -27,7 +27,7 @@ fn names_of_fields(response: &Answered) -> Vec<&str> {
 }
 
 #[test]
-fn a_limit_in_shadow_lets_all_through_and_tells_nothing() {
+fn a_limit_in_shadow_lets_all_through_without_a_header() {
     let shadow = shadow(Quota::per_hour(2));
     let limit = RequestLimit::new("new", Arc::clone(&shadow), keys::api_key());
     let layer = RateLimitLayer::new(limit).legacy_headers();

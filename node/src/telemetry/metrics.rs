@@ -129,7 +129,7 @@ impl Metrics {
         let not_queued = Counter::default();
         registry.register(
             "resp_not_queued",
-            "Commands not queued for want of room in all transactions",
+            "Commands not queued because all transactions together held too much",
             not_queued.clone(),
         );
         registry.register_collector(Box::new(Scrape { limits, gossip }));
@@ -341,7 +341,11 @@ fn encode_gossip_counters(
         ("cluster_levels_sent", "Debts sent of keys deep in debt.", stats.levels_sent),
         ("cluster_levels_compared", "Debts of others compared.", stats.levels_compared),
         ("cluster_deltas_unknown", "Deltas of limits unknown here.", stats.deltas_unknown),
-        ("cluster_unknown_dropped", "Of these, dropped for want of room.", stats.unknown_dropped),
+        (
+            "cluster_unknown_dropped",
+            "Of these, dropped because there was no room.",
+            stats.unknown_dropped,
+        ),
         ("cluster_deltas_dropped", "Deltas dropped as too many were unsent.", stats.deltas_dropped),
         ("cluster_peers_given_up", "Peers too far behind to be kept for.", stats.peers_given_up),
         (

@@ -48,16 +48,16 @@ async fn addresses_come_and_go_with_the_records_of_a_name() {
     let server = DnsServer::start().await;
     let mut seeker = seeker(&server, &["10.0.0.9:9", "nodes.test:7"]);
     assert!(seeker.has_sources());
-    assert_eq!(seeker.look().await, found(&["10.0.0.9:9"], false));
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.9:9"], false));
     server.set("nodes.test.", &["10.0.0.1", "10.0.0.2"]);
     let all = found(&["10.0.0.9:9", "10.0.0.1:7", "10.0.0.2:7"], true);
-    assert_eq!(seeker.look().await, all);
+    assert_eq!(seeker.look_up_all().await, all);
     // A failure says nothing of the addresses.
     server.set("nodes.test.", &[]);
-    assert_eq!(seeker.look().await, all);
+    assert_eq!(seeker.look_up_all().await, all);
     server.set("nodes.test.", &["10.0.0.2", "127.0.0.1"]);
     let expected = found(&["10.0.0.9:9", "10.0.0.2:7", "127.0.0.1:7"], true);
-    assert_eq!(seeker.look().await, expected);
+    assert_eq!(seeker.look_up_all().await, expected);
 }
 
 #[tokio::test]
@@ -65,22 +65,22 @@ async fn a_file_is_read_again_with_all_that_it_lists() {
     let server = DnsServer::start().await;
     let file = File::new("read-again");
     let mut seeker = seeker(&server, &[&file.seed()]);
-    assert_eq!(seeker.look().await, found(&[], false));
+    assert_eq!(seeker.look_up_all().await, found(&[], false));
     file.write("# none yet\n");
-    assert_eq!(seeker.look().await, found(&[], false));
+    assert_eq!(seeker.look_up_all().await, found(&[], false));
     file.write("10.0.0.1:1\nnodes.test:7\ndnssrv+_a._udp.test\n");
-    assert_eq!(seeker.look().await, found(&["10.0.0.1:1"], false));
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.1:1"], false));
     server.set("nodes.test.", &["10.0.0.2"]);
     server.set("_a._udp.test.", &["8 nodes.test."]);
     let all = found(&["10.0.0.1:1", "10.0.0.2:7", "10.0.0.2:8"], true);
-    assert_eq!(seeker.look().await, all);
+    assert_eq!(seeker.look_up_all().await, all);
     // One with a mistake changes nothing, as neither does one that is gone.
     file.write("10.0.0.3:1\nnonsense\n");
-    assert_eq!(seeker.look().await, all);
+    assert_eq!(seeker.look_up_all().await, all);
     std::fs::remove_file(&file.0).unwrap();
-    assert_eq!(seeker.look().await, all);
+    assert_eq!(seeker.look_up_all().await, all);
     file.write("10.0.0.3:1\n");
-    assert_eq!(seeker.look().await, found(&["10.0.0.3:1"], true));
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.3:1"], true));
     assert_eq!(seeker.sources.len(), 1);
 }
 
@@ -94,14 +94,14 @@ async fn seeds_are_bounded() {
         server.set(&format!("n{host}.test."), &records);
     }
     let mut four = seeker(&server, &["n0.test:1", "n1.test:1", "n2.test:1", "n3.test:1"]);
-    let looked = four.look().await;
-    assert_eq!((looked.seeds.len(), looked.complete), (MAX_SEEDS + 1, true));
+    let resolved = four.look_up_all().await;
+    assert_eq!((resolved.seeds.len(), resolved.complete), (MAX_SEEDS + 1, true));
 
     let names: Vec<String> = (0..MAX_SOURCES + 9).map(|i| format!("n0.test:{}", i + 1)).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut crowded = seeker(&server, &names);
-    let looked = crowded.look().await;
-    assert_eq!((looked.seeds.len(), looked.complete), (MAX_SEEDS + 1, false));
+    let resolved = crowded.look_up_all().await;
+    assert_eq!((resolved.seeds.len(), resolved.complete), (MAX_SEEDS + 1, false));
     assert_eq!(crowded.sources.len(), MAX_SOURCES);
 }
 
@@ -118,7 +118,7 @@ fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
 
 /// In time that passes only while nothing else happens.
 #[tokio::test(start_paused = true)]
-async fn looks_are_frequent_until_the_node_has_joined_and_knows_of_others() {
+async fn look_ups_are_frequent_until_the_node_has_joined_and_knows_of_others() {
     let file = File::new("frequent");
     let (mut results, shared) = start(&file);
     let begin = Instant::now();
@@ -152,7 +152,7 @@ async fn a_look_that_is_asked_for_waits_for_nothing() {
     file.write("10.0.0.2:1");
     shared.look_up.notify_one();
     assert_eq!(results.recv().await, Some(found(&["10.0.0.2:1"], true)));
-    // In paused time, which a look may take some of: before the next one that is not asked for.
+    // In paused time, which a look-up may take some of: before the next one that is not asked for.
     assert!(begin.elapsed() < REFRESH);
 }
 

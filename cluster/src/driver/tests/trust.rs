@@ -242,7 +242,7 @@ async fn each_round_of_a_rotation_accepts_the_one_before() {
 }
 
 #[tokio::test]
-async fn a_link_is_looked_at_again_under_the_new_trust() {
+async fn a_link_is_verified_again_under_the_new_trust() {
     let [old, new] = ["0123456789abcdef", "fedcba9876543210"].map(secret);
     let before = configs(&old.clone().into()).unwrap();
     let (dialled, accepted) = connect(before.server.clone(), before.client.clone()).await;

@@ -25,12 +25,12 @@ const DEEP: Nanos = 10;
 const SLIGHT: i64 = 1_000;
 /// The share of the burst tolerance, as a divisor, that a word may contain unrecorded.
 const UNRECORDED: i64 = 256;
-/// Changes that are looked at for keys in debt, at most.
+/// Changes that are examined for keys in debt, at most.
 const MAX_LOOKS: usize = 4_096;
 /// How long levels wait for what their cut contains and this node lacks.
 const MAX_WAIT: Nanos = SECOND;
-/// How often levels that wait are looked at.
-const LOOK_EVERY: Nanos = SECOND / 100;
+/// How often levels that wait are polled.
+const POLL_EVERY: Nanos = SECOND / 100;
 
 /// What the other node lacks of a key may have drained there where it is older than its level by
 /// `LAGS` usual lags, and by the burst tolerance divided by `DRAINS`: its word may have been empty
@@ -213,10 +213,10 @@ impl<H: Host> Core<H> {
         self.census().welcomed > 0
     }
 
-    /// Looks at the keys that are watched, when what was recorded of them is charged.
-    pub(super) fn look_at_words(&mut self, now: Nanos) {
+    /// Observes the keys that are watched, when what was recorded of them is charged.
+    pub(super) fn observe_words(&mut self, now: Nanos) {
         let host = &mut self.host;
-        self.watches.look(now, |(limit, key)| {
+        self.watches.observe(now, |(limit, key)| {
             (host.debt(now, limit, key), host.tolerance(limit).unwrap_or(0))
         });
     }
@@ -244,8 +244,8 @@ impl<H: Host> Core<H> {
         let due =
             active.into_iter().chain(turn).min().filter(|_| !self.leaving && self.has_joined());
         let due = due.map(|at| at.max(self.levels_at));
-        let look = (!self.pending_levels.is_empty()).then_some(self.look_at);
-        due.into_iter().chain(look).min()
+        let poll = (!self.pending_levels.is_empty()).then_some(self.poll_at);
+        due.into_iter().chain(poll).min()
     }
 
     pub(super) fn tick_levels(&mut self, now: Nanos) {
@@ -260,7 +260,7 @@ impl<H: Host> Core<H> {
         if self.pending_levels.is_empty() || self.is_raising() {
             return;
         }
-        self.look_at = now + LOOK_EVERY;
+        self.poll_at = now + POLL_EVERY;
         // Its words lack what is kept to be applied in order.
         if self.stale.is_stale() || !self.may_agree(now) {
             return;

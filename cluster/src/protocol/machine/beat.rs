@@ -102,7 +102,7 @@ impl<H: Host> Core<H> {
     /// are split at its end, and nothing else is due.
     pub(super) fn note_run_delay(&mut self, now: Nanos) {
         let flush = self.flush_deadline().filter(|_| self.drains.is_over());
-        let due = flush.into_iter().chain(self.look_deadline()).min();
+        let due = flush.into_iter().chain(self.step_deadline()).min();
         let counts = |_: &Nanos| !self.is_stale_at(now);
         let delay = due.filter(counts).map_or(0, |due| now.saturating_sub(due));
         self.beats.run_delay.note(now, delay);

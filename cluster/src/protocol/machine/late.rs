@@ -28,7 +28,7 @@ use crate::protocol::wire::Shift;
 /// After this long without another late change an origin has caught up.
 const QUIET: Nanos = SECOND / 2;
 /// How far back a word counts as lacking what came late, at most: after a long partition in which a
-/// limit was exceeded, nodes pay back what they admitted in this time, and are not dark for longer.
+/// limit was exceeded, nodes pay back what they admitted in this time, and deny for no longer.
 const MAX_LACK: Nanos = SECOND;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;

@@ -36,7 +36,7 @@ impl<H: Host> Core<H> {
 
     /// Announces that this node leaves. Deltas that are not acknowledged are lost for those peers.
     pub fn leave(&mut self, now: Nanos) {
-        self.look(now);
+        self.begin_step(now);
         self.membership.leave(now);
         self.leaving = true;
         for link in self.open_links() {

@@ -14,12 +14,12 @@ use crate::protocol::peer::{Dial, Peer};
 use crate::protocol::stats::{LinkState, PeerStats, Stats};
 use crate::protocol::time::{Nanos, SECOND};
 
-/// Whether a node decides alone, and for how long it has in all, as of a look.
+/// Whether a node decides alone, and for how long it has in all, as of an observation.
 #[derive(Debug, Default)]
 pub(super) struct Alone {
     since: Option<Nanos>,
     total: Nanos,
-    looked_at: Nanos,
+    observed_at: Nanos,
     /// It has been reported to an operator.
     is_reported: bool,
 }
@@ -58,7 +58,7 @@ impl<H: Host> Core<H> {
     #[must_use]
     pub fn stats_at(&self, now: Nanos) -> Stats {
         let stats = self.stats();
-        let passed = now.saturating_sub(self.alone.looked_at);
+        let passed = now.saturating_sub(self.alone.observed_at);
         let passed = if stats.is_alone { passed } else { 0 };
         Stats { alone_for: stats.alone_for + Duration::from_nanos(passed), ..stats }
     }
@@ -115,8 +115,8 @@ impl<H: Host> Core<H> {
             || self.inbound.values().any(|link| link.id.is_some());
         let is_alone = others && !is_together;
         let alone = &mut self.alone;
-        let passed = now.saturating_sub(alone.looked_at);
-        alone.looked_at = now;
+        let passed = now.saturating_sub(alone.observed_at);
+        alone.observed_at = now;
         alone.total += if alone.since.is_some() { passed } else { 0 };
         alone.since = is_alone.then(|| alone.since.unwrap_or(now));
         let long = |since| now.saturating_sub(since) >= ALONE_REPORTED_AFTER;

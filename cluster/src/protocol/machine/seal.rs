@@ -175,7 +175,7 @@ impl<H: Host> Core<H> {
         let most = MAX_TAKEN.saturating_sub(self.drains.ahead()).max(1);
         let drained = self.drain(now, most);
         if self.drains.is_over() {
-            self.look_at_words(now);
+            self.observe_words(now);
         }
         drained
     }

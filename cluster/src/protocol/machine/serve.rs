@@ -9,7 +9,7 @@ use super::Core;
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::delta::{Delta, KeyId};
-use crate::protocol::host::{Host, Level, MAX_PART_KEYS, Part};
+use crate::protocol::host::{Host, Level, MAX_PART_KEYS, ScanPosition};
 use crate::protocol::id::Origin;
 use crate::protocol::inbound::Applied;
 use crate::protocol::pull::{MAX_STATE_KEYS, Served};
@@ -44,7 +44,7 @@ impl<H: Host> Core<H> {
         let vector = others.chain([(self.me().origin(), own)]).collect();
         self.stats.states_served += 1;
         self.send_state(now, link, &Message::State { request, vector });
-        let next = Some(Part::default());
+        let next = Some(ScanPosition::default());
         self.served.insert(link, Served { request, next, ..Served::default() });
         self.serve_more(now, link, false);
     }
@@ -145,7 +145,7 @@ fn read(host: &mut impl Host, splits: &Splits, served: &mut Served) -> Vec<Level
         if entries.len() + MAX_PART_KEYS > MAX_BATCH_DELTAS {
             break;
         }
-        served.next = host.live(part, &mut entries);
+        served.next = host.scan(part, &mut entries);
     }
     entries.retain_mut(|entry| {
         let id: KeyId = (entry.limit, entry.key);

@@ -156,13 +156,14 @@ impl<H: Host> Core<H> {
     /// `None` where nothing is known of the limit.
     fn terms(&self, id: KeyId, common: Common) -> Option<SplitTerms> {
         let (tolerance, unit) = (self.host.tolerance(id.0)?, self.host.unit(id.0)?);
-        let look = self.refresh_interval();
+        let refresh = self.refresh_interval();
         let Common { nodes, lag, run_delay } = common;
         let part = |of: Nanos| tolerance / of / (nodes.max(2) as Nanos - 1);
         let usual = self.options.flush_interval.min(part(USUAL_PART));
-        let ahead = look.max(usual).max(look.saturating_add(run_delay).min(part(DELAYED_PART)));
+        let ahead =
+            refresh.max(usual).max(refresh.saturating_add(run_delay).min(part(DELAYED_PART)));
         let most_know_after = lag - lag.saturating_sub(self.options.flush_interval) / SOONER;
-        Some(SplitTerms { tolerance, unit, look, ahead, lag, most_know_after, nodes })
+        Some(SplitTerms { tolerance, unit, refresh, ahead, lag, most_know_after, nodes })
     }
 
     fn refresh_interval(&self) -> Nanos {

@@ -1,8 +1,8 @@
 //! A node that has joined, or was stopped or starved, catches up with its peers before it decides.
 //!
-//! The driver of the core looks at it with each input, and at its deadline, which comes at least
-//! every [`LOOK_EVERY`] while others send it frames. Where [`STALE_AFTER`] has passed since the
-//! last look, the node's words are that old: it is *stale* until it has caught up with each node
+//! The driver steps the core with each input, and at its deadline, which comes at least
+//! every [`STEP_EVERY`] while others send it frames. Where [`STALE_AFTER`] has passed since the
+//! last step, the node's words are that old: it is *stale* until it has caught up with each node
 //! that sent it frames, or [`CATCH_UP_WITHIN`] has passed. It has caught up once it has a batch
 //! that was sealed since, by the clock of its origin, and is no older than usual: batches come in
 //! order, so everything before it is here too. What only waited in a buffer does not count, nor
@@ -38,8 +38,8 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
-/// A node to which others send frames looks at least this often.
-const LOOK_EVERY: Nanos = SECOND / 4;
+/// A node to which others send frames is stepped at least this often.
+const STEP_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
 pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
@@ -58,13 +58,13 @@ const REDIAL_AFTER: Nanos = CATCH_UP_WITHIN / 2;
 /// A link is silent on which nothing has come for this long.
 const SILENCE: Nanos = REDIAL_AFTER / 2;
 
-/// When the core was last looked at, and which peers it awaits since a look that came late.
+/// When the core was last stepped, and which peers it awaits since a step that came late.
 #[derive(Debug, Default)]
 pub(super) struct Stale {
-    looked_at: Nanos,
-    /// The last look that came late.
+    stepped_at: Nanos,
+    /// The last step that came late.
     since: Nanos,
-    /// The last look before the node became stale, or when the state that it has taken over was
+    /// The last step before the node became stale, or when the state that it has taken over was
     /// read.
     stopped_at: Nanos,
     /// It is stale because it has joined.
@@ -92,7 +92,7 @@ pub(super) struct Stale {
 
 impl Stale {
     pub(super) fn new(now: Nanos) -> Self {
-        Self { looked_at: now, ..Self::default() }
+        Self { stepped_at: now, ..Self::default() }
     }
 
     /// Forgets what came, and the peers of which nothing did.
@@ -149,36 +149,36 @@ fn flows(link: &Inbound) -> bool {
 }
 
 impl<H: Host> Core<H> {
-    /// Until when the node's words are recent enough to decide from, unless it is looked at before:
+    /// Until when the node's words are recent enough to decide from, unless it is stepped before:
     /// 0 while it is stale, and [`Nanos::MAX`] where no peer sends it frames.
     #[must_use]
     pub fn current_until(&self) -> Nanos {
-        match self.look_deadline() {
+        match self.step_deadline() {
             _ if self.stale.is_stale() => 0,
-            Some(_) => self.stale.looked_at.saturating_add(STALE_AFTER),
+            Some(_) => self.stale.stepped_at.saturating_add(STALE_AFTER),
             None => Nanos::MAX,
         }
     }
 
-    /// When the core is to be looked at, at the latest.
-    pub(super) fn look_deadline(&self) -> Option<Nanos> {
-        let every = if self.stale.is_stale() { ASK_EVERY } else { LOOK_EVERY };
+    /// When the core is to be stepped, at the latest.
+    pub(super) fn step_deadline(&self) -> Option<Nanos> {
+        let every = if self.stale.is_stale() { ASK_EVERY } else { STEP_EVERY };
         let receives = || self.inbound.values().any(flows);
-        let looks = self.stale.is_stale() || self.has_joined() && !self.leaving && receives();
-        looks.then(|| self.stale.looked_at.saturating_add(every))
+        let is_due = self.stale.is_stale() || self.has_joined() && !self.leaving && receives();
+        is_due.then(|| self.stale.stepped_at.saturating_add(every))
     }
 
-    /// Whether the node is stale, or a look makes it so: a peer sends it frames, and it was stopped
+    /// Whether the node is stale, or a step makes it so: a peer sends it frames, and it was stopped
     /// for long.
     pub(super) fn is_stale_at(&self, now: Nanos) -> bool {
-        let was_stopped = now.saturating_sub(self.stale.looked_at) >= STALE_AFTER;
-        self.stale.is_stale() || was_stopped && self.look_deadline().is_some()
+        let was_stopped = now.saturating_sub(self.stale.stepped_at) >= STALE_AFTER;
+        self.stale.is_stale() || was_stopped && self.step_deadline().is_some()
     }
 
-    /// Notes a look, before anything else that comes with it.
-    pub(super) fn look(&mut self, now: Nanos) {
-        let passed = now.saturating_sub(self.stale.looked_at);
-        self.stale.looked_at = now;
+    /// Notes a step, before anything else that comes with it.
+    pub(super) fn begin_step(&mut self, now: Nanos) {
+        let passed = now.saturating_sub(self.stale.stepped_at);
+        self.stale.stepped_at = now;
         if self.stale.is_stale() && !self.stale.joins {
             self.stale.total += passed;
         }

@@ -13,8 +13,8 @@ use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::time::{Nanos, SECOND};
 
-/// Between two looks, at least.
-const LOOK_EVERY: Nanos = SECOND;
+/// Between two observations, at least.
+const OBSERVE_EVERY: Nanos = SECOND;
 /// A link that is lost, or to a node that has just started, may take this long to be opened.
 const REPORT_AFTER: Nanos = 10 * SECOND;
 /// Between two reports of one member.
@@ -22,10 +22,10 @@ const REPORT_EVERY: Nanos = 60 * SECOND;
 /// Members that are reported in that time, at most.
 const MAX_REPORTS: usize = 8;
 
-/// The members that lacked a link at the last look. Bounded as the peers are.
+/// The members that lacked a link at the last observation. Bounded as the peers are.
 #[derive(Debug, Default)]
 pub(super) struct Unlinked {
-    looked_at: Nanos,
+    observed_at: Nanos,
     members: BTreeMap<SocketAddr, Lack>,
     /// Since when members are reported, and how many were.
     reports_since: Nanos,
@@ -42,7 +42,7 @@ struct Lack {
 impl Unlinked {
     /// How many have lacked a link for long enough to be reported.
     pub(super) fn count(&self) -> u64 {
-        let long = |lack: &&Lack| self.looked_at.saturating_sub(lack.since) >= REPORT_AFTER;
+        let long = |lack: &&Lack| self.observed_at.saturating_sub(lack.since) >= REPORT_AFTER;
         self.members.values().filter(long).count() as u64
     }
 
@@ -66,13 +66,13 @@ impl Unlinked {
 }
 
 impl<H: Host> Core<H> {
-    /// Looks which members are alive and lack a link, to them or from them.
+    /// Notes which members are alive and lack a link, to them or from them.
     pub(super) fn note_unlinked(&mut self, now: Nanos) {
-        let is_due = now.saturating_sub(self.unlinked.looked_at) >= LOOK_EVERY;
+        let is_due = now.saturating_sub(self.unlinked.observed_at) >= OBSERVE_EVERY;
         if !is_due || self.leaving || !self.has_joined() {
             return;
         }
-        self.unlinked.looked_at = now;
+        self.unlinked.observed_at = now;
         if now.saturating_sub(self.unlinked.reports_since) >= REPORT_EVERY {
             (self.unlinked.reports_since, self.unlinked.reports) = (now, 0);
         }

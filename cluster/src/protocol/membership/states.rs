@@ -9,17 +9,17 @@ use crate::protocol::event::{Event, Events};
 use crate::protocol::id::NodeId;
 use crate::protocol::time::{Nanos, SECOND};
 
-/// Between two looks at all members, at least.
-const LOOK_EVERY: Nanos = SECOND / 20;
+/// Between two observations of all members, at least.
+const OBSERVE_EVERY: Nanos = SECOND / 20;
 /// A member that was alive and is down has left, most likely, and its own announcement of that,
 /// which comes by another way than that of others, is waited for this long.
 const LEAVES_WITHIN: Nanos = SECOND / 5;
 
-/// What each member was at the last look. Bounded as the members are.
+/// What each member was at the last observation. Bounded as the members are.
 #[derive(Debug, Default)]
 pub(super) struct States {
     known: BTreeMap<SocketAddr, Known>,
-    looked_at: Option<Nanos>,
+    observed_at: Option<Nanos>,
     /// Something may have changed since, or is to be reported later.
     is_due: bool,
 }
@@ -31,50 +31,50 @@ struct Known {
     since: Nanos,
     /// When it was first seen down, while it is not known whether it has left.
     fell_at: Option<Nanos>,
-    /// When a look has seen it last.
-    look: Nanos,
+    /// When it was observed last.
+    observed_at: Nanos,
 }
 
 impl States {
-    /// Looks at all members, this node among them, unless that was only just done, and reports what
+    /// Observes all members, this node among them, unless that was only just done, and reports what
     /// has changed.
-    pub(super) fn look(
+    pub(super) fn observe(
         &mut self,
         now: Nanos,
         me: NodeId,
         others: impl Iterator<Item = (NodeId, MemberState)>,
         events: &mut Events,
     ) {
-        let due = |at: Nanos| now.saturating_sub(at) >= LOOK_EVERY;
-        if !self.looked_at.is_none_or(due) {
+        let due = |at: Nanos| now.saturating_sub(at) >= OBSERVE_EVERY;
+        if !self.observed_at.is_none_or(due) {
             self.is_due = true;
             return;
         }
         self.is_due = false;
-        if self.looked_at.is_none() {
+        if self.observed_at.is_none() {
             // This node is not news to itself.
             let _ = self.see(now, me, MemberState::Alive);
         }
-        self.looked_at = Some(now);
+        self.observed_at = Some(now);
         for (id, state) in others {
             let contended = self.contended(id, state);
             for event in contended.into_iter().chain(self.see(now, id, state)) {
                 events.push(event);
             }
         }
-        self.known.retain(|addr, known| known.look == now || *addr == me.addr);
+        self.known.retain(|addr, known| known.observed_at == now || *addr == me.addr);
     }
 
     /// For how long a member has been in its state.
     pub(super) fn since(&self, addr: SocketAddr) -> Duration {
         let since = self.known.get(&addr).map(|known| known.fell_at.unwrap_or(known.since));
-        let passed = since.zip(self.looked_at).map(|(since, now)| now.saturating_sub(since));
+        let passed = since.zip(self.observed_at).map(|(since, now)| now.saturating_sub(since));
         Duration::from_nanos(passed.unwrap_or(0))
     }
 
-    /// When the next look is due.
+    /// When the next observation is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        self.looked_at.filter(|_| self.is_due).map(|at| at.saturating_add(LOOK_EVERY))
+        self.observed_at.filter(|_| self.is_due).map(|at| at.saturating_add(OBSERVE_EVERY))
     }
 
     /// Whether a member that is alive is an earlier run than was seen at its address last.
@@ -86,7 +86,7 @@ impl States {
     }
 
     fn see(&mut self, now: Nanos, id: NodeId, state: MemberState) -> Option<Event> {
-        let seen = Known { id, state, since: now, fell_at: None, look: now };
+        let seen = Known { id, state, since: now, fell_at: None, observed_at: now };
         let before = self.known.insert(id.addr, seen);
         let before = before.filter(|known| known.id.generation == id.generation);
         if let Some(known) = before
@@ -94,7 +94,7 @@ impl States {
         {
             let fell_at = known.fell_at.unwrap_or(now);
             if now.saturating_sub(fell_at) < LEAVES_WITHIN {
-                let falling = Known { fell_at: Some(fell_at), look: now, ..known };
+                let falling = Known { fell_at: Some(fell_at), observed_at: now, ..known };
                 self.known.insert(id.addr, falling);
                 self.is_due = true;
                 return None;

@@ -146,7 +146,7 @@ fn few_keys_begin_to_wait_while_that_saves_nothing() {
     let mut pace = Pace::default();
     let mut now = 0;
     let mut spray = |pace: &mut Pace, times: u64| {
-        for key in 0..LOOK_EVERY {
+        for key in 0..EVALUATE_EVERY {
             now += MS;
             let id = (1, key);
             for _ in 0..times {

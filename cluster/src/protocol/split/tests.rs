@@ -7,7 +7,7 @@ const MS: Nanos = 1_000_000;
 /// A bucket of 100 ms, five nodes.
 fn terms() -> SplitTerms {
     let (tolerance, unit, lag) = (100 * MS, MS / 10, 10 * MS);
-    SplitTerms { tolerance, unit, look: 0, ahead: 0, lag, most_know_after: lag, nodes: 5 }
+    SplitTerms { tolerance, unit, refresh: 0, ahead: 0, lag, most_know_after: lag, nodes: 5 }
 }
 
 fn delta(debt: Nanos, at: Nanos) -> Delta {
@@ -164,10 +164,10 @@ fn a_key_has_one_split_whatever_quotas_come_with_its_checks() {
 /// another one uses all it can would never be left anything.
 #[test]
 fn a_node_that_consumes_little_holds_back_what_refills_until_the_next_split_alone() {
-    let terms = SplitTerms { look: 2 * MS, ahead: 10 * MS, ..terms() };
+    let terms = SplitTerms { refresh: 2 * MS, ahead: 10 * MS, ..terms() };
     for (own, refill) in [(0, 2), (10, 2), (15, 6), (20, 10), (90, 10), (100, 10)] {
         assert_eq!(terms.refill_of(own, 100), refill * i128::from(MS), "{own}");
     }
-    let terms = SplitTerms { look: 3 * MS, ahead: MS, ..terms };
+    let terms = SplitTerms { refresh: 3 * MS, ahead: MS, ..terms };
     assert_eq!(terms.refill_of(50, 100), 3 * i128::from(MS));
 }

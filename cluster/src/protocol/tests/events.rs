@@ -86,7 +86,7 @@ fn a_member_that_leaves_is_not_reported_as_down() {
 
 /// A node that is alone has nothing else to wake for.
 #[test]
-fn what_follows_a_look_at_once_is_looked_at_soon() {
+fn what_follows_an_observation_at_once_is_observed_soon() {
     let mut harness = Harness::new();
     let link = harness.greet(peer());
     gossip(&mut harness, link, peer(), 0);

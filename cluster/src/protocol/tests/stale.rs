@@ -60,7 +60,7 @@ fn a_node_that_was_stopped_waits_for_its_peers_anew() {
 }
 
 #[test]
-fn a_node_that_is_looked_at_is_current() {
+fn a_node_that_is_stepped_is_current() {
     let (mut harness, links) = with_links_from(1);
     harness.tick(10 * SECOND);
     stop(&mut harness, 200 * MS);

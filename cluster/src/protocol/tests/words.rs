@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use crate::inline;
-use crate::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Nanos, Part};
+use crate::protocol::{Change, Delta, Host, Level, MAX_PART_KEYS, Nanos, ScanPosition};
 
 /// The limit whose burst tolerance is a second; that of all others is endless.
 pub(super) const SHORT: u64 = 1 << 40;
@@ -169,7 +169,7 @@ impl Host for Words {
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }
 
-    fn live(&mut self, at: Part, into: &mut Vec<Level>) -> Option<Part> {
+    fn scan(&mut self, at: ScanPosition, into: &mut Vec<Level>) -> Option<ScanPosition> {
         let now = self.clock.get();
         let tats = self.handle.tats.borrow();
         let mut rest = tats.range((at.0, at.1)..);
@@ -178,6 +178,6 @@ impl Host for Words {
                 into.push(Level { limit, key, debt: tat - now });
             }
         }
-        rest.next().map(|(&(limit, key), _)| Part(limit, key))
+        rest.next().map(|(&(limit, key), _)| ScanPosition(limit, key))
     }
 }

@@ -18,10 +18,10 @@ pub enum Form {
 
 /// The result of decoding bytes.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Decoded(Kind);
+pub struct Decoded(DecodedForm);
 
 #[derive(Debug, PartialEq, Eq)]
-enum Kind {
+enum DecodedForm {
     Message(Message),
     Oldest(Message),
     Groups(Vec<Group>),
@@ -35,10 +35,10 @@ impl Decoded {
     /// When they are not of this form.
     pub fn from_bytes(form: Form, bytes: &[u8]) -> Result<Self, WireError> {
         let kind = match form {
-            Form::Message => Kind::Message(decode(bytes)?),
-            Form::Oldest => Kind::Oldest(decode_as(OLDEST_VERSION, bytes)?),
-            Form::Groups => Kind::Groups(decode(bytes)?),
-            Form::Packet => Kind::Packet(MemberPacket::decode(bytes)?),
+            Form::Message => DecodedForm::Message(decode(bytes)?),
+            Form::Oldest => DecodedForm::Oldest(decode_as(OLDEST_VERSION, bytes)?),
+            Form::Groups => DecodedForm::Groups(decode(bytes)?),
+            Form::Packet => DecodedForm::Packet(MemberPacket::decode(bytes)?),
         };
         Ok(Self(kind))
     }
@@ -49,10 +49,10 @@ impl Decoded {
     /// When it is larger than a message may be.
     pub fn to_bytes(&self) -> Result<Vec<u8>, WireError> {
         match &self.0 {
-            Kind::Message(message) => encode(message),
-            Kind::Oldest(message) => Ok(encode_as(OLDEST_VERSION, message)?.0),
-            Kind::Groups(groups) => encode(groups),
-            Kind::Packet(packet) => packet.encode(),
+            DecodedForm::Message(message) => encode(message),
+            DecodedForm::Oldest(message) => Ok(encode_as(OLDEST_VERSION, message)?.0),
+            DecodedForm::Groups(groups) => encode(groups),
+            DecodedForm::Packet(packet) => packet.encode(),
         }
     }
 }

@@ -25,6 +25,14 @@ pub struct Ask<'l> {
     charge: AskCharge,
 }
 
+/// Where an ask stands in the order in which all sets take: by limit, then by key.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Rank {
+    /// The address of the limit.
+    limit: usize,
+    key: u64,
+}
+
 /// What was taken in one step for all asks that [match](Ask::is_as) each other. The first of them
 /// holds it, the others `NOTHING`.
 #[derive(Clone, Copy)]
@@ -134,9 +142,9 @@ impl<'l> Ask<'l> {
         self.limit().is_shadow()
     }
 
-    /// The rank in the order in which all sets take: by limit, then by key.
-    pub(super) fn rank(&self) -> (usize, u64) {
-        (core::ptr::from_ref(self.limit()).addr(), self.subject.key.to_bits())
+    pub(super) fn rank(&self) -> Rank {
+        let limit = core::ptr::from_ref(self.limit()).addr();
+        Rank { limit, key: self.subject.key.to_bits() }
     }
 
     /// Whether both ask the same key under the same quota and leave the same (they *match*): their

@@ -29,6 +29,8 @@ use core::fmt;
 use core::marker::PhantomData;
 
 pub use ask::Ask;
+
+use ask::Rank;
 pub use decision::{Blocked, SetDecision};
 pub use reservation::SetReservation;
 
@@ -247,22 +249,30 @@ fn deny(asks: &mut [Ask<'_>]) {
 /// Takes from one limit after another, and gives back when one denies.
 fn take_each(asks: &mut [Ask<'_>]) -> bool {
     let mut last = None;
-    while let Some(index) = following(asks, last) {
+    while let Some(next) = next_to_take(asks, last) {
+        let index = next.index;
         let (earlier, rest) = asks.split_at_mut(index);
         let Some((ask, later)) = rest.split_first_mut() else { break };
         if !ask.take_with(earlier, later) {
             give_back(asks, index);
             return false;
         }
-        last = Some((ask.rank(), index));
+        last = Some(next);
     }
     true
 }
 
-/// The ask to take after the one of this rank and index.
-fn following(asks: &[Ask<'_>], last: Option<((usize, u64), usize)>) -> Option<usize> {
-    let ranks = asks.iter().map(Ask::rank).zip(0..);
-    ranks.filter(|rank| Some(*rank) > last).min().map(|(_, index)| index)
+/// When an ask is taken: after those of lower ranks, and earlier ones of the same.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct TakeOrder {
+    rank: Rank,
+    index: usize,
+}
+
+/// The ask to take after the `last` one.
+fn next_to_take(asks: &[Ask<'_>], last: Option<TakeOrder>) -> Option<TakeOrder> {
+    let orders = asks.iter().enumerate().map(|(index, ask)| TakeOrder { rank: ask.rank(), index });
+    orders.filter(|order| Some(*order) > last).min()
 }
 
 /// Gives back all that was taken before `denied`, and reads all limits again.

@@ -6,7 +6,7 @@
 //! time at which both may be used. The longest of the waits says when the set can start. It takes a
 //! place in each line whose charges reach as far as that. In a shorter one nothing is taken yet:
 //! the charge would have drained by then, and the start would be one too many. Such a line is
-//! looked at again when half of the time has passed, and so on, and asked last at the start.
+//! polled again when half of the time has passed, and so on, the last time at the start.
 //!
 //! A start can come earlier, or later, than it was to. A place that would drain before the latest
 //! of the starts is given up, and its line is joined again in time. So each limit is charged for
@@ -29,8 +29,8 @@ use crate::time::{Timestamp, saturating_nanos};
 
 use super::{Ask, peek_each};
 
-/// The shortest time after which a line that is not joined yet is looked at again.
-const SHORTEST_LOOK: Duration = Duration::from_millis(1);
+/// The shortest time between two polls of a line that is not joined yet.
+const MIN_POLL_INTERVAL: Duration = Duration::from_millis(1);
 
 /// By how much readings of two clocks, and times in two units, may differ.
 const GRACE: Duration = Duration::from_micros(1);
@@ -48,13 +48,19 @@ pub(super) enum Step {
 pub(super) enum WaitResult {
     /// The asks have taken all.
     Taken,
-    /// All was taken for them: the index of the first ask that matches, and the decision.
-    Started(Vec<(usize, Decision)>),
-    /// Nothing was taken: some of the asks, which have been looked at, would fit too late.
+    /// All was taken for them.
+    Started(Vec<GroupDecision>),
+    /// Nothing was taken: some of the asks, which have been peeked, would fit too late.
     Late { left: Duration },
-    /// All was given back, because of the limit of the ask of this index; `left` was the longest
-    /// wait then.
-    Refused { left: Duration, by: (usize, Decision) },
+    /// All was given back, because of one limit; `left` was the longest wait then.
+    Refused { left: Duration, by: GroupDecision },
+}
+
+/// The decision of a limit for all asks that match each other.
+pub(super) struct GroupDecision {
+    /// The index of the first of them.
+    first: usize,
+    decision: Decision,
 }
 
 impl WaitResult {
@@ -63,7 +69,7 @@ impl WaitResult {
         match self {
             Self::Taken => return true,
             Self::Started(decisions) => {
-                for (first, decision) in decisions {
+                for GroupDecision { first, decision } in decisions {
                     let (earlier, rest) = asks.split_at_mut(first + 1);
                     let matching = rest.iter_mut().filter(|ask| ask.is_as(&earlier[first]));
                     matching.for_each(|ask| ask.insist(decision));
@@ -72,7 +78,7 @@ impl WaitResult {
                 return true;
             }
             Self::Late { left } => beyond_each(asks, left),
-            Self::Refused { left, by: (first, denial) } => {
+            Self::Refused { left, by: GroupDecision { first, decision: denial } } => {
                 peek_each(asks);
                 beyond_each(asks, left);
                 if asks[first].fits() {
@@ -136,9 +142,16 @@ pub(super) struct Places<'a> {
     wait: Wait,
     /// When the jitter ends, once all is taken; by the clock of the first group.
     delayed: Option<Timestamp>,
-    /// When it was to start by the last poll, by the clock of the first group; and whether that
-    /// was the start of a place.
-    intended: Option<(Timestamp, bool)>,
+    /// By the last poll.
+    intended: Option<Intended>,
+}
+
+/// When a set is to start.
+struct Intended {
+    /// By the clock of the first group.
+    start: Timestamp,
+    /// Whether it is the start of a place.
+    by_place: bool,
 }
 
 impl Group<'_> {
@@ -146,8 +159,12 @@ impl Group<'_> {
         wait.left(self.since, self.limit.now())
     }
 
+    fn decided(&self, decision: Decision) -> GroupDecision {
+        GroupDecision { first: self.first, decision }
+    }
+
     /// Finds out how long the limit has the set wait. `Err` for a cost that never fits.
-    fn poll_start(&mut self, waker: &Waker) -> Result<i64, Decision> {
+    fn poll_start(&mut self, waker: &Waker) -> Result<i64, GroupDecision> {
         self.rest = match &self.held {
             // It makes no caller wait.
             _ if self.limit.is_shadow() => Rest::NONE,
@@ -155,7 +172,8 @@ impl Group<'_> {
             Holding::Taken(..) => Rest::NONE,
             Holding::Nothing | Holding::Soon => {
                 self.decision = self.limit.peek_at(self.subject, self.cost, self.limit.now());
-                match self.decision.retry_after().ok_or(self.decision)? {
+                let denied = self.decided(self.decision);
+                match self.decision.retry_after().ok_or(denied)? {
                     Duration::ZERO => Rest::NONE,
                     wait => Rest { start: nanos(wait), ..Rest::NONE },
                 }
@@ -165,7 +183,7 @@ impl Group<'_> {
     }
 
     /// Takes a place if it is time to, for a start in `reach`; `Err` if it comes too late.
-    fn join(&mut self, wait: &Wait, reach: Duration, waker: &Waker) -> Result<(), Decision> {
+    fn join(&mut self, wait: &Wait, reach: Duration, waker: &Waker) -> Result<(), GroupDecision> {
         if self.limit.is_shadow() || !matches!(self.held, Holding::Nothing | Holding::Soon) {
             return Ok(());
         }
@@ -182,10 +200,10 @@ impl Group<'_> {
             cost => self.limit.join(self.subject, cost, &request),
         };
         match joined {
-            JoinResult::NoLine if late => return Err(beyond(self.decision, longest)),
+            JoinResult::NoLine if late => return Err(self.decided(beyond(self.decision, longest))),
             JoinResult::NoLine => {}
             JoinResult::NotYet => self.held = Holding::Soon,
-            JoinResult::Denied(denied) => return Err(denied),
+            JoinResult::Denied(denied) => return Err(self.decided(denied)),
             JoinResult::Held(place) => {
                 self.rest = place.watch(waker);
                 self.held = Holding::Place(place);
@@ -207,7 +225,7 @@ impl Group<'_> {
         true
     }
 
-    /// Gives up a place that would drain too early, until the line has been looked at again.
+    /// Gives up a place that would drain too early, until the line has been polled again.
     fn put_off(&mut self, nap: Duration) {
         self.release();
         self.barred = self.limit.now().saturating_add(nap);
@@ -226,18 +244,18 @@ impl Group<'_> {
     }
 
     /// Keeps what is held.
-    fn keep(&mut self) -> (usize, Decision) {
+    fn keep(&mut self) -> GroupDecision {
         let decision = match mem::replace(&mut self.held, Holding::Nothing) {
             Holding::Place(place) => place.keep(),
             Holding::Taken(decision, _) => decision,
             Holding::Nothing | Holding::Soon => self.decision,
         };
-        (self.first, decision)
+        self.decided(decision)
     }
 }
 
 impl<'a> Places<'a> {
-    /// Of asks that have been looked at, and do not fit.
+    /// Of asks that have been peeked, and do not fit.
     pub(super) fn new<'l: 'a>(asks: &'a [Ask<'l>], wait: Wait) -> Self {
         let mut groups = Vec::new();
         for (first, ask) in asks.iter().enumerate() {
@@ -281,16 +299,16 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        self.intended.get_or_insert((self.now(), true));
-        Step::Sleep(SHORTEST_LOOK)
+        self.intended.get_or_insert(Intended { start: self.now(), by_place: true });
+        Step::Sleep(MIN_POLL_INTERVAL)
     }
 
-    /// Looks at all limits, gives up the places that would drain, and takes those whose time it is.
+    /// Polls all limits, gives up the places that would drain, and takes those whose time it is.
     /// `None` if the start is another one then; `Err` of a limit that refuses.
-    fn round(&mut self, waker: &Waker) -> Result<Option<Step>, (usize, Decision)> {
+    fn round(&mut self, waker: &Waker) -> Result<Option<Step>, GroupDecision> {
         let (begun, mut start) = (self.now(), self.intended());
         for group in &mut self.groups {
-            start = start.max(group.poll_start(waker).map_err(|denied| (group.first, denied))?);
+            start = start.max(group.poll_start(waker)?);
         }
         // The readings of different limits are as far apart.
         let grace = GRACE.saturating_add(self.now().since(begun));
@@ -301,8 +319,7 @@ impl<'a> Places<'a> {
             }
         }
         for group in &mut self.groups {
-            let joined = group.join(&self.wait, reach, waker);
-            joined.map_err(|denied| (group.first, denied))?;
+            group.join(&self.wait, reach, waker)?;
         }
         let latest = self.groups.iter().map(|group| group.rest.start).max().unwrap_or(0);
         if latest <= 0 {
@@ -314,8 +331,8 @@ impl<'a> Places<'a> {
     /// When the set was to start by the last poll, as far as that has come: what drains before it
     /// is too early. Not if it was a place, which has moved up, that made the set wait until then.
     fn intended(&self) -> i64 {
-        let Some((time, by_place)) = self.intended else { return i64::MIN };
-        let until = until(time, self.now());
+        let Some(Intended { start, by_place }) = self.intended else { return i64::MIN };
+        let until = until(start, self.now());
         if until > 0 && by_place { i64::MIN } else { until.min(0) }
     }
 
@@ -323,7 +340,7 @@ impl<'a> Places<'a> {
     fn sleep(&mut self, start: Duration) -> Step {
         let last = self.groups.iter().max_by_key(|group| group.rest.start);
         let by_place = last.is_some_and(|group| matches!(group.held, Holding::Place(_)));
-        self.intended = Some((self.now().saturating_add(start), by_place));
+        self.intended = Some(Intended { start: self.now().saturating_add(start), by_place });
         let soon = self.groups.iter().any(|group| matches!(group.held, Holding::Soon));
         Step::Sleep(if soon { nap(start).min(start) } else { start })
     }
@@ -379,9 +396,9 @@ impl<'a> Places<'a> {
     }
 }
 
-/// The time until lines that are not joined yet are looked at again.
+/// The time until lines that are not joined yet are polled again.
 fn nap(start: Duration) -> Duration {
-    (start / 2).max(SHORTEST_LOOK)
+    (start / 2).max(MIN_POLL_INTERVAL)
 }
 
 fn nanos(duration: Duration) -> i64 {

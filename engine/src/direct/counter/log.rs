@@ -54,7 +54,7 @@
 //! | L4 entry, exchange | release | L3 | as L3 | `log-entry-written-relaxed` |
 //! | L5 hint | relaxed | none: proved by an entry | - | - |
 //! | L6 floor, and the head read by a reset | relaxed | none: a floor above the head that a check read was stored after that head was passed | - | - |
-//! | L7 head, re-read | relaxed | ordered after L3 by its acquire | - | `log-late-announcement-without-second-look`, `log-denial-without-second-look` |
+//! | L7 head, re-read | relaxed | ordered after L3 by its acquire | - | `log-late-announcement-without-second-read`, `log-denial-without-second-look` |
 
 use alloc::{boxed::Box, vec::Vec};
 

@@ -272,7 +272,7 @@ fn a_head_is_seen_with_the_entries_below_it() {
 /// A denial during a lap of the log returns the times of one moment: with a limit of one unit, the
 /// cost fits when nothing counts any more.
 #[test]
-fn a_denial_tells_the_times_of_one_moment() {
+fn a_denial_gives_the_times_of_one_moment() {
     explore(Some(PAIR), || {
         let world = Arc::new(log(1));
         assert_eq!(admit(&world, 1, 1), 1);

@@ -86,7 +86,7 @@ impl<C: Clock> SlidingLog<C> {
     /// # Errors
     /// When the window is 0 or longer than
     /// [`MAX_COUNTER_WINDOW`](crate::counter::MAX_COUNTER_WINDOW), the limit is above
-    /// [`MAX_LOG_UNITS`](crate::counter::MAX_LOG_UNITS), or the memory is not to be had.
+    /// [`MAX_LOG_UNITS`](crate::counter::MAX_LOG_UNITS), or the memory cannot be allocated.
     pub fn with_clock(limit: u64, window: Duration, clock: C) -> Result<Self, CounterError> {
         Ok(Self { log: Log::new(limit, window_nanos(window)?)?, clock })
     }

@@ -47,7 +47,7 @@
 //! | L3 state, use and begin | relaxed | none: a read-modify-write continues the release sequence of L5 | - | `lease-use-stored` |
 //! | L4 key and end, fill | release | L2; orders L3 before them | as L2 | `lease-fill-key-relaxed`, `lease-fill-end-relaxed` |
 //! | L5 state, publish | release | L1 | as L1; also, a thread that finds the lease may not see the charge it was made of | `lease-publish-relaxed` |
-//! | L6 state, second read | relaxed | ordered after L2 by its acquire | - | `lease-look-without-second` |
+//! | L6 state, second read | relaxed | ordered after L2 by its acquire | - | `lease-peek-without-second-read` |
 //! | L7 begin before the charge | by U5, which releases; where the charge is a claim, by C4 and again by C6, either of which is enough | U2 of a thread that lowers the key's word | a thread that lowers the word after a charge may find the entry as it was before: units that were charged before a reset outlive it | `lease-charged-before-it-is-busy`; of a claim no single weakening does, `lease-claimed-beyond-a-reset` does not poison it |
 //! | L8 state, poison | relaxed | L5 is a compare-and-swap and fails | - | `lease-taken-beyond-a-reset` |
 //! | L9 state, end of a poisoned one | release | L1 of a thread that passes the entry on | its key and end may come after those of the next lease, which then is another key's | `lease-poisoned-relaxed` |
@@ -111,7 +111,7 @@ impl LeaseEpoch {
 
 /// An entry's state and its epoch, read in this order.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sight {
+pub(super) struct EntryView {
     state: EntryState,
     pub(super) epoch: LeaseEpoch,
 }
@@ -193,16 +193,16 @@ impl Entry {
 
     /// State and epoch, for a use of the lease.
     #[inline]
-    pub(super) fn see(&self) -> Sight {
-        Sight { state: self.state(), epoch: self.epoch() }
+    pub(super) fn see(&self) -> EntryView {
+        EntryView { state: self.state(), epoch: self.epoch() }
     }
 
     /// The units of the lease that was seen, if a word of `tat` counts them as charged. While the
     /// entry has this epoch, they are units of the key whose cached units have it.
     #[inline]
-    pub(super) fn units_seen(&self, sight: Sight, tat: u64) -> u64 {
+    pub(super) fn units_seen(&self, view: EntryView, tat: u64) -> u64 {
         // L15
-        if self.end.load(Ordering::Relaxed) <= tat { sight.state.units() } else { 0 }
+        if self.end.load(Ordering::Relaxed) <= tat { view.state.units() } else { 0 }
     }
 
     /// Makes void what threads have cached of the entry.
@@ -227,8 +227,8 @@ impl Entry {
     }
 
     /// The same of a state that was read before.
-    pub(super) fn lease_seen(&self, sight: Sight, key: KeyHash) -> Option<Lease> {
-        self.lease_of_in(sight.state, key)
+    pub(super) fn lease_seen(&self, view: EntryView, key: KeyHash) -> Option<Lease> {
+        self.lease_of_in(view.state, key)
     }
 
     #[inline]

@@ -76,7 +76,7 @@ use crate::table::answer::answer;
 use block::Block;
 use check::Used;
 pub(crate) use check::{LeasedCheck, tat_of};
-use entry::{Entry, Sight};
+use entry::{Entry, EntryView};
 pub(crate) use give_back::{Lowered, Refund};
 use magazine::{BACKING, CACHED_SHARE, CachedUnits, LimiterId, MAX_CACHED};
 use returned::{give_back, with_cached};
@@ -161,11 +161,11 @@ impl Leases {
         seat: impl FnOnce() -> Seat,
         check: LeasedCheck<'_, impl State, impl Fn() -> u64>,
     ) -> Decision {
-        if let Some((entry, sight, block)) = self.cached(check.key) {
+        if let Some((entry, view, block)) = self.cached(check.key) {
             if let Some(left) = block.take_whole(check.gcra, check.cost, check.now) {
                 if let Some(tat) = check.word_of(block) {
                     CachedUnits::leave(check.key, left);
-                    return check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat));
+                    return check.gcra.leased(tat, check.now, left + entry.units_seen(view, tat));
                 }
             }
         }
@@ -175,12 +175,12 @@ impl Leases {
     /// What the calling thread has cached of a key and has not been revoked, and the entry that it
     /// is of.
     #[inline]
-    fn cached(&self, key: KeyHash) -> Option<(&Entry, Sight, Block)> {
+    fn cached(&self, key: KeyHash) -> Option<(&Entry, EntryView, Block)> {
         let cached = CachedUnits::of(key)?;
         // Units of another limiter may be of a stripe that this one does not have.
         let entry = self.stripes.get(cached.stripe)?.entry(key);
-        let sight = entry.see();
-        (sight.epoch == cached.epoch).then_some((entry, sight, cached.block))
+        let view = entry.see();
+        (view.epoch == cached.epoch).then_some((entry, view, cached.block))
     }
 
     /// Reads a key without charging it: its word, and what the thread has leased of it.
@@ -248,12 +248,12 @@ impl Leases {
     /// Uses what the thread has cached, of which some has expired.
     #[inline]
     fn use_rest(&self, check: &LeasedCheck<'_, impl State, impl Fn() -> u64>) -> Option<Decision> {
-        let (entry, sight, block) = self.cached(check.key)?;
+        let (entry, view, block) = self.cached(check.key)?;
         let left = block.take_rest(check.gcra, check.cost, check.now)?;
         let tat = check.word_of(block)?;
         CachedUnits::leave(check.key, left);
         check.settle(entry, Used { block, left });
-        Some(check.gcra.leased(tat, check.now, left + entry.units_seen(sight, tat)))
+        Some(check.gcra.leased(tat, check.now, left + entry.units_seen(view, tat)))
     }
 
     /// Uses the lease of the seat's entry together with the cached units that precede it, and
@@ -267,10 +267,10 @@ impl Leases {
         check: &LeasedCheck<'_, impl State, impl Fn() -> u64>,
     ) -> Option<Decision> {
         let LeasedCheck { gcra, key, cost, now, .. } = *check;
-        let sight = entry.see();
-        let lease = entry.lease_seen(sight, key)?;
+        let view = entry.see();
+        let lease = entry.lease_seen(view, key)?;
         let cached = CachedUnits::of(key)
-            .filter(|cached| cached.epoch == sight.epoch)
+            .filter(|cached| cached.epoch == view.epoch)
             .map(|cached| cached.block);
         let (joined, apart) = match cached {
             // They end where the lease begins: both are one block.
@@ -290,7 +290,7 @@ impl Leases {
 
         // A magazine has one block, so units that are apart must be used before others are taken.
         let allowance = match apart {
-            None => self.allowance(key, joined, sight),
+            None => self.allowance(key, joined, view),
             Some(_) => None,
         };
         // Cached units do not go back into the entry: within a generation a lease only shrinks.
@@ -304,7 +304,7 @@ impl Leases {
         if allowance.is_some() {
             let stripe = seat.among(self.stripes.len());
             let block = block.first(gcra, left, taken);
-            CachedUnits { stripe, epoch: sight.epoch, block }.take(key, cost);
+            CachedUnits { stripe, epoch: view.epoch, block }.take(key, cost);
         }
         check.settle(entry, Used { block, left });
         let apart = apart.map_or(0, |block| usable(block, check.gcra, tat, check.now));
@@ -312,8 +312,8 @@ impl Leases {
     }
 
     /// See [`CachedUnits::allowance`].
-    fn allowance(&self, key: KeyHash, joined: u64, sight: Sight) -> Option<u64> {
-        CachedUnits::allowance(key, LimiterId::at(&self.stripes), sight.epoch, joined, self.backing)
+    fn allowance(&self, key: KeyHash, joined: u64, view: EntryView) -> Option<u64> {
+        CachedUnits::allowance(key, LimiterId::at(&self.stripes), view.epoch, joined, self.backing)
     }
 
     /// Decides where the stripe's lease is too small or there is none.
@@ -358,8 +358,8 @@ impl Leases {
         }
         let old = entry.lease()?;
         let tat = tat_of(check.table, check.key, check.now);
-        let fitting = |tat, now| fitting(wanted, check.gcra, tat, now, check.cost);
-        if fitting(tat, check.now) == 0 {
+        let units_fitting = |tat, now| fitting(wanted, check.gcra, tat, now, check.cost);
+        if units_fitting(tat, check.now) == 0 {
             return None;
         }
         if old.block.units > 0 && old.is_of(check.key) {
@@ -375,13 +375,14 @@ impl Leases {
         if whole.block.units > 0 && !give_back(whole, &filling, check.gcra, check.table) {
             CachedUnits::lost(whole.key());
         }
-        let charged =
-            |tat, now| check.gcra.admit(tat, now, check.cost.saturating_add(fitting(tat, now)));
+        let charged = |tat, now| {
+            check.gcra.admit(tat, now, check.cost.saturating_add(units_fitting(tat, now)))
+        };
         let Update::Written { before, now } = check.update(charged) else {
             filling.empty();
             return None;
         };
-        let units = fitting(before, now);
+        let units = units_fitting(before, now);
         let end = gcra::charge(before, now, (check.cost + units) * check.gcra.interval());
         entry.heat.admitted(check.key);
         entry.heat.leased(check.key, units);

@@ -9,7 +9,7 @@
 //! # Orderings of this file
 //! | site | ordering | partner | what breaks if weaker | mutation that shows it |
 //! |---|---|---|---|---|
-//! | V1 version, first read | acquire | V4 | words from before the change that the version announces | `live-cell-first-look-relaxed` |
+//! | V1 version, first read | acquire | V4 | words from before the change that the version announces | `live-cell-first-read-relaxed` |
 //! | V2 words, read | acquire | V3; also keeps V5 behind | a word of the change after next is taken for one of this set, V5 having read the old version | `live-cell-words-relaxed` |
 //! | V3 words, written | release | V2; orders the previous raise of the version (V4) before | as V2 | `live-cell-written-relaxed` |
 //! | V4 version, raised | release | V1 | as V1 | `live-cell-version-relaxed` |

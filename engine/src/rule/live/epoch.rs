@@ -1,7 +1,7 @@
 //! A quota in force, and how values from before it are read.
 //!
 //! Values of two epochs that follow each other do not overlap ([`ring`]), so a value by itself
-//! shows which of both it is of: one of the epoch before is *carried over* when it is read. A
+//! shows which of the two it is of: one of the epoch before is *carried over* when it is read. A
 //! change begins with an epoch in which words of both kinds are read, and then sweeps: once it has
 //! rewritten all words of the epoch before, and withdrawn the claims that might still write one,
 //! there is none, and the next epoch may stand anywhere.
@@ -140,12 +140,14 @@ impl Epoch {
         Self { span: RING, time, gcra, past: Past::forgotten(ring::FIRST), quota }
     }
 
-    /// The epoch of `quota`, which begins at `at`, when no TAT of this one is above `highest`;
+    /// The epoch of `quota`, whose rule is `gcra`, which begins at `at`, when no TAT of this one is
+    /// above `highest`;
     /// `None` if that leaves too little of the ring, because this one has lasted for years: then it
     /// has to be [shortened](Self::shortened) first.
     pub(super) fn next(
         &self,
-        (quota, gcra): (Quota, Gcra),
+        quota: Quota,
+        gcra: Gcra,
         inheritance: Inheritance,
         at: Timestamp,
         highest: u64,

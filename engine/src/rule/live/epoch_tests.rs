@@ -50,7 +50,7 @@ fn enter(
     let owed = || debts.iter().map(|debt| stand(epoch, (end + debt).min(TAT_MAX)));
     let highest = owed().map(|(_, tat)| tat).max().unwrap_or(0);
     let gcra = Gcra::exact(&quota).unwrap();
-    let Some(next) = epoch.next((quota, gcra), how, at, highest) else {
+    let Some(next) = epoch.next(quota, gcra, how, at, highest) else {
         let shortened = epoch.shortened(at);
         let by = end - shortened.time.point(at);
         prop_assert!(by > 0, "shortened in vain");

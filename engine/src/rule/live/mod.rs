@@ -143,7 +143,7 @@ impl LiveGcra {
         loop {
             let highest = words.highest(|value| epoch.tat(value));
             let at = now();
-            if let Some(next) = epoch.next((quota, gcra), inheritance, at, highest) {
+            if let Some(next) = epoch.next(quota, gcra, inheritance, at, highest) {
                 *epoch = self.shared.enter(next, words);
                 return Ok(());
             }

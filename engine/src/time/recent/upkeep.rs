@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_moves_forward_and_tells_its_staleness() {
+    fn it_moves_forward_and_states_its_staleness() {
         let clock = RecentClock::start(Duration::ZERO).unwrap();
         let start = clock.now();
         let mut last = start;

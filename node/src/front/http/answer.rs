@@ -26,7 +26,7 @@ pub fn error(code: Code, problem: &str) -> Answer {
     content(code.status(), "application/json", body)
 }
 
-/// The same, as the last one of its connection: a client would send the next request in vain.
+/// The same, as the last one of its connection: no answer would come to the next request.
 pub fn last(mut answer: Answer) -> Answer {
     answer.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     answer

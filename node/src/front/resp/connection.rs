@@ -38,7 +38,8 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 
-/// The lines of the log about connections that are closed for want of room for their commands.
+/// The lines of the log about connections that are closed because there was no room for their
+/// commands.
 static NO_ROOM: SharedLogThrottle = SharedLogThrottle::new();
 
 thread_local! {

@@ -141,7 +141,7 @@ async fn in_no_time<T>(event: impl Future<Output = T>) -> T {
             tokio::task::yield_now().await;
         }
     };
-    tokio::select! { biased; out = event => out, () = turns => panic!("waited in vain") }
+    tokio::select! { biased; out = event => out, () = turns => panic!("timed out waiting") }
 }
 
 /// A transaction, or a command that does not arrive in full, keeps no connection open.

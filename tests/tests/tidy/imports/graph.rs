@@ -335,7 +335,7 @@ mod tests {
     use super::*;
 
     fn graph(sources: &[(&str, &str)]) -> Graph {
-        let folder = tempfile::tempdir().expect("a folder is to be had");
+        let folder = tempfile::tempdir().expect("a temporary folder");
         for (file, text) in sources {
             let file: PathBuf = folder.path().join(file);
             fs::create_dir_all(file.parent().expect("it lies in a folder")).expect("made");
