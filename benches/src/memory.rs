@@ -34,21 +34,25 @@ pub fn in_child(label: &Label) -> Result<u64, Failure> {
 pub fn growth<C: Contender>(keys: usize) -> Result<u64, Failure> {
     let plan = Plan::allowing(keys, 1)?;
     let order: Vec<u32> = (0..keys as u32).collect();
-    let before = resident_bytes()?;
+    let before = resident_bytes("self")?;
     let contender = C::build(&plan)?;
     warm_up(&contender, &plan, &order)?;
-    let after = resident_bytes()?;
+    let after = resident_bytes("self")?;
     audit::live_keys(&contender, &plan)?;
     Ok(after.saturating_sub(before))
 }
 
-/// Exact, unlike `statm`, whose counters the kernel updates in batches.
-fn resident_bytes() -> Result<u64, Failure> {
-    const SOURCE: &str = "/proc/self/smaps_rollup";
-    let text =
-        fs::read_to_string(SOURCE).map_err(|error| Failure::SetUp(format!("{SOURCE}: {error}")))?;
+/// The resident memory of a process, which is named as in `/proc`. Exact, unlike `statm`, whose
+/// counters the kernel updates in batches.
+///
+/// # Errors
+/// When the system does not report it.
+pub fn resident_bytes(process: &str) -> Result<u64, Failure> {
+    let source = format!("/proc/{process}/smaps_rollup");
+    let text = fs::read_to_string(&source)
+        .map_err(|error| Failure::SetUp(format!("{source}: {error}")))?;
     let kibibytes = parse_rss(&text);
-    let kibibytes = kibibytes.ok_or_else(|| Failure::SetUp(format!("{SOURCE}: no line `Rss`")))?;
+    let kibibytes = kibibytes.ok_or_else(|| Failure::SetUp(format!("{source}: no line `Rss`")))?;
     Ok(kibibytes * 1024)
 }
 

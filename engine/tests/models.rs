@@ -2,7 +2,7 @@
 //! (`--cfg loom`), and with those of the exhaustive search (`--cfg interleave`).
 //!
 //! Each model is a process of its own, with as many in parallel as there are processors: they share
-//! nothing, and one that is stuck or runs out of memory is told from the others.
+//! nothing, and one that is stuck or runs out of memory is distinguished from the others.
 #![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 #![cfg(not(any(loom, interleave)))]
 

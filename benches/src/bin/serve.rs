@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use tidegate_benches::machine;
+use tidegate_benches::serve::memory::{self, Memory};
 use tidegate_benches::serve::rounds::{self, CONNECTIONS, Settings};
 use tidegate_benches::serve::rows::Row;
 use tidegate_benches::serve::servers::Server;
@@ -58,6 +59,9 @@ struct Options {
 enum Role {
     /// Be the server that decides nothing, until standard input ends
     Ceiling,
+    /// Measure the memory of a node instead: at rest, for live keys, sprayed keys and idle
+    /// connections; with --cluster also of one in a cluster of one
+    Memory,
 }
 
 /// Each server is asked for this long before a measurement.
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
     let options = Options::parse();
     let outcome = match options.role {
         Some(Role::Ceiling) => be_the_ceiling().map_err(Into::into),
+        Some(Role::Memory) => measure_memory(&options),
         None => measure(&options),
     };
     match outcome {
@@ -107,6 +112,39 @@ fn measure(options: &Options) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
+fn measure_memory(options: &Options) -> Result<(), Box<dyn Error>> {
+    writeln!(io::stderr(), "{}", machine::describe())?;
+    check_node(options)?;
+    cores::stay_on(cores::OF_LOAD)?;
+    let mut nodes = vec![("tidegate", memory::measure(|| Server::node(&options.node))?)];
+    if options.cluster {
+        let clustered = memory::measure(|| Server::clustered_node(&options.node))?;
+        nodes.push(("tidegate in a cluster of one", clustered));
+    }
+    write_memory(&nodes)?;
+    Ok(())
+}
+
+fn write_memory(nodes: &[(&str, Memory)]) -> io::Result<()> {
+    let (live, sprayed) = (memory::LIVE_KEYS / 1_000_000, memory::SPRAYED_KEYS / 1_000_000);
+    let mut out = io::stdout();
+    writeln!(
+        out,
+        "| node | at start, MiB | each of {live} M live keys, bytes | after {sprayed} M sprayed \
+         keys, MiB | idle Redis connection, KiB | idle HTTP connection, KiB |"
+    )?;
+    writeln!(out, "|---|---|---|---|---|---|")?;
+    for (name, memory) in nodes {
+        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+        let (start, sprayed) = (mebibytes(memory.at_start), mebibytes(memory.sprayed));
+        let key = memory.of_a_key;
+        let (resp, http) = (memory.of_a_resp_connection, memory.of_an_http_connection);
+        let (resp, http) = (resp / 1024.0, http / 1024.0);
+        writeln!(out, "| {name} | {start:.1} | {key:.1} | {sprayed:.1} | {resp:.1} | {http:.1} |")?;
+    }
+    Ok(())
+}
+
 /// To standard error, so that standard output holds only figures.
 fn describe_run(options: &Options) -> io::Result<()> {
     let mut out = io::stderr();
@@ -119,12 +157,17 @@ fn describe_run(options: &Options) -> io::Result<()> {
     )
 }
 
+fn check_node(options: &Options) -> Result<(), String> {
+    if options.node.is_file() {
+        return Ok(());
+    }
+    let node = options.node.display();
+    Err(format!("{node} is not there; `cargo build --release` builds a node"))
+}
+
 /// In the order of the table.
 fn servers(options: &Options) -> Result<Vec<Server>, Box<dyn Error>> {
-    if !options.node.is_file() {
-        let node = options.node.display();
-        return Err(format!("{node} is not there; `cargo build --release` builds a node").into());
-    }
+    check_node(options)?;
     let mut servers = vec![Server::ceiling()?, Server::node(&options.node)?];
     if options.cluster {
         servers.push(Server::clustered_node(&options.node)?);

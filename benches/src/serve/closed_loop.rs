@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 
 use super::PATIENCE;
 use super::framing::{Malformed, Protocol};
-use super::requests::Requests;
+use super::requests::{Keys, Requests};
 use super::wire::{Watch, Wire};
 
 /// What is asked of a server.
@@ -20,8 +20,8 @@ pub struct Question {
     pub request: String,
     /// How many requests a connection sends at once.
     pub pipelining: usize,
-    /// Of the keys that are drawn.
-    pub seed: u64,
+    /// The keys.
+    pub keys: Keys,
 }
 
 /// Replies that were received.
@@ -98,7 +98,7 @@ impl ClosedLoop {
     /// Where the server does not listen.
     pub fn start(question: &Question, connections: usize) -> io::Result<Self> {
         let Question { address, protocol, pipelining, .. } = *question;
-        let mut requests = Requests::new(&question.request, pipelining, question.seed);
+        let mut requests = Requests::new(&question.request, pipelining, question.keys);
         let watch = Watch::new()?;
         let mut wires = Vec::with_capacity(connections);
         for number in 0..connections {
@@ -152,10 +152,18 @@ impl ClosedLoop {
 /// # Errors
 /// Where there is none.
 pub fn ask_once(question: &Question) -> io::Result<Result<Vec<u8>, String>> {
+    connect_and_ask(question).map(|(_, reply)| reply)
+}
+
+/// As [`ask_once`], on a connection that stays open.
+///
+/// # Errors
+/// Where there is no reply.
+pub fn connect_and_ask(question: &Question) -> io::Result<(Wire, Result<Vec<u8>, String>)> {
     let mut wire = Wire::connect(question.address)?;
     let mut watch = Watch::new()?;
     watch.add_wire(&wire, 0)?;
-    wire.send(Requests::new(&question.request, 1, question.seed).draw())?;
+    wire.send(Requests::new(&question.request, 1, question.keys).draw())?;
     loop {
         if watch.wait(Some(PATIENCE))?.count() == 0 {
             return Err(io::Error::new(ErrorKind::TimedOut, "the server does not answer"));
@@ -163,9 +171,13 @@ pub fn ask_once(question: &Question) -> io::Result<Result<Vec<u8>, String>> {
         wire.receive()?;
         match question.protocol.reply(wire.received()) {
             Ok(Some(reply)) if reply.is_answer => {
-                return Ok(Ok(wire.received()[..reply.length].to_vec()));
+                let answer = wire.received()[..reply.length].to_vec();
+                return Ok((wire, Ok(answer)));
             }
-            Ok(Some(_)) => return Ok(Err(first_line(wire.received()))),
+            Ok(Some(_)) => {
+                let error = first_line(wire.received());
+                return Ok((wire, Err(error)));
+            }
             Ok(None) => {}
             Err(Malformed) => return Err(no_reply(&wire)),
         }

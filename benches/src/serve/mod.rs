@@ -4,12 +4,13 @@
 //! come, [`open_loop`] by a schedule. [`ceiling`] is a server that answers the same bytes as a node
 //! and decides nothing: what this machine's sockets allow any server. [`servers`] starts it, the
 //! node and its peers, [`rows`] says what each row asks, [`rounds`] measures them in turn, and
-//! [`table`] writes what came out.
+//! [`table`] writes what came out. [`memory`] measures what a node holds.
 
 pub mod ceiling;
 pub mod closed_loop;
 pub mod cores;
 pub mod framing;
+pub mod memory;
 pub mod open_loop;
 pub mod replies;
 pub mod requests;

@@ -58,7 +58,7 @@ pub fn run(
     schedule: &Schedule,
     mut begins: impl FnMut() -> io::Result<()>,
 ) -> io::Result<Outcome> {
-    let mut requests = Requests::new(&question.request, 1, question.seed);
+    let mut requests = Requests::new(&question.request, 1, question.keys);
     let mut watch = Watch::new()?;
     let mut all = Vec::with_capacity(connections);
     for number in 0..connections {

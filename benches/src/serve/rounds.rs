@@ -8,6 +8,7 @@ use std::time::Instant;
 use super::closed_loop::{ClosedLoop, Question, Tally, ask_once};
 use super::cores::Usage;
 use super::open_loop::{self, Schedule};
+use super::requests::Keys;
 use super::rows::Row;
 use super::servers::Server;
 
@@ -63,7 +64,9 @@ pub struct Entry {
 pub fn measure(row: Row, servers: &[Server], settings: &Settings) -> Vec<Entry> {
     let mut entries = Vec::new();
     for server in servers {
-        let Some(question) = server.question(row, settings.seed) else { continue };
+        let Some(question) = server.question(row, Keys::Drawn { seed: settings.seed }) else {
+            continue;
+        };
         let rounds = match ask_once(&question) {
             Ok(Ok(reply)) => row.verify(&reply).map(|()| Vec::new()),
             Ok(Err(error)) => Err(error),
@@ -74,8 +77,8 @@ pub fn measure(row: Row, servers: &[Server], settings: &Settings) -> Vec<Entry> 
     for round in 0..settings.rounds {
         for (server, entry) in &mut entries {
             // Every server is asked for the same keys, other ones each round.
-            let seed = settings.seed.wrapping_add(round.into());
-            let (Ok(rounds), Some(question)) = (&mut entry.rounds, server.question(row, seed))
+            let keys = Keys::Drawn { seed: settings.seed.wrapping_add(round.into()) };
+            let (Ok(rounds), Some(question)) = (&mut entry.rounds, server.question(row, keys))
             else {
                 continue;
             };

@@ -119,8 +119,10 @@ impl Dialect {
     #[must_use]
     pub fn request(self, row: Row) -> Option<String> {
         match (self, row.protocol()) {
-            (Self::Tidegate | Self::RedisCell, Protocol::Resp) => Some(command("CL.THROTTLE")),
-            (Self::Throttlecrab, Protocol::Resp) => Some(command("THROTTLE")),
+            (Self::Tidegate | Self::RedisCell, Protocol::Resp) => {
+                Some(command("CL.THROTTLE", PER_MINUTE))
+            }
+            (Self::Throttlecrab, Protocol::Resp) => Some(command("THROTTLE", PER_MINUTE)),
             (Self::Tidegate, Protocol::Http) if row == Row::HttpBatch => {
                 let checks = [CHECK; BATCH].join(",");
                 Some(post("/v1/check-batch", &format!("{{\"checks\":[{checks}]}}")))
@@ -139,8 +141,12 @@ impl Dialect {
 const CHECK: &str = r#"{"key":"key:0000000","rate":"100/s","burst":20}"#;
 
 /// 30 checks a minute, 15 beyond the first at once.
-fn command(name: &str) -> String {
-    let words = [name, KEY, "15", "30", "60", "1"];
+const PER_MINUTE: [&str; 3] = ["15", "30", "60"];
+
+/// A command that checks [`KEY`] under a quota: how many beyond the first at once, and how many in
+/// how many seconds.
+pub(super) fn command(name: &str, [more, count, seconds]: [&str; 3]) -> String {
+    let words = [name, KEY, more, count, seconds, "1"];
     let bulk = |word: &str| format!("${}\r\n{word}\r\n", word.len());
     format!("*{}\r\n{}", words.len(), words.map(bulk).concat())
 }

@@ -11,7 +11,9 @@ use super::PATIENCE;
 use super::closed_loop::Question;
 use super::cores::{self, Usage};
 use super::framing::Protocol;
+use super::requests::Keys;
 use super::rows::{Dialect, Row};
+use crate::memory;
 
 /// The name of the server that the others are compared with.
 pub const CEILING: &str = "ceiling";
@@ -98,14 +100,22 @@ impl Server {
 
     /// What it is asked in a row; `None` where it has no such thing.
     #[must_use]
-    pub fn question(&self, row: Row, seed: u64) -> Option<Question> {
+    pub fn question(&self, row: Row, keys: Keys) -> Option<Question> {
         let address = match row.protocol() {
             Protocol::Resp => self.resp?,
             Protocol::Http => self.http?,
         };
         let (protocol, pipelining) = (row.protocol(), row.pipelining());
         let request = self.dialect.request(row)?;
-        Some(Question { address, protocol, request, pipelining, seed })
+        Some(Question { address, protocol, request, pipelining, keys })
+    }
+
+    /// Its resident memory, in bytes.
+    ///
+    /// # Errors
+    /// Where it has ended.
+    pub fn resident_bytes(&self) -> io::Result<u64> {
+        memory::resident_bytes(&self.process.0.id().to_string()).map_err(io::Error::other)
     }
 
     /// What its threads used so far.

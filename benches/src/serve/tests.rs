@@ -7,6 +7,7 @@ use std::{io, thread};
 use super::closed_loop::{ClosedLoop, Question, ask_once};
 use super::framing::Protocol;
 use super::open_loop::{self, Schedule};
+use super::requests::Keys;
 use super::rows::{Dialect, Row};
 use super::{ceiling, closed_loop};
 
@@ -26,7 +27,7 @@ fn with_a_ceiling(load: impl FnOnce(&dyn Fn(Row) -> Question)) {
         protocol: row.protocol(),
         request: Dialect::Tidegate.request(row).expect("a request"),
         pipelining: row.pipelining(),
-        seed: 1,
+        keys: Keys::Drawn { seed: 1 },
     });
     drop(hand);
     server.join().expect("no panic").expect("the ceiling ends without an error");
@@ -77,7 +78,8 @@ fn errors_are_counted_and_reported() {
         client.write_all(b"-ERR no such command\r\n*5\r\n:1\r\n:1\r\n:0\r\n:1\r\n:1\r\n").is_ok()
     });
     let (protocol, request) = (Protocol::Resp, "*0\r\n ".to_owned());
-    let question = closed_loop::Question { address, protocol, request, pipelining: 2, seed: 1 };
+    let keys = Keys::Drawn { seed: 1 };
+    let question = closed_loop::Question { address, protocol, request, pipelining: 2, keys };
     let mut load = ClosedLoop::start(&question, 1).expect("a connection");
     load.run_until(|tally| tally.replies == 2).expect("two replies");
     assert_eq!(load.tally().errors, 1);

@@ -59,8 +59,8 @@ impl Stacks {
 
 /// As of the C library.
 ///
-/// A stack that was used before contains what it contained, and its guard page still is one; who
-/// maps a stack writes before it reads, and protects its guard page again.
+/// A stack that was used before contains what it contained, and its guard page still is one; a
+/// thread that is given it writes before it reads, and protects its guard page again.
 ///
 /// # Safety
 /// As of the C library.

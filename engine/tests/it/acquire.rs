@@ -286,12 +286,12 @@ fn a_timer_that_wakes_early_starts_nothing_early() {
 }
 
 #[derive(Default)]
-struct Heard {
+struct Notified {
     allowed: AtomicU64,
     denied: AtomicU64,
 }
 
-impl Observer for &Heard {
+impl Observer for &Notified {
     fn decided(&self, _: ObservedKey<'_>, _: u64, decision: &Decision) {
         let count = if decision.is_allowed() { &self.allowed } else { &self.denied };
         count.fetch_add(1, Ordering::Relaxed);
@@ -300,14 +300,15 @@ impl Observer for &Heard {
 
 #[test]
 fn an_observer_hears_one_decision_of_each_call() {
-    let (timer, heard) = (ManualTimer::new(), Heard::default());
+    let (timer, notified) = (ManualTimer::new(), Notified::default());
     let quota = Quota::per_second(1).burst(1);
-    let limiter = builder(quota, &timer).observer(&heard).build().unwrap();
+    let limiter = builder(quota, &timer).observer(&notified).build().unwrap();
     let (_at_once, _later) = (limiter.enqueue(1, 1, SECOND), limiter.enqueue(1, 1, SECOND));
     assert!(limiter.enqueue(1, 1, SECOND).is_err());
     assert!(limiter.enqueue(1, 2, SECOND).is_err());
-    let heard = (heard.allowed.load(Ordering::Relaxed), heard.denied.load(Ordering::Relaxed));
-    assert_eq!(heard, (2, 2));
+    let notified =
+        (notified.allowed.load(Ordering::Relaxed), notified.denied.load(Ordering::Relaxed));
+    assert_eq!(notified, (2, 2));
 }
 
 #[test]

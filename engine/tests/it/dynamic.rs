@@ -1,4 +1,4 @@
-//! A `dyn Limit` answers as the limit does that it is, and its observer hears the same.
+//! A `dyn Limit` answers as the limit does that it is, and notifies its observer of the same.
 
 use std::sync::{Arc, Mutex};
 use std::thread;
@@ -120,7 +120,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 }
 
 /// What has been observed: key, cost and decision.
-type Heard = Arc<Mutex<Vec<(String, u64, Decision)>>>;
+type Notified = Arc<Mutex<Vec<(String, u64, Decision)>>>;
 
 /// All answers, in order; of `peek_n` if the limit itself has it.
 fn answers<L: Calls + ?Sized>(
@@ -160,14 +160,14 @@ fn answers<L: Calls + ?Sized>(
 
 /// Each in a thread of its own: what a thread has leased of a key depends on what it did before.
 fn agree<L: Limit + Calls + 'static>(
-    make: impl Fn(ManualClock, Heard) -> L + Sync,
+    make: impl Fn(ManualClock, Notified) -> L + Sync,
     steps: &[(usize, Step)],
 ) -> Result<(), TestCaseError> {
     let run = |is_object: bool| {
         let run = || {
-            let (clock, heard) = (ManualClock::new(), Heard::default());
+            let (clock, notified) = (ManualClock::new(), Notified::default());
             clock.advance(SECOND);
-            let limit = make(clock.clone(), Arc::clone(&heard));
+            let limit = make(clock.clone(), Arc::clone(&notified));
             let peeks = Calls::peek_n(&limit, "", 0).is_some();
             let answers = if is_object {
                 let limit: Box<dyn Limit> = Box::new(limit);
@@ -175,8 +175,8 @@ fn agree<L: Limit + Calls + 'static>(
             } else {
                 answers(&limit, peeks, &clock, steps)
             };
-            let heard = std::mem::take(&mut *heard.lock().unwrap());
-            (answers, heard)
+            let notified = std::mem::take(&mut *notified.lock().unwrap());
+            (answers, notified)
         };
         thread::scope(|scope| scope.spawn(run).join().unwrap())
     };
@@ -187,11 +187,11 @@ fn agree<L: Limit + Calls + 'static>(
 }
 
 /// An observer in a type that can be written.
-type Ears = Box<dyn Observer + Send + Sync>;
+type BoxedObserver = Box<dyn Observer + Send + Sync>;
 
-fn hearing(heard: Heard) -> impl Observer + Send + Sync + 'static {
+fn recording(notified: Notified) -> impl Observer + Send + Sync + 'static {
     from_fn(move |key, cost, decision| {
-        heard.lock().unwrap().push((key.to_string(), cost, *decision));
+        notified.lock().unwrap().push((key.to_string(), cost, *decision));
     })
 }
 
@@ -199,19 +199,19 @@ fn hearing(heard: Heard) -> impl Observer + Send + Sync + 'static {
 fn keyed<R: Rule>(
     rule: R,
     more: impl Fn(LimiterBuilder<R, ManualClock>) -> LimiterBuilder<R, ManualClock> + Sync,
-) -> impl Fn(ManualClock, Heard) -> Limiter<R, ManualClock, Ears> + Sync {
-    move |clock, heard| {
+) -> impl Fn(ManualClock, Notified) -> Limiter<R, ManualClock, BoxedObserver> + Sync {
+    move |clock, notified| {
         let builder = more(Limiter::builder_with(rule, clock, KeyHasher::rapid(7)).capacity(1));
-        let observer: Ears = Box::new(hearing(heard));
+        let observer: BoxedObserver = Box::new(recording(notified));
         builder.observer(observer).build().unwrap()
     }
 }
 
 fn direct<R: Rule>(
     rule: R,
-) -> impl Fn(ManualClock, Heard) -> DirectLimiter<R, ManualClock, Ears> + Sync {
-    move |clock, heard| {
-        let observer: Ears = Box::new(hearing(heard));
+) -> impl Fn(ManualClock, Notified) -> DirectLimiter<R, ManualClock, BoxedObserver> + Sync {
+    move |clock, notified| {
+        let observer: BoxedObserver = Box::new(recording(notified));
         DirectLimiter::builder_with(rule, clock).initial(150).observer(observer).build().unwrap()
     }
 }
@@ -233,7 +233,7 @@ proptest! {
     #[test]
     fn an_object_uses_leases_as_the_limiter_does(steps in steps()) {
         let hot = keyed(Quota::per_second(5_000).burst(6_000), |builder| builder.lease_units(64));
-        let lease = hot(ManualClock::new(), Heard::default()).lease_units();
+        let lease = hot(ManualClock::new(), Notified::default()).lease_units();
         prop_assume!(lease > 0);
         agree(hot, &steps)?;
     }

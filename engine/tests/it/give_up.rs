@@ -263,7 +263,7 @@ fn a_late_give_up_leaves_those_that_have_started() {
     }
 }
 
-/// An eviction wipes what was charged for the places of a key; those who come after it keep theirs.
+/// An eviction wipes what was charged for the places of a key; later waiters keep theirs.
 #[test]
 fn a_place_given_up_after_an_eviction_takes_nothing_from_others() {
     for waits in [false, true] {

@@ -26,17 +26,19 @@ const FLOORS: [(&str, &[&str]); 2] = [
 const CRATES: [&str; 3] = ["engine", "cluster", "node"];
 
 /// The sources of each crate, from its first file on.
-const ROOTS: [&str; 12] = [
+const ROOTS: [&str; 14] = [
     "engine/src/lib.rs",
     "cluster/src/lib.rs",
     "node/src/lib.rs",
     "benches/src/lib.rs",
+    "benches/src/bin/counts/main.rs",
     "tests/src/lib.rs",
     "tests/sim/main.rs",
     "tests/figures/main.rs",
     "tests/mutations/src/main.rs",
     "node/src/main.rs",
     "engine/tests/it/main.rs",
+    "cluster/tests/it/main.rs",
     "tests/tests/it/main.rs",
     "tests/tests/tidy/main.rs",
 ];

@@ -93,8 +93,8 @@ fn dates_are_up_to_the_time_of_the_call() {
     }
 }
 
-/// Also of one key where both are dated after the call, among so many that an order that is not
-/// kept would show.
+/// Also of one key where both are dated after the call, among enough others that a wrong order
+/// would show.
 #[test]
 fn what_is_given_back_comes_after_what_was_consumed() {
     for recorder in [recorder(), with_singles()] {

@@ -259,7 +259,7 @@ impl<H: Host> Core<H> {
     /// it takes over this node's state when it returns. False where there is none.
     ///
     /// A peer that is only slow goes on instead, without what there is no room for, which is
-    /// counted: while so many keys come that the log is shorter than a state takes, it would be
+    /// counted: while keys come fast enough that the log is shorter than a state takes, it would be
     /// given one state after the other, and never a frame.
     fn give_up_absent(&mut self, now: Nanos) -> bool {
         let base = self.log.base();

@@ -155,7 +155,7 @@ fn nodes_that_are_delayed_take_no_more_than_their_parts() {
 }
 
 /// Here words reach zero between a level and its comparison, and forget what came before. Single
-/// runs end up to a burst and a half off, so many runs are looked at: with a delay of two burst
+/// runs end up to a burst and a half off, hence many runs: with a delay of two burst
 /// tolerances 0.8 % too much is admitted in the mean, with a standard error of 0.07 %.
 #[test]
 fn nothing_is_mended_that_a_word_has_forgotten() {
