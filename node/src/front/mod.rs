@@ -4,6 +4,7 @@ pub mod addresses;
 pub mod budget;
 pub mod deadline;
 pub mod http;
+pub mod linger;
 pub mod net;
 pub mod permits;
 pub mod resp;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use rustix::net::{RecvFlags, sockopt};
 use tidegate_engine::IpKey;
-use tokio::io::{AsyncWriteExt, Interest};
+use tokio::io::Interest;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
@@ -38,15 +38,6 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// is on its way to a client that does read is not bounded by this.
 #[cfg(target_os = "linux")]
 const MAX_NOT_SENT: u32 = 64 * 1024;
-/// How long a client may take to read the last reply on a connection that the node closes.
-pub const LINGER: Duration = Duration::from_secs(1);
-/// How much more it may send in that time, in bytes: of a large body most is under way when its
-/// head is refused.
-const LINGER_BYTES: usize = 64 * 1024 * 1024;
-/// How much of that is discarded at a time, in bytes, and before others of its thread go on.
-const LINGER_PIECE_BYTES: usize = 4 * 1024;
-const LINGER_TURN_BYTES: usize = 64 * 1024;
-
 /// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
     /// Serves one client, whose replies are written within the bounds of `unsent`; ends soon after
@@ -216,7 +207,8 @@ impl<F: FrontEnd> Acceptor<F> {
         };
         let Connections { tasks, drain, unsent, write_timeout } = &self.connections;
         let unsent = Unsent::new(Arc::clone(unsent), *write_timeout, self.metrics.clone());
-        let connection = self.front_end.serve(stream, unsent, drain.child_token());
+        // A task has room for what it captures and for what it awaits: this would be there twice.
+        let connection = Box::pin(self.front_end.serve(stream, unsent, drain.child_token()));
         let open = self.metrics.open();
         tasks.spawn(async move {
             connection.await;
@@ -231,7 +223,7 @@ impl<F: FrontEnd> Acceptor<F> {
             Refused::Address => &self.address_refusals,
         };
         if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
-            let refusal = self.front_end.refuse(stream);
+            let refusal = Box::pin(self.front_end.refuse(stream));
             self.connections.tasks.spawn(async move {
                 refusal.await;
                 drop(permit);
@@ -311,34 +303,6 @@ pub fn read(stream: &TcpStream, buffer: &mut [u8]) -> io::Result<Option<usize>> 
 pub fn unread_bytes(stream: &TcpStream) -> u64 {
     // It does not fail on an open socket.
     rustix::io::ioctl_fionread(stream).unwrap_or(0)
-}
-
-/// Closes a connection on which more input may be in flight: closing at once would reset it, and
-/// the client's system would discard the last reply.
-pub async fn linger(stream: &mut TcpStream) {
-    if stream.shutdown().await.is_err() {
-        return;
-    }
-    let discard = async {
-        let (mut left, mut turn) = (LINGER_BYTES, LINGER_TURN_BYTES);
-        while left > 0 && stream.readable().await.is_ok() {
-            match stream.try_read(&mut [0; LINGER_PIECE_BYTES]) {
-                Ok(0) => break,
-                Ok(count) => {
-                    left = left.saturating_sub(count);
-                    turn = turn.saturating_sub(count);
-                    // A socket that has data never suspends the task.
-                    if turn == 0 {
-                        tokio::task::yield_now().await;
-                        turn = LINGER_TURN_BYTES;
-                    }
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-                Err(_) => break,
-            }
-        }
-    };
-    let _ = tokio::time::timeout(LINGER, discard).await;
 }
 
 #[cfg(test)]

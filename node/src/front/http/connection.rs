@@ -21,6 +21,7 @@ use super::socket::ClientSocket;
 use super::timer::DeadlineTimer;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
+use crate::front::linger::{LINGER, linger};
 use crate::front::net::{self, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
@@ -85,7 +86,7 @@ async fn serve(
     // What its client sent before it read its last answer may still be arriving, as the rest of a
     // body beyond its bound.
     if !was_idle || net::unread_bytes(&stream) > 0 {
-        net::linger(&mut stream).await;
+        linger(&mut stream).await;
     }
 }
 
@@ -178,9 +179,9 @@ async fn refuse(mut stream: TcpStream, node: Arc<Routes>) {
     // The time is bounded, so a client may close its side.
     builder.keep_alive(false).half_close(true);
     let connection = builder.serve_connection(TokioIo::new(&mut stream), service);
-    if tokio::time::timeout(net::LINGER, connection).await.is_ok() {
+    if tokio::time::timeout(LINGER, connection).await.is_ok() {
         // A body may be on its way.
-        net::linger(&mut stream).await;
+        linger(&mut stream).await;
     }
 }
 

@@ -432,6 +432,8 @@ async fn deaf(unsent: &Arc<Budget>) -> ConnectionMetrics {
     let (mut client, accepted) = unsent::tests::pair().await;
     let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics.clone());
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());
+    // As long as it is open it takes this, and hyper's buffers.
+    assert!(size_of_val(&serving) <= 2_048, "{} bytes", size_of_val(&serving));
     let request = b"GET /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
     client.write_all(&request.repeat(500)).await.unwrap();
     tokio::time::timeout(Duration::from_hours(1), serving).await.expect("an end");

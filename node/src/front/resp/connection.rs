@@ -22,7 +22,8 @@ use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
 use crate::front::deadline;
-use crate::front::net::{self, FrontEnd, linger};
+use crate::front::linger::linger;
+use crate::front::net::{self, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 use crate::telemetry::log_throttle::SharedLogThrottle;
@@ -84,7 +85,7 @@ impl FrontEnd for RespFrontEnd {
         drain: CancellationToken,
     ) -> impl Future<Output = ()> + Send + 'static {
         let session = Session::new(Arc::clone(&self.server), Ends::of(&stream));
-        serve(stream, bounds, session, drain)
+        serve(Connection::new(stream, bounds, session), drain)
     }
 
     fn refuse(&self, stream: TcpStream) -> impl Future<Output = ()> + Send + 'static {
@@ -95,22 +96,7 @@ impl FrontEnd for RespFrontEnd {
 /// Serves one client until either side closes. Once `drain` is cancelled, what has been received is
 /// answered, an incomplete command is waited for, and the connection is closed, also if the client
 /// never stops sending.
-async fn serve(stream: TcpStream, bounds: Unsent, session: Session, drain: CancellationToken) {
-    let mut connection = Connection {
-        share: session.server.unread_share(),
-        deadline: None,
-        idle_deadline: None,
-        stream,
-        bounds,
-        session,
-        parser: Parser::default(),
-        unread: Vec::new(),
-        unsent: Vec::new(),
-        backlog: false,
-        turn: Work::default(),
-        draining: None,
-    };
-    connection.restart_silence();
+async fn serve(mut connection: Connection, drain: CancellationToken) {
     // An error of the socket is a normal end of a connection.
     let _ = connection.run(&drain).await;
 }
@@ -182,6 +168,25 @@ struct Draining {
 }
 
 impl Connection {
+    fn new(stream: TcpStream, bounds: Unsent, session: Session) -> Self {
+        let mut connection = Self {
+            share: session.server.unread_share(),
+            deadline: None,
+            idle_deadline: None,
+            stream,
+            bounds,
+            session,
+            parser: Parser::default(),
+            unread: Vec::new(),
+            unsent: Vec::new(),
+            backlog: false,
+            turn: Work::default(),
+            draining: None,
+        };
+        connection.restart_silence();
+        connection
+    }
+
     async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
         loop {
             self.send().await?;

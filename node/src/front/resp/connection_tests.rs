@@ -70,6 +70,8 @@ async fn deaf(front_end: &RespFrontEnd, unsent: &Arc<Budget>) {
     let (mut client, accepted) = unsent::tests::pair().await;
     let unsent = Unsent::new(Arc::clone(unsent), WRITE_TIMEOUT, metrics(front_end));
     let serving = front_end.serve(accepted, unsent, CancellationToken::new());
+    // As long as it is open it takes this: an idle one owns no buffer.
+    assert!(size_of_val(&serving) <= 2_048, "{} bytes", size_of_val(&serving));
     client.write_all(&b"COMMAND\r\n".repeat(500)).await.unwrap();
     tokio::time::timeout(60 * PATIENCE, serving).await.expect("an end");
     let error = client.read_to_end(&mut Vec::new()).await.unwrap_err();
