@@ -1,8 +1,11 @@
 //! Deadlines of clients.
 
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// A time that is noticed so late passed while the node did not run: as much more is given then.
 const NOTICED_LATE: Duration = Duration::from_millis(100);
@@ -13,5 +16,42 @@ pub async fn passed(deadline: Instant) {
     sleep_until(deadline).await;
     if deadline.elapsed() >= NOTICED_LATE {
         sleep(NOTICED_LATE).await;
+    }
+}
+
+/// A timer of a task that is woken by much else: a poll before its time costs two comparisons.
+#[derive(Debug)]
+pub struct Alarm {
+    sleep: Pin<Box<Sleep>>,
+    /// What is woken at its time.
+    waker: Option<Waker>,
+}
+
+impl Alarm {
+    pub fn new() -> Self {
+        Self { sleep: Box::pin(sleep(Duration::ZERO)), waker: None }
+    }
+
+    /// As [`passed`]. Cancel-safe: it may be called anew.
+    pub async fn passed(&mut self, deadline: Instant) {
+        self.until(deadline).await;
+        if deadline.elapsed() >= NOTICED_LATE {
+            self.until(Instant::now() + NOTICED_LATE).await;
+        }
+    }
+
+    async fn until(&mut self, deadline: Instant) {
+        self.sleep.as_mut().reset(deadline);
+        self.waker = None;
+        poll_fn(|context| self.poll(context)).await;
+    }
+
+    fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let is_set = |waker: &Waker| waker.will_wake(context.waker());
+        if !self.sleep.is_elapsed() && self.waker.as_ref().is_some_and(is_set) {
+            return Poll::Pending;
+        }
+        self.waker = Some(context.waker().clone());
+        self.sleep.as_mut().poll(context)
     }
 }

@@ -15,10 +15,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::{is_last, last};
 use super::gate::Gate;
+use super::head::head_missing;
 use super::router;
 use super::routes::Routes;
 use super::socket::ClientSocket;
-use super::timer::DeadlineTimer;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
 use crate::front::linger::{LINGER, linger};
@@ -78,8 +78,12 @@ async fn serve(
     node: Arc<Routes>,
     drain: CancellationToken,
 ) {
-    let bounded = Bounded { stream: &mut stream, unsent: &mut unsent };
-    let was_idle = talk(bounded, &node, &drain).await;
+    let socket = ClientSocket::new(Bounded { stream: &mut stream, unsent: &mut unsent });
+    let was_idle = tokio::select! {
+        biased;
+        was_idle = talk(&socket, &node, &drain) => was_idle,
+        () = head_missing(&socket, node.bounds.head_timeout) => false,
+    };
     if unsent.exceeded() {
         return;
     }
@@ -92,12 +96,10 @@ async fn serve(
 
 /// Answers requests until either side closes. True if a drain ended it while it was idle: no answer
 /// was the last one, and all were read before.
-async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) -> bool {
-    let socket = ClientSocket::new(stream);
+async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToken) -> bool {
     let service = service_fn(|request: Request<Incoming>| {
         socket.asked();
         let (has_body, version) = (!request.body().is_end_stream(), request.version());
-        let socket = &socket;
         async move {
             let mut answer = router::answer(node, request).await;
             // A client that keeps its connections, as a load balancer, takes them elsewhere.
@@ -114,14 +116,14 @@ async fn talk(stream: Bounded<'_>, node: &Routes, drain: &CancellationToken) -> 
             Ok::<_, std::convert::Infallible>(answer)
         }
     });
-    let connection = builder(&node.bounds).serve_connection(TokioIo::new(&socket), service);
+    let connection = builder(&node.bounds).serve_connection(TokioIo::new(socket), service);
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
         biased;
         () = socket.drive(connection.as_mut()) => return false,
         () = drain.cancelled() => {}
     }
-    if !drain_requests(&socket, connection.as_mut(), node.bounds.under_way).await {
+    if !drain_requests(socket, connection.as_mut(), node.bounds.under_way).await {
         return false;
     }
     let is_idle = socket.is_idle();
@@ -158,8 +160,8 @@ async fn drain_requests(
 fn builder(bounds: &HttpBounds) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
-        .timer(DeadlineTimer)
-        .header_read_timeout(bounds.head_timeout)
+        // See `head_missing`.
+        .header_read_timeout(None)
         .max_header_size(bounds.head_bytes)
         .max_buf_size(bounds.head_bytes.max(LEAST_AHEAD_BYTES));
     if bounds.head_fields != USUAL_HEAD_FIELDS {

@@ -2,7 +2,7 @@
 //! `router` dispatches by path and method what `gate` lets through, with what `routes` answer from.
 //! `check` answers a check, with the fields of `headers`, and `batch` many at once: `body` reads
 //! what clients send, `asked` is a check as they write it, `reply` writes decisions. `health`
-//! answers probes, `answer` builds answers, `timer` ends what takes too long.
+//! answers probes, `answer` builds answers, `head` bounds how long a head may take.
 
 mod answer;
 mod asked;
@@ -12,13 +12,13 @@ mod check;
 mod coalesced;
 mod connection;
 mod gate;
+mod head;
 mod headers;
 mod health;
 mod reply;
 mod router;
 mod routes;
 mod socket;
-mod timer;
 
 #[cfg(fuzzing)]
 pub use batch::decide as decide_batch;

@@ -14,7 +14,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::Sleep;
+use tokio::time::{Instant, Sleep};
 
 use super::coalesced::Coalesced;
 use crate::front::unsent::Bounded;
@@ -31,6 +31,8 @@ struct Exchange<'a> {
     socket: Coalesced<'a>,
     /// A request is being answered.
     is_asked: bool,
+    /// When the last one was, or the connection was opened.
+    answered_at: Instant,
     input: Input,
     /// The next answer is the last one.
     ends_with_next: bool,
@@ -50,10 +52,11 @@ struct Input {
 }
 
 impl<'a> ClientSocket<'a> {
-    pub const fn new(stream: Bounded<'a>) -> Self {
+    pub fn new(stream: Bounded<'a>) -> Self {
         Self(Mutex::new(Exchange {
             socket: Coalesced::new(stream),
             is_asked: false,
+            answered_at: Instant::now(),
             input: Input { has_begun: false, is_waiting: false },
             ends_with_next: false,
             is_ending: false,
@@ -72,6 +75,7 @@ impl<'a> ClientSocket<'a> {
     pub fn answered(&self, has_body: bool, is_last: bool) {
         let mut exchange = self.lock();
         (exchange.is_asked, exchange.is_ending) = (false, is_last);
+        exchange.answered_at = Instant::now();
         exchange.input.has_begun &= !has_body;
     }
 
@@ -88,6 +92,13 @@ impl<'a> ClientSocket<'a> {
     /// Whether no request is being answered.
     pub fn is_idle(&self) -> bool {
         !self.lock().is_asked
+    }
+
+    /// Since when the head of a request is waited for; `None` while one is being answered, or its
+    /// answer waits until the socket takes it.
+    pub fn awaits_head_since(&self) -> Option<Instant> {
+        let exchange = self.lock();
+        (!exchange.is_asked && exchange.socket.is_empty()).then_some(exchange.answered_at)
     }
 
     /// Whether nothing has arrived behind the request that is being answered, whose body has been
