@@ -35,7 +35,7 @@ impl Node {
     /// When it does not.
     #[must_use]
     pub fn start(args: &[&str]) -> Self {
-        Self::started(spawn(args, Stdio::inherit()))
+        Self::started(spawn(args, Stdio::piped(), Stdio::inherit()))
     }
 
     /// The same for a node that may open this many files.
@@ -47,7 +47,7 @@ impl Node {
         let limit = format!("ulimit -n {files} && exec \"$0\" \"$@\"");
         let mut shell = Command::new("sh");
         shell.args(["-c", &limit]).arg(binary());
-        Self::started(spawn_by(shell, args, Stdio::inherit()))
+        Self::started(spawn_by(shell, args, Stdio::piped(), Stdio::inherit()))
     }
 
     fn started(mut process: Child) -> Self {
@@ -129,18 +129,18 @@ impl Drop for Node {
 }
 
 /// Starts a node, on free ports unless others are given.
-fn spawn(args: &[&str], errors: Stdio) -> Child {
-    spawn_by(Command::new(binary()), args, errors)
+fn spawn(args: &[&str], output: Stdio, errors: Stdio) -> Child {
+    spawn_by(Command::new(binary()), args, output, errors)
 }
 
-fn spawn_by(mut command: Command, args: &[&str], errors: Stdio) -> Child {
+fn spawn_by(mut command: Command, args: &[&str], output: Stdio, errors: Stdio) -> Child {
     let ports = ["--resp", "--http"].into_iter().filter(|flag| !args.contains(flag));
     command
         .arg("serve")
         .args(ports.flat_map(|flag| [flag, "127.0.0.1:0"]))
         .args(args)
         .stdin(Stdio::null())
-        .stdout(Stdio::piped())
+        .stdout(output)
         .stderr(errors)
         .spawn()
         .expect("the node starts")
@@ -157,7 +157,16 @@ impl Starting {
     /// When it cannot be started.
     #[must_use]
     pub fn start(args: &[&str]) -> Self {
-        Self(spawn(args, Stdio::piped()))
+        Self::start_with_output(args, Stdio::piped())
+    }
+
+    /// The same, with another standard output.
+    ///
+    /// # Panics
+    /// When it cannot be started.
+    #[must_use]
+    pub fn start_with_output(args: &[&str], output: Stdio) -> Self {
+        Self(spawn(args, output, Stdio::piped()))
     }
 
     /// Sends a signal.

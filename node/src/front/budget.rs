@@ -56,6 +56,11 @@ impl Share {
         self.held
     }
 
+    /// What all connections may hold.
+    pub fn budget_bytes(&self) -> usize {
+        self.budget.bytes
+    }
+
     /// Whether connections hold more than half of the budget.
     pub fn is_scarce(&self) -> bool {
         // M1

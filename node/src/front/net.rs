@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::net::{RecvFlags, sockopt};
 use tidegate_engine::IpKey;
 use tokio::io::Interest;
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -22,6 +22,9 @@ use crate::front::unsent::Unsent;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::metrics::ConnectionMetrics;
 
+/// How many clients may wait to be accepted, where the system allows as many: the next one is
+/// ignored, and tries again after a second. As many as reconnect at once.
+const MAX_BACKLOG: u32 = 4_096;
 /// How many clients may wait to be accepted when the listener closes: more than the system keeps.
 const MAX_WAITING: usize = 8_192;
 /// How long to wait when the system lacks resources for a connection, such as file descriptors.
@@ -38,6 +41,7 @@ const KEEPALIVE_PROBES: u32 = 4;
 /// is on its way to a client that does read is not bounded by this.
 #[cfg(target_os = "linux")]
 const MAX_NOT_SENT: u32 = 64 * 1024;
+
 /// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
     /// Serves one client, whose replies are written within the bounds of `unsent`; ends soon after
@@ -54,8 +58,13 @@ pub trait FrontEnd: Send + Sync + 'static {
 }
 
 /// Binds a listener; the address is the bound one.
-pub async fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
-    let listener = TcpListener::bind(address).await?;
+pub fn bind(address: SocketAddr) -> io::Result<(TcpListener, SocketAddr)> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // As a listener of the standard library: connections of the process before keep no port.
+    #[cfg(unix)]
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    let listener = socket.listen(MAX_BACKLOG)?;
     let bound = listener.local_addr()?;
     Ok((listener, bound))
 }
@@ -401,9 +410,23 @@ mod tests {
         assert_eq!(logged, 4 + 4);
     }
 
+    /// As many as reconnect at once wait: they are not ignored, to try again after a second.
+    #[tokio::test]
+    async fn many_clients_may_wait_to_be_accepted() {
+        const CLIENTS: usize = 600;
+        let (_listener, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
+        let most = std::fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+        let clients = CLIENTS.min(most.trim().parse().unwrap());
+        let connected: Vec<_> = (0..clients)
+            .map(|_| std::net::TcpStream::connect_timeout(&address, Duration::from_millis(900)))
+            .collect();
+        let refused = connected.iter().filter(|client| client.is_err()).count();
+        assert_eq!(refused, 0, "of {clients}");
+    }
+
     #[tokio::test]
     async fn clients_that_wait_when_a_listener_closes_are_let_in() {
-        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let metrics = crate::telemetry::metrics::Metrics::new(
             Vec::new(),
             crate::limits::gossip::Gossip::alone(),
@@ -427,7 +450,7 @@ mod tests {
 
     #[tokio::test]
     async fn sockets_detect_vanished_clients_and_hold_little() {
-        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (listener, address) = bind("127.0.0.1:0".parse().unwrap()).unwrap();
         let (seen, mut answers) = mpsc::channel(1);
         let metrics = crate::telemetry::metrics::Metrics::new(
             Vec::new(),

@@ -48,6 +48,20 @@ pub fn raise_file_limit() -> Option<u64> {
     if setrlimit(Resource::Nofile, raised).is_ok() { limit.maximum } else { limit.current }
 }
 
+/// The limit, if a node can answer clients and health checks within it.
+///
+/// # Errors
+/// One line, if it cannot.
+pub fn enough_files(limit: Option<u64>) -> Result<Option<u64>, String> {
+    match limit {
+        Some(files) if files < RESERVED_FILES => Err(format!(
+            "at most {files} files may be open (ulimit -n): a node needs {RESERVED_FILES}, and one \
+             for each client"
+        )),
+        limit => Ok(limit),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -67,6 +81,14 @@ mod tests {
         let all = few(MAX_CONNECTIONS, MAX_REFUSALS);
         assert_eq!(PermitCounts::of(None, MAX_CONNECTIONS), (all, all));
         assert_eq!(PermitCounts::of(Some(1_000_000), MAX_CONNECTIONS), (all, all));
+    }
+
+    #[test]
+    fn few_files_are_refused_in_words() {
+        assert_eq!(enough_files(None), Ok(None));
+        assert_eq!(enough_files(Some(64)), Ok(Some(64)));
+        let refused = enough_files(Some(20)).unwrap_err();
+        assert!(refused.starts_with("at most 20 files may be open (ulimit -n)"), "{refused}");
     }
 
     #[test]

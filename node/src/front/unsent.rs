@@ -72,6 +72,12 @@ impl Unsent {
         Err(self.exceed(stream, io::ErrorKind::OutOfMemory))
     }
 
+    /// Whether a connection that holds `bytes` may make more, which its client is not waited for to
+    /// read: all connections hold less than half of the budget, and this one less than a quarter.
+    pub fn may_hold_more(&self, bytes: usize) -> bool {
+        !self.share.is_scarce() && bytes < self.share.budget_bytes() / 4
+    }
+
     /// Counts that the connection is closed as its client was silent for too long.
     pub fn note_idle(&self) {
         self.metrics.closed_idle.inc();

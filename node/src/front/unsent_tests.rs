@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::{Bounded, Unsent};
 use crate::config::bounds::MAX_UNSENT_BYTES;
-use crate::front::budget::Budget;
+use crate::front::budget::{Budget, Share};
 use crate::limits::gossip::Gossip;
 use crate::telemetry::meter::FrontEndName;
 use crate::telemetry::metrics::{ConnectionMetrics, Metrics};
@@ -144,4 +144,16 @@ async fn what_is_unsent_is_held_until_all_of_it_is_written() {
     client.read_exact(&mut vec![0; BYTES - 1_000]).await.unwrap();
     let _open = writing.await.unwrap();
     others.hold(&other, BYTES + 10).unwrap();
+}
+
+#[tokio::test]
+async fn a_quarter_of_the_budget_may_be_held_ahead_while_others_hold_little() {
+    let metrics = Metrics::new(Vec::new(), Gossip::alone());
+    let metrics = metrics.connections(FrontEndName::Resp).clone();
+    let budget = Arc::new(Budget::new(100));
+    let unsent = Unsent::new(Arc::clone(&budget), WRITE_TIMEOUT, metrics);
+    assert!(unsent.may_hold_more(24) && !unsent.may_hold_more(25));
+    let mut others = Share::new(budget);
+    assert!(others.resize(50) && unsent.may_hold_more(24));
+    assert!(others.resize(51) && !unsent.may_hold_more(0));
 }

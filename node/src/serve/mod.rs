@@ -27,7 +27,7 @@ use crate::config::password::{InForce, Password};
 use crate::front::addresses::Addresses;
 use crate::front::http::{Gate, HttpFrontEnd};
 use crate::front::net::{self, Connections, FrontEnd, Limits};
-use crate::front::permits::{PermitCounts, raise_file_limit};
+use crate::front::permits::{PermitCounts, enough_files, raise_file_limit};
 use crate::front::resp::{RespBounds, RespFrontEnd};
 use crate::limits::gossip::{Config, Gossip, JoinKind};
 use crate::limits::limiters::Limiters;
@@ -70,7 +70,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
             return Ok(());
         }
     };
-    let Started { limits, password, resp, http, limiters, gossip } = started;
+    let Started { limits, password, permits, resp, http, limiters, gossip } = started;
     let ((resp_listener, resp), (http_listener, http)) = (resp, http);
     tokio::spawn(reload::rotate_on(hangups, args.clone(), gossip.clone()));
     let password = password.map(InForce::new);
@@ -81,7 +81,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
         tokio::spawn(reload::compare_on(config_hangups, args.clone(), limits.clone()));
     }
     let bound = Bound { resp, http, cluster: gossip.address() };
-    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, threads);
+    let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, permits, threads);
     let service = Arc::clone(&serving.service);
     let readiness = Arc::clone(&serving.readiness);
     let front_end =
@@ -148,13 +148,18 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(service: Service, bounds: &BoundArgs, threads: FrontEndThreads) -> Self {
+    fn new(
+        service: Service,
+        bounds: &BoundArgs,
+        permits: (PermitCounts, PermitCounts),
+        threads: FrontEndThreads,
+    ) -> Self {
         let write_timeout = bounds.write_timeout.unsigned_abs();
         Self {
             service: Arc::new(service),
             readiness: Arc::new(Readiness::new()),
             connections: Connections::new(bounds.max_unsent_bytes.0, write_timeout),
-            permits: PermitCounts::of(raise_file_limit(), bounds.max_connections),
+            permits,
             bounds: bounds.clone(),
             threads,
             listeners: JoinSet::new(),
@@ -243,6 +248,8 @@ fn warn_alone(args: &ServeArgs) {
 struct Started {
     limits: Vec<LimitConfig>,
     password: Option<Password>,
+    /// Those of Redis clients and of HTTP clients.
+    permits: (PermitCounts, PermitCounts),
     /// The listeners, with the addresses that are bound.
     resp: (TcpListener, SocketAddr),
     http: (TcpListener, SocketAddr),
@@ -254,11 +261,13 @@ struct Started {
 async fn start(args: &ServeArgs) -> Result<Started, String> {
     // Mistakes in files come first: they are there whatever else runs on this machine.
     let Files { limits, password, trust } = files::read(args, Files::read).await?;
-    let bind = async |flag, address| {
-        let bound = net::bind(address).await;
+    let files = enough_files(raise_file_limit())?;
+    let permits = PermitCounts::of(files, args.bounds.max_connections);
+    let bind = |flag, address| {
+        let bound = net::bind(address);
         bound.map_err(|error| format!("{flag} {address}: {error}"))
     };
-    let (resp, http) = (bind("--resp", args.resp).await?, bind("--http", args.http).await?);
+    let (resp, http) = (bind("--resp", args.resp)?, bind("--http", args.http)?);
     let gossip = match (args.cluster, trust) {
         (Some(address), Some(trust)) => {
             let mut config = Config::new(address, trust);
@@ -277,7 +286,7 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
     };
     let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
     let limiters = Limiters::build(&limits, &gossip, &hasher)?;
-    Ok(Started { limits, password, resp, http, limiters, gossip })
+    Ok(Started { limits, password, permits, resp, http, limiters, gossip })
 }
 
 /// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a
@@ -301,13 +310,16 @@ fn log_start(bound: &Bound, limits: &[LimitConfig]) {
     }
 }
 
-/// Prints where the node listens, and flushes: scripts wait for that line.
+/// Prints where the node listens, and flushes: scripts wait for that line. Nothing waits for a
+/// reader of it: standard output may be a terminal that is stopped.
 fn announce(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) {
     let built_in = LimitConfig::built_in();
     let password_file = args.resp_password_file.as_deref();
     let asked = Required { password_file, hosts: &args.allow_host };
     let text = banner::text(bound, limits.first().unwrap_or(&built_in), asked);
-    let mut out = std::io::stdout().lock();
-    // A closed standard output does not stop the node.
-    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    tokio::task::spawn_blocking(move || {
+        let mut out = std::io::stdout().lock();
+        // A closed standard output does not stop the node.
+        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    });
 }

@@ -428,3 +428,21 @@ fn a_client_that_does_not_read_is_not_read_from() {
         deaf.expect(&reply);
     }
 }
+
+/// A client that sends all of a long pipeline before it reads, as most do: more than the buffers of
+/// both systems hold.
+#[test]
+fn a_pipeline_is_answered_however_long_it_is() {
+    const COMMANDS: usize = 200_000;
+    let node = Node::start(&[]);
+    let mut raw = Raw::connect(node.resp);
+    let command = |more: usize| {
+        let (digits, end) = (more.to_string().len(), "$1\r\n1\r\n$1\r\n0\r\n");
+        let key = "*6\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n";
+        format!("{key}${digits}\r\n{more}\r\n$2\r\n10\r\n{end}")
+    };
+    raw.send((0..COMMANDS).map(command).collect::<String>().as_bytes());
+    for limit in 1..=COMMANDS {
+        raw.expect(&format!("*5\r\n:0\r\n:{limit}\r\n:{limit}\r\n:-1\r\n:0\r\n"));
+    }
+}

@@ -1,12 +1,12 @@
 //! Signals at any time: nothing blocks them, and none of them loses what is under way.
 
 use std::fs::{File, OpenOptions};
-use std::io::Write;
-use std::net::TcpStream;
+use std::io::{PipeWriter, Write};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
+use rustix::fs::{CWD, FileType, Mode, OFlags, fcntl_setfl, mknodat};
 use rustix::process::Signal;
 use tempfile::TempDir;
 use tidegate_tests::{Node, Raw, Starting, get, wait_until};
@@ -235,5 +235,30 @@ fn limits_that_were_edited_stay_and_the_log_says_so() {
     node.signal(Signal::HUP);
     let line = node.wait_for_error("SIGHUP: the limits stay: --config");
     assert!(line.contains(&file.path()), "{line}");
+    assert_eq!(node.stop().code, Some(0));
+}
+
+/// Writes until it takes nothing more.
+fn fill(pipe: &mut PipeWriter) {
+    fcntl_setfl(&*pipe, OFlags::NONBLOCK).unwrap();
+    while pipe.write(&[b'x'; 1024]).is_ok() {}
+    while pipe.write(b"x").is_ok() {}
+    fcntl_setfl(&*pipe, OFlags::empty()).unwrap();
+}
+
+/// As that of a terminal that is stopped. The node serves, and ends when it is told to.
+#[test]
+fn a_standard_output_that_takes_nothing_is_not_waited_for() {
+    let (_reader, mut output) = std::io::pipe().unwrap();
+    fill(&mut output);
+    let http = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let node = Starting::start_with_output(&["--http", &http.to_string()], output.into());
+    wait_until("it is ready", || {
+        TcpStream::connect(http).is_ok() && {
+            let mut raw = Raw::connect(http);
+            raw.send(b"GET /readyz HTTP/1.1\r\nhost: x\r\n\r\n");
+            raw.http_answer().0 == "HTTP/1.1 200 OK"
+        }
+    });
     assert_eq!(node.stop().code, Some(0));
 }

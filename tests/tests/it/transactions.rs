@@ -52,11 +52,15 @@ fn a_refused_command_aborts_its_transaction() {
     for (bad, error) in [
         ("NOPE", "-ERR unknown command 'NOPE', with args beginning with: "),
         ("CL.THROTTLE k", "-ERR wrong number of arguments for 'cl.throttle' command"),
-        ("EXEC now", "-ERR wrong number of arguments for 'exec' command"),
     ] {
         talk(&mut raw, &[("MULTI", "+OK"), (CHECK, "+QUEUED"), (bad, error), (CHECK, "+QUEUED")]);
         talk(&mut raw, &[("EXEC", aborted), ("EXEC", "-ERR EXEC without MULTI")]);
     }
+    expect_left(&mut raw, 3);
+    let ended = "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' \
+                 command";
+    talk(&mut raw, &[("MULTI", "+OK"), (CHECK, "+QUEUED"), ("EXEC now", ended)]);
+    talk(&mut raw, &[("EXEC", "-ERR EXEC without MULTI")]);
     expect_left(&mut raw, 3);
     // An error of a command that is run is its reply, and the others are run.
     talk(&mut raw, &[("MULTI", "+OK"), ("CL.THROTTLE k x 3 86400", "+QUEUED"), (CHECK, "+QUEUED")]);

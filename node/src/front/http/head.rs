@@ -39,8 +39,8 @@ mod tests {
     const TIMEOUT: Duration = Duration::from_secs(75);
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Time is paused. After how long a client is given up that asks and is answered at these times,
-    /// in seconds.
+    /// Time is paused. After how many seconds a client is given up that asks and is answered at
+    /// these.
     async fn given_up_after(exchanges: &[(u32, u32)]) -> u64 {
         let (_client, mut stream) = pair().await;
         let metrics = Metrics::new(Vec::new(), Gossip::alone());

@@ -11,6 +11,7 @@ fn replies_are_left_out_as_asked() {
     let twice = ["CLIENT REPLY SKIP", "CLIENT REPLY SKIP", "PING one", "PING two"];
     assert_eq!(talk(&mut session, &twice), "$3\r\ntwo");
     assert_eq!(talk(&mut session, &["CLIENT REPLY SKIP", "CLIENT REPLY ON"]), "+OK");
+    assert_eq!(talk(&mut session, &["CLIENT REPLY SKIP", "RESET", "PING"]), "+PONG");
     assert_eq!(talk(&mut session, &["CLIENT REPLY MAYBE"]), "-ERR syntax error");
     // Asking again for what is off changes nothing.
     assert_eq!(talk(&mut session, &["CLIENT REPLY OFF", "RESET", "PING"]), "+RESET\r\n+PONG");

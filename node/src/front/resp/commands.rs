@@ -2,7 +2,7 @@
 
 use super::command::Command;
 use super::describe::describe;
-use super::errors::{unknown_command, unknown_subcommand, wrong_arity};
+use super::errors::{unknown_command, unknown_subcommand, wrong_arity, wrong_exec};
 use super::parser::{Parser, ProtocolError};
 use super::reply::Reply;
 use super::session::{Replies, Session};
@@ -91,6 +91,10 @@ impl Session {
             return self.abort_transaction();
         };
         if !spec.takes(command.len()) {
+            if spec.name == "exec" {
+                self.queue = None;
+                return wrong_exec(&mut reply);
+            }
             wrong_arity(spec.name, None, &mut reply);
             return self.abort_transaction();
         }

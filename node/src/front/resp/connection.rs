@@ -4,11 +4,13 @@ use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::AsyncWriteExt;
+use bytes::{Buf as _, BytesMut};
+use tokio::io::{AsyncWrite as _, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -114,7 +116,7 @@ struct Connection {
     /// An incomplete command; or, with `backlog`, commands that have not been run.
     unread: Vec<u8>,
     /// Replies that the socket has not taken.
-    unsent: Vec<u8>,
+    unsent: BytesMut,
     /// The bounds of `unsent`.
     bounds: Unsent,
     /// Whether commands may be left in `unread`, for another batch.
@@ -159,6 +161,14 @@ async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
     expiry
 }
 
+/// Why a connection ends in a drain.
+enum Drained {
+    /// All that has come is answered.
+    Answered,
+    /// Its client goes on sending.
+    Overdue,
+}
+
 /// A drain, as a connection has noticed it.
 #[derive(Clone, Copy, Debug)]
 struct Draining {
@@ -178,7 +188,7 @@ impl Connection {
             session,
             parser: Parser::default(),
             unread: Vec::new(),
-            unsent: Vec::new(),
+            unsent: BytesMut::new(),
             backlog: false,
             turn: Work::default(),
             draining: None,
@@ -189,7 +199,9 @@ impl Connection {
 
     async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
         loop {
-            self.send().await?;
+            if self.session.closing || !self.may_run_ahead() {
+                self.send().await?;
+            }
             if self.session.closing {
                 linger(&mut self.stream).await;
                 return Ok(());
@@ -201,19 +213,26 @@ impl Connection {
             }
             if !self.backlog {
                 let draining = drain.is_cancelled();
-                if draining && self.is_drained().await {
+                if draining && let Some(drained) = self.drained() {
+                    self.send().await?;
+                    if let Drained::Overdue = drained {
+                        linger(&mut self.stream).await;
+                    }
                     return Ok(());
                 }
                 let mut slept = false;
+                let expiry = expiry(self.deadline, self.idle_deadline);
                 tokio::select! {
                     biased;
-                    ready = noting_sleep(self.stream.readable(), &mut slept) => ready?,
+                    ready = noting_sleep(self.readable(), &mut slept) => ready?,
                     () = drain.cancelled(), if !draining => continue,
-                    expiry = expiry(self.deadline, self.idle_deadline) => match expiry {
+                    expiry = expiry => match expiry {
                         Expiry::Command => {
                             self.bounds.note_command_timeout();
+                            let mut reply = Vec::new();
                             let problem = "the command took too long to arrive";
-                            self.session.give_up(problem, &mut self.unsent);
+                            self.session.give_up(problem, &mut reply);
+                            self.unsent.extend_from_slice(&reply);
                             continue;
                         }
                         Expiry::Idle => {
@@ -234,19 +253,58 @@ impl Connection {
         }
     }
 
+    /// Whether commands are run although replies are unsent: a client may send all of a pipeline
+    /// before it reads. Not where it holds much of what all clients have for that.
+    fn may_run_ahead(&self) -> bool {
+        self.unsent.is_empty() || self.bounds.may_hold_more(self.unsent.len())
+    }
+
+    /// Waits for input, and sends meanwhile.
+    async fn readable(&mut self) -> io::Result<()> {
+        if self.unsent.is_empty() {
+            return self.stream.readable().await;
+        }
+        poll_fn(|context| {
+            let ready = self.stream.poll_read_ready(context);
+            if ready.is_pending()
+                && let Err(error) = self.send_some(context)
+            {
+                return Poll::Ready(Err(error));
+            }
+            ready
+        })
+        .await
+    }
+
+    /// Sends what the socket takes.
+    fn send_some(&mut self, context: &mut Context<'_>) -> io::Result<()> {
+        while !self.unsent.is_empty() {
+            let mut socket = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
+            match Pin::new(&mut socket).poll_write(context, &self.unsent) {
+                Poll::Ready(sent) => self.unsent.advance(sent?),
+                Poll::Pending => return Ok(()),
+            }
+        }
+        self.all_sent();
+        Ok(())
+    }
+
+    fn all_sent(&mut self) {
+        self.unsent = BytesMut::new();
+        // It had replies to read.
+        self.restart_silence();
+    }
+
     /// Whether a node that drains need not wait for this client any more.
-    async fn is_drained(&mut self) -> bool {
+    fn drained(&mut self) -> Option<Drained> {
         let bytes = net::unread_bytes(&self.stream);
         let began = || Draining { since: Instant::now(), due: bytes };
         let Draining { since, due } = *self.draining.get_or_insert_with(began);
         if bytes == 0 {
-            return self.unread.is_empty();
+            return self.unread.is_empty().then_some(Drained::Answered);
         }
-        let overdue = due == 0 && since.elapsed() >= DRAIN_TIMEOUT;
-        if overdue {
-            linger(&mut self.stream).await;
-        }
-        overdue
+        let is_overdue = due == 0 && since.elapsed() >= DRAIN_TIMEOUT;
+        is_overdue.then_some(Drained::Overdue)
     }
 
     /// Runs commands of the backlog or of one read, and writes their replies in one piece. False
@@ -376,7 +434,7 @@ impl Connection {
 
     /// Writes what the socket takes without blocking, and keeps the rest.
     fn write(&mut self, output: &mut Vec<u8>) -> io::Result<()> {
-        let sent = if output.is_empty() {
+        let sent = if output.is_empty() || !self.unsent.is_empty() {
             0
         } else {
             match self.stream.try_write(output) {
@@ -396,10 +454,8 @@ impl Connection {
     async fn send(&mut self) -> io::Result<()> {
         if !self.unsent.is_empty() {
             let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
-            stream.write_all(&self.unsent).await?;
-            self.unsent = Vec::new();
-            // It had replies to read.
-            self.restart_silence();
+            stream.write_all_buf(&mut self.unsent).await?;
+            self.all_sent();
         }
         Ok(())
     }

@@ -329,3 +329,18 @@ async fn a_client_that_never_stops_sending_is_drained() {
     let _hog = hog(client, move || drain.cancel());
     tokio::time::timeout(PATIENCE, serving).await.expect("an end").unwrap();
 }
+
+/// More than the systems of both ends hold.
+#[tokio::test]
+async fn a_client_may_send_all_before_it_reads() {
+    const COMMANDS: usize = 12_000;
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    let text = |number: usize| format!("{number:01000}");
+    let command = |number| format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", text(number));
+    let commands: String = (0..COMMANDS).map(command).collect();
+    client.write_all(commands.as_bytes()).await.unwrap();
+    for number in 0..COMMANDS {
+        expect(&mut client, &format!("$1000\r\n{}\r\n", text(number))).await;
+    }
+}

@@ -14,6 +14,13 @@ pub fn wrong_arity(name: &str, subcommand: Option<&str>, reply: &mut Reply<'_>) 
     reply.error(text.as_bytes());
 }
 
+/// The error for an `EXEC` with arguments, which ends its transaction.
+pub fn wrong_exec(reply: &mut Reply<'_>) {
+    reply.error(
+        b"EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command",
+    );
+}
+
 /// The error for a subcommand that a command does not have.
 pub fn unknown_subcommand(subcommand: &[u8], reply: &mut Reply<'_>) {
     let mut text = b"ERR unknown subcommand '".to_vec();

@@ -27,7 +27,10 @@ pub fn quit(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
 pub fn reset(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     session.version = Version::default();
     session.db = 0;
-    session.replies = Replies::default();
+    // What is to be skipped is this command's reply.
+    if session.replies != Replies::Skip {
+        session.replies = Replies::default();
+    }
     session.queue = None;
     session.is_let_in = session.server.password().is_none();
     session.client.names().client.clear();

@@ -26,7 +26,6 @@ fn a_refused_command_aborts() {
     for bad in [
         "NOPE",
         "PING a b",
-        "EXEC now",
         "CLIENT REPLY OFF",
         "CLIENT FOO",
         "CLIENT SETNAME",
@@ -37,6 +36,16 @@ fn a_refused_command_aborts() {
         assert!(replies[1].starts_with("-ERR "), "{bad}: {replies:?}");
         assert_eq!(replies[2..], ["+QUEUED", ABORTED, "-ERR EXEC without MULTI"], "{bad}");
     }
+}
+
+/// As in Redis.
+#[test]
+fn an_exec_with_arguments_ends_its_transaction() {
+    let error = "-EXECABORT Transaction discarded because of: wrong number of arguments for \
+                 'exec' command";
+    let ended = "-ERR EXEC without MULTI";
+    assert_eq!(replies(&["MULTI", "EXEC now", "EXEC"]), ["+OK", error, ended]);
+    assert_eq!(replies(&["EXEC now", "PING"]), [error, "+PONG"]);
 }
 
 #[test]
