@@ -147,8 +147,7 @@ impl Cluster {
     ///
     /// Cancel-safe: dropping the future changes nothing.
     ///
-    /// # Panics
-    /// Outside a tokio runtime with a time driver, where it has to wait.
+    /// Any executor will do.
     pub async fn current(&self) {
         self.shared.current().await;
     }

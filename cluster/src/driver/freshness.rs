@@ -9,11 +9,14 @@
 //! | C2 the time is loaded | acquire | C1 | as C1 |
 //! | C3 the time is loaded by the driver | relaxed | it has stored it itself | - |
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Poll;
 use std::time::Duration;
 
+use tidegate_engine::wait::{ThreadTimer, Timer as _};
 use tokio::sync::Notify;
-use tokio::time::timeout;
 
 use crate::protocol::{CATCH_UP_WITHIN, Nanos};
 
@@ -54,9 +57,13 @@ impl Freshness {
         until == Nanos::MAX || now() < until
     }
 
-    /// Waits until the node is current, or a time has passed.
+    /// Waits until the node is current, or a time has passed: by a timer that needs no runtime, as
+    /// callers may be on any executor.
     pub(super) async fn wait(&self, within: Duration, now: impl Fn() -> Nanos) {
-        let wait = async {
+        if self.is_current(&now) {
+            return;
+        }
+        let mut wait = pin!(async {
             loop {
                 // It is woken by what is set after its creation, so what was set before is seen
                 // here.
@@ -66,15 +73,22 @@ impl Freshness {
                 }
                 set.await;
             }
-        };
-        // An error says that the bound has passed.
-        let _ = timeout(within, wait).await;
+        });
+        let mut passed = pin!(ThreadTimer.sleep(within));
+        poll_fn(|context| match wait.as_mut().poll(context) {
+            Poll::Pending => passed.as_mut().poll(context),
+            ready => ready,
+        })
+        .await;
     }
 }
 
 #[cfg(test)]
 mod tests {
     use std::cell::Cell;
+    use std::sync::Arc;
+    use std::task::{Context, Wake, Waker};
+    use std::thread::{self, Thread};
 
     use super::*;
 
@@ -103,11 +117,25 @@ mod tests {
         assert!(freshness.is_current(|| now.get()));
     }
 
-    #[tokio::test]
-    async fn no_caller_waits_for_ever() {
+    /// Nor needs a runtime.
+    #[test]
+    fn no_caller_waits_for_ever() {
         let freshness = Freshness::new();
         freshness.set(5, 0);
-        freshness.wait(Duration::from_millis(1), || 20).await;
+        let mut wait = pin!(freshness.wait(Duration::from_millis(1), || 20));
+        let waker = Waker::from(Arc::new(Unpark(thread::current())));
+        while wait.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            thread::park();
+        }
         assert!(!freshness.is_current(|| 20));
+    }
+
+    /// Unparks a thread.
+    struct Unpark(Thread);
+
+    impl Wake for Unpark {
+        fn wake(self: Arc<Self>) {
+            self.0.unpark();
+        }
     }
 }

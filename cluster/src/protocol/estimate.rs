@@ -100,7 +100,9 @@ impl Estimates {
     /// The times of a batch of this origin that was sealed at `at`: since the one before.
     pub(super) fn since(&mut self, origin: Origin, at: i64) -> i64 {
         if self.sealed.len() >= MAX_ORIGINS && !self.sealed.contains_key(&origin) {
-            self.sealed.pop_first();
+            let oldest = self.sealed.iter().min_by_key(|(_, dates)| dates.last);
+            let oldest = oldest.map(|(origin, _)| *origin);
+            oldest.and_then(|oldest| self.sealed.remove(&oldest));
         }
         let dates = self.sealed.entry(origin).or_insert(SealDates { before: at, last: at });
         // A flush makes several batches of the same time, if need be.
@@ -188,8 +190,14 @@ impl Estimates {
         self.keys.insert(id, playback);
     }
 
-    /// Plays back what is old enough; `lag` is how old batches are when they arrive.
-    pub(super) fn play(&mut self, now: Nanos, lag: Nanos) {
+    /// Plays back what is old enough; `lag` is how old batches are when they arrive, `tolerance`
+    /// what that of a limit is, which may change.
+    pub(super) fn play(
+        &mut self,
+        now: Nanos,
+        lag: Nanos,
+        tolerance: impl Fn(u64) -> Option<Nanos>,
+    ) {
         if now < self.play_at {
             return;
         }
@@ -201,6 +209,9 @@ impl Estimates {
             limit.forget(now);
         }
         self.keys.retain(|(limit, _), playback| {
+            if let Some(tolerance) = tolerance(*limit) {
+                playback.tolerance = signed(tolerance);
+            }
             let limit = limits.entry(*limit).or_default();
             playback.play(until, |refused, excess| limit.note(refused, excess));
             let is_idle = playback.slots.is_empty() && playback.kept <= playback.upto;

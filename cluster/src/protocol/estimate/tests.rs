@@ -31,7 +31,7 @@ fn batch(estimates: &mut Estimates, n: usize, at: i64, debt: i64) {
 }
 
 fn ended(mut estimates: Estimates, at: i64) -> OverAdmission {
-    estimates.play(at as Nanos, 0);
+    estimates.play(at as Nanos, 0, |_| None);
     estimates.of(KEY.0)
 }
 
@@ -107,13 +107,35 @@ fn keys_beyond_the_bound_are_counted() {
     assert!(estimates.sealed.len() <= MAX_ORIGINS);
 }
 
+/// Not one of the others, of which batches come.
+#[test]
+fn the_origin_that_was_silent_for_longest_is_forgotten_first() {
+    let mut estimates = Estimates::default();
+    let (living, later) = (origin(0), 100 + MAX_ORIGINS as i64);
+    for n in 1..MAX_ORIGINS {
+        estimates.since(origin(n), 100 + n as i64);
+    }
+    estimates.since(living, later);
+    estimates.since(origin(9_999), later);
+    assert_eq!(estimates.since(living, later + 10), later);
+    assert!(!estimates.sealed.contains_key(&origin(1)));
+}
+
+#[test]
+fn a_changed_tolerance_counts_from_the_next_playback_on() {
+    let mut estimates = followed();
+    batch(&mut estimates, 0, 1_010 * MS, 150 * MS);
+    estimates.play(2_000 * MS as Nanos, 0, |_| Some(1_000 * MS as Nanos));
+    assert_eq!(estimates.of(KEY.0), OverAdmission::default());
+}
+
 #[test]
 fn the_worst_moment_is_forgotten_after_a_while() {
     let mut estimates = followed();
     batch(&mut estimates, 0, 1_010 * MS, 150 * MS);
-    estimates.play(2_000 * MS as Nanos, 0);
+    estimates.play(2_000 * MS as Nanos, 0, |_| None);
     let found = estimates.of(KEY.0);
     assert!(found.worst > Duration::ZERO);
-    estimates.play(200_000 * MS as Nanos, 0);
+    estimates.play(200_000 * MS as Nanos, 0, |_| None);
     assert_eq!(estimates.of(KEY.0), OverAdmission { worst: Duration::ZERO, ..found });
 }

@@ -55,7 +55,8 @@ impl<H: Host> Core<H> {
     pub(super) fn tick_estimates(&mut self, now: Nanos) {
         if self.estimates.deadline().is_some_and(|at| at <= now) {
             let lag = self.clocks.values().map(RemoteClock::lag).max().unwrap_or(0);
-            self.estimates.play(now, lag);
+            let host = &self.host;
+            self.estimates.play(now, lag, |limit| host.tolerance(limit));
         }
     }
 
