@@ -8,26 +8,37 @@ use bincode::{Decode, Encode};
 ///
 /// The node that founds a cluster draws it; every node takes it over with its first link and keeps
 /// it, so it is not part of the secret and outlives its rotation. Of two keys the lesser one wins,
-/// in the order of the fields: one that is in use before one that is not, the older before the
-/// younger.
+/// in the order of the fields: one that is in use before one that is not, one that others than its
+/// founder have used before one of a single node, the older before the younger.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Encode, Decode)]
 pub struct HashKey {
     /// No node has joined under it yet.
     candidate: bool,
-    /// The generation of the node that drew it.
+    /// The generation of the node that drew it, and [`SINGLE`].
     stamp: u64,
     bytes: [u8; 16],
 }
 
+/// Set in the stamp of a key in use while no other node has joined its founder. A founder whose
+/// wall clock is behind, as on a machine that starts without a network, is no reason for a whole
+/// cluster to start over. Generations are nanoseconds since 1970, which need no such bit.
+const SINGLE: u64 = 1 << 63;
+
 impl HashKey {
     /// A key drawn by a node at its start.
     pub(super) const fn candidate(stamp: u64, bytes: [u8; 16]) -> Self {
-        Self { candidate: true, stamp, bytes }
+        Self { candidate: true, stamp: stamp & !SINGLE, bytes }
     }
 
-    /// The same, in use.
+    /// The same, in use by more than one node.
     pub(super) const fn in_use(self) -> Self {
-        Self { candidate: false, ..self }
+        Self { candidate: false, stamp: self.stamp & !SINGLE, ..self }
+    }
+
+    /// The same, in use by a node that founds: by it alone, unless others have used it.
+    pub(super) const fn founded(self) -> Self {
+        let stamp = if self.candidate { self.stamp | SINGLE } else { self.stamp };
+        Self { candidate: false, stamp, ..self }
     }
 
     /// The key itself.

@@ -166,7 +166,7 @@ impl<H: Host> Core<H> {
             host,
             rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5eed),
             started: now,
-            hash_key: if alone { hash_key.in_use() } else { hash_key },
+            hash_key: if alone { hash_key.founded() } else { hash_key },
             membership: Membership::new(me, &options),
             backlog: Backlog::new(options.backlog_keys),
             budget: Budget::new(options.byte_cap),

@@ -48,7 +48,7 @@ impl<H: Host> Core<H> {
     pub(super) fn enter(&mut self, now: Nanos, join_kind: JoinKind) {
         let first = self.join_kind.is_none();
         self.join_kind.get_or_insert(join_kind);
-        self.use_key();
+        self.use_key(join_kind);
         self.send_all_resumes();
         if first {
             self.resume_waiting(now);

@@ -6,8 +6,9 @@
 //! state, and frames are only sent and received by nodes that have the same key.
 //!
 //! A node that has joined changes its key only when two clusters meet that were founded apart. Then
-//! the younger one's nodes start over: under a new generation, without what they have sent and
-//! received, they join the older one. Their words drain; the new keys' words come with the state.
+//! the nodes of the one whose key loses, the younger one or one of a single node, start over: under a
+//! new generation, without what they have sent and received, they join the other one. Their words
+//! drain; the new keys' words come with the state.
 
 use std::net::SocketAddr;
 
@@ -22,6 +23,7 @@ use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::Host;
 use crate::protocol::id::NodeId;
 use crate::protocol::idle::IdleSpans;
+use crate::protocol::join_kind::JoinKind;
 use crate::protocol::log::Log;
 use crate::protocol::membership::Membership;
 use crate::protocol::pace::Pace;
@@ -75,8 +77,11 @@ impl<H: Host> Core<H> {
     }
 
     /// This node has joined, or founds: its key is in use.
-    pub(super) fn use_key(&mut self) {
-        let key = self.hash_key.in_use();
+    pub(super) fn use_key(&mut self, join_kind: JoinKind) {
+        let key = match join_kind {
+            JoinKind::Founded | JoinKind::Alone => self.hash_key.founded(),
+            JoinKind::Joined => self.hash_key.in_use(),
+        };
         if std::mem::replace(&mut self.hash_key, key) != key {
             self.send_key();
         }

@@ -45,14 +45,14 @@ fn a_node_that_joins_hashes_as_the_cluster_does() {
         world.run(world.now() + 3 * SECOND);
         assert_together(&world);
     }
-    assert_eq!(world.node(0).core.hash_key(), key);
+    assert_eq!(world.node(0).core.hash_key().to_bytes(), key.to_bytes());
     // The founder returns with the same list as the others: it founds nothing.
     world.crash(0);
     world.run(world.now() + SECOND);
     world.start(0, &[1, 2]);
     world.run(world.now() + 10 * SECOND);
     assert_together(&world);
-    assert_eq!(world.node(0).core.hash_key(), key);
+    assert_eq!(world.node(0).core.hash_key().to_bytes(), key.to_bytes());
 }
 
 #[test]
@@ -101,6 +101,31 @@ fn two_clusters_that_meet_become_the_older_one() {
         world.run(50 * SECOND);
         let tats: Vec<Nanos> = (0..5).map(|place| world.tat(place, LIMIT, 7)).collect();
         assert!(tats.iter().all(|tat| tat.abs_diff(5_040 * SECOND) < SECOND), "{tats:?}");
+    }
+}
+
+/// Whatever its clock said when it founded.
+#[test]
+fn a_node_that_founded_alone_makes_no_cluster_start_over() {
+    for seed in 0..8 {
+        let mut world = world(seed);
+        world.start(0, &[]);
+        world.run(SECOND);
+        world.start(1, &[]);
+        world.start(2, &[1]);
+        world.run(5 * SECOND);
+        let [single, of_two, same] = keys(&world)[..] else { panic!("three nodes") };
+        assert!(of_two < single && of_two == same);
+        let lives = |world: &World| [1, 2].map(|place| world.node(place).core.me().generation);
+        let before = lives(&world);
+        world.admit(2, LIMIT, 1, DAY);
+
+        world.start(3, &[0, 1]);
+        world.run(40 * SECOND);
+        assert_together(&world);
+        assert_eq!(keys(&world)[0], of_two);
+        assert_eq!(lives(&world), before, "none started over");
+        assert!(world.tat(0, LIMIT, 1) > 0, "it has their state");
     }
 }
 
