@@ -125,8 +125,9 @@ impl Cluster {
     /// task of the cluster, has not run for 500 ms, as after SIGSTOP or on a machine that is
     /// overloaded: then not until it has caught up with each node that sent it changes before, for
     /// 1 s at most. Nor where it has taken over a state and catches up with the others before it
-    /// has joined. Always for a node to which no other node sends changes: one that decides alone,
-    /// has no state yet, leaves or has ended.
+    /// has joined; nor from when its cluster meets one that was founded earlier until it has joined
+    /// that one. Always for a node to which no other node sends changes: one that decides alone,
+    /// has never had a state, leaves or has ended.
     ///
     /// Limiters do not look at it: a check decides at once. A caller that would rather answer later
     /// asks once for each request, or for many that are decided together, and awaits

@@ -7,8 +7,8 @@
 //!
 //! A node that has joined changes its key only when two clusters meet that were founded apart. Then
 //! the nodes of the one whose key loses, the younger one or one of a single node, start over: under a
-//! new generation, without what they have sent and received, they join the other one. Their words
-//! drain; the new keys' words come with the state.
+//! new generation, without what they have sent and received, they join the other one, and are not
+//! current until they have. Their words drain; the new keys' words come with the state.
 
 use std::net::SocketAddr;
 
@@ -125,7 +125,7 @@ impl<H: Host> Core<H> {
         self.splits = Splits::default();
         self.pace = Pace::default();
         self.estimates.start_over();
-        self.stale.start_over();
+        self.stale.start_over(self.has_joined());
         self.shifts.clear();
         self.drains = Drains::new(now);
         self.log = Log::default();

@@ -19,6 +19,9 @@
 //! on which nothing comes for all that is closed once, so that it is dialled anew: while no answer
 //! came, its retransmissions have backed off, and the next one may be as far away as the stop was
 //! long.
+//!
+//! A node that starts over, as its cluster meets one that was founded earlier, has no state until
+//! it has joined that one, and is not current for as long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -84,6 +87,8 @@ pub(super) struct Stale {
     unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
     keys: BTreeSet<KeyId>,
+    /// It had joined, and has started over.
+    has_started_over: bool,
     /// A peer has asked for a batch, so a flush is sealed also when it is empty.
     is_asked: bool,
     /// When the last batch was sealed.
@@ -96,7 +101,8 @@ impl Stale {
     }
 
     /// Forgets what came, and the peers of which nothing did.
-    pub(super) fn start_over(&mut self) {
+    pub(super) fn start_over(&mut self, had_joined: bool) {
+        self.has_started_over |= had_joined;
         self.awaited.clear();
         self.unplayed.clear();
         self.keys.clear();
@@ -150,14 +156,20 @@ fn flows(link: &Inbound) -> bool {
 
 impl<H: Host> Core<H> {
     /// Until when the node's words are recent enough to decide from, unless it is stepped before:
-    /// 0 while it is stale, and [`Nanos::MAX`] where no peer sends it frames.
+    /// 0 while it is stale or joins anew, and [`Nanos::MAX`] where no peer sends it frames.
     #[must_use]
     pub fn current_until(&self) -> Nanos {
         match self.step_deadline() {
-            _ if self.stale.is_stale() => 0,
+            _ if self.stale.is_stale() || self.joins_anew() => 0,
             Some(_) => self.stale.stepped_at.saturating_add(STALE_AFTER),
             None => Nanos::MAX,
         }
+    }
+
+    /// Whether the node had joined, has started over and has no state yet: its words do not contain
+    /// what either cluster has admitted.
+    fn joins_anew(&self) -> bool {
+        self.stale.has_started_over && !self.has_joined() && !self.leaving
     }
 
     /// When the core is to be stepped, at the latest.

@@ -129,6 +129,54 @@ fn a_node_that_founded_alone_makes_no_cluster_start_over() {
     }
 }
 
+/// Its words are empty from when it meets the older cluster until it has the state of that.
+#[test]
+fn a_node_that_starts_over_is_not_current_until_it_has_joined() {
+    let mut world = world(1);
+    for (place, join) in [(0, vec![]), (1, vec![0]), (2, vec![]), (3, vec![2])] {
+        world.start(place, &join);
+    }
+    world.run(5 * SECOND);
+    let before = [2, 3].map(|place| world.node(place).core.me().generation);
+    world.start(4, &[0, 2]);
+    let mut seen = [0; 2];
+    while world.now() < 10 * SECOND {
+        world.run(world.now() + SECOND / 1_000);
+        for place in [2, 3].into_iter().filter(|place| !world.node(*place).core.has_joined()) {
+            assert_eq!(world.node(place).core.current_until(), 0, "node {place}");
+            seen[place - 2] += 1;
+        }
+    }
+    assert!(seen.iter().all(|times| *times > 0), "{seen:?}");
+    for (place, before) in [2, 3].into_iter().zip(before) {
+        let core = &world.node(place).core;
+        assert!(core.me().generation > before && core.has_joined());
+        assert!(core.current_until() > world.now(), "node {place}");
+    }
+}
+
+/// One that has not had a state yet is in no cluster that decides, and one that leaves waits for
+/// nothing.
+#[test]
+fn only_a_node_that_had_joined_waits_for_the_state_of_the_older_cluster() {
+    let (mut harness, _) = sent(HashKey::candidate(0, [1; 16]).in_use());
+    assert_eq!(harness.core.current_until(), 0);
+    harness.core.leave(harness.now());
+    assert_eq!(harness.core.current_until(), Nanos::MAX);
+
+    let join = vec![addr(1)];
+    let mut harness = Harness::with(Options { join, ..Options::default() });
+    harness.tick(SECOND);
+    let _ = harness.welcome(NodeId::new(addr(1), 5));
+    let link = harness.core.accepted(harness.now(), Subject::node(addr(2))).unwrap();
+    let key = HashKey::candidate(0, [1; 16]).in_use();
+    let id = NodeId::new(addr(2), 5);
+    let generation = harness.core.me().generation;
+    harness.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key });
+    assert!(harness.core.me().generation > generation, "it starts over");
+    assert_eq!(harness.core.current_until(), Nanos::MAX);
+}
+
 /// A founder, and a peer that sends another key.
 fn sent(key: HashKey) -> (Harness, Vec<Action>) {
     let mut harness = Harness::new();
