@@ -114,8 +114,9 @@ impl Cluster {
     }
 
     /// Whether [`Cluster::joined`] is over: this node founded its cluster, or has taken over
-    /// another node's state and caught up with the others. Once true it stays true, also when all
-    /// other nodes become unreachable: [`Cluster::members`] lists which are alive.
+    /// another node's state and caught up with the others. It stays true when all other nodes
+    /// become unreachable: [`Cluster::members`] lists which are alive. It is false again only where
+    /// this cluster meets one that was founded earlier, until this node has joined that one.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.has_joined()

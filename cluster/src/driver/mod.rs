@@ -470,10 +470,10 @@ impl Driver {
             self.event_log.record(&event);
         }
         // A node that has joined catches up with the others before it decides.
-        if let Some(join_kind) = self.core.join_kind()
-            && !self.core.is_joining()
-        {
-            self.shared.enter(join_kind);
+        match self.core.join_kind() {
+            Some(join_kind) if !self.core.is_joining() => self.shared.enter(join_kind),
+            Some(_) => {}
+            None => self.shared.await_state(),
         }
     }
 

@@ -28,7 +28,7 @@ use crate::limits::Limits;
 use crate::member::Member;
 use crate::protocol::{JoinKind, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos};
 
-/// Whether a node has come into its cluster, and how. Once it is not `Joining`, never again.
+/// Whether a node is in its cluster, and how. It is `Joining` again only where it starts over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
 #[repr(u8)]
 enum Phase {
@@ -193,6 +193,11 @@ impl Shared {
         self.set_phase(join_kind.into());
     }
 
+    /// The node has no state: it has not joined yet, or has started over.
+    pub(super) fn await_state(&self) {
+        self.set_phase(Phase::Joining);
+    }
+
     /// The node has ended: callers that wait for it need not go on.
     pub(super) fn end(&self) {
         self.freshness.set(self.now(), Nanos::MAX);
@@ -287,11 +292,13 @@ impl Shared {
 
     /// Waits until the node is in its cluster; `None` when it ends before.
     pub(crate) async fn joined(&self) -> Option<JoinKind> {
-        // It is woken by what is set after its creation, so what was set before is seen here.
-        let set = self.phase_is_set.notified();
-        if self.phase() == Phase::Joining {
-            set.await;
+        loop {
+            // It is woken by what is set after its creation, so what was set before is seen here.
+            let set = self.phase_is_set.notified();
+            match self.phase() {
+                Phase::Joining => set.await,
+                phase => return phase.join_kind(),
+            }
         }
-        self.phase().join_kind()
     }
 }

@@ -17,7 +17,9 @@ use super::limiters::Limiters;
 use super::shared::{Shared, View};
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::limits::DebtLimiter;
-use crate::protocol::{Change, Delta, Host, Level, MAX_PACKET_BYTES, Stats, Subject, nanos};
+use crate::protocol::{
+    Change, Delta, Host, JoinKind, Level, MAX_PACKET_BYTES, Stats, Subject, nanos,
+};
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config, LimitId};
 
@@ -96,6 +98,25 @@ async fn the_time_alone_goes_on_between_two_views() {
         tokio::time::advance(3 * second).await;
         assert_eq!(shared.stats().alone_for, expected);
     }
+}
+
+/// It joins anew: who waits goes on once it has joined the other cluster.
+#[tokio::test]
+async fn a_node_that_starts_over_has_not_joined() {
+    let shared = Shared::new(addr(), Keys::new([0; 16]), Instant::now());
+    shared.enter(JoinKind::Alone);
+    assert_eq!((shared.has_joined(), shared.joined().await), (true, Some(JoinKind::Alone)));
+    shared.await_state();
+    assert!(!shared.has_joined());
+    let enters = async {
+        // It starts over once more before those that wait have their turn.
+        tokio::task::yield_now().await;
+        shared.enter(JoinKind::Joined);
+        shared.await_state();
+        tokio::task::yield_now().await;
+        shared.enter(JoinKind::Joined);
+    };
+    assert_eq!(tokio::join!(shared.joined(), enters).0, Some(JoinKind::Joined));
 }
 
 #[tokio::test]

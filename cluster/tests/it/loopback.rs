@@ -4,6 +4,7 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use tidegate_cluster::protocol::MIN_BYTE_CAP;
 use tidegate_cluster::{Cluster, Config, GossipLimiter, JoinKind, MemberState, Secret, StartError};
 use tidegate_engine::{Limiter, Quota};
 
@@ -165,6 +166,31 @@ async fn another_secret_is_refused() {
         let stats = node.cluster.stats();
         assert_eq!((stats.links_in, stats.links_out), (0, 0));
     }
+}
+
+/// The older one's state takes a second or two to arrive, and the younger one's words are empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_cluster_meets_an_older_one_joins_anew() {
+    let place = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let addr = place.local_addr().unwrap();
+    let mut config =
+        Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
+    (config.join, config.found_after) = (vec![addr], PAUSE);
+    config.byte_cap = Some(MIN_BYTE_CAP);
+    let older = Cluster::start(config).await.unwrap();
+    let limit = older.limit("test", Quota::per_day(100)).unwrap();
+    assert_eq!(older.joined().await, Some(JoinKind::Alone));
+    for key in 0..5_000_u64 {
+        assert!(limit.check(key).is_allowed());
+    }
+    drop(place);
+    let younger = Node::start_at(&addr.to_string(), SECRET, &[]).await;
+    assert!(younger.cluster.has_joined() && younger.cluster.is_current());
+    eventually("it starts over", || !younger.cluster.has_joined()).await;
+    assert!(!younger.cluster.is_current());
+    assert_eq!(younger.cluster.joined().await, Some(JoinKind::Joined));
+    assert!(younger.cluster.is_current());
+    assert_eq!(younger.limit.peek(17_u64).remaining(), 99);
 }
 
 #[tokio::test]

@@ -135,6 +135,11 @@ impl Gossip {
         self.stats().is_some_and(|stats| stats.is_alone)
     }
 
+    /// Whether this node is in its cluster, or in none: see [`Cluster::has_joined`].
+    pub fn has_joined(&self) -> bool {
+        self.0.as_ref().is_none_or(Cluster::has_joined)
+    }
+
     /// Waits until this node is in its cluster: how it came there; `None` without a cluster.
     pub async fn joined(&self) -> Option<JoinKind> {
         match &self.0 {

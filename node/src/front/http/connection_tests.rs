@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
+use tidegate_cluster::{Config, Secret};
 use tidegate_engine::KeyHasher;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -36,9 +37,13 @@ const UNDER_WAY: Duration = Duration::from_millis(250);
 const TURN: Duration = Duration::from_millis(1);
 
 fn service() -> Arc<Service> {
+    service_in(Gossip::alone())
+}
+
+fn service_in(gossip: Gossip) -> Arc<Service> {
     let limiters =
-        Limiters::build(&[LimitConfig::built_in()], &Gossip::alone(), &KeyHasher::siphash([7; 16]));
-    Arc::new(Service::new(limiters.unwrap(), Gossip::alone()))
+        Limiters::build(&[LimitConfig::built_in()], &gossip, &KeyHasher::siphash([7; 16]));
+    Arc::new(Service::new(limiters.unwrap(), gossip))
 }
 
 /// The node joins its cluster, and has room for one of two bodies.
@@ -75,6 +80,30 @@ async fn checks_wait_as_far_as_there_is_room() {
     // It names no limit.
     assert_eq!(status(waits).await, "HTTP/1.1 400");
     assert_eq!(service.metrics().http_refused().no_room.get(), 1);
+}
+
+/// As one that had joined, and starts over because its cluster meets an older one.
+#[tokio::test]
+async fn a_node_that_is_not_in_its_cluster_is_not_ready() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let secret = Secret::from_bytes(b"a secret of the tests").unwrap();
+    let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret);
+    config.join = vec![silent.local_addr().unwrap()];
+    config.found_after = Duration::from_hours(1);
+    let gossip = Gossip::start(config).await.unwrap();
+    for (gossip, status) in [(gossip, "joining"), (Gossip::alone(), "ready")] {
+        let service = service_in(gossip);
+        let metrics = service.metrics().connections(FrontEndName::Http).clone();
+        let bounds = HttpBounds::default();
+        let front_end = HttpFrontEnd::new(service, Arc::new(joined()), Gate::default(), bounds);
+        let (mut client, accepted) = unsent::tests::pair().await;
+        client.write_all(b"GET /readyz HTTP/1.0\r\nhost: x\r\n\r\n").await.unwrap();
+        let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
+        tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()));
+        let mut answer = String::new();
+        client.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.ends_with(&format!(r#"{{"status":"{status}"}}"#)), "{answer}");
+    }
 }
 
 /// What comes of these bytes, after which the client closes its side.

@@ -14,6 +14,7 @@ use super::routes::Routes;
 use super::{batch, body, check};
 use crate::config::bounds::HttpBounds;
 use crate::limits::gossip::{View, link_name, state_name};
+use crate::service::readiness::Phase;
 use crate::telemetry::exposition::Format;
 use crate::telemetry::log_throttle::SharedLogThrottle;
 
@@ -68,8 +69,17 @@ pub fn answer_refused<B>(node: &Routes, request: &Request<B>) -> Answer {
 fn probed(node: &Routes, path: &str) -> Option<Answer> {
     match path {
         HEALTH => Some(health(node.readiness.phase())),
-        READY => Some(ready(node.readiness.phase(), node.service.gossip().is_alone())),
+        READY => Some(ready(phase(node), node.service.gossip().is_alone())),
         _ => None,
+    }
+}
+
+/// What the node does for clients. One that was ready joins again where its cluster meets one that
+/// was founded earlier.
+fn phase(node: &Routes) -> Phase {
+    match node.readiness.phase() {
+        Phase::Ready if !node.service.gossip().has_joined() => Phase::Joining,
+        phase => phase,
     }
 }
 
