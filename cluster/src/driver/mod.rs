@@ -62,6 +62,8 @@ const MAX_COMMANDS: usize = 16;
 const MAX_EVENTS_AT_ONCE: usize = 64;
 /// How long announcing a leave may take: kept of what `leave` allows, at most half of that.
 const LEAVING_TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a leave may take, at most: a deadline that any clock can state.
+const MAX_LEAVE: Duration = Duration::from_secs(365 * 86_400);
 
 /// A request of a handle to the driver.
 #[derive(Debug)]
@@ -260,7 +262,7 @@ struct Leave {
 
 impl Leave {
     fn new(within: Duration, done: oneshot::Sender<()>) -> Self {
-        let now = Instant::now();
+        let (now, within) = (Instant::now(), within.min(MAX_LEAVE));
         let announcing = LEAVING_TIMEOUT.min(within / 2);
         Self {
             acknowledge_by: now + within.saturating_sub(announcing),

@@ -17,6 +17,7 @@ use super::limiters::Limiters;
 use super::shared::{Shared, View};
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::limits::DebtLimiter;
+use crate::member::{Member, MemberState};
 use crate::protocol::{
     Change, Delta, Host, JoinKind, Level, MAX_PACKET_BYTES, Stats, Subject, nanos,
 };
@@ -117,6 +118,27 @@ async fn a_node_that_starts_over_has_not_joined() {
         shared.enter(JoinKind::Joined);
     };
     assert_eq!(tokio::join!(shared.joined(), enters).0, Some(JoinKind::Joined));
+}
+
+#[tokio::test]
+async fn a_leave_may_take_for_ever() {
+    let start = async |join| {
+        let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
+        config.join = join;
+        Cluster::start(config).await.unwrap()
+    };
+    let stays = start(Vec::new()).await;
+    let leaves = start(vec![stays.local_addr()]).await;
+    assert!(leaves.joined().await.is_some());
+    leaves.leave(Duration::MAX).await;
+    let has_left = async {
+        let has_left = |member: &Member| member.state == MemberState::Left;
+        while !stays.members().iter().any(has_left) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let seen = tokio::time::timeout(Duration::from_mins(1), has_left).await;
+    assert!(seen.is_ok(), "{:?}", stays.members());
 }
 
 #[tokio::test]
