@@ -8,6 +8,7 @@ use quinn::{
     Connection, ConnectionError, Endpoint, RecvStream, SendStream, TransportErrorCode, VarInt,
 };
 use rustls::AlertDescription;
+use rustls::pki_types::UnixTime;
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -36,6 +37,8 @@ pub(super) enum LinkEvent {
 /// A connection with both streams open.
 pub(super) struct Streams {
     connection: Connection,
+    /// When the handshake had verified the other side.
+    opened: UnixTime,
     /// What the certificate at the other end names.
     subject: Subject,
     main: (SendStream, RecvStream),
@@ -45,6 +48,10 @@ pub(super) struct Streams {
 impl Streams {
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    pub(super) fn opened(&self) -> UnixTime {
+        self.opened
     }
 
     pub(super) fn subject(&self) -> Subject {
@@ -64,6 +71,7 @@ impl Streams {
 /// The driver's end of a link. Closes the connection when dropped.
 pub(super) struct Link {
     connection: Connection,
+    opened: UnixTime,
     main: mpsc::Sender<Bytes>,
     state: mpsc::Sender<Bytes>,
     writer: Option<JoinHandle<()>>,
@@ -77,7 +85,7 @@ impl Link {
         events: &mpsc::Sender<LinkEvent>,
         tasks: &Handle,
     ) -> Self {
-        let Streams { connection, main, state, .. } = streams;
+        let Streams { connection, opened, main, state, .. } = streams;
         let (main_queue, queued) = mpsc::channel(MAX_QUEUED);
         let writer = tasks.spawn(write(main.0, queued));
         let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
@@ -85,11 +93,15 @@ impl Link {
         tasks.spawn(read_main(link, connection.clone(), main.1, events.clone()));
         tasks.spawn(read_state(link, connection.clone(), state.1, events.clone()));
         tasks.spawn(read_datagrams(link, connection.clone(), events.clone()));
-        Self { connection, main: main_queue, state: state_queue, writer: Some(writer) }
+        Self { connection, opened, main: main_queue, state: state_queue, writer: Some(writer) }
     }
 
     pub(super) fn connection(&self) -> &Connection {
         &self.connection
+    }
+
+    pub(super) fn opened(&self) -> UnixTime {
+        self.opened
     }
 
     pub(super) fn send(&self, channel: Channel, bytes: Bytes) {
@@ -145,12 +157,13 @@ pub(super) async fn dial(
 
 async fn open(endpoint: &Endpoint, cluster: &ClusterName, addr: SocketAddr) -> Option<Streams> {
     let connection = endpoint.connect(addr, SERVER_NAME).ok()?.await.ok()?;
+    let opened = UnixTime::now();
     let subject = subject_of(&connection, cluster)?;
     let mut main = connection.open_bi().await.ok()?;
     main.0.write_all(&[TAG_MAIN]).await.ok()?;
     let mut state = connection.open_bi().await.ok()?;
     state.0.write_all(&[TAG_STATE]).await.ok()?;
-    Some(Streams { connection, subject, main, state })
+    Some(Streams { connection, opened, subject, main, state })
 }
 
 /// Why an incoming connection was not completed.
@@ -203,10 +216,11 @@ pub(super) async fn accept(
 
 async fn complete(incoming: quinn::Incoming, cluster: &ClusterName) -> Result<Streams, Incomplete> {
     let connection = incoming.await?;
+    let opened = UnixTime::now();
     let subject = subject_of(&connection, cluster).ok_or(Incomplete::Distrusted)?;
     let main = accept_tagged(&connection, TAG_MAIN).await.ok_or(Incomplete::GivenUp)?;
     let state = accept_tagged(&connection, TAG_STATE).await.ok_or(Incomplete::GivenUp)?;
-    Ok(Streams { connection, subject, main, state })
+    Ok(Streams { connection, opened, subject, main, state })
 }
 
 /// The next stream, which must be of the kind that `tag` names; streams arrive in order.

@@ -390,14 +390,16 @@ impl Driver {
                 self.step(|core, now| core.datagram(now, link, &bytes));
             }
             LinkEvent::Dialled { link, streams: Some(streams) }
-                if self.configs.accepts(streams.connection()) =>
+                if self.configs.accepts(streams.connection(), streams.opened()) =>
             {
                 let subject = streams.subject();
                 self.open(link, streams);
                 self.step(|core, now| core.connected(now, link, subject));
             }
             // Its handshake began before the set of nodes that this node trusts changed.
-            LinkEvent::Accepted { streams } if !self.configs.accepts(streams.connection()) => {
+            LinkEvent::Accepted { streams }
+                if !self.configs.accepts(streams.connection(), streams.opened()) =>
+            {
                 let from = streams.connection().remote_address();
                 self.shared.handshakes.count_rejected(from, Incomplete::Distrusted);
             }
@@ -421,13 +423,14 @@ impl Driver {
         self.links.insert(link, Link::new(link, streams, &self.events, &self.tasks));
     }
 
-    /// Changes what this node shows and accepts, and ends the links of nodes that it would refuse.
+    /// Changes what this node shows and accepts, and ends the links of nodes that it would have
+    /// refused when they opened.
     fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
         self.configs = configs(&self.cluster, self.shared.addr, trust)?;
         self.shared.expiry.set(self.configs.validity);
         self.endpoint.set_server_config(Some(self.configs.server.clone()));
         self.endpoint.set_default_client_config(self.configs.client.clone());
-        let refused = |link: &Link| !self.configs.accepts(link.connection());
+        let refused = |link: &Link| !self.configs.accepts(link.connection(), link.opened());
         let refused = self.links.iter().filter(|(_, link)| refused(link));
         for link in refused.map(|(link, _)| *link).collect::<Vec<_>>() {
             self.handle(LinkEvent::Closed { link });

@@ -71,7 +71,7 @@ impl Configs {
     /// Checks what the others would: that they accept this node, as the one at `addr`; and finds
     /// when they do.
     pub(super) fn check(&mut self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
-        match self.verifier.verify(&identity.chain) {
+        match self.verifier.verify(&identity.chain, UnixTime::now()) {
             Err(rustls::Error::InvalidCertificate(error)) => match error {
                 CertificateError::ApplicationVerificationFailure => {}
                 CertificateError::UnknownIssuer => {
@@ -95,9 +95,10 @@ impl Configs {
         Ok(())
     }
 
-    /// Whether the other side of a connection would be accepted.
-    pub(super) fn accepts(&self, connection: &Connection) -> bool {
-        chain_of(connection).is_some_and(|chain| self.verifier.verify(&chain).is_ok())
+    /// Whether the other side of a connection that was opened at a time would have been accepted
+    /// then: a certificate that expires ends no link.
+    pub(super) fn accepts(&self, connection: &Connection, opened: UnixTime) -> bool {
+        chain_of(connection).is_some_and(|chain| self.verifier.verify(&chain, opened).is_ok())
     }
 }
 
@@ -190,13 +191,13 @@ impl Verifier {
         }))
     }
 
-    /// Verifies a chain as a dialler's. A node's certificate is for dialling and for accepting.
-    fn verify(&self, chain: &[CertificateDer<'_>]) -> Result<(), rustls::Error> {
-        let now = UnixTime::now();
-        self.verify_as_servers(chain, now)?;
+    /// Verifies a chain, as of a time, as both sides' of a link. A node's certificate is for
+    /// dialling and for accepting.
+    fn verify(&self, chain: &[CertificateDer<'_>], at: UnixTime) -> Result<(), rustls::Error> {
+        self.verify_as_servers(chain, at)?;
         let (end_entity, intermediates) =
             chain.split_first().ok_or(rustls::Error::NoCertificatesPresented)?;
-        self.verify_client_cert(end_entity, intermediates, now).map(drop)
+        self.verify_client_cert(end_entity, intermediates, at).map(drop)
     }
 
     /// When a chain is accepted that is at present: as a server's and as a client's at the same

@@ -8,6 +8,8 @@ use rcgen::{
     KeyUsagePurpose, SanType,
 };
 
+use rustls::pki_types::UnixTime;
+
 use super::{addr, connect, endpoint, secret};
 use crate::config::StartError;
 use crate::driver::certificate::Identity;
@@ -102,7 +104,8 @@ async fn links(node: &Trust, other: &Trust) -> bool {
     let (dialled, accepted) = connect(node.server.clone(), other.client.clone()).await;
     let ends = dialled.zip(accepted);
     if let Some((dialled, accepted)) = &ends {
-        assert!(other.accepts(dialled) && node.accepts(accepted));
+        let opened = UnixTime::now();
+        assert!(other.accepts(dialled, opened) && node.accepts(accepted, opened));
     }
     ends.is_some()
 }
@@ -250,7 +253,8 @@ async fn a_link_is_verified_again_under_the_new_trust() {
     let both = configs(&Trust::secrets(new.clone(), [old])).unwrap();
     let after = configs(&new.into()).unwrap();
     for connection in [dialled, accepted] {
-        assert!(both.accepts(&connection) && !after.accepts(&connection));
+        let accept = |configs: &Configs| configs.accepts(&connection, UnixTime::now());
+        assert!(accept(&both) && !accept(&after));
     }
 }
 
@@ -262,6 +266,40 @@ async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     };
     let waited = tokio::time::timeout(Duration::from_mins(1), waiting).await;
     assert!(waited.is_ok(), "never: {what}");
+}
+
+/// One node's certificate is renewed, while another's has expired.
+#[tokio::test]
+async fn links_to_a_node_whose_certificate_has_expired_outlast_a_renewal() {
+    let ours = Authority::new("ours");
+    let until = |at: UnixTime| {
+        let mut params = CertificateParams::default();
+        params.not_after = rcgen::date_time_ymd(1970, 1, 1) + Duration::from_secs(at.as_secs());
+        ours.trust(&ours.sign(&["tidegate://tidegate/127.0.0.1"], params))
+    };
+    let after = |seconds| {
+        let at = UnixTime::now().as_secs() + seconds;
+        UnixTime::since_unix_epoch(Duration::from_secs(at))
+    };
+    let expires = after(3);
+    let start = async |trust, join| {
+        let mut config = Config::new("127.0.0.1:0".parse().unwrap(), trust);
+        config.join = join;
+        Cluster::start(config).await.unwrap()
+    };
+    let one = start(until(after(3_600)), Vec::new()).await;
+    let other = start(until(expires), vec![one.local_addr()]).await;
+    let links = |node: &Cluster| (node.stats().links_out, node.stats().links_in);
+    let linked = || links(&one) == (1, 1) && links(&other) == (1, 1);
+    eventually("links both ways", linked).await;
+    eventually("it has expired", || UnixTime::now().as_secs() > expires.as_secs()).await;
+    one.rotate(until(after(3_600))).await.unwrap();
+    // What a node sees of its links is up to 50 ms old, and a link that ended could not open again.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    assert!(linked());
+    // The new trust ends them as ever.
+    one.rotate(secret("0123456789abcdef")).await.unwrap();
+    eventually("the links have ended", || links(&one) == (0, 0)).await;
 }
 
 #[tokio::test]
