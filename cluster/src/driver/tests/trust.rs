@@ -258,6 +258,19 @@ async fn a_link_is_verified_again_under_the_new_trust() {
     }
 }
 
+/// By its certificate, which says since when: a wall clock that was never set shows 1970.
+#[tokio::test]
+async fn a_certificate_that_is_made_from_a_secret_is_valid_at_any_time() {
+    let configs = configs(&secret("0123456789abcdef").into()).unwrap();
+    let (dialled, accepted) = connect(configs.server.clone(), configs.client.clone()).await;
+    for connection in [dialled.unwrap(), accepted.unwrap()] {
+        for year in [0, 1, 80] {
+            let at = UnixTime::since_unix_epoch(Duration::from_secs(year * 365 * 86_400));
+            assert!(configs.accepts(&connection, at), "{year} years after 1970");
+        }
+    }
+}
+
 async fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let waiting = async {
         while !holds() {
