@@ -28,7 +28,7 @@ struct Frame {
 
 /// Batches that are not acknowledged, at most: a quarter of what may be in flight.
 const MAX_UNACKED: u32 = 64;
-/// Earlier generations of a node of which it is known how far they were applied, at most.
+/// Generations of before of a node of which it is known how far they were applied, at most.
 const MAX_ENDED: usize = 2;
 
 impl<H: Host> Core<H> {
@@ -159,7 +159,7 @@ impl<H: Host> Core<H> {
         while let Some(older) = self.inbound.from(id.addr) {
             self.close(now, older);
         }
-        self.end_earlier(now, id.origin());
+        self.end_others(now, id.origin());
         self.inbound.change(link, |inbound| {
             inbound.id = Some(id);
             inbound.version = version;
@@ -434,13 +434,13 @@ impl<H: Host> Core<H> {
         true
     }
 
-    /// No frame of an earlier generation of this node is in flight any more. How far the last ones
-    /// were applied still says what a state contains that is given or taken over.
-    fn end_earlier(&mut self, now: Nanos, present: Origin) {
-        let older =
-            |origin: &Origin| origin.addr == present.addr && origin.generation < present.generation;
+    /// No frame of another generation of this node is in flight any more; one of before is larger
+    /// where the wall clock went back. How far the last ones were applied still says what a state
+    /// contains that is given or taken over. Of an address there is one clock, at most.
+    fn end_others(&mut self, now: Nanos, present: Origin) {
+        let other = |origin: &Origin| origin.addr == present.addr && *origin != present;
         let ended: Vec<Origin> =
-            self.applied.keys().filter(|origin| older(origin)).copied().collect();
+            self.applied.keys().filter(|origin| other(origin)).copied().collect();
         let forgotten = ended.len().saturating_sub(MAX_ENDED);
         for (index, origin) in ended.into_iter().enumerate() {
             if index < forgotten {
@@ -449,7 +449,7 @@ impl<H: Host> Core<H> {
                 self.end_origin(now, origin);
             }
         }
-        self.clocks.retain(|origin, _| !older(origin));
+        self.clocks.retain(|origin, _| !other(origin));
     }
 
     /// Forgets how far an origin was applied.

@@ -93,11 +93,11 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// The age of what was last received of the newest known life of a node, by its clock.
+    /// The age of what was last received of a node, by the clock of the life that greeted last.
     fn staleness(&self, now: Nanos, addr: SocketAddr) -> Option<Duration> {
         let lives = Origin { addr, generation: 0 }..=Origin { addr, generation: u64::MAX };
-        let newest = self.clocks.range(lives).next_back().map(|(_, clock)| clock);
-        newest.map(|clock: &RemoteClock| Duration::from_nanos(clock.staleness(now)))
+        let known = self.clocks.range(lives).next().map(|(_, clock)| clock);
+        known.map(|clock: &RemoteClock| Duration::from_nanos(clock.staleness(now)))
     }
 
     /// What a peer has not acknowledged: batches, their debt, and when the first was sealed.

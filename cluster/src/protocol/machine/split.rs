@@ -188,7 +188,7 @@ impl<H: Host> Core<H> {
 
     /// How long until others know what is consumed at a node: a flush interval, and what the
     /// slowest way between any two nodes takes.
-    pub(super) fn lag(&self) -> Nanos {
+    pub(in crate::protocol) fn lag(&self) -> Nanos {
         let lags = self.active_clocks().map(RemoteClock::reported_lag).max().unwrap_or(0);
         self.options.flush_interval.saturating_add(self.reported_way().max(lags))
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::harness::Harness;
+use super::identity::say;
 use super::world::addr;
 use crate::protocol::bounds::VERSION;
 use crate::protocol::stats::LinkState;
@@ -77,6 +78,26 @@ fn a_peer_is_as_stale_as_its_last_word_by_its_clock() {
     assert_eq!(only(&harness).staleness, Some(Duration::from_secs(2)));
     harness.deliver(link, &harness.batch(1, KEY, 5));
     assert_eq!(only(&harness).frames_received, 1);
+}
+
+/// Its wall clock went back, so the life before has the larger generation.
+#[test]
+fn a_life_that_has_ended_counts_for_no_age_and_no_lag() {
+    let before = NodeId { generation: 9, ..peer() };
+    let now = NodeId { rank: before.rank + 1, ..peer() };
+    let mut harness = Harness::new();
+    let link = harness.greet(before);
+    say(&mut harness, link, before, Vec::new());
+    let usual = harness.core.lag();
+    let beat = Message::Beat { now: 0, delay: None, lag: SECOND, run_delay: 0 };
+    harness.deliver(link, &beat);
+    assert!(harness.core.lag() > usual);
+    harness.core.closed(harness.now(), link);
+    harness.pass(3 * SECOND);
+    let link = harness.greet(now);
+    say(&mut harness, link, now, Vec::new());
+    assert_eq!(only(&harness).staleness, Some(Duration::ZERO));
+    assert_eq!(harness.core.lag(), usual);
 }
 
 #[test]
