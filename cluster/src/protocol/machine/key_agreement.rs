@@ -6,8 +6,8 @@
 //! state, and frames are only sent and received by nodes that have the same key.
 //!
 //! A node that has joined changes its key only when two clusters meet that were founded apart. Then
-//! the nodes of the one whose key loses, the younger one or one of a single node, start over: under a
-//! new generation, without what they have sent and received, they join the other one, and are not
+//! the nodes of the one whose key loses, the younger one or one of a single node, start over: under
+//! a new generation, without what they have sent and received, they join the other one, and are not
 //! current until they have. Their words drain; the new keys' words come with the state.
 
 use std::net::SocketAddr;
