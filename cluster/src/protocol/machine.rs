@@ -271,6 +271,8 @@ impl<H: Host> Core<H> {
         self.begin_step(now);
         self.count_received(self.addr_of(link), bytes.len());
         let known = match wire::decode_as(self.version_on(link), bytes) {
+            // A closed link may still deliver, and nothing is known any more of its version.
+            _ if !self.is_open(link) => Ok(()),
             Ok(message) if self.inbound.contains_key(&link) => {
                 self.on_inbound(now, link, transit, message)
             }
@@ -432,6 +434,10 @@ impl<H: Host> Core<H> {
     fn route(&self, addr: SocketAddr) -> Option<LinkId> {
         let own = self.peers.get(&addr).and_then(Peer::welcomed_link);
         own.or_else(|| self.inbound.from(addr))
+    }
+
+    fn is_open(&self, link: LinkId) -> bool {
+        self.inbound.contains_key(&link) || self.dialled_peer(link).is_some()
     }
 
     fn new_link(&mut self) -> LinkId {

@@ -243,7 +243,6 @@ impl<H: Host> Core<H> {
         transit: Nanos,
         message: Message,
     ) -> Result<(), Violation> {
-        // A closed link may still deliver: that is not a violation.
         let Some((addr, welcomed)) = self.dialled_peer(link) else { return Ok(()) };
         match message {
             Message::Welcome { version, id, rank_floor, key, joined }
@@ -288,7 +287,7 @@ impl<H: Host> Core<H> {
     }
 
     /// The peer of an open link, and whether it has sent `Welcome`.
-    fn dialled_peer(&self, link: LinkId) -> Option<(SocketAddr, bool)> {
+    pub(super) fn dialled_peer(&self, link: LinkId) -> Option<(SocketAddr, bool)> {
         let addr = *self.dialled.get(&link)?;
         let peer = self.peers.get(&addr).filter(|peer| peer.open_link() == Some(link))?;
         Some((addr, peer.welcomed_link().is_some()))

@@ -87,8 +87,8 @@ pub(super) struct Stale {
     unplayed: Vec<(i64, KeyId, Replayed)>,
     /// The keys among that.
     keys: BTreeSet<KeyId>,
-    /// It had joined, and has started over.
-    has_started_over: bool,
+    /// How often it had joined, and has started over.
+    times_over: u64,
     /// A peer has asked for a batch, so a flush is sealed also when it is empty.
     is_asked: bool,
     /// When the last batch was sealed.
@@ -102,7 +102,7 @@ impl Stale {
 
     /// Forgets what came, and the peers of which nothing did.
     pub(super) fn start_over(&mut self, had_joined: bool) {
-        self.has_started_over |= had_joined;
+        self.times_over += u64::from(had_joined);
         self.awaited.clear();
         self.unplayed.clear();
         self.keys.clear();
@@ -169,7 +169,7 @@ impl<H: Host> Core<H> {
     /// Whether the node had joined, has started over and has no state yet: its words do not contain
     /// what either cluster has admitted.
     fn joins_anew(&self) -> bool {
-        self.stale.has_started_over && !self.has_joined() && !self.leaving
+        self.stale.times_over > 0 && !self.has_joined() && !self.leaving
     }
 
     /// When the core is to be stepped, at the latest.

@@ -51,6 +51,25 @@ fn a_cluster_is_upgraded_node_by_node() {
     }
 }
 
+/// Of its version nothing is known any more, so what it still delivers may not even be decoded.
+#[test]
+fn what_a_closed_link_still_delivers_is_no_violation() {
+    let mut harness = Harness::new();
+    let peer = NodeId::new(addr(1), 5);
+    let inbound = harness.greet(peer);
+    let outbound = harness.welcome(peer);
+    for link in [inbound, outbound] {
+        harness.core.closed(harness.now(), link);
+        harness.deliver(link, &Message::Beat { now: 1, delay: None, lag: 0, run_delay: 7 });
+        harness.core.message(harness.now(), link, 0, &[0xff; 9]);
+    }
+    assert_eq!(harness.core.stats().violations, 0);
+    // On an open one it is.
+    let inbound = harness.greet(peer);
+    harness.core.message(harness.now(), inbound, 0, &[0xff; 9]);
+    assert_eq!(harness.core.stats().violations, 1);
+}
+
 #[test]
 fn the_newest_version_that_both_speak_is_spoken() {
     let both = OLDEST_VERSION..=NEXT_VERSION;
