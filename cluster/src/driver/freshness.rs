@@ -77,7 +77,7 @@ impl Freshness {
         let mut passed = pin!(ThreadTimer.sleep(within));
         poll_fn(|context| match wait.as_mut().poll(context) {
             Poll::Pending => passed.as_mut().poll(context),
-            ready => ready,
+            Poll::Ready(()) => Poll::Ready(()),
         })
         .await;
     }
