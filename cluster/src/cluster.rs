@@ -116,7 +116,8 @@ impl Cluster {
     /// Whether [`Cluster::joined`] is over: this node founded its cluster, or has taken over
     /// another node's state and caught up with the others. It stays true when all other nodes
     /// become unreachable: [`Cluster::members`] lists which are alive. It is false again only where
-    /// this cluster meets one that was founded earlier, until this node has joined that one.
+    /// this cluster meets one whose key wins, which was founded earlier or has several nodes where
+    /// this is one of a single node, until this node has joined that one.
     #[must_use]
     pub fn has_joined(&self) -> bool {
         self.shared.has_joined()
@@ -126,9 +127,9 @@ impl Cluster {
     /// task of the cluster, has not run for 500 ms, as after SIGSTOP or on a machine that is
     /// overloaded: then not until it has caught up with each node that sent it changes before, for
     /// 1 s at most. Nor where it has taken over a state and catches up with the others before it
-    /// has joined; nor from when its cluster meets one that was founded earlier until it has joined
-    /// that one. Always for a node to which no other node sends changes: one that decides alone,
-    /// has never had a state, leaves or has ended.
+    /// has joined; nor from when its cluster meets one whose key wins until it has joined that one.
+    /// Always for a node to which no other node sends changes: one that decides alone, has never
+    /// had a state, leaves or has ended.
     ///
     /// Limiters do not look at it: a check decides at once. A caller that would rather answer later
     /// asks once for each request, or for many that are decided together, and awaits
@@ -149,7 +150,10 @@ impl Cluster {
     ///
     /// Cancel-safe: dropping the future changes nothing.
     ///
-    /// Any executor will do.
+    /// Any executor will do: a thread that the first wait of the process starts keeps the time.
+    ///
+    /// # Panics
+    /// Where it has to wait, and the system cannot start that thread.
     pub async fn current(&self) {
         self.shared.current().await;
     }

@@ -1,10 +1,11 @@
 //! Deadlines of clients.
 
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
+use tokio::task::unconstrained;
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
 
 /// A time that is noticed so late passed while the node did not run: as much more is given then.
@@ -52,6 +53,7 @@ impl Alarm {
             return Poll::Pending;
         }
         self.waker = Some(context.waker().clone());
-        self.sleep.as_mut().poll(context)
+        // Else, with no budget left, it might be pending and have registered nothing.
+        pin!(unconstrained(self.sleep.as_mut())).poll(context)
     }
 }

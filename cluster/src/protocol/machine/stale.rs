@@ -20,8 +20,8 @@
 //! came, its retransmissions have backed off, and the next one may be as far away as the stop was
 //! long.
 //!
-//! A node that starts over, as its cluster meets one that was founded earlier, has no state until
-//! it has joined that one, and is not current for as long.
+//! A node that starts over, as its cluster meets one whose key wins, has no state until it has
+//! joined that one, and is not current for as long.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;

@@ -74,8 +74,8 @@ fn probed(node: &Routes, path: &str) -> Option<Answer> {
     }
 }
 
-/// What the node does for clients. One that was ready joins again where its cluster meets one that
-/// was founded earlier.
+/// What the node does for clients. One that was ready joins again where its cluster meets one
+/// whose key wins.
 fn phase(node: &Routes) -> Phase {
     match node.readiness.phase() {
         Phase::Ready if !node.service.gossip().has_joined() => Phase::Joining,

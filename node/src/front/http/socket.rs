@@ -98,7 +98,8 @@ impl<'a> ClientSocket<'a> {
     /// answer waits until the socket takes it.
     pub fn awaits_head_since(&self) -> Option<Instant> {
         let exchange = self.lock();
-        (!exchange.is_asked && exchange.socket.is_empty()).then_some(exchange.answered_at)
+        let is_sent = exchange.socket.is_empty() && !exchange.socket.is_blocked();
+        (!exchange.is_asked && is_sent).then_some(exchange.answered_at)
     }
 
     /// Whether nothing has arrived behind the request that is being answered, whose body has been

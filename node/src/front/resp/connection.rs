@@ -9,7 +9,6 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::{Buf as _, BytesMut};
 use tokio::io::{AsyncWrite as _, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::checks::Checks;
 use super::clients::Ends;
+use super::outbox::Outbox;
 use super::parser::Parser;
 use super::server_info::{RespBounds, ServerInfo};
 use super::session::Session;
@@ -116,7 +116,7 @@ struct Connection {
     /// An incomplete command; or, with `backlog`, commands that have not been run.
     unread: Vec<u8>,
     /// Replies that the socket has not taken.
-    unsent: BytesMut,
+    unsent: Outbox,
     /// The bounds of `unsent`.
     bounds: Unsent,
     /// Whether commands may be left in `unread`, for another batch.
@@ -188,7 +188,7 @@ impl Connection {
             session,
             parser: Parser::default(),
             unread: Vec::new(),
-            unsent: BytesMut::new(),
+            unsent: Outbox::default(),
             backlog: false,
             turn: Work::default(),
             draining: None,
@@ -199,6 +199,8 @@ impl Connection {
 
     async fn run(&mut self, drain: &CancellationToken) -> io::Result<()> {
         loop {
+            // As far as the socket takes it, also while input keeps coming.
+            poll_fn(|context| Poll::Ready(self.send_some(context))).await?;
             if self.session.closing || !self.may_run_ahead() {
                 self.send().await?;
             }
@@ -221,7 +223,9 @@ impl Connection {
                     return Ok(());
                 }
                 let mut slept = false;
-                let expiry = expiry(self.deadline, self.idle_deadline);
+                // A client that reads is not silent.
+                let idle_deadline = self.idle_deadline.filter(|_| self.unsent.is_empty());
+                let expiry = expiry(self.deadline, idle_deadline);
                 tokio::select! {
                     biased;
                     ready = noting_sleep(self.readable(), &mut slept) => ready?,
@@ -232,7 +236,7 @@ impl Connection {
                             let mut reply = Vec::new();
                             let problem = "the command took too long to arrive";
                             self.session.give_up(problem, &mut reply);
-                            self.unsent.extend_from_slice(&reply);
+                            self.unsent.push(&reply);
                             continue;
                         }
                         Expiry::Idle => {
@@ -248,7 +252,7 @@ impl Connection {
             // Once for all commands of a batch.
             self.session.service().gossip().current().await;
             if !self.run_batch()? {
-                return Ok(());
+                return self.send().await;
             }
         }
     }
@@ -256,22 +260,22 @@ impl Connection {
     /// Whether commands are run although replies are unsent: a client may send all of a pipeline
     /// before it reads. Not where it holds much of what all clients have for that.
     fn may_run_ahead(&self) -> bool {
-        self.unsent.is_empty() || self.bounds.may_hold_more(self.unsent.len())
+        self.unsent.is_empty() || self.bounds.may_hold_more(self.unsent.held())
     }
 
-    /// Waits for input, and sends meanwhile.
+    /// Waits for input, and sends meanwhile; also ends when all is sent.
     async fn readable(&mut self) -> io::Result<()> {
         if self.unsent.is_empty() {
             return self.stream.readable().await;
         }
         poll_fn(|context| {
-            let ready = self.stream.poll_read_ready(context);
-            if ready.is_pending()
-                && let Err(error) = self.send_some(context)
-            {
-                return Poll::Ready(Err(error));
+            if let ready @ Poll::Ready(_) = self.stream.poll_read_ready(context) {
+                return ready;
             }
-            ready
+            match self.send_some(context) {
+                Ok(()) if !self.unsent.is_empty() => Poll::Pending,
+                sent => Poll::Ready(sent),
+            }
         })
         .await
     }
@@ -280,19 +284,14 @@ impl Connection {
     fn send_some(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         while !self.unsent.is_empty() {
             let mut socket = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
-            match Pin::new(&mut socket).poll_write(context, &self.unsent) {
+            match Pin::new(&mut socket).poll_write(context, self.unsent.rest()) {
                 Poll::Ready(sent) => self.unsent.advance(sent?),
-                Poll::Pending => return Ok(()),
+                Poll::Pending => break,
             }
+            // It had replies to read.
+            self.restart_silence();
         }
-        self.all_sent();
         Ok(())
-    }
-
-    fn all_sent(&mut self) {
-        self.unsent = BytesMut::new();
-        // It had replies to read.
-        self.restart_silence();
     }
 
     /// Whether a node that drains need not wait for this client any more.
@@ -301,7 +300,8 @@ impl Connection {
         let began = || Draining { since: Instant::now(), due: bytes };
         let Draining { since, due } = *self.draining.get_or_insert_with(began);
         if bytes == 0 {
-            return self.unread.is_empty().then_some(Drained::Answered);
+            let is_answered = self.unread.is_empty() && self.unsent.is_empty();
+            return is_answered.then_some(Drained::Answered);
         }
         let is_overdue = due == 0 && since.elapsed() >= DRAIN_TIMEOUT;
         is_overdue.then_some(Drained::Overdue)
@@ -442,22 +442,21 @@ impl Connection {
                 sent => sent?,
             }
         };
-        self.unsent.extend_from_slice(&output[sent..]);
+        self.unsent.push(&output[sent..]);
         if output.capacity() > KEPT_BYTES {
             *output = Vec::new();
         }
-        self.bounds.hold(&self.stream, self.unsent.len())
+        self.bounds.hold(&self.stream, self.unsent.held())
     }
 
     /// Waits until the unsent replies are written. Nothing is read in that time, so a client that
     /// does not read cannot make the node hold more.
     async fn send(&mut self) -> io::Result<()> {
-        if !self.unsent.is_empty() {
-            let mut stream = Bounded { stream: &mut self.stream, unsent: &mut self.bounds };
-            stream.write_all_buf(&mut self.unsent).await?;
-            self.all_sent();
-        }
-        Ok(())
+        poll_fn(|context| match self.send_some(context) {
+            Ok(()) if !self.unsent.is_empty() => Poll::Pending,
+            sent => Poll::Ready(sent),
+        })
+        .await
     }
 }
 

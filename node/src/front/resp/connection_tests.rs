@@ -340,7 +340,10 @@ async fn a_client_may_send_all_before_it_reads() {
     let command = |number| format!("*2\r\n$4\r\nECHO\r\n$1000\r\n{}\r\n", text(number));
     let commands: String = (0..COMMANDS).map(command).collect();
     client.write_all(commands.as_bytes()).await.unwrap();
+    // Nor does it lose any if it closes its side first.
+    client.shutdown().await.unwrap();
     for number in 0..COMMANDS {
         expect(&mut client, &format!("$1000\r\n{}\r\n", text(number))).await;
     }
+    expect_end(&mut client, "").await;
 }

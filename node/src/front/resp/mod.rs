@@ -19,6 +19,7 @@ mod describe;
 mod errors;
 mod info;
 mod inline;
+mod outbox;
 mod parameters;
 mod parser;
 mod queue;
