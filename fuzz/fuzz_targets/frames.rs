@@ -23,11 +23,16 @@ fuzz_target!(|bytes: &[u8]| {
 
 /// The most memory that a decoder may allocate in total, in bytes.
 fn bound(form: Form, bytes: &[u8]) -> usize {
+    /// The ratio of a group's size in memory to its shortest encoding: the largest of a message.
+    const MESSAGE_GROWTH: usize = 32 / 2;
     /// The ratio of a member's size in memory to its shortest encoding, and twice that for vectors
     /// that grow.
     const MEMBER_GROWTH: usize = 2 * 64 / 10;
     match form {
-        Form::Message | Form::Oldest | Form::Groups => MAX_MESSAGE_BYTES,
+        // What is whole grows; vectors that claim more than follows are bounded together.
+        Form::Message | Form::Oldest | Form::Groups => {
+            bytes.len() * MESSAGE_GROWTH + MAX_MESSAGE_BYTES
+        }
         Form::Packet => bytes.len() * MEMBER_GROWTH + 512,
     }
 }
