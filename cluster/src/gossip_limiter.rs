@@ -42,9 +42,11 @@ impl Cluster {
     /// this node had it counts, up to [`MAX_UNCLAIMED_KEYS`](crate::MAX_UNCLAIMED_KEYS) keys in
     /// debt of all such limits together
     /// ([`Stats::unknown_dropped`](crate::Stats::unknown_dropped)). The limiter keeps the node
-    /// running; when its last `Arc` is dropped, this node no longer has the limit. Every node
-    /// should enforce the same rule; debt is exchanged as durations, so while a new rule is rolled
-    /// out each node counts it under its own.
+    /// running; when its last `Arc` is dropped, this node no longer has the limit, and forgets what
+    /// its keys owe. A rule that changes while it runs is a
+    /// [`LiveQuota`](tidegate_engine::LiveQuota). Every node should enforce the same rule;
+    /// debt is exchanged as durations, so while a new rule is rolled out each node counts it under
+    /// its own.
     ///
     /// Blocks as [`LimiterBuilder::build`] does, and O(keys in debt that are waiting for it).
     ///

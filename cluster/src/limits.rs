@@ -1,10 +1,11 @@
 //! The limits of a node, by the id that all nodes share, and what others sent of limits that this
 //! node does not have.
 //!
-//! The lock is held for one look-up, one word, or a named number of them.
+//! A lock is held for one look-up, one word, or a named number of them.
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -142,7 +143,33 @@ type UnclaimedWords = BTreeMap<u64, i64>;
 
 /// The limits that there are, and the words of those that there are not yet.
 #[derive(Default)]
-pub(crate) struct Limits(Mutex<LimitTable>);
+pub(crate) struct Limits {
+    /// Held by the driver while it uses a limiter; locked before the table.
+    in_use: Mutex<()>,
+    table: Mutex<LimitTable>,
+}
+
+/// A limiter that the driver uses. No limit is made meanwhile: one whose limiter its owners have
+/// dropped would seem to exist for as long as this one lives.
+pub(crate) struct InUse<'a> {
+    limiter: Arc<dyn DebtLimiter>,
+    /// Released after the limiter.
+    _in_use: MutexGuard<'a, ()>,
+}
+
+impl InUse<'_> {
+    pub(crate) fn downgrade(&self) -> Weak<dyn DebtLimiter> {
+        Arc::downgrade(&self.limiter)
+    }
+}
+
+impl Deref for InUse<'_> {
+    type Target = dyn DebtLimiter;
+
+    fn deref(&self) -> &Self::Target {
+        &*self.limiter
+    }
+}
 
 #[derive(Default)]
 struct LimitTable {
@@ -173,14 +200,21 @@ impl Limits {
         now: impl Fn() -> Nanos,
     ) -> Result<(), Refused> {
         let alive = limiter.upgrade().ok_or(Refused::Exists)?;
+        let in_use = lock(&self.in_use);
         self.table().insert(id.to_bits(), limiter)?;
+        drop(in_use);
         // Others' changes reach the limiter from here on.
         while self.table().hand_over(id.to_bits(), &*alive, signed(now())) {}
         Ok(())
     }
 
-    pub(crate) fn get(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
-        self.table().get(limit)
+    pub(crate) fn get(&self, limit: u64) -> Option<InUse<'_>> {
+        self.use_with(|| self.table().get(limit).ok_or(())).ok()
+    }
+
+    /// A limiter that was found before, unless it has been dropped.
+    pub(crate) fn get_again(&self, limiter: &Weak<dyn DebtLimiter>) -> Option<InUse<'_>> {
+        self.use_with(|| limiter.upgrade().ok_or(())).ok()
     }
 
     /// Changes for which there was no room.
@@ -194,7 +228,7 @@ impl Limits {
         &self,
         now: Nanos,
         delta: Delta,
-    ) -> Result<Arc<dyn DebtLimiter>, bool> {
+    ) -> Result<InUse<'_>, bool> {
         let Change { debt, date } = delta.change;
         self.get_or_keep(now, delta.id(), |tat| tat.max(date).saturating_add(debt))
     }
@@ -204,7 +238,7 @@ impl Limits {
         &self,
         now: Nanos,
         level: Level,
-    ) -> Result<Arc<dyn DebtLimiter>, bool> {
+    ) -> Result<InUse<'_>, bool> {
         let owed = signed(now).saturating_add(signed(level.debt));
         self.get_or_keep(now, (level.limit, level.key), |tat| tat.max(owed))
     }
@@ -215,14 +249,23 @@ impl Limits {
         now: Nanos,
         id: (u64, u64),
         change: impl FnOnce(i64) -> i64,
-    ) -> Result<Arc<dyn DebtLimiter>, bool> {
-        let mut table = self.table();
-        if let Some(limiter) = table.get(id.0) {
-            return Ok(limiter);
-        }
-        let kept = table.keep(signed(now), (inline::words_of(id.0), id.1), change);
-        table.dropped += u64::from(!kept);
-        Err(kept)
+    ) -> Result<InUse<'_>, bool> {
+        self.use_with(|| {
+            let mut table = self.table();
+            table.get(id.0).ok_or_else(|| {
+                let kept = table.keep(signed(now), (inline::words_of(id.0), id.1), change);
+                table.dropped += u64::from(!kept);
+                kept
+            })
+        })
+    }
+
+    fn use_with<E>(
+        &self,
+        find: impl FnOnce() -> Result<Arc<dyn DebtLimiter>, E>,
+    ) -> Result<InUse<'_>, E> {
+        let in_use = lock(&self.in_use);
+        Ok(InUse { limiter: find()?, _in_use: in_use })
     }
 
     /// The debts of a part of all words; see [`Host::live`](crate::protocol::Host::live). Within a
@@ -233,15 +276,16 @@ impl Limits {
         at: ScanPosition,
         into: &mut Vec<Level>,
     ) -> Option<ScanPosition> {
-        let (limit, limiter) = {
+        let limit = {
             let table = self.table();
             let limit = table.first_from(at.0)?;
             let part = if limit == at.0 { at.1 } else { 0 };
             if part < OF_LIMITER {
                 return Some(table.unclaimed_part(signed(now), ScanPosition(limit, part), into));
             }
-            (limit, table.get(limit))
+            limit
         };
+        let limiter = self.get(limit);
         let next = limit.checked_add(1).map(|next| ScanPosition(next, 0));
         let Some(limiter) = limiter else { return next };
         let part = at.1 - OF_LIMITER;
@@ -252,7 +296,7 @@ impl Limits {
     }
 
     fn table(&self) -> MutexGuard<'_, LimitTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 }
 
@@ -384,6 +428,11 @@ impl fmt::Debug for Limits {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limits").finish_non_exhaustive()
     }
+}
+
+/// Also after a panic: each lock is held for steps that leave what it guards whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A time as a signed number.

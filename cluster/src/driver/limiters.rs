@@ -10,7 +10,7 @@ use tidegate_engine::clock::Timestamp;
 
 use super::shared::Shared;
 use crate::inline;
-use crate::limits::{DebtLimiter, LimitId, most_debt};
+use crate::limits::{DebtLimiter, InUse, LimitId, most_debt};
 use crate::protocol::{Change, Delta, Host, Level, Nanos, ScanPosition, nanos};
 
 /// How long reading both clocks may take; if more, the thread did not run meanwhile, and they are
@@ -46,20 +46,21 @@ impl Limiters {
         Self { shared, last: RefCell::new(None) }
     }
 
-    fn limiter(&self, limit: u64) -> Option<Arc<dyn DebtLimiter>> {
+    fn limiter(&self, limit: u64) -> Option<InUse<'_>> {
         let limit = inline::words_of(limit);
         let mut last = self.last.borrow_mut();
         let known = last.as_ref().filter(|last| last.limit == limit);
-        if let Some(limiter) = known.and_then(|last| last.limiter.upgrade()) {
+        let known = known.and_then(|last| self.shared.limits.get_again(&last.limiter));
+        if let Some(limiter) = known {
             return Some(limiter);
         }
         let limiter = self.shared.limits.get(limit)?;
-        *last = Some(Last { limit, limiter: Arc::downgrade(&limiter), reading: None });
+        *last = Some(Last { limit, limiter: limiter.downgrade(), reading: None });
         Some(limiter)
     }
 
     /// A limiter, and a reading of its clock in the step that began at `now`.
-    fn limiter_at(&self, now: Nanos, limit: u64) -> Option<(Arc<dyn DebtLimiter>, Reading)> {
+    fn limiter_at(&self, now: Nanos, limit: u64) -> Option<(InUse<'_>, Reading)> {
         let limiter = self.limiter(limit)?;
         let mut last = self.last.borrow_mut();
         let last = last.as_mut()?;

@@ -1,3 +1,5 @@
+use std::thread;
+
 use tidegate_engine::{KeyHasher, ManualClock, Quota};
 
 use super::*;
@@ -96,6 +98,22 @@ fn a_limit_has_one_limiter_until_that_is_dropped() {
     let second = limiter();
     attach(&limits, LIMIT, &second, 0).unwrap();
     assert_eq!(debt(&second, 1), 60);
+}
+
+/// However long the driver takes for the last change.
+#[test]
+fn a_limit_whose_limiter_was_dropped_in_use_does_not_exist() {
+    let (limits, first) = (Limits::default(), limiter());
+    attach(&limits, LIMIT, &first, 0).unwrap();
+    let in_use = limits.get(LIMIT).unwrap();
+    drop(first);
+    thread::scope(|scope| {
+        let second = scope.spawn(|| attach(&limits, LIMIT, &limiter(), 0));
+        // Long enough for it to be refused.
+        thread::sleep(Duration::from_millis(50));
+        drop(in_use);
+        assert_eq!(second.join().unwrap(), Ok(()));
+    });
 }
 
 #[test]
