@@ -224,21 +224,13 @@ impl Limits {
 
     /// The limiter of a delta's limit. Without one, keeps the change for when there is: whether
     /// there was room.
-    pub(crate) fn get_or_change(
-        &self,
-        now: Nanos,
-        delta: Delta,
-    ) -> Result<InUse<'_>, bool> {
+    pub(crate) fn get_or_change(&self, now: Nanos, delta: Delta) -> Result<InUse<'_>, bool> {
         let Change { debt, date } = delta.change;
         self.get_or_keep(now, delta.id(), |tat| tat.max(date).saturating_add(debt))
     }
 
     /// The same for what a key owes at least.
-    pub(crate) fn get_or_raise(
-        &self,
-        now: Nanos,
-        level: Level,
-    ) -> Result<InUse<'_>, bool> {
+    pub(crate) fn get_or_raise(&self, now: Nanos, level: Level) -> Result<InUse<'_>, bool> {
         let owed = signed(now).saturating_add(signed(level.debt));
         self.get_or_keep(now, (level.limit, level.key), |tat| tat.max(owed))
     }

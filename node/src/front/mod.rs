@@ -8,5 +8,6 @@ pub mod linger;
 pub mod net;
 pub mod permits;
 pub mod resp;
+pub mod turns;
 pub mod units;
 pub mod unsent;

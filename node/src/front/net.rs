@@ -27,6 +27,8 @@ use crate::telemetry::metrics::ConnectionMetrics;
 const MAX_BACKLOG: u32 = 4_096;
 /// How many clients may wait to be accepted when the listener closes: more than the system keeps.
 const MAX_WAITING: usize = 8_192;
+/// How many of these are accepted before others have their turn.
+const ACCEPTED_IN_A_TURN: usize = 64;
 /// How long to wait when the system lacks resources for a connection, such as file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -126,14 +128,14 @@ pub async fn accept(
     loop {
         let accepted = tokio::select! {
             biased;
-            () = stop.cancelled() => return acceptor.accept_waiting(listener),
+            () = stop.cancelled() => return acceptor.accept_waiting(listener).await,
             accepted = listener.accept() => accepted,
         };
         match accepted {
             Ok((stream, peer)) => acceptor.serve_or_refuse(stream, peer),
             Err(error) => {
                 acceptor.note_failure(&error);
-                tokio::time::sleep(ACCEPT_PAUSE).await;
+                let _ = tokio::time::timeout(ACCEPT_PAUSE, stop.cancelled()).await;
             }
         }
     }
@@ -188,10 +190,13 @@ impl<F: FrontEnd> Acceptor<F> {
     }
 
     /// Accepts the clients that wait in the listener's backlog.
-    fn accept_waiting(&mut self, listener: TcpListener) {
+    async fn accept_waiting(&mut self, listener: TcpListener) {
         // It does not block.
         let Ok(listener) = listener.into_std() else { return };
-        for _ in 0..MAX_WAITING {
+        for count in 1..=MAX_WAITING {
+            if count.is_multiple_of(ACCEPTED_IN_A_TURN) {
+                tokio::task::yield_now().await;
+            }
             let accepted = listener.accept().and_then(|(stream, peer)| {
                 stream.set_nonblocking(true)?;
                 Ok((TcpStream::from_std(stream)?, peer))

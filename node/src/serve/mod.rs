@@ -200,16 +200,21 @@ impl Serving {
     /// Closes the listeners, finishes work in progress, then leaves the cluster.
     async fn drain(mut self, signal: &str, within: Duration, stop: &mut StopSignals) {
         self.readiness.stop();
-        // The listeners are closed before the first connection is.
-        self.stop_accepting.cancel();
-        while self.listeners.join_next().await.is_some() {}
-        let (connections, gossip) = (&self.connections, self.service.gossip());
-        tracing::info!(connections = connections.open(), "{signal}: drain begun");
         let begun = Instant::now();
+        self.stop_accepting.cancel();
+        let (connections, gossip) = (&self.connections, self.service.gossip());
         let is_member = gossip.address().is_some();
         let leave_share = if is_member { LEAVE_SHARE.min(within / 2) } else { Duration::ZERO };
-        // Connections that are still open then end with the process.
-        let is_hasty = hasten(stop, connections.drain(within.saturating_sub(leave_share))).await;
+        let ending = async {
+            // The listeners are closed before the first connection is.
+            let closed = async { while self.listeners.join_next().await.is_some() {} };
+            let _ = tokio::time::timeout(within / 4, closed).await;
+            tracing::info!(connections = connections.open(), "{signal}: drain begun");
+            let left = within.saturating_sub(leave_share + begun.elapsed());
+            // Connections that are still open then end with the process.
+            connections.drain(left).await;
+        };
+        let is_hasty = hasten(stop, ending).await;
         let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
         hasten(stop, gossip.leave(left)).await;
         match connections.open() {

@@ -16,13 +16,14 @@ use tokio_util::sync::CancellationToken;
 use super::answer::{is_last, last};
 use super::gate::Gate;
 use super::head::head_missing;
-use super::router;
 use super::routes::Routes;
 use super::socket::ClientSocket;
+use super::{router, turn};
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
 use crate::front::linger::{LINGER, linger};
 use crate::front::net::{self, FrontEnd};
+use crate::front::turns::Turns;
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 use crate::service::readiness::Readiness;
@@ -39,7 +40,7 @@ const USUAL_HEAD_FIELDS: usize = 100;
 /// Serves HTTP/1.
 #[derive(Debug)]
 pub struct HttpFrontEnd {
-    node: Arc<Routes>,
+    pub(super) node: Arc<Routes>,
 }
 
 impl HttpFrontEnd {
@@ -53,7 +54,8 @@ impl HttpFrontEnd {
     ) -> Self {
         let meter = service.meter(FrontEndName::Http);
         let bodies = Arc::new(Budget::new(bounds.held_body_bytes));
-        Self { node: Arc::new(Routes { service, readiness, gate, bounds, meter, bodies }) }
+        let turns = Turns::default();
+        Self { node: Arc::new(Routes { service, readiness, gate, bounds, meter, turns, bodies }) }
     }
 }
 
@@ -98,9 +100,13 @@ async fn serve(
 /// was the last one, and all were read before.
 async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToken) -> bool {
     let service = service_fn(|request: Request<Incoming>| {
-        socket.asked();
+        let work = turn::work_of(&request);
+        let begins_turn = socket.asked(work);
         let (has_body, version) = (!request.body().is_end_stream(), request.version());
         async move {
+            if begins_turn {
+                node.turns.next().await;
+            }
             let mut answer = router::answer(node, request).await;
             // A client that keeps its connections, as a load balancer, takes them elsewhere.
             let ends = node.readiness.is_stopping() && socket.nothing_follows();
@@ -112,7 +118,7 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
                 // hyper would add the opposite for a client of HTTP/1.0.
                 *answer.version_mut() = version;
             }
-            socket.answered(has_body, is_last);
+            socket.answered(has_body, is_last, turn::work_for(&answer));
             Ok::<_, std::convert::Infallible>(answer)
         }
     });

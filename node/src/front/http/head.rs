@@ -53,9 +53,9 @@ mod tests {
         let client = async {
             for (asked, answered) in exchanges {
                 at(*asked).await;
-                socket.asked();
+                socket.asked(1);
                 at(*answered).await;
-                socket.answered(false, false);
+                socket.answered(false, false, 0);
             }
             sleep(1_000 * SECOND).await;
         };

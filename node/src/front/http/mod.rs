@@ -2,7 +2,8 @@
 //! `router` dispatches by path and method what `gate` lets through, with what `routes` answer from.
 //! `check` answers a check, with the fields of `headers`, and `batch` many at once: `body` reads
 //! what clients send, `asked` is a check as they write it, `reply` writes decisions. `health`
-//! answers probes, `answer` builds answers, `head` bounds how long a head may take.
+//! answers probes, `answer` builds answers, `head` bounds how long a head may take, `turn` what is
+//! done for a client before others have their turn.
 
 mod answer;
 mod asked;
@@ -19,6 +20,7 @@ mod reply;
 mod router;
 mod routes;
 mod socket;
+mod turn;
 
 #[cfg(fuzzing)]
 pub use batch::decide as decide_batch;

@@ -11,6 +11,7 @@ use super::body::{self, Missing, Whole};
 use super::gate::Gate;
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
+use crate::front::turns::Turns;
 use crate::service::Service;
 use crate::service::readiness::Readiness;
 use crate::telemetry::meter::Meter;
@@ -23,6 +24,8 @@ pub struct Routes {
     pub bounds: HttpBounds,
     /// Counts the decisions of all connections.
     pub meter: Meter,
+    /// The line of connections that never pause.
+    pub turns: Turns,
     /// The room for bodies that came in parts, or whose checks wait.
     pub bodies: Arc<Budget>,
 }

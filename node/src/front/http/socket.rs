@@ -17,6 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::coalesced::Coalesced;
+use super::turn::Turn;
 use crate::front::unsent::Bounded;
 
 /// How long a request is answered whose client has closed its side.
@@ -40,6 +41,7 @@ struct Exchange<'a> {
     is_ending: bool,
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
+    turn: Turn,
 }
 
 /// What hyper has read.
@@ -61,20 +63,23 @@ impl<'a> ClientSocket<'a> {
             ends_with_next: false,
             is_ending: false,
             half_closed: None,
+            turn: Turn::default(),
         }))
     }
 
-    /// A request has come.
-    pub fn asked(&self) {
+    /// A request has come that takes so much work. Whether others are to have their turn before.
+    pub fn asked(&self, work: u64) -> bool {
         let mut exchange = self.lock();
         (exchange.is_asked, exchange.input.has_begun) = (true, false);
+        exchange.turn.begins_with(work)
     }
 
-    /// It is answered, perhaps as the last one. What was read since it came is taken for its body,
-    /// if it has one.
-    pub fn answered(&self, has_body: bool, is_last: bool) {
+    /// It is answered, perhaps as the last one, which took so much more work. What was read since
+    /// it came is taken for its body, if it has one.
+    pub fn answered(&self, has_body: bool, is_last: bool, work: u64) {
         let mut exchange = self.lock();
         (exchange.is_asked, exchange.is_ending) = (false, is_last);
+        exchange.turn.add(work);
         exchange.answered_at = Instant::now();
         exchange.input.has_begun &= !has_body;
     }
@@ -195,6 +200,9 @@ impl AsyncRead for &ClientSocket<'_> {
         let has_read = buffer.filled().len() > before;
         exchange.input.is_waiting = !has_read;
         exchange.input.has_begun |= has_read;
+        if read.is_pending() {
+            exchange.turn.pause();
+        }
         ready!(read)?;
         if !has_read && exchange.socket.is_blocked() {
             // hyper would drop the rest of the answer. It reads again when that is written.

@@ -208,11 +208,6 @@ impl Connection {
                 linger(&mut self.stream).await;
                 return Ok(());
             }
-            if self.turn.is_enough() {
-                // A socket that has data never suspends the task.
-                self.session.server.turns().next().await;
-                self.turn = Work::default();
-            }
             if !self.backlog {
                 let draining = drain.is_cancelled();
                 if draining && let Some(drained) = self.drained() {
@@ -245,9 +240,16 @@ impl Connection {
                         }
                     }
                 }
-                if slept {
+                // A client that waits for each answer begins anew, unless the last one was a whole
+                // turn.
+                if slept && !self.turn.is_enough() {
                     self.turn = Work::default();
                 }
+            }
+            if self.turn.is_enough() || self.session.transaction_work().is_enough() {
+                // A socket that has data never suspends the task.
+                self.session.server.turns().next().await;
+                self.turn = Work::default();
             }
             // Once for all commands of a batch.
             self.session.service().gossip().current().await;
@@ -409,7 +411,7 @@ impl Connection {
         loop {
             batch.replies = output.len() + left_out;
             if batch.is_enough() {
-                self.backlog = true;
+                self.backlog = used < input.len();
                 break;
             }
             match self.session.run_next(&mut self.parser, &input[used..], output) {

@@ -322,6 +322,49 @@ async fn a_client_that_waits_for_each_answer_never_stands_in_line() {
     }
 }
 
+/// However long it waits in between.
+#[tokio::test]
+async fn a_client_whose_last_command_was_a_turn_waits_for_the_next_one() {
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    let stopped = front_end.server.turns().stop().await;
+    let long = format!("*2\r\n$4\r\nPING\r\n$65536\r\n{}\r\n", "x".repeat(65_536));
+    client.write_all(long.as_bytes()).await.unwrap();
+    // It takes more than one read.
+    drop(stopped);
+    expect(&mut client, &format!("$65536\r\n{}\r\n", "x".repeat(65_536))).await;
+    let stopped = front_end.server.turns().stop().await;
+    expect_in_line(&mut client, "PING\r\n").await;
+    drop(stopped);
+    expect(&mut client, "+PONG\r\n").await;
+}
+
+#[tokio::test]
+async fn a_long_transaction_is_run_in_a_turn_of_its_own() {
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    for count in [1, 600] {
+        let queued = format!("MULTI\r\n{}", "PING\r\n".repeat(count));
+        client.write_all(queued.as_bytes()).await.unwrap();
+        expect(&mut client, &format!("+OK\r\n{}", "+QUEUED\r\n".repeat(count))).await;
+        let stopped = front_end.server.turns().stop().await;
+        if count == 1 {
+            client.write_all(b"EXEC\r\n").await.unwrap();
+        } else {
+            expect_in_line(&mut client, "EXEC\r\n").await;
+            drop(stopped);
+        }
+        expect(&mut client, &format!("*{count}\r\n{}", "+PONG\r\n".repeat(count))).await;
+    }
+}
+
+/// What a client sends is not answered before the line moves.
+async fn expect_in_line(client: &mut TcpStream, sent: &str) {
+    client.write_all(sent.as_bytes()).await.unwrap();
+    let read = tokio::time::timeout(Duration::from_millis(50), client.read(&mut [0])).await;
+    assert!(read.is_err(), "{read:?}");
+}
+
 #[tokio::test]
 async fn a_client_that_never_stops_sending_is_drained() {
     let drain = CancellationToken::new();

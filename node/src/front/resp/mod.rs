@@ -1,12 +1,11 @@
 //! The Redis protocol front-end.
 //!
-//! `connection` moves bytes, a bounded amount of `work` at a time and in `turns` if there is more;
-//! `parser` and `inline` turn them into a `command`; `commands` is the table of all, a `spec` each,
-//! whose handlers are in `throttle`, `transaction`, `server`, `auth`, `client`, `info` and
-//! `parameters`; `describe` says what they take. They work on the client's `session`, with the
-//! `checks` that are to be decided together and the `queue` of its transaction, and on the
-//! `server_info` of all, with the `clients` that are connected, and answer with `reply` and
-//! `errors`.
+//! `connection` moves bytes, a bounded amount of `work` at a time; `parser` and `inline` turn them
+//! into a `command`; `commands` is the table of all, a `spec` each, whose handlers are in
+//! `throttle`, `transaction`, `server`, `auth`, `client`, `info` and `parameters`; `describe` says
+//! what they take. They work on the client's `session`, with the `checks` that are to be decided
+//! together and the `queue` of its transaction, and on the `server_info` of all, with the `clients`
+//! that are connected, and answer with `reply` and `errors`.
 
 mod auth;
 mod checks;
@@ -33,7 +32,6 @@ mod spelling;
 mod testing;
 mod throttle;
 mod transaction;
-mod turns;
 mod work;
 
 pub use connection::RespFrontEnd;

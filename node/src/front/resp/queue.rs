@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::command::Command;
+use super::work::Work;
 use crate::config::bounds::TransactionBounds;
 use crate::front::budget::Share;
 
@@ -62,6 +63,11 @@ impl Queue {
     /// The number of commands.
     pub fn len(&self) -> usize {
         self.ends.len()
+    }
+
+    /// What running its commands takes.
+    pub fn work(&self) -> Work {
+        Work { commands: self.len(), input: self.bytes.len(), ..Work::default() }
     }
 
     /// Whether a command was refused, so that none may be run.

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use super::clients::Clients;
 use super::queue::{MAX_ALL_QUEUED_BYTES, Queue};
-use super::turns::Turns;
 use crate::config::bounds::{
     COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds,
 };
 use crate::config::password::InForce;
 use crate::front::budget::{Budget, Share};
+use crate::front::turns::Turns;
 use crate::service::Service;
 use crate::telemetry::log_throttle::LogThrottle;
 use crate::telemetry::meter::{FrontEndName, Meter};

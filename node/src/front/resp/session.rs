@@ -8,6 +8,7 @@ use super::parser::ProtocolError;
 use super::queue::Queue;
 use super::reply::{Reply, Version};
 use super::server_info::ServerInfo;
+use super::work::Work;
 use crate::service::Service;
 
 /// How many databases a client may select. All are one: keys are the same in each.
@@ -87,6 +88,11 @@ impl Session {
         if let Some(queue) = &mut self.queue {
             queue.abort();
         }
+    }
+
+    /// What `EXEC` would take.
+    pub fn transaction_work(&self) -> Work {
+        self.queue.as_ref().map_or_else(Work::default, |queue| queue.work())
     }
 
     /// Adds the counts since the last call to the node's metrics, which all connections write: once
