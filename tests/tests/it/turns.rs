@@ -152,6 +152,29 @@ fn few_of_many_that_never_pause_come_before_one_that_waits() {
     assert!(turns < ANSWERS * HOGS / 8, "{turns} turns came before {ANSWERS} answers");
 }
 
+/// However much each takes: many limits have many metrics.
+#[test]
+fn few_of_many_scrapes_without_pause_come_before_a_health_check() {
+    const HEALTH_CHECKS: usize = 20;
+    /// The length of an answer without its body, at least.
+    const ANSWER_BYTES: usize = 100;
+    let limit = |number| format!("[[limit]]\nname = \"limit{number}\"\nrate = \"100/s\"\n");
+    let mut limits = tempfile::NamedTempFile::new().unwrap();
+    limits.write_all((0..256).map(limit).collect::<String>().as_bytes()).unwrap();
+    let node = Node::start(&["--config", limits.path().to_str().unwrap()]);
+    let sent = b"HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n".repeat(1_000);
+    let hogs = thread::available_parallelism().unwrap().get() + 1;
+    let hogs: Vec<_> = (0..hogs).map(|_| Hog::start(node.http, sent.clone())).collect();
+    hogs.iter().for_each(Hog::wait);
+    let read = || hogs.iter().map(|hog| hog.0.load(Ordering::Relaxed)).sum::<usize>();
+    let before = read();
+    (0..HEALTH_CHECKS).for_each(|_| assert_eq!(get(&node, "/healthz").status, 200));
+    let answers = (read() - before) / ANSWER_BYTES;
+    println!("{answers} answers before {HEALTH_CHECKS} health checks");
+    // A thread looks for new connections after 61 tasks, each of which answers 16.
+    assert!(answers < HEALTH_CHECKS * 61 * 16 / 4, "{answers} came before {HEALTH_CHECKS}");
+}
+
 /// Commands that echo numbers, and their replies.
 fn echoes(count: usize) -> (String, String) {
     let numbers = (0..count).map(|number| number % 90 + 10);
