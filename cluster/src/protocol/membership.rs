@@ -2,6 +2,7 @@
 
 mod bound;
 mod states;
+mod timers;
 
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ use std::num::{NonZeroU8, NonZeroUsize};
 use std::time::Duration;
 
 use bytes::Bytes;
-use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, OwnedNotification, Timer};
+use foca::{AccumulatingRuntime, Foca, NoCustomBroadcast, OwnedNotification};
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
@@ -24,6 +25,7 @@ use super::time::{Nanos, nanos};
 use super::wire::PacketCodec;
 use crate::member::{Member, MemberState};
 use states::States;
+use timers::Timers;
 
 /// How long a member may stay suspect: twice foca's own timeout.
 const MAX_SUSPICION: Nanos = 6_000_000_000;
@@ -54,9 +56,7 @@ impl SeenMember {
 pub(super) struct Membership {
     foca: Foca<NodeId, PacketCodec, ChaCha8Rng, NoCustomBroadcast>,
     runtime: AccumulatingRuntime<NodeId>,
-    /// Keyed by deadline, then by order of submission.
-    timers: BTreeMap<(Nanos, u64), Timer<NodeId>>,
-    submitted: u64,
+    timers: Timers,
     packets: VecDeque<(SocketAddr, Bytes)>,
     events: VecDeque<MemberEvent>,
     /// The generations that have left, by address. Bounded by `MAX_MEMBERS`.
@@ -89,8 +89,7 @@ impl Membership {
         Self {
             foca: Foca::new(me, config(options), rng, PacketCodec),
             runtime: AccumulatingRuntime::new(),
-            timers: BTreeMap::new(),
-            submitted: 0,
+            timers: Timers::default(),
             packets: VecDeque::new(),
             events: VecDeque::new(),
             left: BTreeMap::new(),
@@ -154,17 +153,13 @@ impl Membership {
     }
 
     pub(super) fn deadline(&self) -> Option<Nanos> {
-        let timer = self.timers.first_key_value().map(|((due, _), _)| *due);
-        timer.into_iter().chain(self.states.deadline()).min()
+        self.timers.deadline().into_iter().chain(self.states.deadline()).min()
     }
 
     pub(super) fn tick(&mut self, now: Nanos) {
-        while let Some(entry) = self.timers.first_entry() {
-            if entry.key().0 > now {
-                break;
-            }
+        while let Some(timer) = self.timers.take_due(now) {
             // foca ignores a timer that is late or belongs to a state that is over.
-            let _ = self.foca.handle_timer(entry.remove(), &mut self.runtime);
+            let _ = self.foca.handle_timer(timer, &mut self.runtime);
             self.collect(now);
         }
         self.end_suspicion(now);
@@ -287,8 +282,7 @@ impl Membership {
             self.packets.push_back((to.addr, bytes));
         }
         while let Some((after, timer)) = self.runtime.to_schedule() {
-            self.timers.insert((now.saturating_add(nanos(after)), self.submitted), timer);
-            self.submitted += 1;
+            self.timers.submit(now.saturating_add(nanos(after)), timer);
         }
         while let Some(notification) = self.runtime.to_notify() {
             let event = match notification {

@@ -8,8 +8,6 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 
-use foca::Timer;
-
 use super::Membership;
 use crate::protocol::bounds::{MAX_MEMBERS, MAX_PACKET_BYTES};
 use crate::protocol::wire::MemberPacket;
@@ -68,12 +66,7 @@ impl Membership {
     fn forget_longest_down(&mut self, wanted: usize) -> bool {
         while self.room() < wanted {
             // Members went down in the order in which their timers are due.
-            let oldest =
-                self.timers.iter().find(|(_, timer)| matches!(timer, Timer::RemoveDown(_)));
-            let Some(timer) = oldest.map(|(at, _)| *at).and_then(|at| self.timers.remove(&at))
-            else {
-                return false;
-            };
+            let Some(timer) = self.timers.take_forgetting() else { return false };
             let before = self.room();
             let _ = self.foca.handle_timer(timer, &mut self.runtime);
             // The member of the timer may be up again.

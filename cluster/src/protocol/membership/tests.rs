@@ -118,3 +118,23 @@ fn an_identity_whose_rank_was_driven_to_the_end_returns() {
         assert_eq!(crowd.0.state_of(node(2).addr).map(|(id, _)| id), Some(real.me()), "{rank}");
     }
 }
+
+/// Each rank is another identity at the same address, and each of them goes down.
+#[test]
+fn a_member_has_one_timer_that_forgets_it() {
+    let mut crowd = Crowd::new();
+    let timers = crowd.0.timers.len();
+    for rank in 1..500 {
+        for state in [foca::State::Suspect, foca::State::Down] {
+            let some = foca::Member::new(NodeId { rank, ..node(2) }, 0, state);
+            crowd.receive(rank, node(1), foca::Message::Gossip, vec![some]);
+        }
+    }
+    assert!(crowd.0.timers.len() <= timers + 2, "{} timers", crowd.0.timers.len());
+    // The last one is that of the present identity.
+    let forget = Options::default().forget_down_after;
+    crowd.0.tick(forget);
+    assert!(crowd.knows(2));
+    crowd.0.tick(forget + 500);
+    assert!(!crowd.knows(2));
+}
