@@ -1,5 +1,7 @@
 //! The bounds of sizes and counts, and of versions.
 
+use super::time::Nanos;
+
 /// The version of the protocol, and the newest one that this build speaks.
 pub(super) const VERSION: u16 = 4;
 /// The oldest one that it still speaks.
@@ -29,8 +31,12 @@ pub const MAX_PEERS: usize = 256;
 pub const MAX_SEEDS: usize = MAX_PEERS / 2;
 /// Links opened by other nodes, at most.
 pub const MAX_INBOUND: usize = 2 * MAX_PEERS;
-/// Keys to hash by in one run of a node, at most: another one takes a meeting of clusters.
+/// Keys to hash by that a node takes over at once, its own included, at most: another one takes a
+/// meeting of clusters.
 pub const MAX_HASH_KEYS: usize = 64;
+/// After this long one more is taken over: a member may announce as many as it likes, and a node
+/// that took over none any more could not return to its cluster.
+pub(super) const HASH_KEY_EVERY: Nanos = 60_000_000_000;
 /// Known members, this node and down ones included, at most.
 pub(super) const MAX_MEMBERS: usize = 1_024;
 /// Entries of the version vector, one an origin, at most.

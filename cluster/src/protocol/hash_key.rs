@@ -41,6 +41,11 @@ impl HashKey {
         Self { candidate: false, stamp, ..self }
     }
 
+    /// Whether both are the same key as it was drawn, whatever use has been made of it since.
+    pub(super) fn is_same_drawn(self, other: Self) -> bool {
+        self.bytes == other.bytes && self.stamp & !SINGLE == other.stamp & !SINGLE
+    }
+
     /// The key itself.
     #[must_use]
     pub const fn to_bytes(self) -> [u8; 16] {

@@ -93,6 +93,12 @@ impl Inbounds {
         self.by_addr.get(&addr).copied()
     }
 
+    /// The oldest link on which no node has identified itself: which those at the other end may
+    /// open as many of as they like.
+    pub(super) fn oldest_silent(&self) -> Option<LinkId> {
+        self.by_link.iter().find(|(_, inbound)| inbound.id.is_none()).map(|(link, _)| *link)
+    }
+
     /// The links whose diallers have announced a gap.
     pub(super) fn gaps(&self) -> impl Iterator<Item = (LinkId, &Inbound)> {
         self.gaps.iter().filter_map(|link| Some((*link, self.by_link.get(link)?)))

@@ -24,6 +24,7 @@ mod serve;
 mod settling;
 mod split;
 mod stale;
+mod torn;
 mod transfer;
 mod unlinked;
 mod void;
@@ -37,7 +38,9 @@ use rand_chacha::ChaCha8Rng;
 
 use super::action::{Action, Channel, LinkId};
 use super::backlog::Backlog;
-use super::bounds::{MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSION};
+use super::bounds::{
+    HASH_KEY_EVERY, MAX_INBOUND, MAX_MESSAGE_BYTES, NEWEST_VERSION, OLDEST_VERSION,
+};
 use super::budget::Budget;
 use super::clock::RemoteClock;
 use super::discard::Discard;
@@ -74,6 +77,7 @@ use report::Alone;
 use seeds::Seeds;
 pub(crate) use stale::CATCH_UP_WITHIN;
 use stale::Stale;
+use torn::TornWait;
 use unlinked::Unlinked;
 
 /// One node of a cluster.
@@ -83,6 +87,8 @@ pub struct Core<H> {
     rng: ChaCha8Rng,
     started: Nanos,
     hash_key: HashKey,
+    /// Until when the keys that were used are made up for.
+    keys_until: Nanos,
     membership: Membership,
     seeds: Seeds,
     peers: Peers,
@@ -135,6 +141,7 @@ pub struct Core<H> {
     /// The peer whose state was requested last.
     last_asked: Option<SocketAddr>,
     served: BTreeMap<LinkId, Served>,
+    torn: TornWait,
     /// How the node has come into its cluster; `None` until it has.
     join_kind: Option<JoinKind>,
     /// [`Options::found_after`] has passed.
@@ -167,6 +174,7 @@ impl<H: Host> Core<H> {
             rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5eed),
             started: now,
             hash_key: if alone { hash_key.founded() } else { hash_key },
+            keys_until: now.saturating_add(HASH_KEY_EVERY),
             membership: Membership::new(me, &options),
             backlog: Backlog::new(options.backlog_keys),
             budget: Budget::new(options.byte_cap),
@@ -206,6 +214,7 @@ impl<H: Host> Core<H> {
             timeouts: 0,
             last_asked: None,
             served: BTreeMap::new(),
+            torn: TornWait::default(),
             join_kind: alone.then_some(JoinKind::Founded),
             waited: false,
             fresh: alone,
@@ -239,19 +248,13 @@ impl<H: Host> Core<H> {
         self.settle(now);
     }
 
-    /// A link that this node dialled is open; `subject` is that of the other side's certificate.
-    pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
-        self.begin_step(now);
-        self.on_connected(now, link, subject);
-        self.settle(now);
-    }
-
     /// A node with a certificate for `subject` opened a link. `None` when there are
-    /// [`MAX_INBOUND`]: the caller closes it.
+    /// [`MAX_INBOUND`] that have greeted: the caller closes it.
     pub fn accepted(&mut self, now: Nanos, subject: Subject) -> Option<LinkId> {
         self.begin_step(now);
         if self.inbound.len() >= MAX_INBOUND {
-            return None;
+            let silent = self.inbound.oldest_silent()?;
+            self.close(now, silent);
         }
         let link = self.new_link();
         self.inbound.insert(link, Inbound::new(now, subject));

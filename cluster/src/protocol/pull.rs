@@ -25,6 +25,8 @@ pub(super) struct Pull {
     pub(super) from: Origin,
     /// When the request is given up, or repeated; or when the next entries are applied.
     pub(super) until: Nanos,
+    /// When it is given up though chunks arrive.
+    pub(super) ends: Nanos,
     pub(super) vector: Vec<(Origin, u64)>,
     /// When the vector was read, as far as is known.
     pub(super) as_of: Nanos,
@@ -98,6 +100,8 @@ pub(super) struct Served {
     pub(super) next: Option<ScanPosition>,
     pub(super) keys: usize,
     pub(super) in_flight: usize,
+    /// When a chunk was acknowledged last, or was sent while none was in flight.
+    pub(super) acked_at: Nanos,
     /// Bytes are capped, and the next part waits for room.
     pub(super) waits: bool,
     /// What has changed this node's words since the state's vector was read.

@@ -92,7 +92,7 @@ impl<H: Host> Core<H> {
     }
 
     /// How far this node's words contain each origin that is not gone; `None` while they contain a
-    /// part of a set of batches, or of a state.
+    /// part of a set of batches whose rest is waited for, or of a state.
     pub(super) fn cut(&self, now: Nanos) -> Option<Vec<(Origin, u64)>> {
         if self.is_raising() {
             return None;
@@ -101,7 +101,7 @@ impl<H: Host> Core<H> {
         let applied = self.applied.iter().filter(|(origin, _)| !self.is_gone(&lives, **origin));
         let mut cut = BTreeMap::new();
         for (origin, applied) in applied {
-            if applied.position.missed.is_some() {
+            if applied.position.missed.is_some() && !self.torn.is_over(now) {
                 return None;
             }
             cut.insert(*origin, applied.position.through);
@@ -138,9 +138,8 @@ impl<H: Host> Core<H> {
         for (origin, applied) in &self.applied {
             let at = if *origin == from { Some(pending.number) } else { cut.get(origin).copied() };
             let last = applied.position.through;
-            if at.is_some_and(|at| at >= last) && applied.position.missed.is_none()
-                || self.is_gone(lives, *origin)
-            {
+            let is_torn = applied.position.missed.is_some() && !self.torn.is_over(lives.now);
+            if at.is_some_and(|at| at >= last) && !is_torn || self.is_gone(lives, *origin) {
                 continue;
             }
             let recent = self.recent.get(origin)?;

@@ -16,7 +16,7 @@ use super::beat::Beats;
 use super::{Core, Unlinked, Violation};
 use crate::protocol::action::{Action, Channel, LinkId};
 use crate::protocol::backlog::Backlog;
-use crate::protocol::bounds::MAX_HASH_KEYS;
+use crate::protocol::bounds::{HASH_KEY_EVERY, MAX_HASH_KEYS};
 use crate::protocol::drains::Drains;
 use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
@@ -42,6 +42,13 @@ pub(super) enum Met {
     StartedOver,
 }
 
+/// One key more is used: until when there are as many to make up for as have been used at once,
+/// one each [`HASH_KEY_EVERY`]. `None` beyond [`MAX_HASH_KEYS`].
+fn spend_key(until: Nanos, now: Nanos) -> Option<Nanos> {
+    let next = until.max(now).saturating_add(HASH_KEY_EVERY);
+    (next.saturating_sub(now) <= HASH_KEY_EVERY * MAX_HASH_KEYS as u64).then_some(next)
+}
+
 impl<H: Host> Core<H> {
     /// The key under which this node is to hash keys. It may change after any input.
     #[must_use]
@@ -56,15 +63,13 @@ impl<H: Host> Core<H> {
         theirs: HashKey,
         from: SocketAddr,
     ) -> Result<Met, Violation> {
-        if theirs >= self.hash_key {
+        let changes = theirs.to_bytes() != self.hash_key.to_bytes();
+        // Of one key, whoever passes it on tells the use that is made of it, and nothing else.
+        if theirs >= self.hash_key || !changes && !theirs.is_same_drawn(self.hash_key) {
             return Ok(Met::Same);
         }
-        let changes = theirs.to_bytes() != self.hash_key.to_bytes();
         if changes {
-            // The first one is its own.
-            if self.stats.hash_keys + 1 >= MAX_HASH_KEYS as u64 {
-                return Err(Violation);
-            }
+            self.keys_until = spend_key(self.keys_until, now).ok_or(Violation)?;
             self.stats.hash_keys += 1;
         }
         self.hash_key = theirs;

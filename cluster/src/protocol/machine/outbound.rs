@@ -111,7 +111,14 @@ impl<H: Host> Core<H> {
         self.peers.values().filter_map(Peer::open_link).collect()
     }
 
-    pub(super) fn on_connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
+    /// A link that this node dialled is open; `subject` is that of the other side's certificate.
+    pub fn connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
+        self.begin_step(now);
+        self.on_connected(now, link, subject);
+        self.settle(now);
+    }
+
+    fn on_connected(&mut self, now: Nanos, link: LinkId, subject: Subject) {
         let (id, key) = (self.me(), self.hash_key);
         let version = self.options.newest_version;
         let hello = Message::Hello { version, oldest: OLDEST_VERSION, id, key };

@@ -10,15 +10,16 @@ use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::MAX_BATCH_DELTAS;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::{Host, Level, MAX_PART_KEYS, ScanPosition};
-use crate::protocol::id::Origin;
-use crate::protocol::inbound::Applied;
 use crate::protocol::pull::{MAX_STATE_KEYS, Served};
 use crate::protocol::split::Splits;
-use crate::protocol::time::Nanos;
+use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Message;
 
 /// Transfers served at the same time, at most.
 const MAX_SERVED: usize = 4;
+/// A transfer of which no chunk was acknowledged for this long gives its place to another one: over
+/// a slow path it goes on as long as none wants that.
+const UNACKED_AFTER: Nanos = 10 * SECOND;
 /// Unacknowledged chunks of one transfer, at most.
 const WINDOW: usize = 8;
 /// Parts that are read for one chunk, at most: where few slots hold a key.
@@ -31,13 +32,13 @@ const _: () = assert!(MAX_PART_KEYS <= MAX_BATCH_DELTAS);
 impl<H: Host> Core<H> {
     pub(super) fn serve_state(&mut self, now: Nanos, link: LinkId, request: u64) {
         self.end_serving(link);
-        let torn =
-            |(origin, applied): (&Origin, &Applied)| applied.is_torn() && self.flows_from(*origin);
-        let torn = self.stale.has_unplayed() || self.applied.iter().any(torn);
+        self.end_unacked(now);
+        let torn = self.stale.has_unplayed() || self.awaits_rest(now);
         if torn || self.is_raising() || self.served.len() >= MAX_SERVED || !self.has_joined() {
             self.send(link, Channel::State, &Message::StateBusy { request });
             return;
         }
+        self.apply_all_late(now);
         self.take_all(now);
         let own = self.log.last();
         let others = self.applied.iter().map(|(origin, applied)| (*origin, applied.entry()));
@@ -49,9 +50,26 @@ impl<H: Host> Core<H> {
         self.serve_more(now, link, false);
     }
 
+    /// Where all places are taken, ends the transfer of which nothing was acknowledged for longest.
+    fn end_unacked(&mut self, now: Nanos) {
+        if self.served.len() < MAX_SERVED {
+            return;
+        }
+        let unacked = self.served.iter().filter(|(_, served)| served.in_flight > 0);
+        let longest = unacked.map(|(link, served)| (served.acked_at, *link, served.request)).min();
+        let is_over = |at: Nanos| at.saturating_add(UNACKED_AFTER) <= now;
+        if let Some((_, link, request)) = longest.filter(|(at, ..)| is_over(*at)) {
+            self.end_serving(link);
+            self.send(link, Channel::State, &Message::StateBusy { request });
+        }
+    }
+
     /// Sends chunks up to the window; `acked` when one has been acknowledged.
     pub(super) fn serve_more(&mut self, now: Nanos, link: LinkId, acked: bool) {
         let Some(served) = self.served.get_mut(&link) else { return };
+        if acked || served.in_flight == 0 {
+            served.acked_at = now;
+        }
         served.in_flight -= usize::from(acked && served.in_flight > 0);
         if served.in_flight >= WINDOW || served.next.is_none() {
             if served.in_flight == 0 {

@@ -32,6 +32,12 @@
 //! nothing counts twice. What is not known, older batches that the state lacks, remains: the join
 //! (max) of two words that each contain what the other lacks is too low by the smaller difference.
 //! This takes two nodes with histories that have not been connected for longer than logs reach.
+//!
+//! A node believes the vector, as it cannot tell from words what they contain. A server that states
+//! more of a third node than its words contain makes the receiver lack the difference, up to what
+//! the third node has sealed: beyond that its log does not reach, and its state is taken over. Not
+//! to move the position of a node whose frames flow would not do: what the state contains beyond it
+//! would be applied once more.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -54,6 +60,11 @@ use crate::protocol::wire::Message;
 /// Doubles with each stall in a row, up to 16 times, so that a transfer over a slow path completes.
 const STALL_TIMEOUT: Nanos = 5_000_000_000;
 const MAX_DOUBLINGS: u32 = 4;
+/// How long all of a transfer may take before another node is asked: chunks may come for ever, and
+/// may be empty, as where few slots of a large table hold a key. Doubles likewise, up to 4,096
+/// times, so that the state of a server with a byte cap completes.
+const WHOLE_TIMEOUT: Nanos = 120_000_000_000;
+const MAX_WHOLE_DOUBLINGS: u32 = 12;
 /// The delay before the next request after a busy answer.
 const RETRY_DELAY: Nanos = 100_000_000;
 /// Entries applied in one step, at most.
@@ -77,6 +88,7 @@ impl<H: Host> Core<H> {
             link: Some(link),
             from,
             until: now.saturating_add(self.stall_timeout()),
+            ends: now.saturating_add(WHOLE_TIMEOUT << self.timeouts.min(MAX_WHOLE_DOUBLINGS)),
             vector: Vec::new(),
             as_of: now,
             progress: Progress::Requested,
@@ -167,14 +179,14 @@ impl<H: Host> Core<H> {
                 pull.vector = vector;
                 pull.as_of = now.saturating_sub(transit);
                 pull.progress = Progress::Arriving;
-                pull.until = now.saturating_add(timeout);
+                pull.until = now.saturating_add(timeout).min(pull.ends);
             }
             (Message::StateChunk { last, entries }, Progress::Arriving) => {
                 if pull.entries.is_full() {
                     return Err(Violation);
                 }
                 pull.entries.add(now.saturating_sub(transit), entries);
-                pull.until = now.saturating_add(timeout);
+                pull.until = now.saturating_add(timeout).min(pull.ends);
                 self.send(link, Channel::State, &Message::StateAck);
                 if last {
                     self.begin_applying(now);

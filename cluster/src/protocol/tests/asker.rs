@@ -298,3 +298,59 @@ fn a_state_that_lags_behind_does_not_move_a_position_back() {
     let position = Some(Position { through: 2, missed: None });
     assert!(harness.answers(again).contains(&Message::Resume { position, fresh: false }));
 }
+
+/// As many as are served at once, and none of them acknowledges a chunk.
+#[test]
+fn a_state_that_is_not_acknowledged_gives_its_place() {
+    let mut harness = Harness::new();
+    for key in 0..20_000 {
+        harness.admit((1, key), 600 * SECOND);
+    }
+    let ask = |harness: &mut Harness, place, request| {
+        let link = harness.greet(peer(place, 5));
+        harness.deliver(link, &Message::StateRequest { request });
+        (link, harness.answers(link).contains(&Message::StateBusy { request }))
+    };
+    let links: Vec<LinkId> = (1..=4).map(|place| ask(&mut harness, place, 1).0).collect();
+    harness.pass(6 * SECOND);
+    for link in &links[1..] {
+        harness.deliver(*link, &Message::StateAck);
+    }
+    let (_, is_refused) = ask(&mut harness, 5, 7);
+    assert!(is_refused, "a slow path is no reason");
+    harness.pass(5 * SECOND);
+    let (_, is_refused) = ask(&mut harness, 6, 7);
+    assert!(!is_refused);
+    let (_, is_refused) = ask(&mut harness, 7, 7);
+    assert!(is_refused, "the others have acknowledged something");
+}
+
+/// Empty chunks are sent where few slots of a table hold a key.
+#[test]
+fn a_state_that_does_not_end_is_given_up() {
+    let (mut harness, _, endless) = in_need_of(peer(1, 5));
+    let request = asked(&harness.answers(endless)).0[0];
+    let other = harness.greet(peer(2, 5));
+    let link = harness.welcome(peer(2, 5));
+    harness.deliver(other, &Message::Gap);
+    harness.deliver(endless, &state(request, &[]));
+    let mut longest = 0;
+    let second = loop {
+        if let [second] = asked(&harness.answers(link)).0[..] {
+            break second;
+        }
+        harness.deliver(endless, &Message::StateChunk { last: false, entries: Vec::new() });
+        harness.tick(SECOND);
+        longest += 1;
+        assert!(longest < 200, "{longest} s");
+    };
+    assert!(longest > 60, "{longest} s");
+    // The next one may take twice as long.
+    harness.deliver(link, &state(second, &[(peer(2, 5).origin(), 1)]));
+    for _ in 0..200 {
+        harness.deliver(link, &Message::StateChunk { last: false, entries: Vec::new() });
+        harness.tick(SECOND);
+    }
+    harness.deliver(link, &chunk(SECOND));
+    assert_eq!(harness.core.stats().states_received, 1);
+}

@@ -13,8 +13,8 @@ use crate::protocol::hash_key::HashKey;
 use crate::protocol::wire::{Agreement, Group, Message, decode, encode};
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
 
-/// The key of simulated peers; a node that joins takes it over, and a founder has an older one.
-pub(super) const KEY: HashKey = HashKey::candidate(2, [0; 16]).in_use();
+/// The key of simulated peers, once the node has joined: it has drawn the same.
+pub(super) const KEY: HashKey = HashKey::candidate(1, [0; 16]).in_use();
 
 pub(super) struct Harness {
     pub(super) core: Core<Words>,

@@ -209,6 +209,18 @@ fn only_a_key_that_wins_is_taken_over() {
     assert_eq!((harness.core.has_joined(), harness.core.me().generation), (true, 1));
 }
 
+/// Nodes would pass it on to each other with every stamp that a member invents.
+#[test]
+fn the_key_in_use_with_another_stamp_is_not_passed_on() {
+    let mut harness = Harness::new();
+    let link = harness.greet(NodeId::new(addr(1), 5));
+    harness.greet(NodeId::new(addr(2), 5));
+    let key = harness.core.hash_key();
+    while harness.core.poll().is_some() {}
+    harness.deliver(link, &Message::Key { key: HashKey::candidate(0, [0; 16]).in_use() });
+    assert_eq!((harness.core.hash_key(), harness.core.poll()), (key, None));
+}
+
 #[test]
 fn a_node_that_starts_over_dials_its_peers_anew() {
     let mut harness = Harness::new();
@@ -240,4 +252,15 @@ fn keys_in_one_run_are_bounded() {
     }
     assert_eq!(taken + 1, MAX_HASH_KEYS);
     assert_eq!(harness.core.stats().violations as usize, 2 * MAX_HASH_KEYS - taken);
+
+    // A node that could follow no more would stay out of its cluster until it is restarted.
+    for (minute, round) in (1..=3_u32).zip([30_u8, 20, 10]) {
+        harness.tick(60 * SECOND);
+        for (bytes, is_taken) in [(round + 1, true), (round, false)] {
+            let link = harness.greet(NodeId::new(addr(1), 500 + u64::from(minute)));
+            let key = HashKey::candidate(0, [bytes; 16]).in_use();
+            harness.deliver(link, &Message::Key { key });
+            assert_eq!(harness.core.hash_key() == key, is_taken, "minute {minute}: {bytes}");
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod seeds;
 mod shares;
 mod stale;
 mod steps;
+mod torn;
 mod transfer;
 mod versions;
 mod words;

@@ -5,7 +5,7 @@ use super::network::MS;
 use super::words::{QUICK, SHORT};
 use super::world::addr;
 use crate::member::MemberState;
-use crate::protocol::bounds::VERSION;
+use crate::protocol::bounds::{MAX_INBOUND, VERSION};
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, Position};
 use crate::protocol::{Action, Change, LinkId, MAX_PEERS, Nanos, NodeId, Origin, Subject};
@@ -386,4 +386,33 @@ fn a_peer_that_leaves_at_once_is_received_whole() {
     harness.core.closed(harness.now(), link);
     assert_eq!(harness.core.stats().deltas_applied, 1);
     assert_eq!(harness.core.members()[1].state, MemberState::Left);
+}
+
+/// A subject may open as many links as it likes.
+#[test]
+fn links_without_a_greeting_keep_no_node_out() {
+    let (mut harness, greeted) = greeted();
+    let open = |harness: &mut Harness, place| {
+        harness.core.accepted(harness.now(), Subject::node(addr(place)))
+    };
+    let links: Vec<LinkId> = (1..MAX_INBOUND).map(|_| open(&mut harness, 2).unwrap()).collect();
+    while harness.core.poll().is_some() {}
+    let link = open(&mut harness, 3).unwrap();
+    assert_eq!(harness.core.stats().links_in, MAX_INBOUND as u64);
+    assert_eq!(harness.core.poll(), Some(Action::Close { link: links[0] }), "the oldest");
+    let id = NodeId::new(addr(3), 5);
+    harness
+        .deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key: KEY_OF_ALL });
+    harness.deliver(greeted, &harness.batch(1, KEY, 5));
+    assert_eq!((harness.tat(KEY), harness.core.stats().violations), (5, 0));
+}
+
+#[test]
+fn links_that_have_greeted_keep_their_places() {
+    let mut harness = Harness::new();
+    for place in 1..=MAX_INBOUND {
+        harness.greet(NodeId::new(addr(place), 5));
+    }
+    let other = addr(MAX_INBOUND + 1);
+    assert_eq!(harness.core.accepted(harness.now(), Subject::node(other)), None);
 }
