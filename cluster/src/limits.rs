@@ -29,9 +29,12 @@ const SWEPT_AT_ONCE: usize = 2;
 /// The part of a limit's words from which on they are its limiter's; before that they are by key.
 const OF_LIMITER: u64 = 1 << 63;
 
-/// What a key can owe for what one node sends, in burst tolerances: charges after the fact may go
+/// What a key can owe for what other nodes send, in burst tolerances: charges after the fact may go
 /// beyond the burst.
 const MAX_TOLERANCES: u64 = 16;
+/// The least burst tolerance for that, in nanoseconds: what all nodes admit before they know of
+/// each other may be many times a burst that takes milliseconds, and is paid back.
+const LEAST_TOLERANCE: Nanos = 1_000_000_000;
 
 /// The id of a limit, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -318,10 +321,12 @@ impl LimitTable {
         for _ in 0..MOVED_AT_ONCE {
             let Some((key, tat)) = words.pop_first() else { break };
             self.unclaimed_keys -= 1;
-            let debt = Nanos::try_from(tat.saturating_sub(now)).unwrap_or(0).min(most);
+            let debt = Nanos::try_from(tat.saturating_sub(now)).unwrap_or(0);
             if debt > 0 {
-                let debt = Duration::from_nanos(debt);
-                limiter.charge(KeyHash::from_bits(key), debt, Duration::ZERO);
+                let key = KeyHash::from_bits(key);
+                // Others' changes reach the limiter by now.
+                let room = most.saturating_sub(nanos(limiter.debt_at(key, limiter.now())));
+                limiter.charge(key, Duration::from_nanos(debt.min(room)), Duration::ZERO);
             }
         }
         if words.is_empty() {
@@ -405,13 +410,14 @@ impl LimitTable {
     }
 }
 
-/// What a key can owe for what one node sends, at most, where the burst tolerance is known.
+/// What a key can owe for what other nodes send, at most, where the burst tolerance is known.
 pub(crate) fn most_debt(limit: u64, tolerance: Option<Nanos>) -> Nanos {
     match tolerance {
         Some(tolerance) if inline::words_of(limit) != LimitId::INLINE.to_bits() => {
-            tolerance.saturating_mul(MAX_TOLERANCES)
+            tolerance.max(LEAST_TOLERANCE).saturating_mul(MAX_TOLERANCES)
         }
         // A key may be in debt under another quota as well, but no quota takes longer to refill.
+        // The id says what its quota takes, but whoever sends it chooses the id.
         _ => nanos(MAX_BURST_TOLERANCE),
     }
 }

@@ -160,3 +160,22 @@ fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     let table = limits.table();
     assert_eq!(table.unclaimed_keys, table.unclaimed.values().map(BTreeMap::len).sum::<usize>());
 }
+
+#[test]
+fn a_limiter_owes_no_more_for_what_came_before_and_after_it_was_there() {
+    let (limits, limiter) = (Limits::default(), limiter());
+    assert!(keep(&limits, 0, delta(LIMIT, 1, 99 * HOUR, 0)));
+    limiter.charge_debt(1, Duration::from_secs(10 * 3_600), limiter.clock().now());
+    attach(&limits, LIMIT, &limiter, 0).unwrap();
+    assert_eq!(debt(&limiter, 1), 16 * 3_600);
+}
+
+/// Nodes that admit a burst each before they know of each other pay it back.
+#[test]
+fn a_key_may_owe_many_bursts_that_are_short() {
+    let inline = LimitId::inline(Duration::from_millis(1), 1).to_bits();
+    let bounds = [1, SECOND, HOUR].map(|tolerance| most_debt(LIMIT, Some(tolerance)));
+    assert_eq!(bounds, [16 * SECOND, 16 * SECOND, 16 * HOUR]);
+    assert_eq!(most_debt(LIMIT, None), 1 << 57);
+    assert_eq!(most_debt(inline, Some(1)), 1 << 57);
+}

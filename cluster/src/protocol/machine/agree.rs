@@ -8,6 +8,7 @@ use super::Core;
 use super::cut::KeyAfterCut;
 use crate::protocol::agreement::{are_apart, part, step, with_beyond};
 use crate::protocol::bounds::{MAX_LEVELS, MAX_SHIFTS};
+use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId, signed, word_id};
 use crate::protocol::drains::Drained;
 use crate::protocol::host::{Host, Level};
@@ -290,9 +291,11 @@ impl<H: Host> Core<H> {
 
     fn make_move(&mut self, now: Nanos, Move { other, level, by }: Move) {
         let Level { limit, key, .. } = level;
-        self.shift(now, (limit, key), by);
-        // The other half of the move.
-        self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
+        let by = self.shift(now, (limit, key), by);
+        if by != 0 {
+            // The other half of the move.
+            self.shifts.push(Shift { to: other, limit, key, by: by.saturating_neg() });
+        }
     }
 
     /// The moves that are due. Of pending levels, those stay that are not settled here.
@@ -380,10 +383,16 @@ impl<H: Host> Core<H> {
         (by != 0).then_some(Move { other: origin, level, by })
     }
 
-    /// Moves this node's word of a key.
-    pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) {
+    /// Moves this node's word of a key, up to what other nodes may have it owe at most. By how much
+    /// it has moved.
+    pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) -> i64 {
+        let owed = if by > 0 { self.host.debt(now, limit, key) } else { 0 };
+        let mut change = Change { debt: by, date: signed(now) };
+        let most = self.host.most_debt(limit);
+        self.bound_word(now, (most, owed), &mut change);
+        let by = change.debt;
         self.watches.charged((limit, key), by);
-        if by > 0 && self.host.debt(now, limit, key) == 0 {
+        if by > 0 && owed == 0 {
             self.idle.added(now, self.known_until(now), (limit, key), by);
         } else {
             self.idle.shifted(now, (limit, key), by);
@@ -394,5 +403,6 @@ impl<H: Host> Core<H> {
         if by.saturating_abs() > signed(tolerance) / SLIGHT {
             self.schedule.changed(now, (limit, key));
         }
+        by
     }
 }

@@ -54,13 +54,15 @@ impl<H: Host> Core<H> {
     ) -> Option<Delta> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
-            self.bound(now, &mut delta);
+            let most = self.host.most_debt(delta.limit);
+            self.bound(now, most, &mut delta.change);
             if self.host.apply(now, delta) {
                 self.note_changes(&[delta]);
             }
             return None;
         };
-        self.bound(now, &mut delta);
+        let most = self.host.most_debt(delta.limit);
+        self.bound(now, most, &mut delta.change);
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
         let has_place = dating == Dating::InBatch || !is_late(grace);
@@ -74,10 +76,15 @@ impl<H: Host> Core<H> {
                 let leeway = self.clocks.get(&origin).map_or(0, |clock| clock.transit());
                 delta.change.date = self.idle.date((origin, &delta), leeway);
             }
+            let owed = self.debt(now, delta.id());
+            let mut change = self.idle.landed(now, self.known_until(now), (origin, &delta), owed);
+            let refused = self.bound_word(now, (most, owed), &mut change);
+            if refused > 0 {
+                self.idle.forget(delta.id());
+                delta.change.debt = delta.change.debt.saturating_sub(refused).max(0);
+            }
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
-            let debt = self.debt(now, delta.id());
-            let change = self.idle.landed(now, self.known_until(now), (origin, &delta), debt);
             self.put(now, Delta { change, ..delta });
             self.stats.deltas_applied += 1;
             return Some(delta);
@@ -118,7 +125,9 @@ impl<H: Host> Core<H> {
         lag.saturating_mul(2).saturating_add(self.options.grace)
     }
 
-    /// Moves this node's word of a key as another node says: by a burst tolerance at most.
+    /// Moves this node's word of a key as another node says: by a burst tolerance at most. The
+    /// other one has moved its own by all of it, so the sum of the words falls by what is cut off
+    /// here, and never grows.
     pub(super) fn shift_by_peer(&mut self, now: Nanos, shift: Shift) {
         let Some(tolerance) = self.host.tolerance(shift.limit) else { return };
         let most = signed(tolerance);
@@ -129,11 +138,14 @@ impl<H: Host> Core<H> {
     pub(super) fn apply_late(&mut self, now: Nanos, origin: Origin) {
         let Some(applied) = self.applied.get_mut(&origin) else { return };
         for ((limit, key), change) in std::mem::take(&mut applied.late) {
-            let debt = change.left(signed(self.empty_at(now, (limit, key))));
+            let owed = self.host.debt(now, limit, key);
+            let debt = change.left(signed(self.empty_at(now, (limit, key), owed)));
             if debt > 0 {
-                let delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-                self.idle.added(now, self.known_until(now), (limit, key), debt);
-                self.put(now, delta);
+                let mut change = Change { debt, date: signed(now) };
+                let most = self.host.most_debt(limit);
+                self.bound_word(now, (most, owed), &mut change);
+                self.idle.added(now, self.known_until(now), (limit, key), change.debt);
+                self.put(now, Delta { limit, key, change });
                 self.stats.deltas_applied += 1;
             }
             self.schedule.changed(now, (limit, key));
@@ -151,9 +163,10 @@ impl<H: Host> Core<H> {
         if self.stale.is_stale() { now } else { self.flushed() }
     }
 
-    /// When this node's word of a key was last empty, as far as is known: at `now` if it is not.
-    fn empty_at(&mut self, now: Nanos, (limit, key): KeyId) -> Nanos {
-        if self.host.debt(now, limit, key) == 0 {
+    /// When this node's word of a key, which owes `owed`, was last empty, as far as is known: at
+    /// `now` if it is not.
+    fn empty_at(&self, now: Nanos, (limit, key): KeyId, owed: Nanos) -> Nanos {
+        if owed == 0 {
             return now;
         }
         let watched = self.watches.in_debt_since((limit, key));
@@ -163,14 +176,33 @@ impl<H: Host> Core<H> {
     }
 
     /// Reduces a change to what an honest node could owe, and counts that.
-    pub(super) fn bound(&mut self, now: Nanos, delta: &mut Delta) {
-        let most = signed(self.host.most_debt(delta.limit));
-        let change = &mut delta.change;
+    fn bound(&mut self, now: Nanos, most: Nanos, change: &mut Change) {
         change.date = change.date.min(signed(now));
-        let excess = change.tat().saturating_sub(signed(now)).saturating_sub(most);
-        if excess > 0 {
-            change.debt = change.debt.saturating_sub(excess);
+        let room = signed(now).saturating_add(signed(most)).saturating_sub(change.date);
+        if change.debt > room {
+            change.debt = room;
             self.stats.debts_refused += 1;
         }
+    }
+
+    /// Reduces a change that honest nodes cannot have made to a word that owes `owed`: afterwards
+    /// it owes no more than `most`, or than before. By how much; counts that.
+    pub(super) fn bound_word(
+        &mut self,
+        now: Nanos,
+        (most, owed): (Nanos, Nanos),
+        change: &mut Change,
+    ) -> i64 {
+        let room = signed(most.saturating_sub(owed));
+        let excess = change.debt.saturating_sub(room);
+        if excess <= 0 {
+            return 0;
+        }
+        let tat = change.tat();
+        // What drains at once of a word that is empty goes first.
+        *change = Change { debt: room, date: change.date.saturating_add(excess).min(signed(now)) };
+        let refused = if owed > 0 { excess } else { tat.saturating_sub(change.tat()) };
+        self.stats.debts_refused += u64::from(refused > 0);
+        refused
     }
 }

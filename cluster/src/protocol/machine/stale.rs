@@ -370,18 +370,19 @@ impl<H: Host> Core<H> {
             keys.entry(id).or_default().push(replayed);
         }
         for ((limit, key), all) in keys {
+            let owed = self.debt(now, (limit, key));
             let unobserved = Unobserved {
                 since: self.stale.stopped_at,
-                debt: self.debt(now, (limit, key)),
+                debt: owed,
                 grace: self.host.tolerance(limit).unwrap_or(0).max(self.options.grace),
             };
             let debt = self.idle.replayed(now, (limit, key), unobserved, &all);
-            let mut delta = Delta { limit, key, change: Change { debt, date: signed(now) } };
-            self.bound(now, &mut delta);
-            if delta.change.debt < debt {
+            let mut change = Change { debt, date: signed(now) };
+            let most = self.host.most_debt(limit);
+            if self.bound_word(now, (most, owed), &mut change) > 0 {
                 self.idle.forget((limit, key));
             }
-            self.put(now, delta);
+            self.put(now, Delta { limit, key, change });
             self.schedule.changed(now, (limit, key));
         }
     }

@@ -9,6 +9,7 @@ mod events;
 mod founding;
 mod harness;
 mod heal;
+mod hostile;
 mod identity;
 mod joining;
 mod key_agreement;
