@@ -7,7 +7,7 @@ use super::delta::{Delta, KeyId};
 use super::time::{Nanos, SECOND};
 
 /// How long batches are kept: no cut is compared at that is older.
-const AGE: Nanos = 2 * SECOND;
+pub(super) const AGE: Nanos = 2 * SECOND;
 /// The most deltas that are kept, about 2 MiB.
 const MAX_DELTAS: usize = 1 << 16;
 

@@ -9,7 +9,9 @@ use bincode::{Decode, Encode, config};
 use bytes::{Buf, BufMut};
 use foca::Codec as _;
 
-use super::bounds::{MAX_MESSAGE_BYTES, VERSION};
+use super::bounds::{
+    MAX_BATCH_DELTAS, MAX_LEVELS, MAX_MESSAGE_BYTES, MAX_ORIGINS, MAX_SHIFTS, VERSION,
+};
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed};
 use super::hash_key::HashKey;
@@ -142,6 +144,7 @@ enum ErrorKind {
     Encode(EncodeError),
     Decode(DecodeError),
     Trailing,
+    TooMany,
 }
 
 impl fmt::Display for WireError {
@@ -150,6 +153,7 @@ impl fmt::Display for WireError {
             ErrorKind::Encode(error) => write!(f, "encode: {error}"),
             ErrorKind::Decode(error) => write!(f, "decode: {error}"),
             ErrorKind::Trailing => f.write_str("trailing bytes"),
+            ErrorKind::TooMany => f.write_str("more than a message may have"),
         }
     }
 }
@@ -205,8 +209,30 @@ pub(super) fn decode_as(version: u16, bytes: &[u8]) -> Result<Message, WireError
         return Ok(Message::Beat { now, delay, lag, run_delay: 0 });
     }
     let (message, used) = decode_first(bytes)?;
-    let is_whole = bytes.get(used..) == Some(added_next(version, &message));
-    if is_whole { Ok(message) } else { Err(WireError(ErrorKind::Trailing)) }
+    if bytes.get(used..) != Some(added_next(version, &message)) {
+        return Err(WireError(ErrorKind::Trailing));
+    }
+    if is_bounded(&message) { Ok(message) } else { Err(WireError(ErrorKind::TooMany)) }
+}
+
+/// Whether a message has no more of anything than any node sends: what one costs its receiver
+/// follows from that, and not from its size.
+fn is_bounded(message: &Message) -> bool {
+    let are_few = |groups: &[Group]| {
+        let changes: usize = groups.iter().map(|group| group.changes.len()).sum();
+        groups.len().max(changes) <= MAX_BATCH_DELTAS
+    };
+    match message {
+        Message::Batch { groups, levels: Agreement { cut, levels, shifts, .. }, .. } => {
+            let is_agreement = cut.len() <= MAX_ORIGINS && levels.len() <= MAX_LEVELS;
+            is_agreement && shifts.len() <= MAX_SHIFTS && are_few(groups)
+        }
+        Message::Missed { groups, .. } => are_few(groups),
+        // Those of others, and the sender's own.
+        Message::State { vector, .. } => vector.len() <= MAX_ORIGINS + 1,
+        Message::StateChunk { entries, .. } => entries.len() <= MAX_BATCH_DELTAS,
+        _ => true,
+    }
 }
 
 pub(super) fn decode<T: Decode<()>>(bytes: &[u8]) -> Result<T, WireError> {

@@ -319,11 +319,15 @@ impl<H: Host> Core<H> {
                 continue;
             }
             let Some(contained) = self.after_cut(&lives, origin, &pending, &cut) else { continue };
-            let of = |level: &Level| contained.of(origin, (level.limit, level.key), now);
-            let beyond: Vec<Option<KeyAfterCut>> = pending.levels.iter().map(of).collect();
+            let mut ids: Vec<KeyId> = pending.levels.iter().map(Level::id).collect();
+            ids.sort_unstable();
+            ids.dedup();
+            let mut beyond = contained.of(origin, &ids, now);
             let mut unsettled = Vec::new();
-            for (level, beyond) in pending.levels.iter().zip(beyond) {
-                let Some(beyond) = beyond else { continue };
+            for level in &pending.levels {
+                // Of several levels of a key the first counts.
+                let place = ids.binary_search(&level.id()).ok();
+                let Some(beyond) = place.and_then(|place| beyond[place].take()) else { continue };
                 match self.settled(now, (level.limit, level.key)) {
                     Some(_) if self.shifts.len() + moves.len() >= MAX_SHIFTS => {}
                     Some(debt) => {

@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 use super::Core;
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::change::Change;
-use crate::protocol::delta::KeyId;
+use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::inbound::PendingLevels;
 use crate::protocol::log::Batch;
-use crate::protocol::recent::{AppliedBatch, find};
+use crate::protocol::recent::{AGE, AppliedBatch, find};
 use crate::protocol::time::{Nanos, SECOND};
 
 /// An origin without a link, which membership does not know, is gone when nothing was received of
@@ -36,6 +36,11 @@ pub(super) struct KeyAfterCut {
 }
 
 impl KeyAfterCut {
+    fn add(&mut self, since: Nanos, change: Change) {
+        self.since = self.since.min(since);
+        self.changes.push(change);
+    }
+
     /// Whether the other node lacks anything of before this time.
     pub(super) fn lacks(&self, old: i64) -> bool {
         self.changes.iter().any(|change| change.date < old)
@@ -133,7 +138,10 @@ impl<H: Host> Core<H> {
         cut: &BTreeMap<Origin, u64>,
     ) -> Option<AfterCut<'a>> {
         let known = cut.get(&self.me().origin()).copied().unwrap_or(0);
-        let own = self.log.since(known)?.collect();
+        let own: Vec<&Batch> = self.log.since(known)?.collect();
+        if own.first().is_some_and(|first| first.at.saturating_add(AGE) < lives.now) {
+            return None;
+        }
         let mut others = Vec::new();
         for (origin, applied) in &self.applied {
             let at = if *origin == from { Some(pending.number) } else { cut.get(origin).copied() };
@@ -151,27 +159,63 @@ impl<H: Host> Core<H> {
 }
 
 impl AfterCut<'_> {
-    /// What of it changed a key, as far as that is known.
-    pub(super) fn of(&self, from: Origin, id: KeyId, now: Nanos) -> Option<KeyAfterCut> {
-        let mut beyond = KeyAfterCut { changes: Vec::new(), shifted: 0, since: now };
+    /// What of it changed each of these keys, as far as that is known. They are in order, each of
+    /// them once: each batch is looked at once for all of them.
+    pub(super) fn of(&self, from: Origin, ids: &[KeyId], now: Nanos) -> Vec<Option<KeyAfterCut>> {
+        let none = || KeyAfterCut { changes: Vec::new(), shifted: 0, since: now };
+        let mut all: Vec<_> = ids.iter().map(|_| none()).collect();
         for batch in &self.own {
-            if let Some(change) = find(&batch.deltas, id) {
-                beyond.since = beyond.since.min(batch.since);
-                beyond.changes.push(change);
+            each_of(ids, &batch.deltas, |place, change| all[place].add(batch.since, change));
+            let shifts = batch.levels.shifts.iter().filter(|shift| shift.to == from);
+            for shift in shifts {
+                if let Ok(place) = ids.binary_search(&(shift.limit, shift.key)) {
+                    all[place].shifted = all[place].shifted.saturating_add(shift.by);
+                }
             }
-            let shifts =
-                batch.levels.shifts.iter().filter(|s| s.to == from && (s.limit, s.key) == id);
-            beyond.shifted += shifts.map(|shift| shift.by).sum::<i64>();
         }
         for seen in &self.others {
-            if seen.late.contains(&id) {
-                return None;
-            }
-            if let Some(change) = find(&seen.deltas, id) {
-                beyond.since = beyond.since.min(seen.at);
-                beyond.changes.push(change);
+            each_of(ids, &seen.deltas, |place, change| all[place].add(seen.at, change));
+        }
+        let mut all: Vec<_> = all.into_iter().map(Some).collect();
+        for id in self.others.iter().flat_map(|seen| &seen.late) {
+            if let Ok(place) = ids.binary_search(id) {
+                all[place] = None;
             }
         }
-        Some(beyond)
+        all
+    }
+}
+
+/// The changes of some keys in a batch; both are in order. The fewer are looked up in the others.
+fn each_of(ids: &[KeyId], deltas: &[Delta], mut each: impl FnMut(usize, Change)) {
+    if deltas.len() < ids.len() {
+        for delta in deltas {
+            if let Ok(place) = ids.binary_search(&delta.id()) {
+                each(place, delta.change);
+            }
+        }
+    } else {
+        for (place, id) in ids.iter().enumerate() {
+            if let Some(change) = find(deltas, *id) {
+                each(place, change);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_of_some_keys_are_found_whichever_are_fewer() {
+        let delta = |key| Delta { limit: 1, key, change: Change::new(1, key.cast_signed()) };
+        for (keys, changed) in [(0..9, 3..5), (3..5, 0..9), (0..5, 3..9), (3..9, 0..5)] {
+            let ids: Vec<KeyId> = keys.map(|key| (1, key)).collect();
+            let deltas: Vec<Delta> = changed.map(delta).collect();
+            let mut found = Vec::new();
+            each_of(&ids, &deltas, |place, change| found.push((ids[place].1, change.date)));
+            assert_eq!(found, [(3, 3), (4, 4)]);
+        }
     }
 }

@@ -6,7 +6,7 @@ use super::key_agreement::Met;
 use super::late::Dating;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::{MAX_LEVELS, MAX_ORIGINS, OLDEST_VERSION};
+use crate::protocol::bounds::{MAX_ORIGINS, OLDEST_VERSION};
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::event::Event;
@@ -344,11 +344,11 @@ impl<H: Host> Core<H> {
         for level in &levels {
             self.keep_level(at, level);
         }
-        let scarce = usize::try_from(scarce).unwrap_or(usize::MAX).min(MAX_LEVELS);
+        let scarce = usize::try_from(scarce).unwrap_or(usize::MAX);
         for level in levels.iter().take(scarce) {
             self.splits.mark_scarce(now, (level.limit, level.key));
         }
-        if !levels.is_empty() && cut.len() <= MAX_ORIGINS && me.addr < origin.addr {
+        if !levels.is_empty() && me.addr < origin.addr {
             self.pending_levels
                 .insert(origin, PendingLevels { number, at, since: now, cut, levels });
         }

@@ -44,7 +44,6 @@ use std::net::SocketAddr;
 
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
-use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::change::Change;
 use crate::protocol::delta::{Delta, KeyId};
 use crate::protocol::event::Event;
@@ -173,9 +172,6 @@ impl<H: Host> Core<H> {
                 pull.progress = Progress::Requested;
             }
             (Message::State { vector, .. }, Progress::Requested) => {
-                if vector.len() > MAX_ORIGINS + 1 {
-                    return Err(Violation);
-                }
                 pull.vector = vector;
                 pull.as_of = now.saturating_sub(transit);
                 pull.progress = Progress::Arriving;

@@ -254,7 +254,7 @@ fn what_comes_while_a_state_is_applied_is_added_and_no_state_is_given() {
     let (mut harness, one, link, frames, asked) = with_frames_of(other, &[5]);
     let entry = |key| Level { limit: KEY.0, key, debt: 20 };
     // More than one step applies; the last ones first.
-    let entries: Vec<Level> = (KEY.1..5_000).map(entry).collect();
+    let entries: Vec<Level> = (KEY.1..2_000).map(entry).collect();
     harness.deliver(link, &state(asked, &[(one, 1), (other.origin(), 1)]));
     harness.deliver(link, &Message::StateChunk { last: true, entries });
     harness.deliver(frames, &harness.batch(2, KEY, 7));

@@ -2,8 +2,9 @@
 
 use super::harness::Harness;
 use super::network::MS;
-use super::words::SHORT;
+use super::words::{SHORT, SLOW};
 use super::world::addr;
+use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_LEVELS, MAX_ORIGINS, MAX_SHIFTS};
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message, Shift};
 use crate::protocol::{LinkId, Nanos, NodeId};
@@ -136,4 +137,94 @@ fn a_level_moves_a_word_to_what_it_may_owe_at_most() {
     assert!(harness.tat(KEY) <= harness.now() + MOST);
     assert!(harness.core.stats().debts_refused > 0);
     assert_eq!(asked, before.cast_signed() - harness.tat(KEY).cast_signed());
+}
+
+/// Messages with some more elements than a node sends of one kind.
+fn oversized(harness: &Harness, more: usize) -> Vec<(&'static str, Message)> {
+    let (origin, now) = (peer().origin(), harness.now());
+    let changes = vec![(1, 1, 0); MAX_BATCH_DELTAS + more];
+    let one = vec![Group { limit: SHORT, changes }];
+    let many = vec![Group { limit: SHORT, changes: Vec::new() }; MAX_BATCH_DELTAS + more];
+    let level = Level { limit: SHORT, key: 1, debt: 1 };
+    let shift = Shift { to: origin, limit: SHORT, key: 1, by: 1 };
+    let [mut cut, mut levels, mut shifts] = [(); 3].map(|()| Agreement::default());
+    cut.cut = vec![(origin, 0); MAX_ORIGINS + more];
+    levels.levels = vec![level; MAX_LEVELS + more];
+    shifts.shifts = vec![shift; MAX_SHIFTS + more];
+    let batch = |groups, levels| Message::Batch { number: 1, at: now, groups, levels };
+    let missed = |groups| Message::Missed { to: 9, at: now, upto: None, groups };
+    vec![
+        ("changes", batch(one.clone(), Agreement::default())),
+        ("groups", batch(many.clone(), Agreement::default())),
+        ("cut", batch(Vec::new(), cut)),
+        ("levels", batch(Vec::new(), levels)),
+        ("shifts", batch(Vec::new(), shifts)),
+        ("changes of a part", missed(one)),
+        ("groups of a part", missed(many)),
+    ]
+}
+
+#[test]
+fn more_than_a_node_sends_in_a_message_is_a_violation() {
+    for more in [0, 1] {
+        for (kind, message) in oversized(&Harness::new(), more) {
+            let (mut harness, link) = greeted();
+            harness.deliver(link, &message);
+            assert_eq!(harness.core.stats().violations, more as u64, "{kind}");
+        }
+        let state = Message::State { request: 1, vector: vec![(peer().origin(), 1); 513 + more] };
+        let entries = vec![Level { limit: SHORT, key: 1, debt: 1 }; MAX_BATCH_DELTAS + more];
+        for message in [state, Message::StateChunk { last: false, entries }] {
+            let (mut harness, _) = greeted();
+            let link = harness.welcome(peer());
+            harness.deliver(link, &message);
+            assert_eq!(harness.core.stats().violations, more as u64, "{message:?}");
+        }
+    }
+}
+
+/// Levels of a key in debt, with the cut that says how much of this node's they contain.
+fn levels(harness: &Harness, number: u64, contained: u64, times: usize) -> Message {
+    let level = Level { limit: SLOW, key: 1, debt: 900 * SECOND };
+    let cut = vec![(harness.core.me().origin(), contained)];
+    let levels = Agreement { cut, levels: vec![level; times], ..Agreement::default() };
+    agreement(harness, number, levels)
+}
+
+/// A node that compares the levels of a peer, and how many it has.
+fn compared() -> (Harness, LinkId, u64) {
+    let (mut harness, inbound) = greeted();
+    let link = harness.welcome(peer());
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    harness.admit((SLOW, 1), 900 * SECOND);
+    harness.core.flush(harness.now());
+    for number in 1..=3 {
+        harness.deliver(inbound, &levels(&harness, number, 1, 1));
+        harness.tick(20 * MS);
+    }
+    let compared = harness.core.stats().levels_compared;
+    assert!(compared > 0);
+    (harness, inbound, compared)
+}
+
+#[test]
+fn of_several_levels_of_a_key_one_is_compared() {
+    let (mut harness, link, before) = compared();
+    harness.deliver(link, &levels(&harness, 4, 1, 100));
+    harness.tick(20 * MS);
+    assert_eq!(harness.core.stats().levels_compared, before + 1);
+}
+
+/// All that this node has sent since would be looked through.
+#[test]
+fn no_level_is_compared_at_an_old_cut() {
+    for (passed, is_compared) in [(SECOND, true), (3 * SECOND, false)] {
+        let (mut harness, link, before) = compared();
+        harness.admit((SLOW, 1), SECOND);
+        harness.core.flush(harness.now());
+        harness.tick(passed);
+        harness.deliver(link, &levels(&harness, 4, 1, 1));
+        harness.tick(20 * MS);
+        assert_eq!(harness.core.stats().levels_compared, before + u64::from(is_compared));
+    }
 }
