@@ -370,10 +370,12 @@ impl LimitTable {
             };
             let from = if limit_at == limit { key } else { 0 };
             let Some((&key, word)) = words.range(from..).next() else {
-                self.swept = (limit_at.saturating_add(1), 0);
+                self.swept = (limit_at.wrapping_add(1), 0);
                 continue;
             };
-            self.swept = (limit_at, key + 1);
+            // Others name keys, so a key may be the last that there is.
+            let next = key.checked_add(1).map(|key| (limit_at, key));
+            self.swept = next.unwrap_or((limit_at.wrapping_add(1), 0));
             if *word <= now {
                 words.remove(&key);
                 self.unclaimed_keys -= 1;

@@ -161,6 +161,19 @@ fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     assert_eq!(table.unclaimed_keys, table.unclaimed.values().map(BTreeMap::len).sum::<usize>());
 }
 
+/// Another node may name any key.
+#[test]
+fn words_are_swept_past_the_last_key_that_there_is() {
+    let limits = Limits::default();
+    let of = |limit, key, debt| Delta { limit, key, change: Change::new(signed(debt), 0) };
+    assert!(keep(&limits, 0, of(LIMIT, u64::MAX, HOUR)));
+    assert!(keep(&limits, 0, of(8, 1, SECOND)));
+    for _ in 0..4 {
+        assert!(keep(&limits, 2 * SECOND, of(9, 1, SECOND)));
+    }
+    assert_eq!(limits.table().unclaimed_keys, 1, "the second one has drained");
+}
+
 #[test]
 fn a_limiter_owes_no_more_for_what_came_before_and_after_it_was_there() {
     let (limits, limiter) = (Limits::default(), limiter());
