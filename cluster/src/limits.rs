@@ -335,14 +335,15 @@ impl LimitTable {
         true
     }
 
-    /// Changes the word of a key without a limiter; false when there is no room for it.
+    /// Changes the word of a key without a limiter; false when there is no room for it. Where there
+    /// is none, a word that lasts longer makes some.
     fn keep(
         &mut self,
         now: i64,
         (limit, key): (u64, u64),
         change: impl FnOnce(i64) -> i64,
     ) -> bool {
-        self.sweep(now);
+        let longest = self.sweep(now);
         let words = self.unclaimed.get_mut(&limit);
         if let Some(word) = words.and_then(|words| words.get_mut(&key)) {
             *word = change(*word);
@@ -353,37 +354,48 @@ impl LimitTable {
             return true;
         }
         if self.unclaimed_keys >= MAX_UNCLAIMED_KEYS {
-            return false;
+            // Of those that were looked at: words that take years would leave no room to others.
+            let Some((_, id)) = longest.filter(|(tat, _)| *tat > word) else { return false };
+            self.forget(id);
+            self.dropped += 1;
         }
         self.unclaimed_keys += 1;
         self.unclaimed.entry(limit).or_default().insert(key, word);
         true
     }
 
-    /// Forgets drained words among the next few.
-    fn sweep(&mut self, now: i64) {
+    fn forget(&mut self, (limit, key): (u64, u64)) {
+        let Some(words) = self.unclaimed.get_mut(&limit) else { return };
+        self.unclaimed_keys -= usize::from(words.remove(&key).is_some());
+        if words.is_empty() {
+            self.unclaimed.remove(&limit);
+        }
+    }
+
+    /// Forgets drained words among the next few. Of the others the one that lasts longest.
+    fn sweep(&mut self, now: i64) -> Option<(i64, (u64, u64))> {
+        let mut longest = None;
         for _ in 0..SWEPT_AT_ONCE {
             let (limit, key) = self.swept;
-            let Some((&limit_at, words)) = self.unclaimed.range_mut(limit..).next() else {
+            let Some((&limit_at, words)) = self.unclaimed.range(limit..).next() else {
                 self.swept = (0, 0);
-                return;
+                break;
             };
             let from = if limit_at == limit { key } else { 0 };
-            let Some((&key, word)) = words.range(from..).next() else {
+            let Some((&key, &tat)) = words.range(from..).next() else {
                 self.swept = (limit_at.wrapping_add(1), 0);
                 continue;
             };
             // Others name keys, so a key may be the last that there is.
             let next = key.checked_add(1).map(|key| (limit_at, key));
             self.swept = next.unwrap_or((limit_at.wrapping_add(1), 0));
-            if *word <= now {
-                words.remove(&key);
-                self.unclaimed_keys -= 1;
-                if words.is_empty() {
-                    self.unclaimed.remove(&limit_at);
-                }
+            if tat <= now {
+                self.forget((limit_at, key));
+            } else {
+                longest = longest.max(Some((tat, (limit_at, key))));
             }
         }
+        longest
     }
 
     /// The first limit whose id is not less than this one and that has words.

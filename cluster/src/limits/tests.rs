@@ -150,7 +150,7 @@ fn words_without_a_limiter_are_bounded_and_drained_ones_make_room() {
     for key in 0..MAX_UNCLAIMED_KEYS as u64 {
         assert!(keep(&limits, 0, delta(LIMIT, key, SECOND + key, 0)));
     }
-    assert!(!keep(&limits, 0, delta(8, 1, SECOND, 0)));
+    assert!(!keep(&limits, 0, delta(8, 1, 2 * SECOND, 0)));
     assert_eq!(limits.dropped(), 1);
     // A key that has a word needs no room.
     assert!(keep(&limits, 0, delta(LIMIT, 5, SECOND, 0)));
@@ -191,4 +191,24 @@ fn a_key_may_owe_many_bursts_that_are_short() {
     assert_eq!(bounds, [16 * SECOND, 16 * SECOND, 16 * HOUR]);
     assert_eq!(most_debt(LIMIT, None), 1 << 57);
     assert_eq!(most_debt(inline, Some(1)), 1 << 57);
+}
+
+/// Another node may say that keys of any limits owe for years.
+#[test]
+fn what_lasts_longest_makes_room() {
+    let limits = Limits::default();
+    for key in 0..MAX_UNCLAIMED_KEYS as u64 {
+        assert!(keep(&limits, 0, delta(8, key, 1_000 * HOUR, 0)));
+    }
+    for key in 0..100 {
+        assert!(keep(&limits, 0, delta(LIMIT, key, 60 * SECOND, 0)));
+    }
+    assert_eq!(limits.dropped(), 100);
+    assert_eq!(limits.table().unclaimed_keys, MAX_UNCLAIMED_KEYS);
+    assert!(!keep(&limits, 0, delta(8, u64::MAX, 1_000 * HOUR, 0)), "it would last as long");
+    let limiter = limiter();
+    attach(&limits, LIMIT, &limiter, 0).unwrap();
+    assert!((0..100).all(|key| debt(&limiter, key) == 60));
+    let table = limits.table();
+    assert_eq!(table.unclaimed_keys, table.unclaimed.values().map(BTreeMap::len).sum::<usize>());
 }

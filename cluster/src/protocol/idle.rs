@@ -50,6 +50,8 @@ const READING: i64 = 50_000;
 /// Two nodes that reset a key at once give back the same twice: what a third one sends as consumed
 /// since a time within this after that is taken for it, if it is about as much.
 const MISREAD: i64 = 2_000_000;
+/// A key that nobody used for this long makes room too: what it owes may take years to drain.
+const KEEP_UNUSED: Nanos = 10 * SECOND;
 /// How often keys that have drained make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
 
@@ -111,6 +113,7 @@ struct Track {
     /// Nothing was flushed since it is followed: the TAT, as its word's, may contain more than what
     /// was flushed before.
     is_new: bool,
+    used_at: Nanos,
 }
 
 impl IdleSpans {
@@ -118,6 +121,7 @@ impl IdleSpans {
     pub(super) fn consumed(&mut self, now: Nanos, delta: &Delta, debt: impl FnOnce() -> Nanos) {
         let present = signed(now);
         if let Some(track) = self.keys.get_mut(&delta.word_id()) {
+            track.used_at = now;
             for change in delta.change.parts(present) {
                 track.insert(change);
             }
@@ -149,6 +153,7 @@ impl IdleSpans {
         let change = delta.change;
         if let Some(track) = self.keys.get_mut(&delta.word_id()) {
             let flushed = signed(flushed);
+            track.used_at = now;
             track.empty_until(flushed);
             let before = track.tat;
             let change = track.land(change, origin);
@@ -162,8 +167,7 @@ impl IdleSpans {
             let begins = signed(now).min(track.tat - change.debt);
             return Change { date: change.date.max(begins), ..change };
         }
-        let tat = (debt > 0).then(|| signed(now.saturating_add(debt)));
-        let tat = tat.unwrap_or(change.date);
+        let tat = if debt > 0 { signed(now.saturating_add(debt)) } else { change.date };
         let track = if change.debt < 0 {
             let mut track = Track::new(tat, signed(now));
             track.give_back_before(change);
@@ -284,15 +288,15 @@ impl IdleSpans {
 
     fn follow(&mut self, now: Nanos, id: KeyId, track: Track) {
         if self.has_room(now) {
-            self.keys.insert(id, track);
+            self.keys.insert(id, Track { used_at: now, ..track });
         }
     }
 
     fn has_room(&mut self, now: Nanos) -> bool {
         if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
             self.sweep_at = now.saturating_add(SWEEP_EVERY);
-            let least = signed(now.saturating_sub(KEEP));
-            self.keys.retain(|_, track| track.tat >= least);
+            let (least, used) = (signed(now.saturating_sub(KEEP)), now.saturating_sub(KEEP_UNUSED));
+            self.keys.retain(|_, track| track.tat >= least && track.used_at >= used);
         }
         self.keys.len() < MAX_KEYS
     }
@@ -302,7 +306,8 @@ impl Track {
     /// Of which no span is known.
     fn new(tat: i64, since: i64) -> Self {
         let history = History::new(tat, since);
-        Self { tat, spans: VecDeque::new(), since, history, unowed: None, is_new: true }
+        let spans = VecDeque::new();
+        Self { tat, spans, since, history, unowed: None, is_new: true, used_at: 0 }
     }
 
     /// Whether the word owed something at the beginning of the time of which all spans are known.
@@ -470,8 +475,8 @@ impl Track {
             }
             let taken = left.min(end.min(until) - from);
             left -= taken;
-            let rest = [(start, from), (from + taken, end)];
-            let mut rest = rest.into_iter().filter(|(start, end)| start < end);
+            let rest = [(start, from), (from + taken, end)].into_iter();
+            let mut rest = rest.filter(|(start, end)| start < end);
             match (rest.next(), rest.next()) {
                 (Some(first), Some(second)) => {
                     self.spans[at] = first;

@@ -487,14 +487,14 @@ fn a_word_that_is_moved_was_empty_until_then() {
 
 #[test]
 fn what_has_drained_makes_room() {
-    let mut spans = IdleSpans::default();
     let key = |key, date| Delta { key, ..delta(5, date) };
-    for first in 0..MAX_KEYS as u64 {
-        spans.consumed(0, &key(first, 0), || 5);
-    }
     let next = MAX_KEYS as u64;
-    spans.consumed(0, &key(next, 0), || panic!("no word is read for a key that finds no place"));
-    assert_eq!(spans.keys.len(), MAX_KEYS);
-    spans.consumed(3 * SECOND, &key(next, signed(3 * SECOND)), || 5);
-    assert_eq!(spans.keys.len(), 1);
+    for (debt, later) in [(5, 3 * SECOND), (1 << 57, 11 * SECOND)] {
+        let mut spans = IdleSpans::default();
+        (0..next).for_each(|first| spans.consumed(0, &key(first, 0), || debt));
+        spans.consumed(0, &key(next, 0), || panic!("no word is read for one that has no place"));
+        assert_eq!(spans.keys.len(), MAX_KEYS);
+        spans.consumed(later, &key(next, signed(later)), || 5);
+        assert_eq!(spans.keys.len(), 1);
+    }
 }

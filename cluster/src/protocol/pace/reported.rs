@@ -15,6 +15,9 @@ use crate::protocol::time::{Nanos, SECOND};
 pub(super) const MAX_KEYS: usize = 1 << 13;
 /// How often keys of which nothing is left make room, at most.
 const SWEEP_EVERY: Nanos = SECOND / 10;
+/// Where there is no room, a key of which nothing was reported for this long makes some, whatever
+/// is left of it: one report may be of years.
+const KEEP: Nanos = 60 * SECOND;
 /// The share of what refills, as a divisor, that need not be sent.
 const COVERED: u64 = 2;
 /// After a key found no room, nothing is covered for this long.
@@ -50,7 +53,8 @@ impl Reported {
         }
         if self.keys.len() >= MAX_KEYS && self.sweep_at <= now {
             self.sweep_at = now.saturating_add(SWEEP_EVERY);
-            self.keys.retain(|_, part| part.left(now, nodes) > 0);
+            let least = now.saturating_sub(KEEP);
+            self.keys.retain(|_, part| part.left(now, nodes) > 0 && part.counted >= least);
         }
         if self.keys.len() < MAX_KEYS {
             self.keys.insert(word, NodeShare { debt: share, counted: now });

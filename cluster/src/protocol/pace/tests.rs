@@ -75,6 +75,19 @@ fn nothing_is_covered_while_others_report_more_keys_than_are_known() {
 }
 
 #[test]
+fn what_was_reported_once_and_takes_years_makes_room() {
+    let mut pace = Pace::default();
+    let known = (0..reported::MAX_KEYS as u64).map(|key| (1, key + 2));
+    known.for_each(|id| pace.landed(0, id, 1 << 57, 5));
+    for (later, is_covered) in [(50_000 * MS, false), (61_000 * MS, true)] {
+        pace.landed(later, KEY, signed(MS), 5);
+        let later = later + 100 * MS;
+        pace.add(later, (later, later + 60 * MS), delta(signed(MS), later), 5);
+        assert_eq!(take(&mut pace, later + 20 * MS).deltas.is_empty(), is_covered);
+    }
+}
+
+#[test]
 fn nothing_covers_what_is_capped_and_it_keeps_its_turn() {
     let mut pace = Pace::default();
     pace.add(10 * MS, (0, 60 * MS), delta(signed(MS), 10 * MS), 5);
