@@ -215,6 +215,10 @@ impl Serving {
             connections.drain(left).await;
         };
         let is_hasty = hasten(stop, ending).await;
+        if is_hasty {
+            // Also where the listeners were still waited for.
+            connections.drain(Duration::ZERO).await;
+        }
         let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
         hasten(stop, gossip.leave(left)).await;
         match connections.open() {

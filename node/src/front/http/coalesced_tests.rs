@@ -42,6 +42,7 @@ async fn early(lengths: &[usize], ends: bool) -> u64 {
     };
     let drive = async {
         socket.drive(pin!(connection)).await;
+        socket.send_rest().await;
         pending::<()>().await;
     };
     let read = tokio::time::timeout(Duration::from_secs(20), async {

@@ -86,6 +86,8 @@ async fn serve(
         was_idle = talk(&socket, &node, &drain) => was_idle,
         () = head_missing(&socket, node.bounds.head_timeout) => false,
     };
+    // hyper is gone, and with it a request that waits for its turn.
+    socket.send_rest().await;
     if unsent.exceeded() {
         return;
     }
@@ -101,11 +103,12 @@ async fn serve(
 async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToken) -> bool {
     let service = service_fn(|request: Request<Incoming>| {
         let work = turn::work_of(&request);
-        let begins_turn = socket.asked(work);
+        let waits = socket.asked(work);
         let (has_body, version) = (!request.body().is_end_stream(), request.version());
         async move {
-            if begins_turn {
+            if waits {
                 node.turns.next().await;
+                socket.begin_turn();
             }
             let mut answer = router::answer(node, request).await;
             // A client that keeps its connections, as a load balancer, takes them elsewhere.

@@ -24,7 +24,7 @@ pub struct Routes {
     pub bounds: HttpBounds,
     /// Counts the decisions of all connections.
     pub meter: Meter,
-    /// The line of connections that never pause.
+    /// The line of connections that have used up their turn, or ask for much.
     pub turns: Turns,
     /// The room for bodies that came in parts, or whose checks wait.
     pub bodies: Arc<Budget>,

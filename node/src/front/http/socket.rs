@@ -42,6 +42,8 @@ struct Exchange<'a> {
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
     turn: Turn,
+    /// The request waits until others have had theirs.
+    awaits_turn: bool,
 }
 
 /// What hyper has read.
@@ -64,14 +66,22 @@ impl<'a> ClientSocket<'a> {
             is_ending: false,
             half_closed: None,
             turn: Turn::default(),
+            awaits_turn: false,
         }))
     }
 
-    /// A request has come that takes so much work. Whether others are to have their turn before.
+    /// A request has come that takes so much work. Whether others are to have their turn before:
+    /// then [`ClientSocket::begin_turn`] follows.
     pub fn asked(&self, work: u64) -> bool {
         let mut exchange = self.lock();
         (exchange.is_asked, exchange.input.has_begun) = (true, false);
-        exchange.turn.begins_with(work)
+        exchange.awaits_turn = exchange.turn.add_request(work);
+        exchange.awaits_turn
+    }
+
+    /// Others have had their turn.
+    pub fn begin_turn(&self) {
+        self.lock().awaits_turn = false;
     }
 
     /// It is answered, perhaps as the last one, which took so much more work. What was read since
@@ -113,12 +123,13 @@ impl<'a> ClientSocket<'a> {
         self.lock().has_read_all()
     }
 
-    /// Drives a connection that is served from this socket to its end.
+    /// Drives a connection that is served from this socket to its end, but for
+    /// [`ClientSocket::send_rest`]: that may take long, and a request of a connection that has ended
+    /// would keep its place in the line.
     ///
     /// Cancel-safe: it may be driven on.
     pub async fn drive(&self, mut connection: Pin<&mut impl Future>) {
         std::future::poll_fn(|context| self.poll_drive(context, connection.as_mut())).await;
-        self.send_rest().await;
     }
 
     /// Drives a connection until all requests that have arrived are answered, or all but one that
@@ -135,11 +146,7 @@ impl<'a> ClientSocket<'a> {
             }
             if self.lock().rests() { Poll::Ready(true) } else { Poll::Pending }
         });
-        let rests = rests.await;
-        if !rests {
-            self.send_rest().await;
-        }
-        rests
+        rests.await
     }
 
     fn poll_drive(&self, context: &mut Context<'_>, connection: Pin<&mut impl Future>) -> Poll<()> {
@@ -158,7 +165,7 @@ impl<'a> ClientSocket<'a> {
     }
 
     /// Sends what was answered before an error.
-    async fn send_rest(&self) {
+    pub async fn send_rest(&self) {
         let _ = std::future::poll_fn(|context| self.lock().socket.poll_send(context)).await;
     }
 
@@ -208,6 +215,10 @@ impl AsyncRead for &ClientSocket<'_> {
             // hyper would drop the rest of the answer. It reads again when that is written.
             return Poll::Pending;
         }
+        if !has_read && exchange.awaits_turn {
+            // It is answered for a while from its turn on. hyper reads again then.
+            return Poll::Pending;
+        }
         if !has_read && exchange.is_asked {
             ready!(exchange.half_closed().poll(context));
         }
@@ -224,7 +235,7 @@ impl AsyncWrite for &ClientSocket<'_> {
         Pin::new(&mut self.lock().socket).poll_write(context, bytes)
     }
 
-    /// Sends nothing: see [`ClientSocket::drive`].
+    /// Sends nothing: see [`ClientSocket::drive`] and [`ClientSocket::send_rest`].
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.lock().socket).poll_flush(context)
     }

@@ -133,7 +133,22 @@ async fn a_client_that_names_no_limit_waits_for_its_next_turn() {
 
 /// How many turns begin with so many requests.
 fn turns(turn: &mut Turn, requests: u64, work: u64) -> usize {
-    (0..requests).filter(|_| turn.begins_with(work)).count()
+    (0..requests).filter(|_| turn.add_request(work)).count()
+}
+
+/// Time is paused. Its node would have dropped it after a second.
+#[tokio::test(start_paused = true)]
+async fn a_client_that_closes_its_side_in_line_is_answered() {
+    let front_end = front_end();
+    let mut client = Client::connect(&front_end).await;
+    let stopped = front_end.node.turns.stop().await;
+    client.send(METRICS).await;
+    client.stream.shutdown().await.unwrap();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    drop(stopped);
+    let mut answer = String::new();
+    client.stream.read_to_string(&mut answer).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
 #[test]

@@ -223,7 +223,9 @@ impl Connection {
                 let expiry = expiry(self.deadline, idle_deadline);
                 tokio::select! {
                     biased;
-                    ready = noting_sleep(self.readable(), &mut slept) => ready?,
+                    ready = noting_sleep(self.readable(), &mut slept) => if !ready? {
+                        continue;
+                    },
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry => match expiry {
                         Expiry::Command => {
@@ -265,18 +267,18 @@ impl Connection {
         self.unsent.is_empty() || self.bounds.may_hold_more(self.unsent.held())
     }
 
-    /// Waits for input, and sends meanwhile; also ends when all is sent.
-    async fn readable(&mut self) -> io::Result<()> {
+    /// Waits for input, and sends meanwhile; also ends when all is sent. Whether there is input.
+    async fn readable(&mut self) -> io::Result<bool> {
         if self.unsent.is_empty() {
-            return self.stream.readable().await;
+            return self.stream.readable().await.map(|()| true);
         }
         poll_fn(|context| {
-            if let ready @ Poll::Ready(_) = self.stream.poll_read_ready(context) {
-                return ready;
+            if let Poll::Ready(ready) = self.stream.poll_read_ready(context) {
+                return Poll::Ready(ready.map(|()| true));
             }
             match self.send_some(context) {
                 Ok(()) if !self.unsent.is_empty() => Poll::Pending,
-                sent => Poll::Ready(sent),
+                sent => Poll::Ready(sent.map(|()| false)),
             }
         })
         .await

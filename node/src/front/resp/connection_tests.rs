@@ -6,7 +6,7 @@ use std::time::Duration;
 use rustix::net::sockopt;
 use tidegate_engine::KeyHasher;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -48,16 +48,13 @@ async fn connect_until(
     front_end: &RespFrontEnd,
     drain: CancellationToken,
 ) -> (TcpStream, JoinHandle<()>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+    let (client, accepted) = unsent::tests::pair().await;
     let unsent =
         Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics(front_end));
-    let accepted = accepted.unwrap().0;
     // More than one read takes.
     sockopt::set_socket_recv_buffer_size(&accepted, 4 * 1024 * 1024).unwrap();
     let serving = tokio::spawn(front_end.serve(accepted, unsent, drain));
-    (client.unwrap(), serving)
+    (client, serving)
 }
 
 fn metrics(front_end: &RespFrontEnd) -> ConnectionMetrics {
@@ -333,6 +330,29 @@ async fn a_client_whose_last_command_was_a_turn_waits_for_the_next_one() {
     // It takes more than one read.
     drop(stopped);
     expect(&mut client, &format!("$65536\r\n{}\r\n", "x".repeat(65_536))).await;
+    let stopped = front_end.server.turns().stop().await;
+    expect_in_line(&mut client, "PING\r\n").await;
+    drop(stopped);
+    expect(&mut client, "+PONG\r\n").await;
+}
+
+/// However late it reads the answer, which the system of neither end holds.
+#[tokio::test]
+async fn a_turn_is_not_taken_to_send() {
+    const PINGS: usize = 14;
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    let text = "x".repeat(60_000);
+    let ping = format!("*2\r\n$4\r\nPING\r\n$60000\r\n{text}\r\n");
+    client.write_all(b"MULTI\r\n").await.unwrap();
+    client.write_all(ping.repeat(PINGS).as_bytes()).await.unwrap();
+    expect(&mut client, &format!("+OK\r\n{}", "+QUEUED\r\n".repeat(PINGS))).await;
+    client.write_all(b"EXEC\r\n").await.unwrap();
+    client.readable().await.unwrap();
+    expect(&mut client, &format!("*{PINGS}\r\n")).await;
+    expect(&mut client, &format!("$60000\r\n{text}\r\n").repeat(PINGS)).await;
+    // All is sent, and the node has noticed that.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     let stopped = front_end.server.turns().stop().await;
     expect_in_line(&mut client, "PING\r\n").await;
     drop(stopped);
