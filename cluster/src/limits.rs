@@ -32,9 +32,13 @@ const OF_LIMITER: u64 = 1 << 63;
 /// What a key can owe for what other nodes send, in burst tolerances: charges after the fact may go
 /// beyond the burst.
 const MAX_TOLERANCES: u64 = 16;
-/// The least burst tolerance for that, in nanoseconds: what all nodes admit before they know of
-/// each other may be many times a burst that takes milliseconds, and is paid back.
-const LEAST_TOLERANCE: Nanos = 1_000_000_000;
+/// The least burst tolerance for that, in nanoseconds; [`MAX_TOLERANCES`] of it are an hour. Those
+/// who wait in a line consume ahead, by as long as they wait, and what all nodes admit before they
+/// know of each other may be many times a short burst: all of it is paid back.
+const LEAST_TOLERANCE: Nanos = 225_000_000_000;
+/// How long a word without a limiter may last, at least, before it makes room for another one, in
+/// nanoseconds: longer than what keys owe by most quotas.
+const PLAUSIBLE: i64 = 31 * 86_400_000_000_000;
 
 /// The id of a limit, the same on every node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -355,7 +359,8 @@ impl LimitTable {
         }
         if self.unclaimed_keys >= MAX_UNCLAIMED_KEYS {
             // Of those that were looked at: words that take years would leave no room to others.
-            let Some((_, id)) = longest.filter(|(tat, _)| *tat > word) else { return false };
+            let lasts = |tat: i64| tat > word && tat.saturating_sub(now) > PLAUSIBLE;
+            let Some((_, id)) = longest.filter(|(tat, _)| lasts(*tat)) else { return false };
             self.forget(id);
             self.dropped += 1;
         }

@@ -20,7 +20,8 @@ const FOLDERS: usize = 12;
 
 /// The hashers of this run, each written once, and which of them is in force.
 ///
-/// Reading takes two loads, beyond the first [`MAX_HASH_KEYS`] three, and waits for no other thread.
+/// Reading takes two loads, three beyond the first [`MAX_HASH_KEYS`], and waits for no other
+/// thread.
 #[derive(Debug)]
 pub(crate) struct Keys {
     first: KeyHasher,

@@ -30,6 +30,12 @@ impl HashKey {
         Self { candidate: true, stamp: stamp & !SINGLE, bytes }
     }
 
+    /// A key drawn by a node that founds at once if it is `alone`.
+    pub(super) const fn of_start(stamp: u64, bytes: [u8; 16], alone: bool) -> Self {
+        let candidate = Self::candidate(stamp, bytes);
+        if alone { candidate.founded() } else { candidate }
+    }
+
     /// The same, in use by more than one node.
     pub(super) const fn in_use(self) -> Self {
         Self { candidate: false, stamp: self.stamp & !SINGLE, ..self }

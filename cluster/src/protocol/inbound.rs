@@ -9,7 +9,7 @@ use super::delta::KeyId;
 use super::host::Level;
 use super::id::{NodeId, Origin};
 use super::subject::Subject;
-use super::time::Nanos;
+use super::time::{Nanos, SECOND};
 use super::wire::{Message, Position};
 
 /// How long the dialler of a link may take to send `Hello`.
@@ -103,6 +103,44 @@ impl Applied {
     /// batches; the origin answers this entry with a gap.
     pub(super) fn entry(&self) -> u64 {
         if self.is_torn() { u64::MAX } else { self.position.through }
+    }
+}
+
+/// How long the rest is waited for after the last part.
+const REST_WAIT: Nanos = 10 * SECOND;
+/// For how long all together are waited for, at most: where bytes are capped a backlog takes
+/// minutes.
+const RESTS_WAIT: Nanos = 300 * SECOND;
+/// How often that is.
+const RESTS_WAIT_EVERY: Nanos = 600 * SECOND;
+
+/// For how long the rest of what words contain in part is waited for.
+#[derive(Debug, Default)]
+pub(super) struct TornWait {
+    since: Option<Nanos>,
+    part_at: Nanos,
+}
+
+impl TornWait {
+    /// Words are torn.
+    pub(super) fn begin(&mut self, now: Nanos) {
+        if self.since.is_none_or(|since| since.saturating_add(RESTS_WAIT_EVERY) <= now) {
+            *self = Self { since: Some(now), part_at: now };
+        }
+    }
+
+    /// A part has arrived, and more is to come.
+    pub(super) fn note_part(&mut self, now: Nanos) {
+        self.begin(now);
+        self.part_at = now;
+    }
+
+    /// Whether torn words count as whole.
+    pub(super) fn is_over(&self, now: Nanos) -> bool {
+        let Some(since) = self.since else { return false };
+        let (rest, all) =
+            (self.part_at.saturating_add(REST_WAIT), since.saturating_add(RESTS_WAIT));
+        rest.min(all) <= now
     }
 }
 

@@ -51,7 +51,7 @@ use super::hash_key::HashKey;
 use super::host::Host;
 use super::id::{NodeId, Origin};
 use super::idle::IdleSpans;
-use super::inbound::{Applied, Inbound, PendingLevels};
+use super::inbound::{Applied, Inbound, PendingLevels, TornWait};
 use super::inbounds::Inbounds;
 use super::join_kind::JoinKind;
 use super::log::Log;
@@ -77,7 +77,6 @@ use report::Alone;
 use seeds::Seeds;
 pub(crate) use stale::CATCH_UP_WITHIN;
 use stale::Stale;
-use torn::TornWait;
 use unlinked::Unlinked;
 
 /// One node of a cluster.
@@ -168,12 +167,11 @@ impl<H: Host> Core<H> {
         options.newest_version = options.newest_version.clamp(OLDEST_VERSION, NEWEST_VERSION);
         let seeds = Seeds::new(me.addr, &options.join, options.looked_up);
         let alone = seeds.are_none();
-        let hash_key = HashKey::candidate(me.generation, options.hash_key);
         let mut core = Self {
             host,
             rng: ChaCha8Rng::seed_from_u64(options.seed ^ 0x5eed),
             started: now,
-            hash_key: if alone { hash_key.founded() } else { hash_key },
+            hash_key: HashKey::of_start(me.generation, options.hash_key, alone),
             keys_until: now.saturating_add(HASH_KEY_EVERY),
             membership: Membership::new(me, &options),
             backlog: Backlog::new(options.backlog_keys),

@@ -11,8 +11,8 @@ const QUEUED: usize = 2;
 
 /// A line of its own for connections that have used up their turn, or ask for much, and have
 /// something to do, first come, first served. A few of them at a time stand in the runtime's queue.
-/// So a client that sends now and then waits for a turn of these, and not for one of each that never
-/// pauses.
+/// So a client that sends now and then waits for a turn of these, and not for one of each that
+/// never pauses.
 #[derive(Debug)]
 pub struct Turns(Semaphore);
 

@@ -390,7 +390,7 @@ impl<H: Host> Core<H> {
         }
         let answer = if let Some(key) = upto {
             applied.position.missed = Some((to, key));
-            self.torn.begin(now);
+            self.torn.note_part(now);
             Message::AckPart { to, key }
         } else {
             applied.position = Position { through: to, missed: None };

@@ -2,8 +2,8 @@
 //!
 //! Such words are neither given to another node nor compared with another's: the rest is under way.
 //! An origin that does not send it, under one generation or the next, would keep all others from
-//! joining, and from healing a gap. So nobody waits for it for longer than [`WAIT`] in [`PERIOD`],
-//! whichever origins it is of. After that
+//! joining, and from healing a gap. So the wait is bounded, whichever origins it is of
+//! ([`TornWait`](crate::protocol::inbound::TornWait)). After that
 //!
 //! * the state is given: with what has come late, which is applied before; and of a part of a
 //!   backlog the receiver learns that it can continue after it by nobody's log
@@ -15,30 +15,7 @@
 use super::Core;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
-use crate::protocol::time::{Nanos, SECOND};
-
-/// For how long the rest is waited for, at most: it takes less unless bytes are capped.
-const WAIT: Nanos = 10 * SECOND;
-/// How often that is.
-const PERIOD: Nanos = 60 * SECOND;
-
-/// When the rest of what words contain in part was begun to be waited for last.
-#[derive(Debug, Default)]
-pub(super) struct TornWait(Option<Nanos>);
-
-impl TornWait {
-    /// Words are torn.
-    pub(super) fn begin(&mut self, now: Nanos) {
-        if self.0.is_none_or(|since| since.saturating_add(PERIOD) <= now) {
-            self.0 = Some(now);
-        }
-    }
-
-    /// Whether torn words count as whole.
-    pub(super) fn is_over(&self, now: Nanos) -> bool {
-        self.0.is_some_and(|since| since.saturating_add(WAIT) <= now)
-    }
-}
+use crate::protocol::time::Nanos;
 
 impl<H: Host> Core<H> {
     /// Whether the rest of something is waited for before a state is given.

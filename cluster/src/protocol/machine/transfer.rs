@@ -59,11 +59,13 @@ use crate::protocol::wire::Message;
 /// Doubles with each stall in a row, up to 16 times, so that a transfer over a slow path completes.
 const STALL_TIMEOUT: Nanos = 5_000_000_000;
 const MAX_DOUBLINGS: u32 = 4;
-/// How long all of a transfer may take before another node is asked: chunks may come for ever, and
-/// may be empty, as where few slots of a large table hold a key. Doubles likewise, up to 4,096
-/// times, so that the state of a server with a byte cap completes.
+/// How long all of a transfer may take before another node is asked, beside its entries: chunks may
+/// come for ever, and may be empty, as where few slots of a large table hold a key. Doubles
+/// likewise.
 const WHOLE_TIMEOUT: Nanos = 120_000_000_000;
-const MAX_WHOLE_DOUBLINGS: u32 = 12;
+/// What each entry adds to that: a server with the least byte cap, four transfers, and a load that
+/// takes all but a quarter of it, needs as long.
+const ENTRY_TIME: Nanos = 5_000_000;
 /// The delay before the next request after a busy answer.
 const RETRY_DELAY: Nanos = 100_000_000;
 /// Entries applied in one step, at most.
@@ -87,7 +89,7 @@ impl<H: Host> Core<H> {
             link: Some(link),
             from,
             until: now.saturating_add(self.stall_timeout()),
-            ends: now.saturating_add(WHOLE_TIMEOUT << self.timeouts.min(MAX_WHOLE_DOUBLINGS)),
+            ends: now.saturating_add(WHOLE_TIMEOUT << self.timeouts.min(MAX_DOUBLINGS)),
             vector: Vec::new(),
             as_of: now,
             progress: Progress::Requested,
@@ -181,6 +183,7 @@ impl<H: Host> Core<H> {
                 if pull.entries.is_full() {
                     return Err(Violation);
                 }
+                pull.ends = pull.ends.saturating_add(ENTRY_TIME * entries.len() as Nanos);
                 pull.entries.add(now.saturating_sub(transit), entries);
                 pull.until = now.saturating_add(timeout).min(pull.ends);
                 self.send(link, Channel::State, &Message::StateAck);

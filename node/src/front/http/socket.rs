@@ -30,8 +30,7 @@ pub struct ClientSocket<'a>(Mutex<Exchange<'a>>);
 #[derive(Debug)]
 struct Exchange<'a> {
     socket: Coalesced<'a>,
-    /// A request is being answered.
-    is_asked: bool,
+    request: Asked,
     /// When the last one was, or the connection was opened.
     answered_at: Instant,
     input: Input,
@@ -42,8 +41,17 @@ struct Exchange<'a> {
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
     turn: Turn,
-    /// The request waits until others have had theirs.
-    awaits_turn: bool,
+}
+
+/// A request that has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asked {
+    /// None has, or it is answered.
+    Nothing,
+    /// It waits until others have had their turn.
+    InLine,
+    /// It is being answered.
+    Something,
 }
 
 /// What hyper has read.
@@ -59,14 +67,13 @@ impl<'a> ClientSocket<'a> {
     pub fn new(stream: Bounded<'a>) -> Self {
         Self(Mutex::new(Exchange {
             socket: Coalesced::new(stream),
-            is_asked: false,
+            request: Asked::Nothing,
             answered_at: Instant::now(),
             input: Input { has_begun: false, is_waiting: false },
             ends_with_next: false,
             is_ending: false,
             half_closed: None,
             turn: Turn::default(),
-            awaits_turn: false,
         }))
     }
 
@@ -74,21 +81,22 @@ impl<'a> ClientSocket<'a> {
     /// then [`ClientSocket::begin_turn`] follows.
     pub fn asked(&self, work: u64) -> bool {
         let mut exchange = self.lock();
-        (exchange.is_asked, exchange.input.has_begun) = (true, false);
-        exchange.awaits_turn = exchange.turn.add_request(work);
-        exchange.awaits_turn
+        exchange.input.has_begun = false;
+        let waits = exchange.turn.add_request(work);
+        exchange.request = if waits { Asked::InLine } else { Asked::Something };
+        waits
     }
 
     /// Others have had their turn.
     pub fn begin_turn(&self) {
-        self.lock().awaits_turn = false;
+        self.lock().request = Asked::Something;
     }
 
     /// It is answered, perhaps as the last one, which took so much more work. What was read since
     /// it came is taken for its body, if it has one.
     pub fn answered(&self, has_body: bool, is_last: bool, work: u64) {
         let mut exchange = self.lock();
-        (exchange.is_asked, exchange.is_ending) = (false, is_last);
+        (exchange.request, exchange.is_ending) = (Asked::Nothing, is_last);
         exchange.turn.add(work);
         exchange.answered_at = Instant::now();
         exchange.input.has_begun &= !has_body;
@@ -106,7 +114,7 @@ impl<'a> ClientSocket<'a> {
 
     /// Whether no request is being answered.
     pub fn is_idle(&self) -> bool {
-        !self.lock().is_asked
+        self.lock().request == Asked::Nothing
     }
 
     /// Since when the head of a request is waited for; `None` while one is being answered, or its
@@ -114,7 +122,8 @@ impl<'a> ClientSocket<'a> {
     pub fn awaits_head_since(&self) -> Option<Instant> {
         let exchange = self.lock();
         let is_sent = exchange.socket.is_empty() && !exchange.socket.is_blocked();
-        (!exchange.is_asked && is_sent).then_some(exchange.answered_at)
+        let awaits_head = exchange.request == Asked::Nothing && is_sent;
+        awaits_head.then_some(exchange.answered_at)
     }
 
     /// Whether nothing has arrived behind the request that is being answered, whose body has been
@@ -124,8 +133,8 @@ impl<'a> ClientSocket<'a> {
     }
 
     /// Drives a connection that is served from this socket to its end, but for
-    /// [`ClientSocket::send_rest`]: that may take long, and a request of a connection that has ended
-    /// would keep its place in the line.
+    /// [`ClientSocket::send_rest`]: that may take long, and a request of a connection that has
+    /// ended would keep its place in the line.
     ///
     /// Cancel-safe: it may be driven on.
     pub async fn drive(&self, mut connection: Pin<&mut impl Future>) {
@@ -180,7 +189,8 @@ impl Exchange<'_> {
     /// last answer hyper ends its connection.
     fn rests(&self) -> bool {
         let is_answered = !self.input.has_begun && self.socket.is_empty();
-        !self.is_ending && (self.is_asked || is_answered) && self.has_read_all()
+        let is_asked = self.request != Asked::Nothing;
+        !self.is_ending && (is_asked || is_answered) && self.has_read_all()
     }
 
     /// Whether hyper has used up all that has arrived: it reads when it has used up what it has
@@ -215,11 +225,11 @@ impl AsyncRead for &ClientSocket<'_> {
             // hyper would drop the rest of the answer. It reads again when that is written.
             return Poll::Pending;
         }
-        if !has_read && exchange.awaits_turn {
+        if !has_read && exchange.request == Asked::InLine {
             // It is answered for a while from its turn on. hyper reads again then.
             return Poll::Pending;
         }
-        if !has_read && exchange.is_asked {
+        if !has_read && exchange.request == Asked::Something {
             ready!(exchange.half_closed().poll(context));
         }
         Poll::Ready(Ok(()))

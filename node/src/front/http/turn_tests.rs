@@ -24,7 +24,7 @@ use crate::telemetry::meter::FrontEndName;
 const HEALTH: &str = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
 const METRICS: &str = "HEAD /metrics HTTP/1.1\r\nhost: x\r\n\r\n";
 /// Far more than an answer takes.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 /// Enough to notice what comes, mostly.
 const PAUSE: Duration = Duration::from_millis(10);
 
