@@ -93,8 +93,8 @@ impl Inbounds {
         self.by_addr.get(&addr).copied()
     }
 
-    /// The oldest link on which no node has identified itself: which those at the other end may
-    /// open as many of as they like.
+    /// The oldest link on which no node has identified itself; a member may open any number of
+    /// those.
     pub(super) fn oldest_silent(&self) -> Option<LinkId> {
         self.by_link.iter().find(|(_, inbound)| inbound.id.is_none()).map(|(link, _)| *link)
     }
