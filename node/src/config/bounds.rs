@@ -52,11 +52,11 @@ pub struct BoundArgs {
     #[arg(long, value_name = "N", default_value = "0", value_parser = per_address)]
     pub max_connections_per_address: PerAddress,
     /// How long a Redis client may send nothing before its connection is closed, such as 5m; at
-    /// least a second, at most a day. 0s is any time.
+    /// least a second, at most a day. 0 is any time.
     #[arg(long, value_name = "TIME", default_value = "0s", value_parser = idle_timeout)]
     pub idle_timeout: SignedDuration,
-    /// How long a client may take nothing of the replies that wait for it before its connection is
-    /// reset: 1s to 24h.
+    /// How long a client's system may take nothing of the replies that wait for it before its
+    /// connection is reset: 1s to 24h. Where a client reads slowly its system takes them in steps.
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = timeout)]
     pub write_timeout: SignedDuration,
     /// How much all Redis connections together may hold in commands that have not arrived in full,
@@ -242,9 +242,9 @@ fn number(text: &str, range: &RangeInclusive<u64>) -> Result<usize, String> {
 }
 
 fn idle_timeout(text: &str) -> Result<SignedDuration, String> {
-    let time = text.parse().ok();
+    let time = if text == "0" { Some(SignedDuration::ZERO) } else { text.parse().ok() };
     let time = time.filter(|time: &SignedDuration| time.is_zero() || TIMEOUTS.contains(time));
-    time.ok_or_else(|| "expected a time from 1s to 24h, such as 5m, or 0s".to_owned())
+    time.ok_or_else(|| "expected a time from 1s to 24h, such as 5m, or 0".to_owned())
 }
 
 fn timeout(text: &str) -> Result<SignedDuration, String> {

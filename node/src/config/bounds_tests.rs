@@ -24,6 +24,9 @@ fn no_bound_of_addresses_and_silence_unless_given() {
     let given = bounds(&["--idle-timeout", "90s", "--max-unsent-bytes", "1GiB"]);
     assert_eq!(given.idle_timeout().unwrap().as_secs(), 90);
     assert_eq!(given.max_unsent_bytes.0, 1 << 30);
+    for none in ["0", "0s"] {
+        assert_eq!(bounds(&["--idle-timeout", none]).idle_timeout(), None);
+    }
 }
 
 #[test]

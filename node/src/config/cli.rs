@@ -10,6 +10,7 @@ use tidegate_cluster::{ClusterName, Seed};
 use tracing::level_filters::LevelFilter;
 
 use crate::config::bounds::BoundArgs;
+use crate::config::byte_size::ByteSize;
 use crate::config::origin::{Host, Origin};
 use crate::config::quota::WrittenQuota;
 
@@ -106,7 +107,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = max_send_delay)]
     pub max_send_delay: SignedDuration,
     /// Bytes a second that this node sends to all others together, at most, of use and of its
-    /// state: at least 65536. What exceeds it waits and is sent later, keys near their limit first.
+    /// state: at least 64KiB. What exceeds it waits and is sent later, keys near their limit first.
     /// Without it there is no cap.
     #[arg(long, value_name = "BYTES", requires = "cluster", value_parser = byte_cap)]
     pub cluster_byte_cap: Option<u64>,
@@ -238,8 +239,9 @@ fn max_send_delay(text: &str) -> Result<SignedDuration, String> {
 
 /// A cap of bytes a second.
 fn byte_cap(text: &str) -> Result<u64, String> {
-    let cap = text.parse().ok().filter(|cap| *cap >= MIN_BYTE_CAP);
-    cap.ok_or_else(|| format!("expected a number of bytes a second, at least {MIN_BYTE_CAP}"))
+    let cap = text.parse().ok().map(|ByteSize(cap)| cap as u64);
+    let cap = cap.filter(|cap| *cap >= MIN_BYTE_CAP);
+    cap.ok_or_else(|| "expected at least 64KiB a second, such as 1MiB".to_owned())
 }
 
 /// The longest time that a drain may take, and the longest for which clients are served before it.

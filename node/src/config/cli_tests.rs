@@ -50,7 +50,7 @@ fn a_mistake_names_its_flag() {
         (&["--cluster-byte-cap", "65536"], "--cluster"),
         (
             &["--cluster", "127.0.0.1:0", "--cluster-secret-file", "x", "--cluster-byte-cap", "9"],
-            "at least 65536",
+            "at least 64KiB",
         ),
         (&["--found-after", "x"], "--found-after"),
         (&["--drain-timeout", "2h"], "at most 1h"),

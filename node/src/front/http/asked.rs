@@ -131,7 +131,7 @@ fn key<'de, D: Deserializer<'de>>(from: D) -> Result<Cow<'de, str>, D::Error> {
 }
 
 fn cost<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-    Ok(integer(from, "cost")?.unwrap_or_else(one))
+    Ok(integer(from, "cost", 0)?.unwrap_or_else(one))
 }
 
 fn limit<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::Error> {
@@ -143,12 +143,16 @@ fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Cow<'de, str>>, D::
 }
 
 fn burst<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-    integer(from, "burst")
+    integer(from, "burst", 1)
 }
 
-fn integer<'de, D: Deserializer<'de>>(from: D, field: &str) -> Result<Option<u64>, D::Error> {
+fn integer<'de, D: Deserializer<'de>>(
+    from: D,
+    field: &str,
+    least: u64,
+) -> Result<Option<u64>, D::Error> {
     Option::deserialize(from).map_err(|error| {
-        wrong(error, format_args!("{field}: expected an integer from 0 to {}", u64::MAX))
+        wrong(error, format_args!("{field}: expected an integer from {least} to {}", u64::MAX))
     })
 }
 
