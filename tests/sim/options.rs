@@ -88,6 +88,9 @@ pub struct Args {
     /// rest.
     #[arg(long)]
     pub first: Option<f64>,
+    /// Demand is at this many nodes alone, and even there.
+    #[arg(long, conflicts_with_all = ["first", "wander"])]
+    pub asked: Option<usize>,
     /// The last node's word of the hot key is ahead of the others' by this many milliseconds.
     #[arg(long, default_value_t = 0.0)]
     pub ahead: f64,

@@ -21,16 +21,23 @@ use rustc_hash::FxHashMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word_id};
+use super::id::Origin;
 use super::time::{Nanos, SECOND};
 
-/// Keys that are split, and keys that others call scarce, at most: about 1 MiB.
+/// Keys that are split, and keys that others call scarce, at most: about 1 MiB, and as much for
+/// each four nodes that use all of them.
 const MAX_SPLITS: usize = 4_096;
+/// Other nodes whose use of a key is known apart, at most: those that used it most.
+const MAX_USERS: usize = 16;
 /// A key is scarce once less than the burst tolerance divided by this is left.
 const SCARCE: Nanos = 10;
 /// It stays so while more than the burst tolerance divided by this is used, at most.
 const PLENTY: i64 = 2;
 /// Over how long use counts for a node's part.
 const RECENT: Nanos = SECOND / 10;
+/// A node that consumes less than an even part splits less of what may come, and none of it where
+/// what it has less is an even part divided by this.
+const MISSING: i128 = 4;
 /// The share of each node's part, as a divisor, that is even whatever it used: unequal parts of
 /// equal demand become equal.
 const EVEN: i128 = 2;
@@ -38,6 +45,8 @@ const EVEN: i128 = 2;
 /// tolerance divided by this. The later they do the less of it is, and nothing from a burst
 /// tolerance on.
 const SOON: Nanos = 2;
+/// A node, where parts of nodes are counted.
+const ONE: i128 = 256;
 /// For how long a key stays scarce without use here, or after another node has called it so.
 const KEEP: Nanos = SECOND / 2;
 /// How long a key is scarce for others, and not for this node, before that is more than a
@@ -66,6 +75,8 @@ struct KeySplit {
     own: i64,
     all: i64,
     unpropagated: i64,
+    /// What other nodes did, each by itself.
+    others: Vec<(Origin, i64)>,
     /// Without provisional debt the word was empty since the last flush.
     was_empty: bool,
     observed_at: Nanos,
@@ -90,15 +101,15 @@ pub(super) struct SplitTerms {
 }
 
 impl SplitTerms {
-    /// For how long what refills is split, by a node that consumed `own` of `all` lately. One that
-    /// consumes less than half of an even part splits no more than is due, or it would be left
-    /// nothing where another one uses all it can: it would hold back each time what it has had to
-    /// wait for. An even part and more splits all that may come.
-    fn refill_of(&self, own: i128, all: i128) -> i128 {
+    /// For how long what refills is split, by a node that consumed `own` of `all` lately, which is
+    /// even where `users` nodes use the key, in parts of [`ONE`]. One that consumes less splits
+    /// less, and soon no more than is due, or it would be left nothing where another one uses all
+    /// it can: it would hold back each time what it has had to wait for.
+    fn refill_of(&self, own: i128, all: i128, users: i128) -> i128 {
         let (refresh, ahead) = (i128::from(self.refresh), i128::from(self.ahead));
-        let nodes = self.nodes.max(1) as i128;
-        let beyond_half = (2 * nodes * own - all).clamp(0, all);
-        refresh + (ahead - refresh).max(0) * beyond_half / all
+        let missing = (all - users * own / ONE).max(0);
+        let kept = (all - MISSING * missing).max(0);
+        refresh + (ahead - refresh).max(0) * kept / all
     }
 
     /// What is held back of the others' part. Where they receive late, words from which all of it
@@ -175,6 +186,14 @@ impl Splits {
         key.change(delta.change, change);
         key.all = key.all.saturating_add(delta.change.debt.max(0));
         change
+    }
+
+    /// Which node it was that has consumed this.
+    pub(super) fn consumed_by(&mut self, id: KeyId, origin: Origin, debt: i64) {
+        let split = self.split.get_mut(&word_id(id)).filter(|_| debt > 0);
+        if let Some(KeySplit { others, .. }) = split {
+            add_use(others, origin, debt);
+        }
     }
 
     /// The word of a key was moved.
@@ -288,6 +307,7 @@ impl KeySplit {
             own,
             all: own.max(debt),
             unpropagated: own,
+            others: Vec::new(),
             was_empty: false,
             observed_at: now,
             used_at: now,
@@ -304,6 +324,17 @@ impl KeySplit {
         self.tat = word.apply(self.tat);
     }
 
+    /// Of how many nodes equal use would be as concentrated as what all consumed lately (the
+    /// inverse of Simpson's index), in parts of [`ONE`]: nodes that do not use the key, or little
+    /// of it, hardly count. What it is not known who consumed was consumed by many.
+    fn users(&self, nodes: usize) -> i128 {
+        let square = |used: i64| i128::from(used) * i128::from(used);
+        let others = self.others.iter().map(|(_, used)| square(*used));
+        let squares = others.fold(square(self.own), i128::saturating_add).max(1);
+        let users = square(self.all).saturating_mul(ONE) / squares;
+        users.clamp(ONE, ONE * nodes.max(1) as i128)
+    }
+
     /// Use counts less the longer ago it was.
     fn age(&mut self, now: Nanos, most_know_after: Nanos) {
         let passed = now.saturating_sub(self.observed_at);
@@ -311,6 +342,10 @@ impl KeySplit {
         self.own = fade(self.own, passed, RECENT);
         self.all = fade(self.all, passed, RECENT);
         self.unpropagated = fade(self.unpropagated, passed, most_know_after);
+        self.others.retain_mut(|(_, used)| {
+            *used = fade(*used, passed, RECENT);
+            *used > 0
+        });
     }
 
     /// The others' part of what is left to all, and of what refills for as long as that is split,
@@ -322,13 +357,26 @@ impl KeySplit {
         let left = i128::from(left)
             + i128::from(self.unpropagated)
             + i128::from(untaken)
-            + terms.refill_of(own, all);
+            + terms.refill_of(own, all, self.users(terms.nodes));
         let even = left * (nodes - 1) / nodes;
         let used = left * (all - own) / all;
         let others = even.min((even + (EVEN - 1) * used) / EVEN);
         let others = i64::try_from(terms.held_of(others)).unwrap_or(i64::MAX);
         others.saturating_sub(signed(terms.unit)).max(0)
     }
+}
+
+/// Without room, the node that used least makes some.
+fn add_use(others: &mut Vec<(Origin, i64)>, origin: Origin, debt: i64) {
+    if let Some((_, used)) = others.iter_mut().find(|(known, _)| *known == origin) {
+        *used = used.saturating_add(debt);
+        return;
+    }
+    let least = others.iter().enumerate().min_by_key(|(_, (_, used))| *used);
+    if let Some((least, _)) = least.filter(|_| others.len() >= MAX_USERS) {
+        others.swap_remove(least);
+    }
+    others.push((origin, debt));
 }
 
 /// What is left of a sum after some time, on average over what it was added in.

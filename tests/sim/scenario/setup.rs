@@ -23,6 +23,9 @@ pub(super) fn nodes(args: &Args) -> usize {
 /// The part of the demand that is at a node.
 fn part(args: &Args, place: usize) -> f64 {
     let nodes = nodes(args);
+    if let Some(asked) = args.asked {
+        return if place < asked { 1.0 / asked as f64 } else { 0.0 };
+    }
     match args.first {
         Some(first) if nodes > 1 && place == 0 => first,
         Some(first) if nodes > 1 => (1.0 - first) / (nodes - 1) as f64,

@@ -86,6 +86,7 @@ impl<H: Host> Core<H> {
             // Also what has drained here of it: it refilled for all.
             self.pace.landed(now, delta.id(), delta.change.debt, self.nodes_alive());
             self.put(now, Delta { change, ..delta });
+            self.splits.consumed_by(delta.id(), origin, delta.change.debt);
             self.stats.deltas_applied += 1;
             return Some(delta);
         }

@@ -125,6 +125,23 @@ fn even_demand_gets_even_shares() {
     }
 }
 
+/// As where a load balancer knows of some nodes alone, or one has ended that is not down yet: did
+/// the others count, whichever of those that are asked has had less would hold back ever more.
+#[test]
+fn demand_at_some_nodes_alone_gets_even_shares() {
+    for (nodes, asked) in [(3, 2), (5, 2), (8, 5)] {
+        let mut hot = Hot::new(nodes, MS);
+        hot.admitted.truncate(asked);
+        hot.load(3 * SECOND, 2.0 / asked as f64);
+        hot.admitted.fill(0);
+        hot.worst = 0;
+        hot.load(6 * SECOND, 2.0 / asked as f64);
+        let figures = hot.figures(6 * SECOND);
+        assert!(figures.least > 0.95 && figures.most < 1.05, "{nodes} {asked}: {figures:?}");
+        assert!(figures.worst < 0.05, "{nodes} {asked}: {figures:?}");
+    }
+}
+
 /// Their words differ by what is not sealed yet: were no more held back than what refills until the
 /// next look is due, they would end up to 1 % of the burst beyond the bucket.
 #[test]
