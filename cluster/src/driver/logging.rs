@@ -1,5 +1,6 @@
 //! What the cluster logs for an operator, by `tracing`, with the target `tidegate_cluster`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use tokio::time::Instant;
 use tracing::{debug, info, warn};
 
 use crate::member::MemberState;
-use crate::protocol::Event;
+use crate::protocol::{Event, NodeId};
 
 pub(super) const TARGET: &str = "tidegate_cluster";
 /// Between two lines of what others can cause as often as they like.
@@ -15,10 +16,15 @@ const THROTTLED_EVERY: Duration = Duration::from_secs(1);
 /// Between two lines of what goes on until an operator mends it.
 const LASTING_EVERY: Duration = Duration::from_secs(10);
 
+/// Lines of one kind about members that come at once, as when a cluster starts; from there on each
+/// waits for [`LASTING_EVERY`], as two nodes with one address join in turn for as long as both run.
+const MEMBERS_AT_ONCE: u32 = 32;
+
 /// Lets one line through a second, and counts the others.
 #[derive(Debug, Default)]
 pub(super) struct LogThrottle {
-    last: Option<Instant>,
+    /// Until when the lines that were let through are made up for.
+    until: Option<Instant>,
     left_out: u64,
 }
 
@@ -29,11 +35,17 @@ impl LogThrottle {
     }
 
     fn admit_each(&mut self, every: Duration, now: Instant) -> Option<u64> {
-        if self.last.is_some_and(|last| now.saturating_duration_since(last) < every) {
+        self.admit_some(every, 1, now)
+    }
+
+    /// Lets `most` lines through at once, and one more for each time that passes.
+    fn admit_some(&mut self, every: Duration, most: u32, now: Instant) -> Option<u64> {
+        let until = self.until.map_or(now, |until| until.max(now)) + every;
+        if until.saturating_duration_since(now) > every * most {
             self.left_out += 1;
             return None;
         }
-        self.last = Some(now);
+        self.until = Some(until);
         Some(std::mem::take(&mut self.left_out))
     }
 }
@@ -66,6 +78,8 @@ pub(super) struct EventLog {
     violations: LogThrottle,
     rejoined: LogThrottle,
     contended: LogThrottle,
+    caught_up: LogThrottle,
+    members: MemberLog,
 }
 
 impl EventLog {
@@ -77,7 +91,7 @@ impl EventLog {
             Event::StartedOver { with } => {
                 warn!(target: TARGET, %with, "met a cluster that was founded first; joining it");
             }
-            Event::Member { id, was, is } => log_member(id, *was, *is),
+            Event::Member { id, was, is } => self.members.record(now, id, *was, *is),
             Event::Rejoined => {
                 if let Some(left_out) = self.rejoined.admit_each(LASTING_EVERY, now) {
                     warn!(target: TARGET, left_out, "others held this node down, as where it \
@@ -114,13 +128,7 @@ impl EventLog {
                         with others");
                 }
             }
-            Event::Gap { of } => {
-                if let Some(left_out) = self.gaps.admit(now) {
-                    warn!(target: TARGET, peer = %of, left_out, "gap: its log does not reach back; \
-                        taking over its state");
-                }
-            }
-            Event::CaughtUp { of } => info!(target: TARGET, peer = %of, "state taken over"),
+            Event::Gap { .. } | Event::CaughtUp { .. } => self.log_gap(now, event),
             Event::Version { addr, oldest, newest } => {
                 if let Some(left_out) = self.versions.admit(now) {
                     warn!(target: TARGET, peer = %addr, oldest, newest, left_out,
@@ -134,6 +142,24 @@ impl EventLog {
                 }
             }
             Event::LeftOut { count } => warn!(target: TARGET, count, "events left out"),
+        }
+    }
+
+    /// A gap, or its end.
+    fn log_gap(&mut self, now: Instant, event: &Event) {
+        match event {
+            Event::Gap { of } => {
+                if let Some(left_out) = self.gaps.admit(now) {
+                    warn!(target: TARGET, peer = %of, left_out, "gap: its log does not reach back; \
+                        taking over its state");
+                }
+            }
+            Event::CaughtUp { of } => {
+                if let Some(left_out) = self.caught_up.admit(now) {
+                    info!(target: TARGET, peer = %of, left_out, "state taken over");
+                }
+            }
+            _ => {}
         }
     }
 
@@ -169,18 +195,62 @@ fn lacking(sends: bool, receives: bool) -> &'static str {
     }
 }
 
-fn log_member(id: &crate::protocol::NodeId, was: Option<MemberState>, is: MemberState) {
-    match (was, is) {
-        (None, _) => info!(target: TARGET, member = %id, "member joined"),
-        (Some(MemberState::Suspect), MemberState::Alive) => {
-            info!(target: TARGET, member = %id, "member refuted the suspicion");
+/// What is said of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum MemberLine {
+    Joined,
+    Refuted,
+    Returned,
+    Suspect,
+    Down,
+    Left,
+}
+
+impl MemberLine {
+    fn of(was: Option<MemberState>, is: MemberState) -> Self {
+        match (was, is) {
+            (None, _) => Self::Joined,
+            (Some(MemberState::Suspect), MemberState::Alive) => Self::Refuted,
+            (_, MemberState::Alive) => Self::Returned,
+            (_, MemberState::Suspect) => Self::Suspect,
+            (_, MemberState::Down) => Self::Down,
+            (_, MemberState::Left) => Self::Left,
         }
-        (_, MemberState::Alive) => info!(target: TARGET, member = %id, "member returned"),
-        (_, MemberState::Suspect) => {
-            warn!(target: TARGET, member = %id, "member suspect: it does not answer");
+    }
+
+    fn is_warning(self) -> bool {
+        matches!(self, Self::Suspect | Self::Down)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Joined => "member joined",
+            Self::Refuted => "member refuted the suspicion",
+            Self::Returned => "member returned",
+            Self::Suspect => "member suspect: it does not answer",
+            Self::Down => "member down",
+            Self::Left => "member left",
         }
-        (_, MemberState::Down) => warn!(target: TARGET, member = %id, "member down"),
-        (_, MemberState::Left) => info!(target: TARGET, member = %id, "member left"),
+    }
+}
+
+/// One throttle for each kind of line about members.
+#[derive(Debug, Default)]
+struct MemberLog(BTreeMap<MemberLine, LogThrottle>);
+
+impl MemberLog {
+    fn record(&mut self, now: Instant, id: &NodeId, was: Option<MemberState>, is: MemberState) {
+        let line = MemberLine::of(was, is);
+        let Some(left_out) = self.admit(now, line) else { return };
+        if line.is_warning() {
+            warn!(target: TARGET, member = %id, left_out, "{}", line.text());
+        } else {
+            info!(target: TARGET, member = %id, left_out, "{}", line.text());
+        }
+    }
+
+    fn admit(&mut self, now: Instant, line: MemberLine) -> Option<u64> {
+        self.0.entry(line).or_default().admit_some(LASTING_EVERY, MEMBERS_AT_ONCE, now)
     }
 }
 
@@ -198,5 +268,26 @@ mod tests {
             .filter_map(|millis| throttle.admit(at(millis)).map(|left_out| (millis, left_out)))
             .collect();
         assert_eq!(said, [(0, 0), (1_000, 3), (3_000, 1)]);
+    }
+
+    /// Three times a second one of two processes with the same address joins.
+    #[test]
+    fn members_that_join_in_turn_are_logged_ever_less_and_others_at_once() {
+        let (mut log, start) = (MemberLog::default(), Instant::now());
+        let mut joined = |second: u64, ms| {
+            let at = start + Duration::from_millis(second * 1_000 + ms);
+            log.admit(at, MemberLine::of(None, MemberState::Alive))
+        };
+        let said: Vec<_> =
+            (0..600).flat_map(|s| [0, 300, 600].map(|ms| (s, joined(s, ms)))).collect();
+        let lines = |from, to| {
+            let within = said.iter().filter(|(second, _)| (from..to).contains(second));
+            within.filter_map(|(_, said)| *said).collect::<Vec<u64>>()
+        };
+        assert_eq!(lines(0, 10), [0; MEMBERS_AT_ONCE as usize - 2], "a cluster starts");
+        assert!(lines(20, 600).len() <= 59, "{:?}", lines(20, 600));
+        assert!(lines(60, 600).iter().all(|left_out| *left_out == 29), "{:?}", lines(60, 600));
+        let down = MemberLine::of(Some(MemberState::Alive), MemberState::Down);
+        assert_eq!(log.admit(start, down), Some(0));
     }
 }
