@@ -85,7 +85,8 @@ pub struct Config {
     /// ([`JoinKind::Alone`](crate::JoinKind::Alone)); 5 s by default. The clients of a node that
     /// starts while it can reach no other node wait for that time. Sensibly longer than it takes to
     /// start the other nodes: one that founds on its own gives away up to a burst a key. It goes on
-    /// dialling.
+    /// dialling. The time begins anew where the node was stopped, or has lost a node that has
+    /// joined.
     pub found_after: Duration,
 }
 

@@ -72,6 +72,7 @@ use super::wire::{self, Message, Shift};
 use crate::member::Member;
 use beat::Beats;
 use census::LastCensus;
+use founding::Founding;
 use frames::Unsent;
 use report::Alone;
 use seeds::Seeds;
@@ -143,8 +144,7 @@ pub struct Core<H> {
     torn: TornWait,
     /// How the node has come into its cluster; `None` until it has.
     join_kind: Option<JoinKind>,
-    /// [`Options::found_after`] has passed.
-    waited: bool,
+    founding: Founding,
     /// This node's words contain nothing of any other node, and it has joined.
     fresh: bool,
     leaving: bool,
@@ -214,7 +214,7 @@ impl<H: Host> Core<H> {
             served: BTreeMap::new(),
             torn: TornWait::default(),
             join_kind: alone.then_some(JoinKind::Founded),
-            waited: false,
+            founding: Founding::new(now),
             fresh: alone,
             leaving: false,
             leaves_after: None,

@@ -21,7 +21,8 @@ pub struct Options {
     pub join: Vec<SocketAddr>,
     /// More seeds are looked up, and passed to [`Core::seeds`](super::Core::seeds).
     pub looked_up: bool,
-    /// After which time a node founds a cluster if no node answers that has joined one.
+    /// After which time a node founds a cluster if no node answers that has joined one: since it
+    /// started, was stopped, or had a link to one.
     pub found_after: Nanos,
     /// How long what is recorded is collected, at least, before it is taken.
     pub flush_interval: Nanos,

@@ -45,13 +45,14 @@ const ROOTS: [&str; 14] = [
 
 /// Modules of which the second may import the first as well, by the first file of their crate, with
 /// the reason.
-const ARGUED: [(&str, [&str; 2], &str); 13] = [
+const ARGUED: [(&str, [&str; 2], &str); 14] = [
     (ENGINE, ["base::key", "base::key::shown"], "a key is shown by itself"),
     (ENGINE, ["direct::concurrency", "direct::concurrency::permit"], "a permit borrows it"),
     (ENGINE, ["direct::concurrency", "direct::concurrency::line"], "a waiter borrows it"),
     (ENGINE, ["rule::live", "rule::live::per_call"], "a quota that comes with a call"),
     (CLUSTER, ["protocol::machine", "protocol::machine::beat"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::census"], STATE),
+    (CLUSTER, ["protocol::machine", "protocol::machine::founding"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::frames"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::report"], STATE),
     (CLUSTER, ["protocol::machine", "protocol::machine::seeds"], STATE),

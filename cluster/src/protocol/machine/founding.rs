@@ -11,29 +11,64 @@
 //! looks again. So nodes that are started together with the same list become one cluster, without
 //! waiting for longer than until they have all answered.
 //!
+//! While a node is stopped the others go on: they found without it, and close its links. So what it
+//! knows of them by then is void. It waits anew, and asks those again that had not joined.
+//!
+//! Once a node has had a link to one that has joined, there is a state. Where that link closes, or
+//! the other node restarts, a third one may have that state too: so the node founds no sooner than
+//! after `found_after`, also where all seeds have answered.
+//!
 //! [`Options::found_after`]: crate::protocol::Options::found_after
 
 use super::Core;
+use super::stale::STEP_EVERY;
 use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::join_kind::JoinKind;
+use crate::protocol::peer::Peer;
 use crate::protocol::time::Nanos;
+
+/// What a node that has not joined knows of how long it has to wait.
+#[derive(Debug)]
+pub(super) struct Founding {
+    /// From when on [`Options::found_after`] counts: the start, the last step that came as late as
+    /// after a stop, or the last one with a link to a node that has joined.
+    ///
+    /// [`Options::found_after`]: crate::protocol::Options::found_after
+    since: Nanos,
+    /// There has been such a link, so there is a state.
+    has_met_joined: bool,
+}
+
+impl Founding {
+    pub(super) fn new(now: Nanos) -> Self {
+        Self { since: now, has_met_joined: false }
+    }
+
+    /// The node starts over, as it has met another cluster.
+    pub(super) fn start_over(&mut self, now: Nanos) {
+        *self = Self { since: now, has_met_joined: true };
+    }
+}
 
 impl<H: Host> Core<H> {
     /// Founds a cluster if it is this node's turn.
     pub(super) fn found_when_due(&mut self, now: Nanos) {
-        self.waited |= self.started.saturating_add(self.options.found_after) <= now;
-        if self.has_joined() || self.leaving || self.pull.is_some() {
+        if self.has_joined() || self.leaving {
             return;
         }
         let answered = || self.peers.iter().filter(|(_, peer)| peer.welcomed_link().is_some());
-        let me = self.me().addr;
-        if answered().any(|(addr, peer)| peer.joined || *addr < me) {
+        if answered().any(|(_, peer)| peer.joined) {
+            self.founding = Founding { since: now, has_met_joined: true };
             return;
         }
-        if self.all_seeds_have_answered() {
+        let me = self.me().addr;
+        if self.pull.is_some() || answered().any(|(addr, _)| *addr < me) {
+            return;
+        }
+        if !self.founding.has_met_joined && self.all_seeds_have_answered() {
             self.found(now, JoinKind::Founded);
-        } else if self.waited {
+        } else if self.founds_at() <= now {
             self.found(now, JoinKind::Alone);
         }
     }
@@ -55,9 +90,32 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// When this node founds at the latest, unless it waits for another one to.
+    /// This node was stopped or starved before it has joined: the wait begins anew, and peers that
+    /// had not joined by their last answer are dialled anew. A state may go on to arrive from one
+    /// that had.
+    pub(super) fn wait_anew(&mut self, now: Nanos) {
+        self.founding.since = now;
+        let is_void = |peer: &Peer| !peer.joined || peer.welcomed_link().is_none();
+        let void = self.peers.iter().filter(|(_, peer)| is_void(peer));
+        let void = void.filter_map(|(addr, peer)| Some((peer.open_link()?, *addr)));
+        let void: Vec<_> = void.collect();
+        for (link, addr) in void {
+            self.close(now, link);
+            self.dial_at_once(now, addr);
+        }
+    }
+
+    fn founds_at(&self) -> Nanos {
+        self.founding.since.saturating_add(self.options.found_after)
+    }
+
+    /// When a node that has not joined is stepped next, so that a stop shows, and it founds in time
+    /// unless it waits for another one to.
     pub(super) fn found_deadline(&self) -> Option<Nanos> {
-        let waits = !self.has_joined() && !self.leaving && !self.waited;
-        waits.then(|| self.started.saturating_add(self.options.found_after))
+        let stepped_at = self.stale.stepped_at();
+        let waits = !self.has_joined() && !self.leaving;
+        let founds_at = Some(self.founds_at()).filter(|at| *at > stepped_at);
+        let next = stepped_at.saturating_add(STEP_EVERY);
+        waits.then(|| founds_at.map_or(next, |at| at.min(next)))
     }
 }

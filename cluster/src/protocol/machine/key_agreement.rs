@@ -141,7 +141,8 @@ impl<H: Host> Core<H> {
         self.served.clear();
         self.leaves_after = None;
         self.unlinked = Unlinked::default();
-        (self.join_kind, self.waited, self.fresh) = (None, false, false);
+        self.founding.start_over(now);
+        (self.join_kind, self.fresh) = (None, false);
         self.events.push(Event::StartedOver { with: from });
     }
 }

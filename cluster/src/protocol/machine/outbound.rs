@@ -83,7 +83,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Where a node is not being dialled, it is next.
-    fn dial_at_once(&mut self, now: Nanos, addr: SocketAddr) {
+    pub(super) fn dial_at_once(&mut self, now: Nanos, addr: SocketAddr) {
         let waiting = self.peers.get_mut(&addr).filter(|peer| peer.link().is_none());
         if let Some(peer) = waiting {
             peer.dial = Dial::Waiting { until: now };

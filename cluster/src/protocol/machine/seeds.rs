@@ -73,6 +73,7 @@ impl<H: Host> Core<H> {
     ///
     /// [`Options::join`]: crate::protocol::Options::join
     pub fn seeds(&mut self, now: Nanos, list: &[SocketAddr], complete: bool) {
+        self.begin_step(now);
         let listed = bounded(self.me().addr, list);
         self.seeds.own.retain(|addr| listed.contains(addr));
         self.seeds.awaited = !complete;

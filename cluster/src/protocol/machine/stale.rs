@@ -41,8 +41,8 @@ use crate::protocol::time::{Nanos, SECOND};
 
 /// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
-/// A node to which others send frames is stepped at least this often.
-const STEP_EVERY: Nanos = SECOND / 4;
+/// A node to which others send frames, or that has not joined, is stepped at least this often.
+pub(super) const STEP_EVERY: Nanos = SECOND / 4;
 /// A node waits for its peers for this long, at most.
 pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
@@ -106,6 +106,11 @@ impl Stale {
         self.awaited.clear();
         self.unplayed.clear();
         self.keys.clear();
+    }
+
+    /// When the core was last stepped.
+    pub(super) fn stepped_at(&self) -> Nanos {
+        self.stepped_at
     }
 
     pub(super) fn is_stale(&self) -> bool {
@@ -193,6 +198,9 @@ impl<H: Host> Core<H> {
         self.stale.stepped_at = now;
         if self.stale.is_stale() && !self.stale.joins {
             self.stale.total += passed;
+        }
+        if passed >= STALE_AFTER && !self.has_joined() && !self.leaving {
+            self.wait_anew(now);
         }
         if passed >= STALE_AFTER && self.has_joined() && !self.leaving {
             self.begin_stale(now, passed);

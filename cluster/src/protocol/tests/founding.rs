@@ -1,11 +1,14 @@
 //! Nodes that are started together, apart from each other, or again: which founds, and which join.
 
-use super::harness::Harness;
+use std::net::SocketAddr;
+
+use super::harness::{Harness, KEY};
 use super::network::MS;
 use super::world::{World, addr};
 use crate::member::MemberState;
+use crate::protocol::bounds::VERSION;
 use crate::protocol::wire::Message;
-use crate::protocol::{JoinKind, Nanos, NodeId, Options, Subject};
+use crate::protocol::{JoinKind, LinkId, Nanos, NodeId, Options, Subject};
 
 const SECOND: Nanos = 1_000 * MS;
 const LIMIT: u64 = 1;
@@ -119,6 +122,140 @@ fn a_node_without_an_answer_founds_and_is_joined_to_the_others_later() {
     let now = world.node(1).core.stats().dials_failed;
     assert!(now <= failed + 1, "{now} {failed}");
     assert_one_cluster(&mut world);
+}
+
+/// Nodes at places are stopped for a while, for as long as which their links time out.
+fn stop(world: &mut World, places: &[usize], time: Nanos) {
+    for place in places {
+        world.stop(*place, time);
+    }
+    world.run(world.now() + 5 * SECOND);
+    for place in places {
+        world.net.isolate(world.now(), *place);
+    }
+    world.run(world.now() + time - 5 * SECOND);
+}
+
+/// At any moment of its start.
+#[test]
+fn a_node_that_is_stopped_while_it_joins_joins() {
+    for (seed, after) in [0, 10, 30, 100, 4_900].into_iter().enumerate() {
+        let mut world = World::new(seed as u64, 0, Options::default(), (0.0, 0.0, MOST_DELAY));
+        world.start(0, &[]);
+        world.admit(0, LIMIT, 1, DEBT);
+        if after == 4_900 {
+            // It has found no node, and has waited for long.
+            world.net.partition(0, 0, 1);
+        }
+        world.start(1, &[0]);
+        let generation = |world: &World| world.node(1).core.me().generation;
+        let before = generation(&world);
+        world.run(world.now() + after * MS);
+        world.net.heal();
+        stop(&mut world, &[1], 6 * SECOND);
+        world.run(world.now() + 3 * SECOND);
+        assert_eq!(entries(&world), [JoinKind::Founded, JoinKind::Joined].map(Some), "{after}");
+        assert!(debt(&world, 1, 1) > DEBT / 2, "{after}");
+        assert_eq!(generation(&world), before, "{after}: it did not found and start over");
+    }
+}
+
+#[test]
+fn nodes_that_are_stopped_as_they_start_found_one_cluster() {
+    for (seed, stopped) in [&[0, 1][..], &[0], &[1]].into_iter().enumerate() {
+        for before in [0, 15 * MS, 4_900 * MS] {
+            let mut world = World::new(seed as u64, 0, Options::default(), (0.0, 0.0, MOST_DELAY));
+            for place in 0..2 {
+                world.start(place, &[0, 1, 2]);
+            }
+            world.run(before);
+            stop(&mut world, stopped, 7 * SECOND);
+            world.run(world.now() + 10 * SECOND);
+            let found = entries(&world);
+            assert_eq!(count(&world, JoinKind::Alone), 1, "{stopped:?} {before}: {found:?}");
+            assert_eq!(count(&world, JoinKind::Joined), 1, "{stopped:?} {before}: {found:?}");
+        }
+    }
+}
+
+/// A node of three that has dialled the others, and has the answer of the first.
+fn answered_by_one() -> (Harness, [LinkId; 2]) {
+    let join = vec![addr(1), addr(2)];
+    let mut harness = Harness::with(Options { join, ..Options::default() });
+    let links = harness.dials().into_iter().map(|(link, _)| link).collect::<Vec<_>>();
+    for (link, place) in links.iter().zip(1..) {
+        harness.core.connected(harness.now(), *link, Subject::node(addr(place)));
+    }
+    answer(&mut harness, links[0], 1, false);
+    (harness, [links[0], links[1]])
+}
+
+/// The node at a place answers on a link.
+fn answer(harness: &mut Harness, link: LinkId, place: usize, joined: bool) {
+    let (version, id) = (VERSION, NodeId::new(addr(place), 5));
+    harness.deliver(link, &Message::Welcome { version, id, rank_floor: 0, key: KEY, joined });
+}
+
+/// By then another node may have founded, and the answer of each is from before.
+#[test]
+fn what_others_said_before_a_stop_is_asked_again() {
+    for (is_first, joined) in [(false, false), (true, false), (true, true)] {
+        let (mut harness, links) = answered_by_one();
+        harness.pass(6 * SECOND);
+        if !is_first {
+            harness.core.tick(harness.now());
+        }
+        answer(&mut harness, links[1], 2, false);
+        assert_eq!(harness.core.join_kind(), None);
+        let dials = harness.dials();
+        assert_eq!(dials.iter().map(|(_, to)| *to).collect::<Vec<_>>(), [addr(1), addr(2)]);
+        for ((link, to), place) in dials.into_iter().zip(1..) {
+            harness.core.connected(harness.now(), link, Subject::node(to));
+            answer(&mut harness, link, place, joined);
+        }
+        let founded = harness.core.join_kind();
+        assert_eq!(founded, (!joined).then_some(JoinKind::Founded), "{is_first}");
+        assert_eq!(harness.core.stats().violations, 0);
+    }
+}
+
+/// A long time without an input is not a stop.
+#[test]
+fn a_node_that_waits_is_stepped() {
+    let (mut harness, links) = answered_by_one();
+    harness.tick(4 * SECOND);
+    answer(&mut harness, links[1], 2, false);
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Founded));
+}
+
+#[test]
+fn a_node_that_has_waited_and_waits_for_another_one_is_not_stepped_without_a_pause() {
+    let lower = SocketAddr::from(([10, 0, 0, 1], 999));
+    let mut harness = Harness::with(Options { join: vec![lower], ..Options::default() });
+    let link = harness.dial_of(lower);
+    harness.core.connected(harness.now(), link, Subject::node(lower));
+    let (version, id) = (VERSION, NodeId::new(lower, 5));
+    harness
+        .deliver(link, &Message::Welcome { version, id, rank_floor: 0, key: KEY, joined: false });
+    for _ in 0..30 {
+        harness.pass(200 * MS);
+        harness.core.tick(harness.now());
+    }
+    assert_eq!(harness.core.join_kind(), None);
+    assert!(harness.core.deadline() > Some(harness.now()));
+}
+
+/// The first thing that it sees after the stop.
+#[test]
+fn a_node_that_was_stopped_and_learns_of_seeds_waits_anew() {
+    let join = vec![addr(1)];
+    let mut harness = Harness::with(Options { join, looked_up: true, ..Options::default() });
+    harness.pass(6 * SECOND);
+    harness.core.seeds(harness.now(), &[addr(1), addr(2)], true);
+    harness.tick(4_900 * MS);
+    assert_eq!(harness.core.join_kind(), None);
+    harness.tick(200 * MS);
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
 }
 
 /// Two halves of a list that are cut from each other when they start.

@@ -43,6 +43,61 @@ fn asking() -> (Harness, LinkId) {
     (harness, outbound)
 }
 
+fn assert_founds_alone_in(harness: &mut Harness, time: Nanos) {
+    harness.tick(time - 100 * MS);
+    assert_eq!(harness.core.join_kind(), None);
+    harness.tick(200 * MS);
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+}
+
+/// Its link has timed out, which it finds in its first step after the stop, or later.
+#[test]
+fn a_node_that_is_stopped_while_a_state_arrives_founds_no_sooner_than_after_a_wait() {
+    for is_first in [false, true] {
+        let (mut harness, outbound) = asking();
+        harness.pass(6 * SECOND);
+        if !is_first {
+            harness.core.tick(harness.now());
+        }
+        harness.core.closed(harness.now(), outbound);
+        assert_eq!(harness.core.join_kind(), None);
+        assert_founds_alone_in(&mut harness, 5 * SECOND);
+    }
+}
+
+/// The state arrives for longer than a node waits that no other one answers.
+fn assert_gets_some_for_long(harness: &mut Harness, outbound: LinkId) {
+    for _ in 0..4 {
+        harness.tick(2 * SECOND);
+        harness.deliver(outbound, &Message::StateChunk { last: false, entries: Vec::new() });
+    }
+    assert_eq!(harness.core.stats().violations, 0);
+}
+
+#[test]
+fn a_node_whose_server_is_gone_founds_after_a_wait() {
+    let (mut harness, outbound) = asking();
+    assert_gets_some_for_long(&mut harness, outbound);
+    harness.core.closed(harness.now(), outbound);
+    assert_eq!(harness.core.join_kind(), None);
+    assert_founds_alone_in(&mut harness, 5 * SECOND);
+}
+
+/// All seeds have answered, and none has a state; but there was one, and another node may have it.
+#[test]
+fn a_node_whose_server_restarts_founds_after_a_wait() {
+    let (mut harness, outbound) = asking();
+    let _ = harness.greet(peer(2));
+    let second = harness.dial_of(addr(2));
+    welcome(&mut harness, second, peer(2), false);
+    harness.core.closed(harness.now(), outbound);
+    harness.tick(300 * MS);
+    let again = harness.dial_of(addr(1));
+    welcome(&mut harness, again, NodeId::new(addr(1), 9), false);
+    assert_eq!(harness.core.join_kind(), None);
+    assert_founds_alone_in(&mut harness, 5 * SECOND - 300 * MS);
+}
+
 /// The rest of the state.
 fn take_over(harness: &mut Harness, outbound: LinkId, debt: Nanos) {
     let entries = vec![Level { limit: KEY.0, key: KEY.1, debt }];

@@ -6,7 +6,7 @@ use crate::member::MemberState;
 use crate::protocol::bounds::{MAX_HASH_KEYS, VERSION};
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::wire::Message;
-use crate::protocol::{Action, Nanos, NodeId, Options, Subject};
+use crate::protocol::{Action, JoinKind, Nanos, NodeId, Options, Subject};
 
 const SECOND: Nanos = 1_000_000_000;
 const DAY: Nanos = 86_400 * SECOND;
@@ -175,6 +175,29 @@ fn only_a_node_that_had_joined_waits_for_the_state_of_the_older_cluster() {
     harness.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key });
     assert!(harness.core.me().generation > generation, "it starts over");
     assert_eq!(harness.core.current_until(), Nanos::MAX);
+}
+
+/// The seeds that answer first have no state, and the other cluster has one.
+#[test]
+fn a_node_that_starts_over_does_not_found_as_its_seeds_have_answered() {
+    let join = vec![addr(1)];
+    let mut harness = Harness::with(Options { join, ..Options::default() });
+    harness.tick(6 * SECOND);
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
+    while harness.core.poll().is_some() {}
+    let link = harness.core.accepted(harness.now(), Subject::node(addr(2))).unwrap();
+    let key = HashKey::candidate(0, [1; 16]).in_use();
+    let id = NodeId::new(addr(2), 5);
+    harness.deliver(link, &Message::Hello { version: VERSION, oldest: VERSION, id, key });
+    let link = harness.dial_of(addr(1));
+    harness.core.connected(harness.now(), link, Subject::node(addr(1)));
+    let id = NodeId::new(addr(1), 5);
+    let welcome = Message::Welcome { version: VERSION, id, rank_floor: 0, key, joined: false };
+    harness.deliver(link, &welcome);
+    harness.tick(4_900_000_000);
+    assert_eq!(harness.core.join_kind(), None);
+    harness.tick(SECOND / 5);
+    assert_eq!(harness.core.join_kind(), Some(JoinKind::Alone));
 }
 
 /// A founder, and a peer that sends another key.

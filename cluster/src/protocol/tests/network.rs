@@ -83,7 +83,7 @@ impl Network {
         self.rng.random_range(MS / 10..=self.slowest)
     }
 
-    fn arrive(&mut self, at: Nanos, node: usize, life: u32, arrival: Arrival) {
+    pub(super) fn arrive(&mut self, at: Nanos, node: usize, life: u32, arrival: Arrival) {
         self.arrivals.insert((at, self.sent), (node, life, arrival));
         self.sent += 1;
     }

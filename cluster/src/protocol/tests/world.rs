@@ -18,6 +18,8 @@ pub(super) struct Node {
     pub(super) life: u32,
     words: WordsHandle,
     flush_at: Option<Nanos>,
+    /// It is stopped until then.
+    stopped_until: Nanos,
 }
 
 pub(super) struct World {
@@ -80,7 +82,7 @@ impl World {
         let (host, words) = Words::new(Rc::clone(&self.clock), self.floor);
         let me = NodeId::new(addr(place), generation);
         let core = Core::new(me, options, host, self.now());
-        let node = Node { core, life: self.lives, words, flush_at: None };
+        let node = Node { core, life: self.lives, words, flush_at: None, stopped_until: 0 };
         if place == self.nodes.len() {
             self.nodes.push(None);
         }
@@ -156,6 +158,17 @@ impl World {
         self.clock.set(until);
     }
 
+    /// Stops a node for a while: what arrives meanwhile waits for it, and dials fail.
+    pub(super) fn stop(&mut self, place: usize, time: Nanos) {
+        let until = self.now() + time;
+        self.nodes[place].as_mut().expect("the node is live").stopped_until = until;
+    }
+
+    fn is_stopped(&self, place: usize) -> bool {
+        let node = self.nodes.get(place).and_then(Option::as_ref);
+        node.is_some_and(|node| node.stopped_until > self.now())
+    }
+
     /// Runs until `until`.
     pub(super) fn run(&mut self, until: Nanos) {
         let mut steps = 0_u64;
@@ -177,13 +190,16 @@ impl World {
 
     fn next_at(&self) -> Option<Nanos> {
         let nodes = self.nodes.iter().flatten();
-        let nodes = nodes.flat_map(|node| [node.core.deadline(), node.flush_at]).flatten();
+        let due = |node: &Node| node.core.deadline().into_iter().chain(node.flush_at).min();
+        let nodes = nodes.filter_map(|node| Some(due(node)?.max(node.stopped_until)));
         nodes.chain(self.net.next_at()).min()
     }
 
     fn wake(&mut self, place: usize) {
         let now = self.now();
-        let Some(node) = self.nodes[place].as_mut() else { return };
+        let Some(node) = self.nodes[place].as_mut().filter(|node| node.stopped_until <= now) else {
+            return;
+        };
         if node.flush_at.is_some_and(|at| at <= now) {
             node.flush_at = None;
             node.core.flush(now);
@@ -200,6 +216,9 @@ impl World {
         let Some(node) = self.nodes[place].as_mut().filter(|node| node.life == life) else {
             return;
         };
+        if node.stopped_until > now {
+            return self.net.arrive(node.stopped_until, place, life, arrival);
+        }
         match arrival {
             Arrival::Message { link, sent_at, bytes } => {
                 node.core.message(now, link, now - sent_at, &bytes);
@@ -213,7 +232,7 @@ impl World {
 
     fn dialled(&mut self, from: usize, life: u32, link: LinkId, to: usize, open: bool) {
         let now = self.now();
-        let reachable = open && self.net.connected(from, to);
+        let reachable = open && self.net.connected(from, to) && !self.is_stopped(to);
         let accepted = self.nodes.get_mut(to).and_then(Option::as_mut).filter(|_| reachable);
         let subject = Subject::node(addr(from));
         let accepted =
