@@ -34,6 +34,7 @@ use super::delta::{Delta, KeyId, signed, word_id};
 use super::history::History;
 use super::id::Origin;
 use super::time::{Nanos, SECOND};
+use super::unplayed::Replayed;
 
 /// Keys that are followed, at most: with their spans and changes at most 12 MiB.
 const MAX_KEYS: usize = 2_048;
@@ -59,26 +60,6 @@ const SWEEP_EVERY: Nanos = SECOND / 10;
 pub(super) struct IdleSpans {
     keys: FxHashMap<KeyId, Track>,
     sweep_at: Nanos,
-}
-
-/// What has come of a key while this node was stale.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Replayed {
-    Change(Change),
-    /// The TAT of another node's word, as of a time.
-    Level {
-        at: i64,
-        tat: i64,
-    },
-}
-
-impl Replayed {
-    fn change_before(self, since: i64) -> Option<Change> {
-        match self {
-            Self::Change(change) if change.date < since => Some(change),
-            _ => None,
-        }
-    }
 }
 
 /// A key of which nothing was received for a while.

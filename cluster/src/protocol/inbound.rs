@@ -15,6 +15,16 @@ use super::wire::{Message, Position};
 /// How long the dialler of a link may take to send `Hello`.
 const HELLO_TIMEOUT: Nanos = 5_000_000_000;
 
+/// How a change came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Dating {
+    /// As what was consumed between two flushes.
+    InBatch,
+    /// As all that a peer missed of a key, which may have drained several times meanwhile: its date
+    /// says when the last of it was consumed, as if all before had been right before that.
+    InPart,
+}
+
 /// A link that another node opened.
 #[derive(Debug)]
 pub(super) struct Inbound {

@@ -26,7 +26,8 @@
 //! * Frames: `wire` encodes messages, `log` keeps numbered batches, `discard` frees what it drops
 //!   in parts, `backlog` composes what the log no longer keeps, `cursor` is where a peer stands.
 //! * Dates: `clock` reads another node's, `recent` keeps the batches of it that were applied,
-//!   `history` the changes of a key in the order of dates, `idle` when its word was empty.
+//!   `history` the changes of a key in the order of dates, `unplayed` what comes while this node is
+//!   stale, `idle` when a key's word was empty.
 //! * Words: `agreement` compares those of two nodes, `watch` observes those of this one, `schedule`
 //!   says which levels are due, `split` shares what is left of a key among the nodes, `run_delay`
 //!   says how late this one runs, `estimate` replays what was admitted beyond a limit.
@@ -73,6 +74,7 @@ mod split;
 mod stats;
 mod subject;
 mod time;
+mod unplayed;
 mod watch;
 mod wire;
 

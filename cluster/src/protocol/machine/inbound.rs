@@ -3,7 +3,6 @@
 use std::ops::RangeInclusive;
 
 use super::key_agreement::Met;
-use super::late::Dating;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::bounds::{MAX_ORIGINS, OLDEST_VERSION};
@@ -13,7 +12,7 @@ use crate::protocol::event::Event;
 use crate::protocol::hash_key::HashKey;
 use crate::protocol::host::{Host, PREFETCHED};
 use crate::protocol::id::{NodeId, Origin};
-use crate::protocol::inbound::{Flow, Inbound, PendingLevels};
+use crate::protocol::inbound::{Dating, Flow, Inbound, PendingLevels};
 use crate::protocol::recent::{AppliedBatch, Recent};
 use crate::protocol::time::Nanos;
 use crate::protocol::wire::{Agreement, Group, Message, Position, Shift, ungroup};
@@ -341,9 +340,7 @@ impl<H: Host> Core<H> {
         for shift in shifts.into_iter().filter(is_mine) {
             self.shift_by_peer(now, shift);
         }
-        for level in &levels {
-            self.keep_level(at, level);
-        }
+        self.keep_unplayed_levels((origin, number, at), &cut, &levels);
         let scarce = usize::try_from(scarce).unwrap_or(usize::MAX);
         for level in levels.iter().take(scarce) {
             self.splits.mark_scarce(now, (level.limit, level.key));

@@ -21,7 +21,7 @@ use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
-use crate::protocol::inbound::Applied;
+use crate::protocol::inbound::{Applied, Dating};
 use crate::protocol::time::{Nanos, SECOND};
 use crate::protocol::wire::Shift;
 
@@ -32,16 +32,6 @@ const QUIET: Nanos = SECOND / 2;
 const MAX_LACK: Nanos = SECOND;
 /// Late changes of one origin that are held back, at most.
 const MAX_LATE: usize = 1 << 14;
-
-/// How a change came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Dating {
-    /// As what was consumed between two flushes.
-    InBatch,
-    /// As all that a peer missed of a key, which may have drained several times meanwhile: its date
-    /// says when the last of it was consumed, as if all before had been right before that.
-    InPart,
-}
 
 impl<H: Host> Core<H> {
     /// Applies one change of `origin`, or holds it back. What was applied at once.
@@ -66,7 +56,7 @@ impl<H: Host> Core<H> {
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
         let has_place = dating == Dating::InBatch || !is_late(grace);
-        if has_place && self.keep_unplayed(now, delta) {
+        if has_place && self.keep_unplayed(now, (origin, dating), delta) {
             return None;
         }
         let is_dated = dating == Dating::InBatch && delta.change.debt >= 0;

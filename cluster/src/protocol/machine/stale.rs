@@ -31,13 +31,15 @@ use super::Core;
 use crate::protocol::action::LinkId;
 use crate::protocol::change::Change;
 use crate::protocol::clock::SETTLING;
-use crate::protocol::delta::{Delta, KeyId, signed};
+use crate::protocol::delta::{Delta, signed};
 use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
-use crate::protocol::idle::{Replayed, Unobserved};
-use crate::protocol::inbound::{Flow, Inbound};
+use crate::protocol::id::Origin;
+use crate::protocol::idle::Unobserved;
+use crate::protocol::inbound::{Dating, Flow, Inbound};
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
+use crate::protocol::unplayed::{Replayed, Unplayed};
 
 /// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
@@ -48,10 +50,6 @@ pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
-/// Changes that are kept to be applied in order, at most: then they are applied.
-const MAX_UNPLAYED: usize = 1 << 14;
-/// Keys of which there are some, at most: a step applies as many.
-const MAX_UNPLAYED_KEYS: usize = 1 << 10;
 /// A peer that is awaited is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
 /// A node that is asked by many peers answers all of them with one batch, at most this often.
@@ -83,10 +81,8 @@ pub(super) struct Stale {
     total: Nanos,
     /// How many of these times have ended without a fresh batch of every peer.
     times_incomplete: u64,
-    /// What came meanwhile, not yet applied, and when it was.
-    unplayed: Vec<(i64, KeyId, Replayed)>,
-    /// The keys among that.
-    keys: BTreeSet<KeyId>,
+    /// What came meanwhile, not yet applied.
+    unplayed: Unplayed,
     /// How often it had joined, and has started over.
     times_over: u64,
     /// A peer has asked for a batch, so a flush is sealed also when it is empty.
@@ -104,8 +100,7 @@ impl Stale {
     pub(super) fn start_over(&mut self, had_joined: bool) {
         self.times_over += u64::from(had_joined);
         self.awaited.clear();
-        self.unplayed.clear();
-        self.keys.clear();
+        self.unplayed = Unplayed::default();
     }
 
     /// When the core was last stepped.
@@ -131,16 +126,6 @@ impl Stale {
     /// A batch is sealed, which answers all peers that have asked for one.
     pub(super) fn sealed(&mut self, now: Nanos) {
         (self.is_asked, self.sealed_at) = (false, Some(now));
-    }
-
-    /// Keeps what came of a key, and of when it is.
-    fn keep(&mut self, at: i64, id: KeyId, replayed: Replayed) {
-        self.keys.insert(id);
-        self.unplayed.push((at, id, replayed));
-    }
-
-    fn is_full(&self) -> bool {
-        self.unplayed.len() >= MAX_UNPLAYED || self.keys.len() >= MAX_UNPLAYED_KEYS
     }
 
     /// How often the node was stale, and how often without a fresh batch of every peer in the end.
@@ -341,43 +326,59 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Keeps what came while the node is stale; false where it is to be applied as always.
-    pub(super) fn keep_unplayed(&mut self, now: Nanos, delta: Delta) -> bool {
+    /// Keeps what came of an origin while the node is stale; false where it is to be applied as
+    /// always.
+    pub(super) fn keep_unplayed(
+        &mut self,
+        now: Nanos,
+        (origin, dating): (Origin, Dating),
+        delta: Delta,
+    ) -> bool {
         // A state that is taken over is added to words that contain what came before it.
         if !self.stale.is_stale() || self.pull.is_some() {
             self.play(now);
             return false;
         }
-        self.stale.keep(delta.change.date, delta.id(), Replayed::Change(delta.change));
-        if self.stale.is_full() {
+        let through = self.applied.get(&origin).map_or(0, |applied| applied.position.through);
+        // The position says that a batch is here, and not that a part is, which begins behind it.
+        let number = through.saturating_add(u64::from(dating == Dating::InPart));
+        self.stale.unplayed.keep_change((origin, number), &delta);
+        if self.stale.unplayed.is_full() {
             self.play(now);
         }
         true
     }
 
-    /// Keeps what another node's word owed at a time, while this node is stale: the word owes that
-    /// much at least, as this node has consumed nothing since it was stopped.
-    pub(super) fn keep_level(&mut self, at: i64, level: &Level) {
-        let known = self.host.tolerance(level.limit).is_some() && self.pull.is_none();
-        if known && self.stale.is_stale() && !self.stale.is_full() {
-            let tat = at.saturating_add(signed(level.debt));
-            self.stale.keep(at, (level.limit, level.key), Replayed::Level { at, tat });
+    /// Keeps what another node's words owed at a time, right after a batch of it, while this node
+    /// is stale: its words owe that much at least, as it has consumed nothing since it was stopped.
+    pub(super) fn keep_unplayed_levels(
+        &mut self,
+        (origin, number, at): (Origin, u64, i64),
+        cut: &[(Origin, u64)],
+        levels: &[Level],
+    ) {
+        if !self.stale.is_stale() || self.pull.is_some() {
+            return;
         }
+        let (host, unplayed) = (&self.host, &mut self.stale.unplayed);
+        let known = levels.iter().filter(|level| host.tolerance(level.limit).is_some());
+        let cut = || cut.iter().copied().chain([(origin, number)]).collect();
+        unplayed.keep_levels(at, cut, known.copied());
     }
 
     /// Applies what came while the node was stale in the order in which it was consumed, by
     /// whichever node: nodes that each consume less than the limit exceed it together. What the
     /// word owed when the node was stopped has been forgotten; levels make up for it.
     pub(super) fn play(&mut self, now: Nanos) {
-        let mut unplayed = std::mem::take(&mut self.stale.unplayed);
-        self.stale.keys.clear();
-        unplayed.sort_by_key(|(at, ..)| *at);
-        self.stats.deltas_applied += unplayed.len() as u64;
-        let mut keys: BTreeMap<KeyId, Vec<Replayed>> = BTreeMap::new();
-        for (_, id, replayed) in unplayed {
-            keys.entry(id).or_default().push(replayed);
+        if self.stale.unplayed.is_empty() {
+            return;
         }
-        for ((limit, key), all) in keys {
+        let unplayed = std::mem::take(&mut self.stale.unplayed);
+        let lives = self.lives(now);
+        let words = unplayed.in_order(|cut| self.contains(&lives, cut));
+        for ((limit, key), all) in words.collect::<Vec<_>>() {
+            let changes = all.iter().filter(|replayed| matches!(replayed, Replayed::Change(_)));
+            self.stats.deltas_applied += changes.count() as u64;
             let owed = self.debt(now, (limit, key));
             let unobserved = Unobserved {
                 since: self.stale.stopped_at,

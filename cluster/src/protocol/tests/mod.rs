@@ -16,6 +16,7 @@ mod key_agreement;
 mod leaving;
 mod network;
 mod receiver;
+mod replay;
 mod report;
 mod resets;
 mod run_delay;

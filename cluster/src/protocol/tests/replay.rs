@@ -1,0 +1,148 @@
+//! Levels among what is applied in order at the end of a stop.
+
+use super::harness::Harness;
+use super::words::SLOW;
+use super::world::addr;
+use crate::inline;
+use crate::protocol::host::Level;
+use crate::protocol::wire::{Agreement, Group, Message};
+use crate::protocol::{LinkId, Nanos, NodeId, Origin};
+
+const MS: Nanos = 1_000_000;
+const SECOND: Nanos = 1_000 * MS;
+/// A unit of a limit that drains no key in a test.
+const UNIT: Nanos = 60 * SECOND;
+const KEY: (u64, u64) = (SLOW, 1);
+
+fn peer(place: usize) -> NodeId {
+    NodeId::new(addr(place), 5)
+}
+
+fn origin(place: usize) -> Origin {
+    peer(place).origin()
+}
+
+/// A founder that was stopped for a second, with links on which two peers send frames.
+fn stopped() -> (Harness, [LinkId; 2]) {
+    let mut harness = Harness::new();
+    let links = [1, 2].map(|place| harness.greet(peer(place)));
+    harness.tick(10 * SECOND);
+    harness.pass(SECOND);
+    harness.core.tick(harness.now());
+    (harness, links)
+}
+
+/// A batch that was sealed some time ago, of what was consumed `before` that.
+fn batch(
+    harness: &Harness,
+    number: u64,
+    ago: Nanos,
+    consumed: &[((u64, u64), Nanos, Nanos)],
+    levels: Agreement,
+) -> Message {
+    let group = |((limit, key), debt, before): &((u64, u64), Nanos, Nanos)| Group {
+        limit: *limit,
+        changes: vec![(*key, debt.cast_signed(), before.cast_signed())],
+    };
+    let groups = consumed.iter().map(group).collect();
+    Message::Batch { number, at: harness.now() - ago, groups, levels }
+}
+
+fn level((limit, key): (u64, u64), debt: Nanos, cut: &[(Origin, u64)]) -> Agreement {
+    Agreement {
+        cut: cut.to_vec(),
+        levels: vec![Level { limit, key, debt }],
+        ..Agreement::default()
+    }
+}
+
+/// The node has caught up with both.
+fn end(harness: &mut Harness, links: [(LinkId, u64); 2]) {
+    for (link, number) in links {
+        let fresh = batch(harness, number, 0, &[], Agreement::default());
+        harness.deliver(link, &fresh);
+    }
+    assert!(harness.core.current_until() > 0);
+}
+
+/// Units that a key owes, rounded up.
+fn units(harness: &Harness, id: (u64, u64)) -> u64 {
+    harness.tat(id).saturating_sub(harness.now()).div_ceil(UNIT)
+}
+
+/// A node that has taken over a state knows no quota of its keys, and sends levels under none.
+#[test]
+fn a_level_is_of_a_word_whatever_quota_came_with_a_check() {
+    let (mut harness, links) = stopped();
+    let id = (inline::id(10_000 * UNIT, UNIT), 1);
+    let consumed = batch(&harness, 1, SECOND / 2, &[(id, 10 * UNIT, 0)], Agreement::default());
+    harness.deliver(links[0], &consumed);
+    let sent = level((0, id.1), 10 * UNIT, &[(origin(1), 1)]);
+    let sent = batch(&harness, 1, SECOND / 4, &[], sent);
+    harness.deliver(links[1], &sent);
+    end(&mut harness, [(links[0], 2), (links[1], 2)]);
+    assert_eq!(units(&harness, id), 10);
+}
+
+/// The clock of a node that has just opened a link is read by a round trip that contains a stop.
+#[test]
+fn a_level_that_is_dated_too_early_contains_what_its_cut_does() {
+    let (mut harness, links) = stopped();
+    // Two units are of before the stop, and forgotten here.
+    let sent = level(KEY, 12 * UNIT, &[(origin(1), 1)]);
+    let sent = batch(&harness, 1, SECOND / 2, &[], sent);
+    harness.deliver(links[1], &sent);
+    let consumed = batch(&harness, 1, SECOND / 4, &[(KEY, 10 * UNIT, 0)], Agreement::default());
+    harness.deliver(links[0], &consumed);
+    // This is not in the level.
+    let more = batch(&harness, 2, SECOND / 5, &[(KEY, UNIT, 0)], Agreement::default());
+    harness.deliver(links[0], &more);
+    end(&mut harness, [(links[0], 3), (links[1], 2)]);
+    assert_eq!(units(&harness, KEY), 13);
+}
+
+/// Of what waited to be sent the date is that of the first.
+#[test]
+fn a_level_from_within_the_span_of_a_change_adds_nothing_to_it() {
+    for contained in [0, 4] {
+        let (mut harness, links) = stopped();
+        let sent = level(KEY, (3 + contained) * UNIT, &[(origin(1), 1)]);
+        let sent = batch(&harness, 1, SECOND / 2, &[], sent);
+        harness.deliver(links[1], &sent);
+        for (number, ago, units, before) in [(1, 700, 3, 0), (2, 100, 10, 600 * MS)] {
+            let consumed = [(KEY, units * UNIT, before)];
+            let consumed = batch(&harness, number, ago * MS, &consumed, Agreement::default());
+            harness.deliver(links[0], &consumed);
+        }
+        end(&mut harness, [(links[0], 3), (links[1], 2)]);
+        assert_eq!(units(&harness, KEY), 13);
+    }
+}
+
+/// A peer is silent for as long as a node waits; what it has sent comes after that.
+#[test]
+fn a_level_waits_for_what_it_contains_or_counts_for_nothing() {
+    let (mut harness, links) = stopped();
+    let sent = level(KEY, 10 * UNIT, &[(origin(1), 1)]);
+    let sent = batch(&harness, 1, SECOND / 2, &[], sent);
+    harness.deliver(links[1], &sent);
+    harness.tick(1_001 * MS);
+    assert!(harness.core.current_until() > 0);
+    let link = harness.greet(peer(1));
+    let consumed = batch(&harness, 1, 2 * SECOND, &[(KEY, 10 * UNIT, 0)], Agreement::default());
+    harness.deliver(link, &consumed);
+    assert_eq!(units(&harness, KEY), 10);
+}
+
+/// Of the batches that it is of, the other node may have had the first ones.
+#[test]
+fn a_level_may_contain_a_part_of_a_backlog() {
+    let (mut harness, links) = stopped();
+    let sent = level(KEY, 10 * UNIT, &[(origin(1), 3)]);
+    let sent = batch(&harness, 1, SECOND / 2, &[], sent);
+    harness.deliver(links[1], &sent);
+    let part = harness.part(9, KEY, (10 * UNIT).cast_signed());
+    harness.deliver(links[0], &part);
+    end(&mut harness, [(links[0], 10), (links[1], 2)]);
+    assert_eq!(units(&harness, KEY), 10);
+}
