@@ -319,14 +319,15 @@ impl<H: Host> Core<H> {
                 continue;
             }
             let Some(contained) = self.after_cut(&lives, origin, &pending, &cut) else { continue };
-            let mut ids: Vec<KeyId> = pending.levels.iter().map(Level::id).collect();
-            ids.sort_unstable();
-            ids.dedup();
-            let mut beyond = contained.of(origin, &ids, now);
+            let mut words: Vec<KeyId> =
+                pending.levels.iter().map(|level| word_id(level.id())).collect();
+            words.sort_unstable();
+            words.dedup();
+            let mut beyond = contained.of(origin, &words, now);
             let mut unsettled = Vec::new();
             for level in &pending.levels {
                 // Of several levels of a key the first counts.
-                let place = ids.binary_search(&level.id()).ok();
+                let place = words.binary_search(&word_id(level.id())).ok();
                 let Some(beyond) = place.and_then(|place| beyond[place].take()) else { continue };
                 match self.settled(now, (level.limit, level.key)) {
                     Some(_) if self.shifts.len() + moves.len() >= MAX_SHIFTS => {}

@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 
 use super::Core;
+use crate::inline;
 use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::change::Change;
-use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::delta::{Delta, KeyId, word_id};
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::inbound::PendingLevels;
@@ -159,26 +160,26 @@ impl<H: Host> Core<H> {
 }
 
 impl AfterCut<'_> {
-    /// What of it changed each of these keys, as far as that is known. They are in order, each of
+    /// What of it changed each of these words, as far as that is known. They are in order, each of
     /// them once: each batch is looked at once for all of them.
-    pub(super) fn of(&self, from: Origin, ids: &[KeyId], now: Nanos) -> Vec<Option<KeyAfterCut>> {
+    pub(super) fn of(&self, from: Origin, words: &[KeyId], now: Nanos) -> Vec<Option<KeyAfterCut>> {
         let none = || KeyAfterCut { changes: Vec::new(), shifted: 0, since: now };
-        let mut all: Vec<_> = ids.iter().map(|_| none()).collect();
+        let mut all: Vec<_> = words.iter().map(|_| none()).collect();
         for batch in &self.own {
-            each_of(ids, &batch.deltas, |place, change| all[place].add(batch.since, change));
+            each_of(words, &batch.deltas, |place, change| all[place].add(batch.since, change));
             let shifts = batch.levels.shifts.iter().filter(|shift| shift.to == from);
             for shift in shifts {
-                if let Ok(place) = ids.binary_search(&(shift.limit, shift.key)) {
+                if let Ok(place) = words.binary_search(&word_id((shift.limit, shift.key))) {
                     all[place].shifted = all[place].shifted.saturating_add(shift.by);
                 }
             }
         }
         for seen in &self.others {
-            each_of(ids, &seen.deltas, |place, change| all[place].add(seen.at, change));
+            each_of(words, &seen.deltas, |place, change| all[place].add(seen.at, change));
         }
         let mut all: Vec<_> = all.into_iter().map(Some).collect();
         for id in self.others.iter().flat_map(|seen| &seen.late) {
-            if let Ok(place) = ids.binary_search(id) {
+            if let Ok(place) = words.binary_search(&word_id(*id)) {
                 all[place] = None;
             }
         }
@@ -186,17 +187,20 @@ impl AfterCut<'_> {
     }
 }
 
-/// The changes of some keys in a batch; both are in order. The fewer are looked up in the others.
-fn each_of(ids: &[KeyId], deltas: &[Delta], mut each: impl FnMut(usize, Change)) {
-    if deltas.len() < ids.len() {
-        for delta in deltas {
-            if let Ok(place) = ids.binary_search(&delta.id()) {
-                each(place, delta.change);
-            }
+/// The changes of some words in a batch; both are in order. The fewer are looked up in the others,
+/// except that those with a quota, which come last, are not in the order of their words.
+fn each_of(words: &[KeyId], deltas: &[Delta], mut each: impl FnMut(usize, Change)) {
+    let named = deltas.partition_point(|delta| delta.limit < inline::FIRST);
+    let named = if deltas.len() < words.len() { 0 } else { named };
+    let (named, others) = deltas.split_at(named);
+    for delta in others {
+        if let Ok(place) = words.binary_search(&delta.word_id()) {
+            each(place, delta.change);
         }
-    } else {
-        for (place, id) in ids.iter().enumerate() {
-            if let Some(change) = find(deltas, *id) {
+    }
+    if !named.is_empty() {
+        for (place, word) in words.iter().enumerate() {
+            if let Some(change) = find(named, *word) {
                 each(place, change);
             }
         }
@@ -216,6 +220,22 @@ mod tests {
             let mut found = Vec::new();
             each_of(&ids, &deltas, |place, change| found.push((ids[place].1, change.date)));
             assert_eq!(found, [(3, 3), (4, 4)]);
+        }
+    }
+
+    /// A level may be sent under none of the quotas that came with checks.
+    #[test]
+    fn changes_of_a_word_are_found_whatever_quota_came_with_a_check() {
+        let delta = |limit, key, debt| Delta { limit, key, change: Change::new(debt, 0) };
+        let (quick, slow) = (inline::id(1_000, 10), inline::id(1_000_000, 10));
+        assert!(quick < slow);
+        let deltas = [delta(0, 7, 1), delta(5, 7, 2), delta(quick, 7, 3), delta(slow, 7, 4)];
+        for more in 0..9 {
+            let words: Vec<KeyId> = (7..=7 + more).map(|key| (0, key)).collect();
+            let mut found = Vec::new();
+            each_of(&words, &deltas, |place, change| found.push((words[place].1, change.debt)));
+            found.sort_unstable();
+            assert_eq!(found, [(7, 1), (7, 3), (7, 4)]);
         }
     }
 }
