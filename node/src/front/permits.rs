@@ -4,7 +4,11 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// The most connections of one front-end that are being refused at a time.
 const MAX_REFUSALS: usize = 100;
-/// File descriptors for all else: listeners, the cluster's socket, files that are read.
+/// As many can be in any case: probes are answered so. Of few file descriptors they take from
+/// [`RESERVED_FILES`].
+const MIN_REFUSALS: usize = 4;
+/// File descriptors for all else: listeners, the cluster's socket, files that are read. A node
+/// without clients has about 25 open.
 const RESERVED_FILES: u64 = 64;
 /// The part of the others that HTTP has for itself, one in this many: clients that fill the Redis
 /// port keep no health check out.
@@ -32,7 +36,7 @@ impl PermitCounts {
 
     fn within(files: u64, most: usize) -> Self {
         let at_most = |files: u64, most: usize| usize::try_from(files).unwrap_or(most).min(most);
-        let refusals = at_most(files / REFUSAL_PART, MAX_REFUSALS);
+        let refusals = at_most(files / REFUSAL_PART, MAX_REFUSALS).max(MIN_REFUSALS);
         let connections = at_most(files.saturating_sub(refusals as u64), most);
         // Even a node that may open next to nothing serves one client.
         Self { connections: connections.max(1), refusals }
@@ -69,12 +73,17 @@ mod tests {
 
     #[test]
     fn all_permits_together_have_a_file_each() {
-        for files in [0, 1, 64, 70, 128, 1_024, 4_096, 100_000] {
+        /// A client of each front-end, and probes beyond it.
+        const LEAST: usize = 2 * (1 + MIN_REFUSALS);
+        for files in [0, 1, 64, 66, 70, 84, 103, 104, 128, 1_024, 4_096, 100_000] {
             let (redis, http) = PermitCounts::of(Some(files), MAX_CONNECTIONS);
             let all = [redis, http].map(|permits| permits.connections + permits.refusals);
             let rest = files.saturating_sub(RESERVED_FILES) as usize;
-            assert!(all[0] + all[1] <= rest.max(2), "{files}: {all:?}");
+            let most = if rest < 2 * LEAST { rest + LEAST } else { rest };
+            assert!(all[0] + all[1] <= most, "{files}: {all:?}");
             assert!(redis.connections >= http.connections);
+            let least = redis.refusals.min(http.refusals);
+            assert!(least >= MIN_REFUSALS, "{files}: a probe is closed unanswered");
         }
         let few = |connections, refusals| PermitCounts { connections, refusals };
         assert_eq!(PermitCounts::of(Some(1_024), MAX_CONNECTIONS), (few(648, 72), few(216, 24)));

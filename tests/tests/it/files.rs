@@ -33,6 +33,18 @@ fn redis_clients_leave_files_to_health_checks() {
     Raw::connect(node.resp).expect_alive();
 }
 
+/// So few that HTTP has one place, which a client takes.
+#[test]
+fn few_files_leave_health_checks_an_answer() {
+    let node = Node::start_with_files(70, &[]);
+    let mut client = Raw::connect(node.http);
+    client.send(b"GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n");
+    assert_eq!(client.http_answer().0, "HTTP/1.1 200 OK");
+    for path in ["/healthz", "/readyz"] {
+        assert_eq!(get(&node, path).status, 200);
+    }
+}
+
 /// The limit falls below what is open, as where something else of the process leaks.
 #[test]
 fn failures_to_accept_are_counted_and_pass() {
