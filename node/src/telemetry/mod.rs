@@ -6,4 +6,5 @@ pub mod log_throttle;
 pub mod meter;
 pub mod metrics;
 mod over_admission;
+pub mod patient;
 mod peer_metrics;
