@@ -1,10 +1,41 @@
 //! The output of a node when it starts.
 
+use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::Builder;
 
 use crate::config::file::LimitConfig;
 use crate::config::origin::Host;
+use crate::telemetry::patient::Patient;
+
+/// Standard output, for one text. A thread writes it, so nothing waits for its reader: it may be a
+/// terminal that is stopped.
+#[derive(Debug)]
+pub struct Output(SyncSender<String>);
+
+impl Output {
+    /// # Errors
+    /// There is no thread.
+    pub fn start() -> io::Result<Self> {
+        let (sender, texts) = sync_channel::<String>(1);
+        Builder::new().name("output".to_owned()).spawn(move || {
+            let mut out = Patient(io::stdout());
+            for text in texts {
+                // A closed standard output does not stop the node.
+                let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            }
+        })?;
+        Ok(Self(sender))
+    }
+
+    /// Prints it, and flushes: scripts wait for its last line.
+    pub fn print(self, text: String) {
+        // Its thread waits for it.
+        let _ = self.0.try_send(text);
+    }
+}
 
 /// The addresses a node has bound.
 #[derive(Clone, Copy, Debug)]

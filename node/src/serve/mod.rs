@@ -6,7 +6,6 @@ mod reload;
 mod signals;
 mod threads;
 
-use std::io::Write;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -16,8 +15,8 @@ use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use self::banner::{Bound, Required};
-use self::files::Files;
+use self::banner::{Bound, Output, Required};
+use self::files::{Files, Reader};
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
 use crate::config::bounds::{BoundArgs, HttpBounds};
@@ -50,12 +49,13 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
     args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
     let threads = Threads::start()?;
-    let served = threads.main.block_on(serve(args, threads.of_front_ends()));
+    let output = Output::start().map_err(threads::none)?;
+    let served = threads.main.block_on(serve(args, threads.of_front_ends(), output));
     threads.end();
     served
 }
 
-async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String> {
+async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Result<(), String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     // Each of what is read again has its own, so that no file is waited for with another.
@@ -72,13 +72,13 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     };
     let Started { limits, password, permits, resp, http, limiters, gossip } = started;
     let ((resp_listener, resp), (http_listener, http)) = (resp, http);
-    tokio::spawn(reload::rotate_on(hangups, args.clone(), gossip.clone()));
+    tokio::spawn(reload::rotate_on(hangups, Reader::new(args), gossip.clone()));
     let password = password.map(InForce::new);
     if let Some(password) = &password {
-        tokio::spawn(reload::renew_on(password_hangups, args.clone(), password.clone()));
+        tokio::spawn(reload::renew_on(password_hangups, Reader::new(args), password.clone()));
     }
     if args.config.is_some() {
-        tokio::spawn(reload::compare_on(config_hangups, args.clone(), limits.clone()));
+        tokio::spawn(reload::compare_on(config_hangups, Reader::new(args), limits.clone()));
     }
     let bound = Bound { resp, http, cluster: gossip.address() };
     let mut serving = Serving::new(Service::new(limiters, gossip), &args.bounds, permits, threads);
@@ -114,8 +114,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads) -> Result<(), String>
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
-    announce(&bound, &limits, args);
-
+    output.print(announcement(&bound, &limits, args));
     let signal = stop.next().await;
     serving.readiness.stop();
     if !args.lame_duck.is_zero() {
@@ -269,7 +268,7 @@ struct Started {
 
 async fn start(args: &ServeArgs) -> Result<Started, String> {
     // Mistakes in files come first: they are there whatever else runs on this machine.
-    let Files { limits, password, trust } = files::read(args, Files::read).await?;
+    let Files { limits, password, trust } = Reader::new(args).read(Files::read).await?;
     let files = enough_files(raise_file_limit())?;
     let permits = PermitCounts::of(files, args.bounds.max_connections);
     let bind = |flag, address| {
@@ -319,16 +318,10 @@ fn log_start(bound: &Bound, limits: &[LimitConfig]) {
     }
 }
 
-/// Prints where the node listens, and flushes: scripts wait for that line. Nothing waits for a
-/// reader of it: standard output may be a terminal that is stopped.
-fn announce(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) {
+/// Says where the node listens.
+fn announcement(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) -> String {
     let built_in = LimitConfig::built_in();
     let password_file = args.resp_password_file.as_deref();
     let asked = Required { password_file, hosts: &args.allow_host };
-    let text = banner::text(bound, limits.first().unwrap_or(&built_in), asked);
-    tokio::task::spawn_blocking(move || {
-        let mut out = std::io::stdout().lock();
-        // A closed standard output does not stop the node.
-        let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    });
+    banner::text(bound, limits.first().unwrap_or(&built_in), asked)
 }

@@ -3,7 +3,7 @@
 use tidegate_cluster::Trust;
 use tokio::signal::unix::Signal;
 
-use super::files::{limits, password, read};
+use super::files::{Reader, limits, password};
 use crate::config::cli::ServeArgs;
 use crate::config::file::LimitConfig;
 use crate::config::password::InForce;
@@ -12,11 +12,11 @@ use crate::limits::gossip::Gossip;
 
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
 /// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
-pub async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
+pub async fn rotate_on(mut hangups: Signal, files: Reader, gossip: Gossip) {
     let mut hangup = hangups.recv().await;
     while hangup.is_some() {
         gossip.look_up_seeds();
-        let (trust, next) = read_until(&mut hangups, &args, trust::read).await;
+        let (trust, next) = read_until(&mut hangups, &files, trust::read).await;
         if let Some(trust) = trust {
             rotate(&gossip, trust).await;
         }
@@ -25,10 +25,10 @@ pub async fn rotate_on(mut hangups: Signal, args: ServeArgs, gossip: Gossip) {
 }
 
 /// Reads the password of Redis clients again with each SIGHUP, in the same manner.
-pub async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
+pub async fn renew_on(mut hangups: Signal, files: Reader, in_force: InForce) {
     let mut hangup = hangups.recv().await;
     while hangup.is_some() {
-        let (read, next) = read_until(&mut hangups, &args, password).await;
+        let (read, next) = read_until(&mut hangups, &files, password).await;
         match read {
             Some(Ok(Some(password))) => {
                 in_force.replace(password);
@@ -44,10 +44,10 @@ pub async fn renew_on(mut hangups: Signal, args: ServeArgs, in_force: InForce) {
 
 /// Compares the configuration with the limits in force at each SIGHUP, and says where a restart
 /// would change them: they stay as they are while the node runs.
-pub async fn compare_on(mut hangups: Signal, args: ServeArgs, in_force: Vec<LimitConfig>) {
+pub async fn compare_on(mut hangups: Signal, files: Reader, in_force: Vec<LimitConfig>) {
     let mut hangup = hangups.recv().await;
     while hangup.is_some() {
-        let (read, next) = read_until(&mut hangups, &args, limits).await;
+        let (read, next) = read_until(&mut hangups, &files, limits).await;
         match read {
             Some(Ok(limits)) if limits != in_force => {
                 tracing::warn!("SIGHUP: the limits stay; --config has others, for a restart");
@@ -62,11 +62,11 @@ pub async fn compare_on(mut hangups: Signal, args: ServeArgs, in_force: Vec<Limi
 /// Reads files, or gives that up with the next SIGHUP, which then is the second.
 async fn read_until<T: Send + 'static>(
     hangups: &mut Signal,
-    args: &ServeArgs,
-    files: fn(&ServeArgs) -> Result<T, String>,
+    files: &Reader,
+    what: fn(&ServeArgs) -> Result<T, String>,
 ) -> (Option<Result<T, String>>, Option<()>) {
     tokio::select! {
-        read = read(args, files) => (Some(read), None),
+        read = files.read(what) => (Some(read), None),
         hangup = hangups.recv() => {
             tracing::warn!("SIGHUP again: no longer waiting for a file");
             (None, hangup)
