@@ -13,8 +13,10 @@ use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
 use tokio::sync::Semaphore;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
+
+use super::thread::apart;
 
 /// Addresses of one name, and targets of one service, at most; the lowest ones.
 pub(super) const MAX_ADDRESSES: usize = 64;
@@ -105,12 +107,12 @@ impl Resolver {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| no_answer())?;
         let name = name.to_owned();
         // A question that is no longer waited for keeps its place, so threads stay bounded.
-        let asked = spawn_blocking(move || {
+        let found: std::io::Result<_> = apart(move || {
             let found = (name.as_str(), 0).to_socket_addrs();
             drop(place);
             found.map(|found| found.map(|addr| addr.ip()).collect())
-        });
-        let found: std::io::Result<_> = asked.await.map_err(|error| error.to_string())?;
+        })
+        .await?;
         found.map_err(|error| error.to_string())
     }
 

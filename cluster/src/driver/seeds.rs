@@ -10,13 +10,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
 use super::Shared;
 use super::logging::TARGET;
 use super::lookup::Resolver;
+use super::thread::apart;
 use crate::config::Config;
 use crate::protocol::MAX_SEEDS;
 use crate::seed::{self, Seed, SeedKind};
@@ -245,8 +246,8 @@ async fn ask(source: &Seed, resolver: &Arc<Resolver>) -> Result<Vec<Seed>, Strin
         SeedKind::Service(name) => resolver.service(name).await?,
         SeedKind::File(path) => {
             let path = path.clone();
-            let read = spawn_blocking(move || seed::read_file(&path));
-            let seeds = read.await.map_err(|error| error.to_string())??;
+            // One thread for each file at most: a look-up begins once the one before is over.
+            let seeds = apart(move || seed::read_file(&path)).await??;
             let seeds = Some(seeds).filter(|seeds| !seeds.is_empty());
             return seeds.ok_or_else(|| "it lists none".to_owned());
         }

@@ -7,18 +7,20 @@
 //! what a link carries is inversely proportional to its round trips.
 //!
 //! Each has a runtime, and so timers, of its own: where the protocol waits for the next flush, no
-//! other thread has to wake for it.
+//! other thread has to wake for it. All threads are started here, where one that cannot be had is
+//! an error: a runtime that starts threads panics.
 
 use std::io;
 use std::thread::Builder;
 
-use tokio::runtime::{self, Runtime};
+use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::oneshot;
 
 use crate::config::StartError;
 
-/// What the operating system calls the threads.
+/// What the operating system calls the threads, and those that may block.
 const NAME: &str = "tidegate-gossip";
+const BLOCKING_NAME: &str = "tidegate-seeds";
 
 /// Begins a node on threads of its own and waits for its handle; what `begin` returns with it runs
 /// there. Nothing keeps running where `begin` fails, or where no caller waits for it any more.
@@ -46,7 +48,7 @@ fn run<H, F: Future<Output = ()>>(
         Err(error) => return drop(sender.send(Err(StartError::Thread(error)))),
     };
     let started = {
-        let _in_links = links.enter();
+        let _in_links = links.tasks.enter();
         begin()
     };
     match started {
@@ -57,14 +59,61 @@ fn run<H, F: Future<Output = ()>>(
         }
         Err(error) => drop(sender.send(Err(error))),
     }
-    // A file of seeds that blocks its reader keeps neither this thread nor the process.
-    links.shutdown_background();
 }
 
-/// That of the protocol, on the calling thread, and that of the links.
-fn runtimes() -> io::Result<(Runtime, Runtime)> {
+/// That of the protocol, for the calling thread, and that of the links.
+fn runtimes() -> io::Result<(Runtime, Links)> {
     let own = runtime::Builder::new_current_thread().enable_time().build()?;
-    let mut links = runtime::Builder::new_multi_thread();
-    let links = links.worker_threads(1).thread_name(NAME).enable_all().build()?;
-    Ok((own, links))
+    let links = runtime::Builder::new_current_thread().enable_all().build()?;
+    Ok((own, Links::start(links)?))
+}
+
+/// The tasks of links, on a thread of their own: they end with this.
+struct Links {
+    tasks: Handle,
+    _end: oneshot::Sender<()>,
+}
+
+impl Links {
+    fn start(runtime: Runtime) -> io::Result<Self> {
+        let (end, ended) = oneshot::channel();
+        let tasks = runtime.handle().clone();
+        // An error says that `end` is gone.
+        Builder::new().name(NAME.into()).spawn(move || drop(runtime.block_on(ended)))?;
+        Ok(Self { tasks, _end: end })
+    }
+}
+
+/// Runs what may block, as a read of a pipe, on a thread that neither the node nor the process
+/// waits for at its end.
+///
+/// # Errors
+/// There is no thread.
+pub(super) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    run_on(Builder::new().name(BLOCKING_NAME.into()), work).await
+}
+
+async fn run_on<T: Send + 'static>(
+    thread: Builder,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, String> {
+    let (sender, receiver) = oneshot::channel();
+    let started = thread.spawn(move || drop(sender.send(work())));
+    started.map_err(|error| format!("no thread: {error}"))?;
+    receiver.await.map_err(|_| "its thread has ended".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_thread_that_cannot_be_had_is_an_error() {
+        let thread = Builder::new().stack_size(usize::MAX / 8);
+        let missing = run_on(thread, || 7).await.unwrap_err();
+        assert!(missing.starts_with("no thread: "), "{missing}");
+        assert_eq!(apart(|| 7).await, Ok(7));
+    }
 }
