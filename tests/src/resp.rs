@@ -3,7 +3,7 @@
 use std::io::{ErrorKind, Read, Write};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 
-use rustix::net::{AddressFamily, SocketType, bind, connect, socket};
+use rustix::net::{AddressFamily, SocketType, bind, connect, socket, sockopt};
 
 use crate::{Node, PATIENCE};
 
@@ -17,6 +17,9 @@ pub fn redis(node: &Node, version: u8) -> redis::Connection {
     let client = redis::Client::open(url).expect("an address");
     client.get_connection_with_timeout(PATIENCE).expect("a connection")
 }
+
+/// What the system of a client holds that has not read it, where that is to be little.
+const NARROW_BYTES: usize = 4 * 1024;
 
 /// A connection that sends and expects bytes as they are. All methods panic when the node does
 /// not do as expected.
@@ -36,6 +39,15 @@ impl Raw {
     pub fn connect_from(from: Ipv4Addr, address: SocketAddr) -> Self {
         let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
         bind(&socket, &SocketAddr::from((from, 0))).expect("an address of this machine");
+        connect(&socket, &address).expect("a connection");
+        Self::of(socket.into())
+    }
+
+    /// Connects a client whose system holds little that it has not read: a few KiB.
+    #[must_use]
+    pub fn connect_narrow(address: SocketAddr) -> Self {
+        let socket = socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
+        sockopt::set_socket_recv_buffer_size(&socket, NARROW_BYTES).expect("an open socket");
         connect(&socket, &address).expect("a connection");
         Self::of(socket.into())
     }

@@ -111,7 +111,7 @@ pub struct BoundArgs {
 }
 
 /// The longest way of a request from a client, and back to it.
-const UNDER_WAY: Duration = Duration::from_millis(250);
+pub const UNDER_WAY: Duration = Duration::from_millis(250);
 
 /// What an HTTP client may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::sockopt;
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -15,10 +17,20 @@ const MAX_BYTES: usize = 64 * 1024 * 1024;
 const PIECE_BYTES: usize = 4 * 1024;
 /// How much is discarded before others of its thread go on, in bytes.
 const TURN_BYTES: usize = 64 * 1024;
+/// Less room to send from than the system gives a socket, in bytes: it gives the least that it may.
+const LEAST_ROOM: usize = 1;
+/// A socket with this mark is writable only when all is sent, in bytes.
+#[cfg(target_os = "linux")]
+const ALL_SENT: u32 = 1;
 
 /// Closes a connection on which more input may be in flight: closing at once would reset it, and
 /// the client's system would discard the last reply.
 pub async fn linger(stream: &mut TcpStream) {
+    linger_for(stream, LINGER).await;
+}
+
+/// The same, where its client may take this long.
+pub async fn linger_for(stream: &mut TcpStream, time: Duration) {
     if stream.shutdown().await.is_err() {
         return;
     }
@@ -41,7 +53,20 @@ pub async fn linger(stream: &mut TcpStream) {
             }
         }
     };
-    let _ = tokio::time::timeout(LINGER, discard).await;
+    let _ = tokio::time::timeout(time, discard).await;
+}
+
+/// Whether the system holds replies that it could not send, or more than about 2 KiB of which it
+/// does not know that they have arrived. To be asked before this side is closed, and when nothing
+/// more is to be written: it takes the socket's room.
+pub fn holds_replies(stream: &TcpStream) -> bool {
+    // A socket is writable if what is not acknowledged fits two thirds of its room, and less than
+    // its mark is not sent. What the system does not let be set is left as it is.
+    let _ = sockopt::set_socket_send_buffer_size(stream, LEAST_ROOM);
+    #[cfg(target_os = "linux")]
+    let _ = socket2::SockRef::from(stream).set_tcp_notsent_lowat(ALL_SENT);
+    let mut socket = [PollFd::new(stream, PollFlags::OUT)];
+    poll(&mut socket, Some(&Timespec::default())) == Ok(0)
 }
 
 /// Reads once, and drops what was read: how many bytes. In [`linger`] itself the buffer would be a

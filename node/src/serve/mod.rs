@@ -19,7 +19,7 @@ use self::banner::{Bound, Output, Required};
 use self::files::{Files, Reader};
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
-use crate::config::bounds::{BoundArgs, HttpBounds};
+use crate::config::bounds::{BoundArgs, HttpBounds, UNDER_WAY};
 use crate::config::cli::ServeArgs;
 use crate::config::file::LimitConfig;
 use crate::config::password::{InForce, Password};
@@ -38,7 +38,7 @@ use crate::telemetry::meter::FrontEndName;
 /// How much of the time for stopping is reserved for leaving the cluster, at most and at most half
 /// of it, so that the last admissions are sent.
 const LEAVE_SHARE: Duration = Duration::from_secs(1);
-/// How much of a drain an HTTP connection may wait for one more request, at most, as a divisor.
+/// How much of a drain an idle connection may take, at most, as a divisor.
 const UNDER_WAY_SHARE: u32 = 8;
 
 /// Runs a node until a signal stops it.
@@ -111,6 +111,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Re
         max_unread_bytes: args.bounds.max_unread_bytes.0,
         command_timeout: args.bounds.command_timeout.unsigned_abs(),
         transaction: args.bounds.transaction(),
+        under_way: under_way(args),
     };
     let front_end = RespFrontEnd::new(service, resp, password, bounds);
     serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
@@ -125,11 +126,13 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Re
     Ok(())
 }
 
-/// A short drain leaves less time for requests that are under way.
 fn http_bounds(args: &ServeArgs) -> HttpBounds {
-    let bounds = args.bounds.http();
-    let under_way = bounds.under_way.min(args.drain_timeout.unsigned_abs() / UNDER_WAY_SHARE);
-    HttpBounds { under_way, ..bounds }
+    HttpBounds { under_way: under_way(args), ..args.bounds.http() }
+}
+
+/// A short drain leaves less time for what is under way to clients, and from them.
+fn under_way(args: &ServeArgs) -> Duration {
+    UNDER_WAY.min(args.drain_timeout.unsigned_abs() / UNDER_WAY_SHARE)
 }
 
 /// The node once it has been started.

@@ -1,6 +1,7 @@
 //! Stopping in good order.
 
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, Signal, getrlimit, setrlimit};
 use tidegate_tests::{Node, Raw, wait_until};
@@ -99,6 +100,56 @@ fn clients_that_wait_to_be_let_in_are_answered() {
         client.expect_end();
     }
     assert_eq!(node.wait().code(), Some(0));
+}
+
+/// How long a client may take to read what a node that drains has answered.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// What its system does not hold, that of the node does. It sends once more before it reads.
+#[test]
+fn a_client_may_read_late_what_was_answered() {
+    wait_until("a Redis client sends in time", || {
+        let node = Node::start(&["--drain-timeout", "1h"]);
+        let mut late = Raw::connect_narrow(node.resp);
+        late.send(&b"PING\r\n".repeat(3_000));
+        wait_for_other_connection(&node);
+        let others = (0..10).map(|_| Raw::connect(node.resp)).collect();
+        let is_in_time = sends_while_it_drains(&mut late, "PING\r\n", &node, others);
+        if is_in_time {
+            (0..3_000).for_each(|_| late.expect("+PONG\r\n"));
+        }
+        is_in_time
+    });
+}
+
+#[test]
+fn a_client_of_http_may_read_late_what_was_answered() {
+    let health = "GET /healthz HTTP/1.1\r\nhost: x\r\n\r\n";
+    wait_until("a client sends in time", || {
+        let node = Node::start(&["--drain-timeout", "1h"]);
+        let mut late = Raw::connect_narrow(node.http);
+        late.send(health.repeat(150).as_bytes());
+        let mut others: Vec<Raw> = (0..10).map(|_| Raw::connect(node.http)).collect();
+        // In turn with the late one.
+        (0..3).for_each(|_| others.iter_mut().for_each(expect_healthy));
+        let is_in_time = sends_while_it_drains(&mut late, health, &node, others);
+        if is_in_time {
+            (0..150).for_each(|_| assert_eq!(late.http_answer().0, "HTTP/1.1 200 OK"));
+        }
+        is_in_time
+    });
+}
+
+/// Stops the node; sends once its other clients, which are idle, are gone. False if that was later
+/// than the node waits for a client, as on a machine that is busy.
+fn sends_while_it_drains(late: &mut Raw, sent: &str, node: &Node, others: Vec<Raw>) -> bool {
+    let begun = Instant::now();
+    node.signal(Signal::TERM);
+    for mut other in others {
+        other.expect_end();
+    }
+    late.send(sent.as_bytes());
+    begun.elapsed() < LINGER
 }
 
 /// Lets this process open this many files, if it may.

@@ -11,6 +11,7 @@ use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::front::linger::holds_replies;
 use crate::front::net;
 use crate::front::unsent::Bounded;
 
@@ -49,6 +50,11 @@ impl<'a> Coalesced<'a> {
     /// How many bytes of the client the socket holds.
     pub fn unread_bytes(&self) -> u64 {
         net::unread_bytes(self.socket.stream)
+    }
+
+    /// Whether the system holds answers: see [`holds_replies`].
+    pub fn holds_answers(&self) -> bool {
+        holds_replies(self.socket.stream)
     }
 
     /// Sends all that was written.

@@ -99,7 +99,7 @@ async fn serve(
 }
 
 /// Answers requests until either side closes. True if a drain ended it while it was idle: no answer
-/// was the last one, and all were read before.
+/// was the last one, and all that were given before have arrived.
 async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToken) -> bool {
     let service = service_fn(|request: Request<Incoming>| {
         let work = turn::work_of(&request);
@@ -135,7 +135,8 @@ async fn talk(socket: &ClientSocket<'_>, node: &Routes, drain: &CancellationToke
     if !drain_requests(socket, connection.as_mut(), node.bounds.under_way).await {
         return false;
     }
-    let is_idle = socket.is_idle();
+    // hyper closes this side. A client that reads late may send before it has read all.
+    let is_idle = socket.is_idle() && !socket.holds_answers();
     connection.as_mut().graceful_shutdown();
     socket.drive(connection.as_mut()).await;
     is_idle

@@ -126,6 +126,12 @@ impl<'a> ClientSocket<'a> {
         awaits_head.then_some(exchange.answered_at)
     }
 
+    /// Whether the system holds answers, when nothing more is to be written: see
+    /// [`holds_replies`](crate::front::linger::holds_replies).
+    pub fn holds_answers(&self) -> bool {
+        self.lock().socket.holds_answers()
+    }
+
     /// Whether nothing has arrived behind the request that is being answered, whose body has been
     /// read: hyper tries to read on before it asks for the answer, unless it holds more.
     pub fn nothing_follows(&self) -> bool {

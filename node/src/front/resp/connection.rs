@@ -24,7 +24,7 @@ use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
 use crate::front::deadline;
-use crate::front::linger::linger;
+use crate::front::linger::{LINGER, holds_replies, linger, linger_for};
 use crate::front::net::{self, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
@@ -211,11 +211,7 @@ impl Connection {
             if !self.backlog {
                 let draining = drain.is_cancelled();
                 if draining && let Some(drained) = self.drained() {
-                    self.send().await?;
-                    if let Drained::Overdue = drained {
-                        linger(&mut self.stream).await;
-                    }
-                    return Ok(());
+                    return self.end(drained).await;
                 }
                 let mut slept = false;
                 // A client that reads is not silent.
@@ -309,6 +305,20 @@ impl Connection {
         }
         let is_overdue = due == 0 && since.elapsed() >= DRAIN_TIMEOUT;
         is_overdue.then_some(Drained::Overdue)
+    }
+
+    /// Ends a connection that drains. Its client may send more before it has read all replies;
+    /// where the system holds none, those that it has may be on their way.
+    async fn end(&mut self, drained: Drained) -> io::Result<()> {
+        self.send().await?;
+        let time = match drained {
+            Drained::Answered if !holds_replies(&self.stream) => {
+                self.session.server.bounds().under_way
+            }
+            Drained::Answered | Drained::Overdue => LINGER,
+        };
+        linger_for(&mut self.stream, time).await;
+        Ok(())
     }
 
     /// Runs commands of the backlog or of one read, and writes their replies in one piece. False

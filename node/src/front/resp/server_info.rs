@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use super::clients::Clients;
 use super::queue::{MAX_ALL_QUEUED_BYTES, Queue};
 use crate::config::bounds::{
-    COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds,
+    COMMAND_TIMEOUT, MAX_CONNECTIONS, MAX_UNREAD_BYTES, TransactionBounds, UNDER_WAY,
 };
 use crate::config::password::InForce;
 use crate::front::budget::{Budget, Share};
@@ -38,6 +38,8 @@ pub struct RespBounds {
     pub command_timeout: Duration,
     /// What a client may queue in one transaction.
     pub transaction: TransactionBounds,
+    /// How long a client may take, once the node drains, to learn that its connection closes.
+    pub under_way: Duration,
 }
 
 impl Default for RespBounds {
@@ -48,6 +50,7 @@ impl Default for RespBounds {
             max_unread_bytes: MAX_UNREAD_BYTES,
             command_timeout: COMMAND_TIMEOUT,
             transaction: TransactionBounds::default(),
+            under_way: UNDER_WAY,
         }
     }
 }
