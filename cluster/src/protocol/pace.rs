@@ -51,6 +51,8 @@ const KEPT: i128 = 16;
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     keys: FxHashMap<KeyId, Waiting>,
+    /// The keys among these whose quota came with checks, the key before the limit.
+    with_quota: BTreeSet<(u64, u64)>,
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
     capped: BTreeSet<(Nanos, KeyId)>,
@@ -156,6 +158,9 @@ impl Pace {
         } else {
             self.keys.insert(id, Waiting::new(now, (since, due), delta.change));
             self.due.insert((due, id));
+            if word_id(id) != id {
+                self.with_quota.insert((id.1, id.0));
+            }
             self.begin();
         }
     }
@@ -209,7 +214,7 @@ impl Pace {
             if is_void(&Delta { limit: id.0, key: id.1, change: waiting.change }) {
                 let at = waiting.capped.unwrap_or(0);
                 self.capped.remove(&(at, id));
-                self.keys.remove(&id);
+                self.remove(id);
                 self.covered += 1;
             }
         }
@@ -217,7 +222,7 @@ impl Pace {
 
     /// Takes out a key, if anything of it is to be sent.
     pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
-        let Some(mut waiting) = self.keys.remove(&id) else { return };
+        let Some(mut waiting) = self.remove(id) else { return };
         self.due.remove(&(waiting.due, id));
         if let Some(at) = waiting.capped {
             self.capped.remove(&(at, id));
@@ -229,6 +234,23 @@ impl Pace {
             let delta = Delta { limit: id.0, key: id.1, change: waiting.change };
             into.add(waiting.since, delta);
         }
+    }
+
+    /// Takes out all keys of one word, whatever quotas came with checks.
+    pub(super) fn take_word(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
+        let word = word_id(id);
+        self.take(now, word, nodes, into);
+        let of_key = self.with_quota.range((word.1, 0)..=(word.1, u64::MAX));
+        let of_word = of_key.map(|(key, limit)| (*limit, *key)).filter(|id| word_id(*id) == word);
+        for id in of_word.collect::<Vec<_>>() {
+            self.take(now, id, nodes, into);
+        }
+    }
+
+    fn remove(&mut self, id: KeyId) -> Option<Waiting> {
+        let waiting = self.keys.remove(&id)?;
+        self.with_quota.remove(&(id.1, id.0));
+        Some(waiting)
     }
 
     /// The keys that are due, at most `most`.

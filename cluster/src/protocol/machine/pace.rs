@@ -146,11 +146,11 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Seals what waits of these keys.
+    /// Seals what waits of the words of these keys.
     pub(super) fn send_keys(&mut self, now: Nanos, keys: impl Iterator<Item = KeyId>) {
         let (nodes, mut taken) = (self.nodes_alive(), Taken::default());
         for id in keys {
-            self.pace.take(now, id, nodes, &mut taken);
+            self.pace.take_word(now, id, nodes, &mut taken);
         }
         self.seal_all(now, taken, Agreement::default());
     }

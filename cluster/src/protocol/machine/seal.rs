@@ -152,9 +152,10 @@ impl<H: Host> Core<H> {
     fn seal_drained(&mut self, now: Nanos, drained: Drained, levels: Agreement, scope: Scope) {
         let Drained { span, deltas } = drained;
         let mut taken = self.pace_deltas(span, &deltas, scope);
-        // What is sent with a level is as of the level.
+        // A level contains nothing that is sent after it: who went on after a stop raises its word
+        // to it, and would add that once more.
         for level in &levels.levels {
-            self.pace.take(now, (level.limit, level.key), self.nodes_alive(), &mut taken);
+            self.pace.take_word(now, level.id(), self.nodes_alive(), &mut taken);
         }
         self.seal_all(now, taken, levels);
         self.estimate_own(span, &deltas);

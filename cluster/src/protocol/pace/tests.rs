@@ -1,4 +1,5 @@
 use super::*;
+use crate::inline;
 
 const MS: Nanos = 1_000_000;
 const KEY: KeyId = (1, 1);
@@ -176,4 +177,21 @@ fn few_keys_begin_to_wait_while_that_saves_nothing() {
     assert!(pace.may_begin((1, SAMPLED)), "a sample goes on to wait");
     spray(&mut pace, 2);
     assert!(pace.may_begin((1, 1)), "it pays again");
+}
+
+/// A word may have been used under several quotas, and its level is sent under one, or under none.
+#[test]
+fn what_waits_of_a_word_is_taken_whatever_quota_came_with_a_check() {
+    let (quick, slow) = (inline::id(1_000, 10), inline::id(1_000_000, 10));
+    for (by, taken) in [(0, 3), (quick, 3), (slow, 3), (inline::id(7, 7), 3), (5, 1), (6, 0)] {
+        let mut pace = Pace::default();
+        for limit in [0, 5, quick, slow] {
+            pace.add(10 * MS, (0, 60 * MS), Delta { limit, ..delta(signed(MS), 10 * MS) }, 5);
+        }
+        let mut into = Taken::default();
+        pace.take_word(10 * MS, (by, KEY.1), 5, &mut into);
+        assert_eq!((into.deltas.len(), pace.len()), (taken, 4 - taken));
+        pace.take_word(10 * MS, (by, KEY.1 + 1), 5, &mut into);
+        assert_eq!(into.deltas.len(), taken);
+    }
 }

@@ -1,7 +1,7 @@
 //! Levels among what is applied in order at the end of a stop.
 
 use super::harness::Harness;
-use super::words::SLOW;
+use super::words::{LARGE, SLOW, SMALL};
 use super::world::addr;
 use crate::inline;
 use crate::protocol::host::Level;
@@ -145,4 +145,33 @@ fn a_level_may_contain_a_part_of_a_backlog() {
     harness.deliver(links[0], &part);
     end(&mut harness, [(links[0], 10), (links[1], 2)]);
     assert_eq!(units(&harness, KEY), 10);
+}
+
+/// Nobody can tell what of it such a level contains.
+#[test]
+fn what_waits_is_sent_with_a_level_of_its_word_under_another_quota() {
+    let mut harness = Harness::new();
+    let (link, inbound) = {
+        let inbound = harness.greet(peer(1));
+        (harness.welcome(peer(1)), inbound)
+    };
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    harness.tick(10 * SECOND);
+    harness.admit((LARGE, 1), UNIT);
+    harness.core.recorded(harness.now());
+    harness.tick(300 * MS);
+    let has_sent = |harness: &mut Harness| {
+        let batches = harness.answers(link).into_iter().filter_map(|message| match message {
+            Message::Batch { groups, levels, .. } => Some((groups, levels.levels)),
+            _ => None,
+        });
+        let (groups, levels): (Vec<_>, Vec<_>) = batches.unzip();
+        let is_sent = groups.iter().flatten().any(|group| group.limit == LARGE);
+        (is_sent, levels.iter().flatten().any(|level| level.limit == SMALL))
+    };
+    assert_eq!(has_sent(&mut harness), (false, false), "it waits");
+    let consumed = batch(&harness, 1, 0, &[((SMALL, 1), MS, 0)], Agreement::default());
+    harness.deliver(inbound, &consumed);
+    harness.tick(300 * MS);
+    assert_eq!(has_sent(&mut harness), (true, true));
 }

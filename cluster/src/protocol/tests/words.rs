@@ -13,6 +13,12 @@ pub(super) const SHORT: u64 = 1 << 40;
 /// The limit whose burst tolerance is a tenth of a second.
 pub(super) const QUICK: u64 = (1 << 40) + 1;
 
+/// A quota that comes with checks, whose burst tolerance is endless: its keys wait to be sent.
+pub(super) const LARGE: u64 = inline::id(Nanos::MAX >> 2, 60_000_000_000);
+
+/// One whose burst tolerance is a second.
+pub(super) const SMALL: u64 = inline::id(1_000_000_000, 1_000_000);
+
 /// The limit whose burst tolerance is an hour.
 pub(super) const SLOW: u64 = u64::MAX - 2;
 
@@ -152,7 +158,7 @@ impl Host for Words {
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
         Some(if limit == QUICK {
             100_000_000
-        } else if limit == SHORT {
+        } else if limit == SHORT || limit == SMALL {
             1_000_000_000
         } else if limit == SLOW {
             3_600_000_000_000
@@ -162,7 +168,9 @@ impl Host for Words {
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
-        (limit == QUICK).then_some(100_000)
+        (limit == QUICK)
+            .then_some(100_000)
+            .or_else(|| inline::unit(limit).filter(|_| limit == LARGE))
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
