@@ -47,12 +47,18 @@ const PAYS: u64 = 8;
 const SAMPLED: u64 = 16;
 /// The share of what is left, as a divisor, that all nodes together keep to themselves.
 const KEPT: i128 = 16;
+/// Of a word that quotas share which come with checks, the keys that wait, at most: each step looks
+/// at all of them.
+const MAX_QUOTAS: usize = 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Pace {
     keys: FxHashMap<KeyId, Waiting>,
-    /// The keys among these whose quota came with checks, the key before the limit.
-    with_quota: BTreeSet<(u64, u64)>,
+    /// The keys among these whose words quotas share that come with checks, the key before the
+    /// limit.
+    shared: BTreeSet<(u64, u64)>,
+    /// How many of these share a word with another one: mostly none, and then nothing is looked up.
+    several: usize,
     due: BTreeSet<(Nanos, KeyId)>,
     /// Keys that are urgent, by when they became so.
     capped: BTreeSet<(Nanos, KeyId)>,
@@ -121,13 +127,36 @@ impl Pace {
     }
 
     /// Whether a key that does not wait may begin to: there is room, and it is likely to pay.
-    pub(super) fn may_begin(&self, (_, key): KeyId) -> bool {
-        self.has_room() && (!self.is_vain || key % SAMPLED == 0)
+    pub(super) fn may_begin(&self, id: KeyId) -> bool {
+        (!self.is_vain || id.1.is_multiple_of(SAMPLED)) && self.has_room(id)
     }
 
     /// Whether a key that does not wait finds room.
-    pub(super) fn has_room(&self) -> bool {
-        self.keys.len() < MAX_WAITING
+    pub(super) fn has_room(&self, id: KeyId) -> bool {
+        let is_crowded = || is_shared(id) && self.of_key(id.1).count() >= MAX_QUOTAS;
+        self.keys.len() < MAX_WAITING && (self.several < MAX_QUOTAS || !is_crowded())
+    }
+
+    /// The keys of a shared word that wait.
+    fn of_key(&self, key: u64) -> impl Iterator<Item = KeyId> {
+        self.shared.range((key, 0)..=(key, u64::MAX)).map(|(key, limit)| (*limit, *key))
+    }
+
+    /// Whether other keys of its word may wait than this one.
+    fn may_share(&self, id: KeyId) -> bool {
+        is_shared(id) && (self.several > 0 || !self.keys.contains_key(&id))
+    }
+
+    /// Calls with each key that waits of the word of this one.
+    fn each_of_word(&mut self, id: KeyId, mut call: impl FnMut(&mut Self, KeyId)) {
+        if self.may_share(id) {
+            let of_word: Vec<_> = self.of_key(id.1).collect();
+            for id in of_word {
+                call(self, id);
+            }
+        } else {
+            call(self, id);
+        }
     }
 
     /// When the first of the keys that are not capped is due.
@@ -144,24 +173,48 @@ impl Pace {
         nodes: usize,
     ) {
         let id = delta.id();
+        self.cover(now, id, nodes);
         if let Some(waiting) = self.keys.get_mut(&id) {
-            if waiting.cover(now, &self.reported, id, nodes) {
+            self.saved += 1;
+            if waiting.is_covered() {
                 self.covered += 1;
-                self.saved += 1;
                 self.due.remove(&(waiting.due, id));
                 *waiting = Waiting::new(now, (since, due), delta.change);
                 self.due.insert((due, id));
             } else {
                 waiting.add(now, delta.change);
-                self.saved += 1;
             }
         } else {
             self.keys.insert(id, Waiting::new(now, (since, due), delta.change));
             self.due.insert((due, id));
-            if word_id(id) != id {
-                self.with_quota.insert((id.1, id.0));
+            if is_shared(id) {
+                self.several += of_others(self.of_key(id.1).count());
+                self.shared.insert((id.1, id.0));
             }
             self.begin();
+        }
+    }
+
+    /// Takes off what the refill since the last call covers of what waits of a word: whatever
+    /// quotas share it, it refills once. The oldest goes first: the key of an idle node ends as it
+    /// did.
+    fn cover(&mut self, now: Nanos, id: KeyId, nodes: usize) {
+        let (word, mut covered) = (word_id(id), 0);
+        let may_share = self.may_share(id);
+        let Self { keys, shared, reported, .. } = self;
+        let mut cover = |id: KeyId| {
+            let waiting = keys.get_mut(&id).filter(|waiting| waiting.capped.is_none());
+            if let Some(waiting) = waiting {
+                // All that wait of a word are covered up to the same time.
+                let rest = reported.rest((waiting.counted, now), word, nodes);
+                covered += waiting.cover(now, rest.saturating_sub(covered));
+            }
+        };
+        if may_share {
+            let of_word = shared.range((id.1, 0)..=(id.1, u64::MAX));
+            of_word.for_each(|(key, limit)| cover((*limit, *key)));
+        } else {
+            cover(id);
         }
     }
 
@@ -177,29 +230,33 @@ impl Pace {
     /// Another node has reported that it consumed this.
     pub(super) fn landed(&mut self, now: Nanos, id: KeyId, debt: i64, nodes: usize) {
         // What refilled until then covers as it would without this.
-        if let Some(waiting) = self.keys.get_mut(&id) {
-            waiting.cover(now, &self.reported, id, nodes);
-        }
+        self.cover(now, id, nodes);
         self.reported.add(now, word_id(id), debt, nodes);
     }
 
-    /// Whether what waits of a key is to be sent at once: more than its part of what is `left`.
+    /// Whether what waits of a key's word is to be sent at once: more than its part of what is
+    /// `left`.
     pub(super) fn is_urgent(&mut self, now: Nanos, id: KeyId, left: Nanos, nodes: usize) -> bool {
-        let Some(waiting) = self.keys.get_mut(&id) else { return false };
-        waiting.cover(now, &self.reported, id, nodes);
-        is_much(waiting.change.debt.max(waiting.given_back), left, nodes)
+        self.cover(now, id, nodes);
+        let unsent = |id: KeyId| self.keys.get(&id).map_or(0, Waiting::unsent);
+        let unsent = if self.may_share(id) {
+            self.of_key(id.1).fold(0_i64, |sum, id| sum.saturating_add(unsent(id)))
+        } else {
+            unsent(id)
+        };
+        is_much(unsent, left, nodes)
     }
 
-    /// What waits of a key is to be sent as soon as there is room.
+    /// What waits of a key's word is to be sent as soon as there is room.
     pub(super) fn cap(&mut self, now: Nanos, id: KeyId) {
-        let Some(waiting) = self.keys.get_mut(&id).filter(|waiting| waiting.capped.is_none())
-        else {
-            return;
-        };
-        waiting.capped = Some(now);
-        self.due.remove(&(waiting.due, id));
-        self.capped.insert((now, id));
-        self.times_capped += 1;
+        self.each_of_word(id, |pace, id| {
+            let waiting = pace.keys.get_mut(&id).filter(|waiting| waiting.capped.is_none());
+            let Some(waiting) = waiting else { return };
+            waiting.capped = Some(now);
+            pace.due.remove(&(waiting.due, id));
+            pace.capped.insert((now, id));
+            pace.times_capped += 1;
+        });
     }
 
     /// The keys that are capped, at most `most`: those that became urgent first.
@@ -222,12 +279,13 @@ impl Pace {
 
     /// Takes out a key, if anything of it is to be sent.
     pub(super) fn take(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
-        let Some(mut waiting) = self.remove(id) else { return };
+        self.cover(now, id, nodes);
+        let Some(waiting) = self.remove(id) else { return };
         self.due.remove(&(waiting.due, id));
         if let Some(at) = waiting.capped {
             self.capped.remove(&(at, id));
         }
-        if waiting.cover(now, &self.reported, id, nodes) {
+        if waiting.is_covered() {
             self.covered += 1;
             self.saved += 1;
         } else {
@@ -236,20 +294,16 @@ impl Pace {
         }
     }
 
-    /// Takes out all keys of one word, whatever quotas came with checks.
+    /// Takes out all keys of a key's word, whatever quotas came with checks.
     pub(super) fn take_word(&mut self, now: Nanos, id: KeyId, nodes: usize, into: &mut Taken) {
-        let word = word_id(id);
-        self.take(now, word, nodes, into);
-        let of_key = self.with_quota.range((word.1, 0)..=(word.1, u64::MAX));
-        let of_word = of_key.map(|(key, limit)| (*limit, *key)).filter(|id| word_id(*id) == word);
-        for id in of_word.collect::<Vec<_>>() {
-            self.take(now, id, nodes, into);
-        }
+        self.each_of_word(id, |pace, id| pace.take(now, id, nodes, into));
     }
 
     fn remove(&mut self, id: KeyId) -> Option<Waiting> {
         let waiting = self.keys.remove(&id)?;
-        self.with_quota.remove(&(id.1, id.0));
+        if self.shared.remove(&(id.1, id.0)) {
+            self.several -= of_others(self.of_key(id.1).count());
+        }
         Some(waiting)
     }
 
@@ -279,19 +333,37 @@ impl Waiting {
         self.change = self.change.then(change);
     }
 
-    /// Takes off what the refill since the last call covers. Whether nothing is left to send; what
-    /// was given back is always sent.
-    fn cover(&mut self, now: Nanos, reported: &Reported, id: KeyId, nodes: usize) -> bool {
-        if self.capped.is_some() {
-            return false;
-        }
-        let rest = reported.rest((self.counted, now), word_id(id), nodes);
+    /// Takes off what this much refill covers; by how much.
+    fn cover(&mut self, now: Nanos, refill: i64) -> i64 {
         self.counted = now;
-        // The oldest goes first: the key of an idle node ends as it did.
-        let own = rest.min(self.change.debt.max(0));
+        let own = refill.min(self.change.debt).max(0);
         self.change = Change::new(self.change.debt - own, self.change.date.saturating_add(own));
-        self.change.debt == 0 && self.given_back == 0
+        own
     }
+
+    /// Whether nothing is left to send; what was given back is always sent, and what is capped.
+    fn is_covered(&self) -> bool {
+        self.change.debt == 0 && self.given_back == 0 && self.capped.is_none()
+    }
+
+    /// What others do not know of.
+    fn unsent(&self) -> i64 {
+        self.change.debt.max(self.given_back)
+    }
+}
+
+/// How many keys more share their word with another one once one is added to this many.
+fn of_others(keys: usize) -> usize {
+    match keys {
+        0 => 0,
+        1 => 2,
+        _ => 1,
+    }
+}
+
+/// Whether quotas that come with checks share the word of a key.
+fn is_shared(id: KeyId) -> bool {
+    word_id(id).0 == 0
 }
 
 /// Whether it is more than a node may keep to itself of what is left.

@@ -113,7 +113,7 @@ impl<H: Host> Core<H> {
         let terms =
             terms.map(|(tolerance, wait)| (tolerance.saturating_sub(self.debt(now, id)), wait));
         let is_urgent = terms.is_none_or(|(left, _)| !waits && is_much(debt, left, nodes));
-        if is_urgent && !(is_short && (waits || self.pace.has_room())) {
+        if is_urgent && !(is_short && (waits || self.pace.has_room(id))) {
             self.take_now(now, since, *delta, nodes, taken);
             return;
         }
@@ -124,7 +124,7 @@ impl<H: Host> Core<H> {
         if is_urgent && is_short {
             self.pace.cap(now, id);
         } else if is_urgent {
-            self.pace.take(now, id, nodes, taken);
+            self.pace.take_word(now, id, nodes, taken);
         }
     }
 

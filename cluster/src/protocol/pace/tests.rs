@@ -194,4 +194,76 @@ fn what_waits_of_a_word_is_taken_whatever_quota_came_with_a_check() {
         pace.take_word(10 * MS, (by, KEY.1 + 1), 5, &mut into);
         assert_eq!(into.deltas.len(), taken);
     }
+    let mut pace = Pace::default();
+    pace.add(10 * MS, (0, 60 * MS), Delta { limit: quick, ..delta(signed(MS), 10 * MS) }, 5);
+    pace.take_word(10 * MS, (0, KEY.1), 5, &mut Taken::default());
+    assert_eq!(pace.len(), 0, "the only one, too");
+}
+
+#[test]
+fn quotas_of_a_word_are_counted() {
+    let id = |quota: u64, key| (inline::id(u64::MAX >> 4, quota << 20), key);
+    let mut pace = Pace::default();
+    let add = |pace: &mut Pace, (limit, key)| {
+        pace.add(0, (0, 60 * MS), Delta { limit, key, ..delta(signed(MS), 0) }, 5);
+    };
+    for (quota, key, several) in [(1, 1, 0), (1, 2, 0), (2, 1, 2), (3, 1, 3), (2, 2, 5)] {
+        add(&mut pace, id(quota, key));
+        assert_eq!(pace.several, several);
+    }
+    for (quota, key, several) in [(1, 1, 4), (3, 1, 2), (2, 1, 2), (1, 2, 0), (2, 2, 0)] {
+        pace.take(0, id(quota, key), 5, &mut Taken::default());
+        assert_eq!(pace.several, several);
+    }
+}
+
+/// Where each had a refill of its own, nodes that use as many quotas of a key as they are would
+/// keep to themselves all that they use of it, however much that is.
+#[test]
+fn quotas_of_a_word_share_its_refill() {
+    let quotas = [1, 2, 3, 4].map(|unit| inline::id(u64::MAX >> 4, unit * MS));
+    let mut pace = Pace::default();
+    for round in 1..=20 {
+        let now = 10 * round * MS;
+        for limit in quotas {
+            // Of five nodes each may keep 1 of 10; it uses 4, of each quota 1.
+            pace.add(now, (0, 900 * MS), Delta { limit, ..delta(signed(MS), now) }, 5);
+        }
+    }
+    let mut into = Taken::default();
+    pace.take_word(210 * MS, (0, KEY.1), 5, &mut into);
+    let sent: i64 = into.deltas.iter().map(|delta| delta.change.debt).sum();
+    assert_eq!(sent, signed(4 * 20 * MS - 20 * MS));
+}
+
+#[test]
+fn quotas_of_a_word_share_what_is_kept_of_it() {
+    let quotas = [1, 2].map(|unit| inline::id(u64::MAX >> 4, unit * MS));
+    let mut pace = Pace::default();
+    for limit in quotas {
+        pace.add(10 * MS, (0, 60 * MS), Delta { limit, ..delta(signed(MS), 10 * MS) }, 5);
+    }
+    for limit in quotas {
+        assert!(!pace.is_urgent(10 * MS, (limit, KEY.1), 160 * MS, 5));
+        assert!(pace.is_urgent(10 * MS, (limit, KEY.1), 160 * MS - 1, 5));
+    }
+    pace.cap(10 * MS, (quotas[0], KEY.1));
+    assert_eq!((pace.capped(), pace.deadline()), (2, None), "both wait for room");
+    let given_back = Delta { limit: quotas[0], ..delta(-signed(MS), 20 * MS) };
+    pace.add(20 * MS, (0, 60 * MS), given_back, 5);
+    assert!(pace.is_urgent(20 * MS, (quotas[1], KEY.1), 160 * MS - 1, 5));
+}
+
+/// A client may send another quota with each check of a key.
+#[test]
+fn few_quotas_of_a_word_wait() {
+    let mut pace = Pace::default();
+    for unit in 1..=MAX_QUOTAS as u64 {
+        let limit = inline::id(u64::MAX >> 4, unit << 20);
+        assert!(pace.may_begin((limit, KEY.1)) && pace.has_room((limit, KEY.1)));
+        pace.add(10 * MS, (0, 60 * MS), Delta { limit, ..delta(signed(MS), 10 * MS) }, 5);
+    }
+    let next = inline::id(u64::MAX >> 4, (MAX_QUOTAS as u64 + 1) << 20);
+    assert!(!pace.may_begin((next, KEY.1)) && !pace.has_room((next, KEY.1)));
+    assert!(pace.may_begin((next, KEY.1 + 1)) && pace.may_begin(KEY));
 }
