@@ -9,7 +9,7 @@
 //!
 //! A level that contains what this node has not received counts for nothing, as that is added when
 //! it comes. Until then this node's word lacks it, as it would without the level; and what another
-//! node has consumed and this one never receives, agreement makes up for.
+//! node has consumed and this one never receives, agreement makes up for once that node is gone.
 //!
 //! What is kept is by word: a node that has taken over a state and knows no quota of a key yet
 //! sends its level under none.
@@ -21,9 +21,9 @@ use super::delta::{Delta, KeyId, signed, word_id};
 use super::host::Level;
 use super::id::Origin;
 
-/// Changes and levels that are kept, at most: then they are applied.
+/// Changes and levels that are kept, at most, but for those of one batch: then they are applied.
 const MAX_KEPT: usize = 1 << 14;
-/// Words of which there are some, at most: a step applies as many.
+/// Words of which there are some, at most, but for those of one batch: a step applies as many.
 const MAX_WORDS: usize = 1 << 10;
 /// Entries of the cuts of levels, at most: about 8 MiB, and a second's of 100 nodes.
 const MAX_CUT_ENTRIES: usize = 1 << 17;

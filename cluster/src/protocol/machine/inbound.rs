@@ -272,6 +272,7 @@ impl<H: Host> Core<H> {
         clock.arrived(now, age);
         let deltas: Vec<Delta> = ungroup(batch.groups, local).collect();
         self.take_before(now, &deltas);
+        self.play_between(now);
         let applied = self.applied.entry(origin).or_default();
         (applied.position.through, applied.received_at) = (number, now);
         let mut seen = AppliedBatch::new(now, number, local);
@@ -284,6 +285,7 @@ impl<H: Host> Core<H> {
                 }
             }
         }
+        self.play_between(now);
         if age <= self.grace(origin) {
             self.apply_late(now, origin);
         }
@@ -372,6 +374,7 @@ impl<H: Host> Core<H> {
         let local = clock.to_local(part.at);
         let deltas: Vec<Delta> = ungroup(part.groups, local).collect();
         self.take_before(now, &deltas);
+        self.play_between(now);
         for delta in deltas {
             if done.missed.is_none_or(|(_, key)| delta.id() > key) {
                 self.schedule.changed(now, delta.id());
@@ -393,6 +396,7 @@ impl<H: Host> Core<H> {
             applied.position = Position { through: to, missed: None };
             Message::Ack { number: to }
         };
+        self.play_between(now);
         // Nothing is known of how its batches changed which key when.
         self.forget_recent(origin);
         self.send(link, Channel::Main, &answer);

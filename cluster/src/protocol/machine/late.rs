@@ -56,7 +56,7 @@ impl<H: Host> Core<H> {
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
         let has_place = dating == Dating::InBatch || !is_late(grace);
-        if has_place && self.keep_unplayed(now, (origin, dating), delta) {
+        if has_place && self.keep_unplayed((origin, dating), delta) {
             return None;
         }
         let is_dated = dating == Dating::InBatch && delta.change.debt >= 0;

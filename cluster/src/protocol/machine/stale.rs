@@ -326,26 +326,35 @@ impl<H: Host> Core<H> {
         }
     }
 
+    /// Whether what comes is kept until the end of this. A state that is taken over is added to
+    /// words that contain what came before it.
+    fn keeps_unplayed(&self) -> bool {
+        self.stale.is_stale() && self.pull.is_none()
+    }
+
+    /// Applies what was kept, before something comes that is not, or as there is room for no more.
+    /// Not while the changes of a batch are applied, whose number is noted before them: a level
+    /// that contains the batch would count as if all of it was here.
+    pub(super) fn play_between(&mut self, now: Nanos) {
+        if !self.keeps_unplayed() || self.stale.unplayed.is_full() {
+            self.play(now);
+        }
+    }
+
     /// Keeps what came of an origin while the node is stale; false where it is to be applied as
     /// always.
     pub(super) fn keep_unplayed(
         &mut self,
-        now: Nanos,
         (origin, dating): (Origin, Dating),
         delta: Delta,
     ) -> bool {
-        // A state that is taken over is added to words that contain what came before it.
-        if !self.stale.is_stale() || self.pull.is_some() {
-            self.play(now);
+        if !self.keeps_unplayed() {
             return false;
         }
         let through = self.applied.get(&origin).map_or(0, |applied| applied.position.through);
         // The position says that a batch is here, and not that a part is, which begins behind it.
         let number = through.saturating_add(u64::from(dating == Dating::InPart));
         self.stale.unplayed.keep_change((origin, number), &delta);
-        if self.stale.unplayed.is_full() {
-            self.play(now);
-        }
         true
     }
 
@@ -357,7 +366,7 @@ impl<H: Host> Core<H> {
         cut: &[(Origin, u64)],
         levels: &[Level],
     ) {
-        if !self.stale.is_stale() || self.pull.is_some() {
+        if !self.keeps_unplayed() {
             return;
         }
         let (host, unplayed) = (&self.host, &mut self.stale.unplayed);

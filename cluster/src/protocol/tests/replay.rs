@@ -147,6 +147,28 @@ fn a_level_may_contain_a_part_of_a_backlog() {
     assert_eq!(units(&harness, KEY), 10);
 }
 
+/// Of more keys than are kept, a batch is applied as a whole: after its first keys a level that
+/// contains it would count, and then what it consumed would come on top.
+#[test]
+fn a_level_does_not_count_within_a_batch_that_it_contains() {
+    let (mut harness, links) = stopped();
+    let of =
+        |keys: std::ops::Range<u64>| keys.map(|key| ((SLOW, key), UNIT, 0)).collect::<Vec<_>>();
+    for (number, keys) in [(1, 10_000..10_500), (2, 11_000..11_500)] {
+        let consumed = batch(&harness, number, SECOND / 2, &of(keys), Agreement::default());
+        harness.deliver(links[0], &consumed);
+    }
+    let sent = level(KEY, 10 * UNIT, &[(origin(1), 3)]);
+    let sent = batch(&harness, 1, SECOND / 4, &[], sent);
+    harness.deliver(links[1], &sent);
+    let mut last = of(12_000..12_050);
+    last.push((KEY, 10 * UNIT, 0));
+    let last = batch(&harness, 3, SECOND / 3, &last, Agreement::default());
+    harness.deliver(links[0], &last);
+    end(&mut harness, [(links[0], 4), (links[1], 2)]);
+    assert_eq!(units(&harness, KEY), 10);
+}
+
 /// Nobody can tell what of it such a level contains.
 #[test]
 fn what_waits_is_sent_with_a_level_of_its_word_under_another_quota() {
