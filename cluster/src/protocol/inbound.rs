@@ -90,8 +90,9 @@ impl Inbound {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Applied {
     pub(super) position: Position,
-    /// Changes that came late, held back until the origin has caught up.
-    pub(super) late: BTreeMap<KeyId, Change>,
+    /// Changes that came late, held back until the origin has caught up: by word, with the limit
+    /// whose id says most of those under which it was used.
+    pub(super) late: BTreeMap<KeyId, (u64, Change)>,
     /// When the last of them came.
     pub(super) late_at: Nanos,
     /// When this node last received something of the origin, from it or in a state.

@@ -204,10 +204,11 @@ impl<H: Host> Core<H> {
         !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !beyond.lacks(old))
     }
 
-    /// Whether a change of a key came late and is not applied.
+    /// Whether a change of a key's word came late and is not applied.
     fn is_held_back(&self, id: KeyId) -> bool {
+        let word = word_id(id);
         self.stale.has_unplayed()
-            || self.applied.values().any(|applied| applied.late.contains_key(&id))
+            || self.applied.values().any(|applied| applied.late.contains_key(&word))
     }
 
     fn has_peers(&self) -> bool {

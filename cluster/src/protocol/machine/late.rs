@@ -84,9 +84,11 @@ impl<H: Host> Core<H> {
         let applied = self.applied.entry(origin).or_default();
         applied.late_at = now;
         let late = &mut applied.late;
-        late.entry(delta.id())
-            .and_modify(|sum| *sum = sum.then(delta.change))
-            .or_insert(delta.change);
+        late.entry(delta.word_id())
+            .and_modify(|(limit, sum)| {
+                (*limit, *sum) = ((*limit).max(delta.limit), sum.then(delta.change));
+            })
+            .or_insert((delta.limit, delta.change));
         if late.len() > MAX_LATE {
             self.apply_late(now, origin);
         }
@@ -128,7 +130,7 @@ impl<H: Host> Core<H> {
     /// Applies what is left of the late changes of an origin that has caught up.
     pub(super) fn apply_late(&mut self, now: Nanos, origin: Origin) {
         let Some(applied) = self.applied.get_mut(&origin) else { return };
-        for ((limit, key), change) in std::mem::take(&mut applied.late) {
+        for ((_, key), (limit, change)) in std::mem::take(&mut applied.late) {
             let owed = self.host.debt(now, limit, key);
             let debt = change.left(signed(self.empty_at(now, (limit, key), owed)));
             if debt > 0 {

@@ -2,8 +2,9 @@
 
 use super::harness::Harness;
 use super::network::MS;
-use super::words::{QUICK, SHORT, SLOW};
+use super::words::{QUICK, SHORT, SLOW, SMALL};
 use super::world::{World, addr};
+use crate::inline;
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message};
 use crate::protocol::{LinkId, Nanos, NodeId, Options, Origin};
@@ -146,6 +147,27 @@ fn a_cut_names_origins_of_which_a_change_is_held_back() {
     assert_eq!(sent.cut, [(peer().origin(), 1)]);
     let keys: Vec<_> = sent.levels.iter().map(|level| (level.limit, level.key)).collect();
     assert_eq!(keys, [KEY], "the other word lacks what is held back");
+}
+
+#[test]
+fn no_level_is_sent_of_a_word_of_which_a_change_under_another_quota_is_held_back() {
+    let other = (inline::id(SECOND, 2 * MS), 2);
+    for held_back in [false, true] {
+        let (mut harness, inbound, link) = linked();
+        let at = harness.now() - if held_back { 10 * SECOND } else { MS };
+        let groups = vec![Group { limit: SMALL, changes: vec![(2, 12_000_000_000, 0)] }];
+        let late = Message::Batch { number: 1, at, groups, levels: Agreement::default() };
+        harness.deliver(inbound, &late);
+        assert_eq!(harness.core.stats().deltas_late, u64::from(held_back));
+        let _ = harness.answers(link);
+        harness.pass(200 * MS);
+        harness.admit(KEY, SECOND);
+        harness.admit(other, 700 * MS);
+        let _ = first_levels(&mut harness, link, 5 * MS);
+        let sent = first_levels(&mut harness, link, 150 * MS);
+        let is_sent = sent.levels.iter().any(|level| (level.limit, level.key) == other);
+        assert_eq!(is_sent, !held_back);
+    }
 }
 
 /// The levels that are sent first, in this time.

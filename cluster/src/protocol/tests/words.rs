@@ -158,12 +158,12 @@ impl Host for Words {
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
         Some(if limit == QUICK {
             100_000_000
-        } else if limit == SHORT || limit == SMALL {
+        } else if limit == SHORT {
             1_000_000_000
         } else if limit == SLOW {
             3_600_000_000_000
         } else {
-            Nanos::MAX >> 2
+            inline::tolerance(limit).unwrap_or(Nanos::MAX >> 2)
         })
     }
 
@@ -174,6 +174,10 @@ impl Host for Words {
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
+        // By another quota of its word a key may owe more.
+        if limit != SLOW && inline::tolerance(limit).is_some() {
+            return Nanos::MAX >> 2;
+        }
         self.tolerance(limit).map_or(0, |tolerance| tolerance.saturating_mul(16))
     }
 
