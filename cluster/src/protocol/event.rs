@@ -126,6 +126,10 @@ pub(super) struct Events {
 }
 
 impl Events {
+    pub(super) fn beginning_with(first: Option<Event>) -> Self {
+        Self { queue: first.into_iter().collect(), left_out: 0 }
+    }
+
     pub(super) fn push(&mut self, event: Event) {
         if self.queue.len() < MAX_EVENTS {
             self.queue.push_back(event);

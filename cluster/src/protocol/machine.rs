@@ -62,6 +62,7 @@ use super::peer::Peer;
 use super::peers::Peers;
 use super::pull::{Pull, Served};
 use super::recent::Recent;
+use super::refused::Refused;
 use super::schedule::LevelSchedule;
 use super::split::Splits;
 use super::stats::Stats;
@@ -107,6 +108,7 @@ pub struct Core<H> {
     pending_levels: BTreeMap<Origin, PendingLevels>,
     watches: Watches,
     idle: IdleSpans,
+    refused: Refused,
     /// When the level of which key is sent.
     schedule: LevelSchedule,
     splits: Splits,
@@ -190,6 +192,7 @@ impl<H: Host> Core<H> {
             pending_levels: BTreeMap::new(),
             watches: Watches::default(),
             idle: IdleSpans::default(),
+            refused: Refused::default(),
             schedule: LevelSchedule::default(),
             splits: Splits::default(),
             pace: Pace::default(),
@@ -220,16 +223,13 @@ impl<H: Host> Core<H> {
             leaves_after: None,
             next_link: 1,
             actions: VecDeque::new(),
-            events: Events::default(),
+            events: Events::beginning_with(alone.then_some(Event::Founded)),
             alone: Alone::default(),
             unlinked: Unlinked::default(),
             stale: Stale::new(now),
             stats: Stats::default(),
         };
         core.peers.replace(core.seeds.peers(now));
-        if alone {
-            core.events.push(Event::Founded);
-        }
         core.settle(now);
         core
     }

@@ -28,9 +28,10 @@
 //! * Dates: `clock` reads another node's, `recent` keeps the batches of it that were applied,
 //!   `history` the changes of a key in the order of dates, `unplayed` what comes while this node is
 //!   stale, `idle` when a key's word was empty.
-//! * Words: `agreement` compares those of two nodes, `watch` observes those of this one, `schedule`
-//!   says which levels are due, `split` shares what is left of a key among the nodes, `run_delay`
-//!   says how late this one runs, `estimate` replays what was admitted beyond a limit.
+//! * Words: `agreement` compares those of two nodes, `refused` says which of this one lack what was
+//!   refused, `watch` observes them, `schedule` says which levels are due, `split` shares what is
+//!   left of a key among the nodes, `run_delay` says how late this one runs, `estimate` replays
+//!   what was admitted beyond a limit.
 //! * Sending: `drains` keeps what was drained and is not sealed, `budget` says how many bytes may
 //!   be spent, `pace` which keys wait.
 //! * `options`: what the core is started with.
@@ -68,6 +69,7 @@ mod peer;
 mod peers;
 mod pull;
 mod recent;
+mod refused;
 mod run_delay;
 mod schedule;
 mod split;

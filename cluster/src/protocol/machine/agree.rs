@@ -116,7 +116,7 @@ impl<H: Host> Core<H> {
             let Some(tolerance) = self.host.tolerance(limit) else { return false };
             let is_behind = self.is_lagging(now, (limit, key), debt, &used);
             let is_due = is_behind || is_deep(debt, tolerance);
-            if !is_due || self.is_held_back((limit, key)) {
+            if !is_due || self.is_held_back(now, (limit, key)) {
                 return is_due;
             }
             if is_behind {
@@ -204,10 +204,12 @@ impl<H: Host> Core<H> {
         !is_new && beyond.is_none_or(|(beyond, old)| !was_empty(beyond) && !beyond.lacks(old))
     }
 
-    /// Whether a change of a key's word came late and is not applied.
-    fn is_held_back(&self, id: KeyId) -> bool {
+    /// Whether this node's word of a key lacks something: a change came late and is not applied, or
+    /// was refused.
+    fn is_held_back(&self, now: Nanos, id: KeyId) -> bool {
         let word = word_id(id);
         self.stale.has_unplayed()
+            || self.refused.is_lacking(now, id)
             || self.applied.values().any(|applied| applied.late.contains_key(&word))
     }
 
@@ -360,7 +362,7 @@ impl<H: Host> Core<H> {
     ) -> Option<Move> {
         let (limit, key) = (level.limit, level.key);
         let tolerance = self.host.tolerance(limit).unwrap_or(0);
-        if self.is_held_back((limit, key)) {
+        if self.is_held_back(now, (limit, key)) {
             return None;
         }
         let is_soon = old <= (tolerance / DRAINS).min(LAGS * LEVELS_EVERY);
@@ -394,8 +396,7 @@ impl<H: Host> Core<H> {
     pub(super) fn shift(&mut self, now: Nanos, (limit, key): KeyId, by: i64) -> i64 {
         let owed = if by > 0 { self.host.debt(now, limit, key) } else { 0 };
         let mut change = Change { debt: by, date: signed(now) };
-        let most = self.host.most_debt(limit);
-        self.bound_word(now, (most, owed), &mut change);
+        self.bound_word(now, (limit, key), owed, &mut change);
         let by = change.debt;
         self.watches.charged((limit, key), by);
         if by > 0 && owed == 0 {

@@ -28,6 +28,7 @@ use crate::protocol::log::Log;
 use crate::protocol::membership::Membership;
 use crate::protocol::pace::Pace;
 use crate::protocol::peer::Peer;
+use crate::protocol::refused::Refused;
 use crate::protocol::split::Splits;
 use crate::protocol::time::Nanos;
 use crate::protocol::watch::Watches;
@@ -127,6 +128,7 @@ impl<H: Host> Core<H> {
         self.pending_levels.clear();
         self.watches = Watches::default();
         self.idle = IdleSpans::default();
+        self.refused = Refused::default();
         self.splits = Splits::default();
         self.pace = Pace::default();
         self.estimates.start_over();

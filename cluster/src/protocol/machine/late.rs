@@ -45,14 +45,14 @@ impl<H: Host> Core<H> {
         let Some(tolerance) = self.host.tolerance(delta.limit) else {
             self.stats.deltas_unknown += 1;
             let most = self.host.most_debt(delta.limit);
-            self.bound(now, most, &mut delta.change);
+            self.bound(now, most, &mut delta);
             if self.host.apply(now, delta) {
                 self.note_changes(&[delta]);
             }
             return None;
         };
         let most = self.host.most_debt(delta.limit);
-        self.bound(now, most, &mut delta.change);
+        self.bound(now, most, &mut delta);
         let grace = tolerance.max(self.grace(origin));
         let is_late = |grace| delta.change.date < signed(now).saturating_sub(signed(grace));
         let has_place = dating == Dating::InBatch || !is_late(grace);
@@ -68,7 +68,7 @@ impl<H: Host> Core<H> {
             }
             let owed = self.debt(now, delta.id());
             let mut change = self.idle.landed(now, self.known_until(now), (origin, &delta), owed);
-            let refused = self.bound_word(now, (most, owed), &mut change);
+            let refused = self.bound_word(now, delta.id(), owed, &mut change);
             if refused > 0 {
                 self.idle.forget(delta.id());
                 delta.change.debt = delta.change.debt.saturating_sub(refused).max(0);
@@ -135,8 +135,7 @@ impl<H: Host> Core<H> {
             let debt = change.left(signed(self.empty_at(now, (limit, key), owed)));
             if debt > 0 {
                 let mut change = Change { debt, date: signed(now) };
-                let most = self.host.most_debt(limit);
-                self.bound_word(now, (most, owed), &mut change);
+                self.bound_word(now, (limit, key), owed, &mut change);
                 self.idle.added(now, self.known_until(now), (limit, key), change.debt);
                 self.put(now, Delta { limit, key, change });
                 self.stats.deltas_applied += 1;
@@ -169,23 +168,28 @@ impl<H: Host> Core<H> {
     }
 
     /// Reduces a change to what an honest node could owe, and counts that.
-    fn bound(&mut self, now: Nanos, most: Nanos, change: &mut Change) {
+    fn bound(&mut self, now: Nanos, most: Nanos, delta: &mut Delta) {
+        let (id, change) = (delta.id(), &mut delta.change);
         change.date = change.date.min(signed(now));
         let room = signed(now).saturating_add(signed(most)).saturating_sub(change.date);
         if change.debt > room {
+            self.refused.add(now, id, (most, change.debt.saturating_sub(room)));
             change.debt = room;
             self.stats.debts_refused += 1;
         }
     }
 
-    /// Reduces a change that honest nodes cannot have made to a word that owes `owed`: afterwards
-    /// it owes no more than `most`, or than before. By how much; counts that.
+    /// Reduces a change that honest nodes with this limit cannot have made to a key's word that
+    /// owes `owed`: afterwards it owes no more than a key can, or than before. By how much; counts
+    /// that.
     pub(super) fn bound_word(
         &mut self,
         now: Nanos,
-        (most, owed): (Nanos, Nanos),
+        id: KeyId,
+        owed: Nanos,
         change: &mut Change,
     ) -> i64 {
+        let most = self.host.most_debt(id.0);
         let room = signed(most.saturating_sub(owed));
         let excess = change.debt.saturating_sub(room);
         if excess <= 0 {
@@ -195,7 +199,10 @@ impl<H: Host> Core<H> {
         // What drains at once of a word that is empty goes first.
         *change = Change { debt: room, date: change.date.saturating_add(excess).min(signed(now)) };
         let refused = if owed > 0 { excess } else { tat.saturating_sub(change.tat()) };
-        self.stats.debts_refused += u64::from(refused > 0);
+        if refused > 0 {
+            self.refused.add(now, id, (most, refused));
+            self.stats.debts_refused += 1;
+        }
         refused
     }
 }

@@ -396,8 +396,7 @@ impl<H: Host> Core<H> {
             };
             let debt = self.idle.replayed(now, (limit, key), unobserved, &all);
             let mut change = Change { debt, date: signed(now) };
-            let most = self.host.most_debt(limit);
-            if self.bound_word(now, (most, owed), &mut change) > 0 {
+            if self.bound_word(now, (limit, key), owed, &mut change) > 0 {
                 self.idle.forget((limit, key));
             }
             self.put(now, Delta { limit, key, change });

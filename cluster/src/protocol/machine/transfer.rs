@@ -45,7 +45,7 @@ use std::net::SocketAddr;
 use super::{Core, Violation};
 use crate::protocol::action::{Channel, LinkId};
 use crate::protocol::change::Change;
-use crate::protocol::delta::{Delta, KeyId};
+use crate::protocol::delta::{Delta, KeyId, signed};
 use crate::protocol::event::Event;
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
@@ -253,7 +253,10 @@ impl<H: Host> Core<H> {
             let debt = entry.debt.saturating_add_signed(own);
             let debt = debt.saturating_sub(now.saturating_sub(as_of));
             let most = self.host.most_debt(entry.limit);
-            self.stats.debts_refused += u64::from(debt > most);
+            if debt > most {
+                self.refused.add(now, id, (most, signed(debt - most)));
+                self.stats.debts_refused += 1;
+            }
             let debt = debt.min(most);
             let provisional = self.splits.provisional(id);
             self.idle.forget(id);

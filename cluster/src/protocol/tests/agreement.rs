@@ -115,6 +115,29 @@ fn what_is_still_to_come_is_no_difference() {
     assert_eq!(moved(&mut harness), 200_000_000_000, "a third of the difference");
 }
 
+/// Nodes that have another quota under the same name owe what no key can owe here: were such words
+/// compared, the other node's would be lowered again and again, and it would admit that anew.
+#[test]
+fn a_word_of_which_something_was_refused_is_not_compared() {
+    let most = 16 * 3_600 * SECOND;
+    for refused in [0, 1] {
+        let (mut harness, inbound, link) = linked();
+        let debt = most - 1_300 * SECOND + refused * 200 * SECOND;
+        harness.deliver(inbound, &harness.batch(1, KEY, debt.cast_signed()));
+        assert_eq!(harness.core.stats().debts_refused, refused);
+        let _ = first_levels(&mut harness, link, 5 * MS);
+        let sent = first_levels(&mut harness, link, 150 * MS);
+        let is_sent = sent.levels.iter().any(|level| (level.limit, level.key) == KEY);
+        assert_eq!(is_sent, refused == 0);
+        let level = Level { limit: KEY.0, key: KEY.1, debt: most - 9_000 * SECOND };
+        let cut = vec![(NodeId::new(addr(0), 1).origin(), 1)];
+        let levels = Agreement { cut, levels: vec![level], ..Agreement::default() };
+        let at = harness.now();
+        harness.deliver(inbound, &Message::Batch { number: 2, at, groups: Vec::new(), levels });
+        assert_eq!(moved(&mut harness) < 0, refused == 0);
+    }
+}
+
 /// What a level contains of an origin is not known where the cut does not say so.
 #[test]
 fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unreceived() {
