@@ -37,7 +37,8 @@ pub enum Event {
     },
     /// Others held this node down, so it comes back under a new rank.
     Rejoined,
-    /// This node has decided alone for a second: it knows of others, and has a link to none.
+    /// This node has decided alone for a second: it knows of others, or a source of seeds is not
+    /// found, and it has a link to none.
     Alone,
     /// It has a link to another node again.
     NoLongerAlone,

@@ -119,7 +119,8 @@ pub struct Stats {
     pub estimates_left_out: u64,
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,
-    /// Whether this node decides alone: it knows of other nodes, and has a link to none of them.
+    /// Whether this node decides alone: it knows of other nodes, or a source of seeds is not found,
+    /// and it has a link to none.
     pub is_alone: bool,
     /// Members that are alive and have lacked a link for 10 s, to them or from them: of each pair
     /// of nodes one does not count what the other consumes. Those that decide alone are among them.

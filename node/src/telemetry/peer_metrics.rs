@@ -79,7 +79,7 @@ pub fn encode_peers(
 
 /// What has passed on all links, and whether there is any.
 pub fn encode_links(encoder: &mut DescriptorEncoder, stats: &Stats) -> Result<(), std::fmt::Error> {
-    let help = "1 while this node knows of others and has a link to none.";
+    let help = "1 while this node has no link to a node that it knows, or whose seed is not found.";
     let alone = encoder.encode_descriptor("cluster_alone", help, None, MetricType::Gauge)?;
     ConstGauge::new(i64::from(stats.is_alone)).encode(alone)?;
     let (name, help) = ("cluster_unlinked", "Members alive without a link, to or from them.");

@@ -108,9 +108,11 @@ impl<H: Host> Core<H> {
         (at.lacks(last), older + self.log.debt_since(number), kept_at.or(first))
     }
 
-    /// Notes whether this node decides alone: it knows of others, and has a link to none of them.
+    /// Notes whether this node decides alone: it knows of others, or has a source of seeds that is
+    /// not found, and has a link to no other node.
     pub(super) fn note_alone(&mut self, now: Nanos) {
-        let others = !self.leaving && !self.peers.is_empty() && self.has_joined();
+        let may_be = !self.peers.is_empty() || self.seeds.is_awaited();
+        let others = may_be && !self.leaving && self.has_joined();
         let is_together = self.peers.values().any(|peer| peer.open_link().is_some())
             || self.inbound.values().any(|link| link.id.is_some());
         let is_alone = others && !is_together;

@@ -46,6 +46,11 @@ impl Seeds {
         self.listed.is_empty() && !self.looked_up
     }
 
+    /// Whether there may be nodes that a source would name if it were found.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.awaited
+    }
+
     /// Peers to begin with.
     pub(super) fn peers(&self, now: Nanos) -> impl Iterator<Item = (SocketAddr, Peer)> {
         self.others().map(move |addr| (addr, Peer::seed(now)))

@@ -118,6 +118,25 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     harness.deliver(link, &Message::Leaving);
 }
 
+/// As where names are not resolved: a cluster may be there that it does not find.
+#[test]
+fn a_node_whose_seeds_are_not_found_decides_alone() {
+    let options = Options { looked_up: true, ..Options::default() };
+    let mut harness = Harness::with(options);
+    assert!(!harness.core.stats().is_alone, "it has not joined");
+    harness.tick(6 * SECOND);
+    assert!(harness.core.has_joined() && harness.core.stats().is_alone);
+    harness.core.seeds(harness.now(), &[], true);
+    harness.tick(SECOND);
+    assert!(!harness.core.stats().is_alone, "they name no other node");
+    harness.core.seeds(harness.now(), &[], false);
+    let link = harness.greet(peer());
+    harness.tick(SECOND);
+    assert!(!harness.core.stats().is_alone, "it has a link");
+    harness.core.closed(harness.now(), link);
+    assert!(harness.core.stats().is_alone);
+}
+
 /// Batches carry this node's clock, and nothing of what it has of the other's, also when the link
 /// is no longer young.
 #[test]
