@@ -135,6 +135,9 @@ impl EventLog {
                         "speaks other versions of the protocol; no link");
                 }
             }
+            // Once a minute at most.
+            Event::Refused { from } => warn!(target: TARGET, peer = %from, "reports more of a key \
+                than it can owe by this node's limits: do all nodes have the same?"),
             Event::Violation { addr } => {
                 if let Some(left_out) = self.violations.admit(now) {
                     let peer = addr.map_or_else(|| "unknown".to_owned(), |addr| addr.to_string());

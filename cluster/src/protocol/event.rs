@@ -107,6 +107,12 @@ pub enum Event {
         /// The newest.
         newest: u16,
     },
+    /// A node reports more of a key than it can owe by this node's limit, as where limits of one
+    /// name differ; at most once a minute.
+    Refused {
+        /// The node.
+        from: SocketAddr,
+    },
     /// A node has broken the protocol, and the link is closed.
     Violation {
         /// The node, if it has identified itself.

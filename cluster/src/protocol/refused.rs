@@ -19,12 +19,17 @@ const MAX_WORDS: usize = 1 << 12;
 /// For how long a word lacks something, at most: it may be reported of years.
 const LONGEST: Nanos = 31 * 86_400 * SECOND;
 
+/// Between two reports to an operator, at least.
+const REPORTED_EVERY: Nanos = 60 * SECOND;
+
 #[derive(Debug, Default)]
 pub(super) struct Refused {
     /// The TAT of each word with what it lacks.
     words: FxHashMap<KeyId, i64>,
     /// By limit the last of those for which there was no room.
     limits: BTreeMap<u64, i64>,
+    /// When the next report to an operator may be made.
+    report_at: Nanos,
 }
 
 impl Refused {
@@ -49,6 +54,15 @@ impl Refused {
             let last = self.limits.entry(word.0).or_insert(tat);
             *last = tat.max(*last);
         }
+    }
+
+    /// Whether to report to an operator that something was refused; once.
+    pub(super) fn is_to_be_reported(&mut self, now: Nanos) -> bool {
+        let is_due = self.report_at <= now;
+        if is_due {
+            self.report_at = now.saturating_add(REPORTED_EVERY);
+        }
+        is_due
     }
 
     /// Whether others know of debt of a key's word that was refused here.

@@ -19,6 +19,7 @@ use super::Core;
 use crate::protocol::change::Change;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId, signed};
+use crate::protocol::event::Event;
 use crate::protocol::host::Host;
 use crate::protocol::id::Origin;
 use crate::protocol::inbound::{Applied, Dating};
@@ -36,6 +37,21 @@ const MAX_LATE: usize = 1 << 14;
 impl<H: Host> Core<H> {
     /// Applies one change of `origin`, or holds it back. What was applied at once.
     pub(super) fn apply(
+        &mut self,
+        now: Nanos,
+        origin: Origin,
+        delta: Delta,
+        dating: Dating,
+    ) -> Option<Delta> {
+        let refused = self.stats.debts_refused;
+        let applied = self.apply_bounded(now, origin, delta, dating);
+        if self.stats.debts_refused > refused && self.refused.is_to_be_reported(now) {
+            self.events.push(Event::Refused { from: origin.addr });
+        }
+        applied
+    }
+
+    fn apply_bounded(
         &mut self,
         now: Nanos,
         origin: Origin,

@@ -7,7 +7,7 @@ use super::world::addr;
 use crate::protocol::bounds::{MAX_BATCH_DELTAS, MAX_LEVELS, MAX_ORIGINS, MAX_SHIFTS};
 use crate::protocol::host::Level;
 use crate::protocol::wire::{Agreement, Group, Message, Shift};
-use crate::protocol::{LinkId, Nanos, NodeId};
+use crate::protocol::{Event, LinkId, Nanos, NodeId};
 
 const SECOND: Nanos = 1_000 * MS;
 /// Of a limit whose burst tolerance is a second.
@@ -54,6 +54,23 @@ fn many_changes_owe_no_more_than_one_may() {
     harness.tick(3 * SECOND);
     harness.deliver(link, &changes(&harness, 5, &[(SECOND, 0)]));
     assert_eq!(harness.tat(KEY), harness.now() + MOST - SECOND);
+}
+
+/// As of nodes whose limits differ, for as long as they do.
+#[test]
+fn that_a_node_reports_more_than_a_key_can_owe_is_reported_once_a_minute() {
+    let (mut harness, link) = greeted();
+    let reported = |harness: &mut Harness, number, debt| {
+        harness.deliver(link, &changes(harness, number, &[(debt, 0)]));
+        let events = std::iter::from_fn(|| harness.core.poll_event());
+        let refused = Event::Refused { from: peer().addr };
+        events.filter(|event| *event == refused).count()
+    };
+    assert_eq!(reported(&mut harness, 1, SECOND), 0);
+    for (number, passed, expected) in [(2, 0, 1), (3, 59, 0), (4, 1, 1), (5, 1, 0)] {
+        harness.tick(passed * SECOND);
+        assert_eq!(reported(&mut harness, number, 2 * MOST), expected, "{number}");
+    }
 }
 
 /// What comes late is held back, and applied as one.
