@@ -1,54 +1,22 @@
 //! What the cluster logs for an operator, by `tracing`, with the target `tidegate_cluster`.
 
-use std::collections::BTreeMap;
+mod members;
+mod throttle;
+
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tracing::field::display;
 use tracing::{debug, info, warn};
 
-use crate::member::MemberState;
 use crate::protocol::{Event, NodeId};
+use members::{LeftOut, MemberLine, MemberLog};
+pub(super) use throttle::LogThrottle;
 
 pub(super) const TARGET: &str = "tidegate_cluster";
-/// Between two lines of what others can cause as often as they like.
-const THROTTLED_EVERY: Duration = Duration::from_secs(1);
 /// Between two lines of what goes on until an operator mends it.
 const LASTING_EVERY: Duration = Duration::from_secs(10);
-
-/// Lines of one kind about members that come at once, as when a cluster starts; from there on each
-/// waits for [`LASTING_EVERY`], as two nodes with one address join in turn for as long as both run.
-const MEMBERS_AT_ONCE: u32 = 32;
-
-/// Lets one line through a second, and counts the others.
-#[derive(Debug, Default)]
-pub(super) struct LogThrottle {
-    /// Until when the lines that were let through are made up for.
-    until: Option<Instant>,
-    left_out: u64,
-}
-
-impl LogThrottle {
-    /// Whether to log it: then with how many were left out since the last time.
-    pub(super) fn admit(&mut self, now: Instant) -> Option<u64> {
-        self.admit_each(THROTTLED_EVERY, now)
-    }
-
-    fn admit_each(&mut self, every: Duration, now: Instant) -> Option<u64> {
-        self.admit_some(every, 1, now)
-    }
-
-    /// Lets `most` lines through at once, and one more for each time that passes.
-    fn admit_some(&mut self, every: Duration, most: u32, now: Instant) -> Option<u64> {
-        let until = self.until.map_or(now, |until| until.max(now)) + every;
-        if until.saturating_duration_since(now) > every * most {
-            self.left_out += 1;
-            return None;
-        }
-        self.until = Some(until);
-        Some(std::mem::take(&mut self.left_out))
-    }
-}
 
 /// A handshake of a node at this address has failed, or was refused.
 pub(super) fn refused(throttle: &mut LogThrottle, from: SocketAddr, why: &'static str) {
@@ -83,6 +51,27 @@ pub(super) struct EventLog {
 }
 
 impl EventLog {
+    /// When there is something to say of lines that were left out.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.members.due()
+    }
+
+    /// Says what is due.
+    pub(super) fn on_time(&mut self) {
+        self.count_left_out(Some(Instant::now()));
+    }
+
+    /// Says what would be due later. Where it is dropped, it does so by itself.
+    pub(super) fn at_end(&mut self) {
+        self.count_left_out(None);
+    }
+
+    fn count_left_out(&mut self, by: Option<Instant>) {
+        for (line, left_out) in self.members.take(by) {
+            log_left_out(line, &left_out);
+        }
+    }
+
     pub(super) fn record(&mut self, event: &Event) {
         let now = Instant::now();
         match event {
@@ -91,7 +80,12 @@ impl EventLog {
             Event::StartedOver { with } => {
                 warn!(target: TARGET, %with, "met a cluster that was founded first; joining it");
             }
-            Event::Member { id, was, is } => self.members.record(now, id, *was, *is),
+            Event::Member { id, was, is } => {
+                let line = MemberLine::of(*was, *is);
+                if let Some(left_out) = self.members.admit(now, line, id.addr) {
+                    log_member(line, id, &left_out);
+                }
+            }
             Event::Rejoined => {
                 if let Some(left_out) = self.rejoined.admit_each(LASTING_EVERY, now) {
                     warn!(target: TARGET, left_out, "others held this node down, as where it \
@@ -189,108 +183,37 @@ impl EventLog {
     }
 }
 
+impl Drop for EventLog {
+    fn drop(&mut self) {
+        self.at_end();
+    }
+}
+
+/// A member, and the lines of its kind that were left out.
+fn log_member(line: MemberLine, id: &NodeId, of_kind: &LeftOut) {
+    let (left_out, last) = (of_kind.lines, of_kind.last().map(display));
+    if line.is_warning() {
+        warn!(target: TARGET, member = %id, left_out, last, "{}", line.text());
+    } else {
+        info!(target: TARGET, member = %id, left_out, last, "{}", line.text());
+    }
+}
+
+/// Lines about members that were left out, where none of their kind is said.
+fn log_left_out(line: MemberLine, of_kind: &LeftOut) {
+    let (left_out, last) = (of_kind.lines, of_kind.last().map(display));
+    if line.is_warning() {
+        warn!(target: TARGET, left_out, last, "left out of the log: {}", line.text());
+    } else {
+        info!(target: TARGET, left_out, last, "left out of the log: {}", line.text());
+    }
+}
+
 /// What a member lacks of its links, and what comes of that.
 fn lacking(sends: bool, receives: bool) -> &'static str {
     match (sends, receives) {
         (false, true) => "there is no link to it: it does not count what this node admits",
         (true, false) => "there is no link from it: this node does not count what it admits",
         _ => "there is no link to it nor from it: neither counts what the other admits",
-    }
-}
-
-/// What is said of a member.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum MemberLine {
-    Joined,
-    Refuted,
-    Returned,
-    Suspect,
-    Down,
-    Left,
-}
-
-impl MemberLine {
-    fn of(was: Option<MemberState>, is: MemberState) -> Self {
-        match (was, is) {
-            (None, _) => Self::Joined,
-            (Some(MemberState::Suspect), MemberState::Alive) => Self::Refuted,
-            (_, MemberState::Alive) => Self::Returned,
-            (_, MemberState::Suspect) => Self::Suspect,
-            (_, MemberState::Down) => Self::Down,
-            (_, MemberState::Left) => Self::Left,
-        }
-    }
-
-    fn is_warning(self) -> bool {
-        matches!(self, Self::Suspect | Self::Down)
-    }
-
-    fn text(self) -> &'static str {
-        match self {
-            Self::Joined => "member joined",
-            Self::Refuted => "member refuted the suspicion",
-            Self::Returned => "member returned",
-            Self::Suspect => "member suspect: it does not answer",
-            Self::Down => "member down",
-            Self::Left => "member left",
-        }
-    }
-}
-
-/// One throttle for each kind of line about members.
-#[derive(Debug, Default)]
-struct MemberLog(BTreeMap<MemberLine, LogThrottle>);
-
-impl MemberLog {
-    fn record(&mut self, now: Instant, id: &NodeId, was: Option<MemberState>, is: MemberState) {
-        let line = MemberLine::of(was, is);
-        let Some(left_out) = self.admit(now, line) else { return };
-        if line.is_warning() {
-            warn!(target: TARGET, member = %id, left_out, "{}", line.text());
-        } else {
-            info!(target: TARGET, member = %id, left_out, "{}", line.text());
-        }
-    }
-
-    fn admit(&mut self, now: Instant, line: MemberLine) -> Option<u64> {
-        self.0.entry(line).or_default().admit_some(LASTING_EVERY, MEMBERS_AT_ONCE, now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn one_line_a_second_and_a_count_of_the_others() {
-        let mut throttle = LogThrottle::default();
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        let said: Vec<_> = [0, 1, 500, 999, 1_000, 1_500, 3_000]
-            .into_iter()
-            .filter_map(|millis| throttle.admit(at(millis)).map(|left_out| (millis, left_out)))
-            .collect();
-        assert_eq!(said, [(0, 0), (1_000, 3), (3_000, 1)]);
-    }
-
-    /// Three times a second one of two processes with the same address joins.
-    #[test]
-    fn members_that_join_in_turn_are_logged_ever_less_and_others_at_once() {
-        let (mut log, start) = (MemberLog::default(), Instant::now());
-        let mut joined = |second: u64, ms| {
-            let at = start + Duration::from_millis(second * 1_000 + ms);
-            log.admit(at, MemberLine::of(None, MemberState::Alive))
-        };
-        let said: Vec<_> =
-            (0..600).flat_map(|s| [0, 300, 600].map(|ms| (s, joined(s, ms)))).collect();
-        let lines = |from, to| {
-            let within = said.iter().filter(|(second, _)| (from..to).contains(second));
-            within.filter_map(|(_, said)| *said).collect::<Vec<u64>>()
-        };
-        assert_eq!(lines(0, 10), [0; MEMBERS_AT_ONCE as usize - 2], "a cluster starts");
-        assert!(lines(20, 600).len() <= 59, "{:?}", lines(20, 600));
-        assert!(lines(60, 600).iter().all(|left_out| *left_out == 29), "{:?}", lines(60, 600));
-        let down = MemberLine::of(Some(MemberState::Alive), MemberState::Down);
-        assert_eq!(log.admit(start, down), Some(0));
     }
 }

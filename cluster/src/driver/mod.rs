@@ -359,8 +359,8 @@ impl Driver {
     fn wake_at(&self) -> Instant {
         let core = self.core.deadline().map(|due| self.started + Duration::from_nanos(due));
         let leave = self.leave.as_ref().map(|leave| leave.acknowledge_by);
-        let due = [core, self.publishing.due(), leave].into_iter().flatten().min();
-        due.unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
+        let due = [core, leave, self.publishing.due(), self.event_log.due()].into_iter().flatten();
+        due.min().unwrap_or_else(|| Instant::now() + Duration::from_secs(3_600))
     }
 
     /// Does what is due, also where events come without a pause.
@@ -368,6 +368,7 @@ impl Driver {
         if self.core.deadline().is_some_and(|due| due <= self.now()) {
             self.step(Core::tick);
         }
+        self.event_log.on_time();
     }
 
     fn publish(&mut self) {
@@ -485,6 +486,7 @@ impl Driver {
     async fn finish_leaving(&mut self, deadline: Instant) {
         self.core.leave(self.now());
         self.act();
+        self.event_log.at_end();
         self.publish();
         let deadline = deadline.min(Instant::now() + LEAVING_TIMEOUT);
         let links = std::mem::take(&mut self.links);
