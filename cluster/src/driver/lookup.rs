@@ -23,7 +23,7 @@ pub(super) const MAX_ADDRESSES: usize = 64;
 /// Threads that wait for the system's resolver, at most.
 const MAX_BLOCKED: usize = 8;
 /// How long a question is waited for.
-const TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
 /// How long one DNS server is waited for, before it is asked again or another one is.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -149,7 +149,8 @@ fn server(addr: SocketAddr) -> NameServerConfig {
     NameServerConfig::new(addr.ip(), true, connections)
 }
 
-fn no_answer() -> String {
+/// What is said of a source that has not answered in time.
+pub(super) fn no_answer() -> String {
     "no answer".to_owned()
 }
 

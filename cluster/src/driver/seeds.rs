@@ -2,7 +2,10 @@
 //!
 //! A source is a seed that is not an address: a name, a service or a file, which lists more of
 //! them. It is found once it has given something, and keeps what it gave last when it gives
-//! nothing.
+//! nothing. Sources wait for no other one, but that names which files list are asked once each file
+//! has answered or is given up.
+
+mod files;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -17,12 +20,12 @@ use tracing::{info, warn};
 use super::Shared;
 use super::logging::TARGET;
 use super::lookup::Resolver;
-use super::thread::apart;
 use crate::config::Config;
 use crate::protocol::MAX_SEEDS;
-use crate::seed::{self, Seed, SeedKind};
+use crate::seed::{Seed, SeedKind};
+use files::{Files, Reading};
 
-/// Sources that are looked up, at most; the first ones in order.
+/// Names and services that are looked up, at most: the first ones in order, those in files last.
 const MAX_SOURCES: usize = 128;
 /// Until a node has joined and knows of others, the shortest time between two look-ups.
 const RETRY_MIN: Duration = Duration::from_secs(1);
@@ -51,6 +54,7 @@ pub(super) struct Seeker {
     /// The addresses among them.
     listed: Vec<SocketAddr>,
     resolver: Arc<Resolver>,
+    files: Files,
     sources: BTreeMap<Seed, Source>,
     /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
@@ -63,7 +67,12 @@ struct Source {
     gave: Option<Vec<Seed>>,
     /// What was logged of it last.
     logged: Option<LastLogged>,
+    /// A read of it, where it is a file, that was not waited for.
+    given_up: Option<Reading>,
 }
+
+/// What has been asked of sources: each answers, or is given up, by itself.
+type Asking = JoinSet<(Seed, Result<Vec<Seed>, String>, Option<Reading>)>;
 
 /// That a source gives nothing.
 #[derive(Debug)]
@@ -81,7 +90,8 @@ impl Seeker {
         let listed = seeds.iter().filter_map(address).collect();
         let resolver = Resolver::new(config.name_servers.clone(), config.bind.ip());
         let resolver = Arc::new(resolver);
-        Self { me, seeds, listed, resolver, sources: BTreeMap::new(), crowded_at: None }
+        let (files, sources) = (Files::default(), BTreeMap::new());
+        Self { me, seeds, listed, resolver, files, sources, crowded_at: None }
     }
 
     /// The seeds that need no looking up.
@@ -129,18 +139,31 @@ impl Seeker {
 
     /// Looks all sources up once.
     async fn look_up_all(&mut self) -> Found {
-        let is_file = |seed: &&Seed| matches!(seed.kind(), SeedKind::File(_));
-        let files: BTreeSet<Seed> = self.seeds.iter().filter(is_file).cloned().collect();
-        self.look_up(files.clone()).await;
-        let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
-        let all = self.seeds.iter().chain(in_files.flatten());
-        let names = all.filter(|seed| address(seed).is_none() && !is_file(seed)).cloned();
-        let names: BTreeSet<Seed> = names.collect();
-        let crowded = names.len() > MAX_SOURCES;
-        let names: BTreeSet<Seed> = names.into_iter().take(MAX_SOURCES).collect();
-        self.look_up(names.clone()).await;
-        self.sources.retain(|source, _| files.contains(source) || names.contains(source));
+        let is_file = |seed: &Seed| matches!(seed.kind(), SeedKind::File(_));
+        let (files, listed): (BTreeSet<Seed>, BTreeSet<Seed>) =
+            self.seeds.iter().filter(|seed| address(seed).is_none()).cloned().partition(is_file);
+        let mut crowded = listed.len() > MAX_SOURCES;
+        let mut names: BTreeSet<Seed> = listed.into_iter().take(MAX_SOURCES).collect();
+        let (mut asking, mut reading) = (Asking::new(), Asking::new());
+        self.begin(&names, &mut asking);
+        self.begin(&files, &mut reading);
+        self.finish(reading).await;
 
+        let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
+        let is_new = |seed: &&Seed| address(seed).is_none() && !names.contains(*seed);
+        let in_files: BTreeSet<Seed> = in_files.flatten().filter(is_new).cloned().collect();
+        let room = MAX_SOURCES - names.len();
+        crowded |= in_files.len() > room;
+        let in_files: BTreeSet<Seed> = in_files.into_iter().take(room).collect();
+        self.begin(&in_files, &mut asking);
+        self.finish(asking).await;
+        names.extend(in_files);
+        self.sources.retain(|source, _| files.contains(source) || names.contains(source));
+        self.found(crowded)
+    }
+
+    /// What sources gave last.
+    fn found(&mut self, crowded: bool) -> Found {
         let (mut seeds, mut complete) = (BTreeSet::new(), true);
         let mut order = Vec::new();
         for seed in &self.seeds {
@@ -170,20 +193,27 @@ impl Seeker {
         gave.and_then(each).unwrap_or(false)
     }
 
-    /// Looks sources up, all at a time.
-    async fn look_up(&mut self, sources: BTreeSet<Seed>) {
-        let mut asking = JoinSet::new();
-        for source in sources {
-            let resolver = Arc::clone(&self.resolver);
+    /// Asks sources, all at a time.
+    fn begin(&mut self, sources: &BTreeSet<Seed>, asking: &mut Asking) {
+        for source in sources.iter().cloned() {
+            let (resolver, files) = (Arc::clone(&self.resolver), self.files.clone());
+            let known = self.sources.get_mut(&source);
+            let mut given_up = known.and_then(|known| known.given_up.take());
             asking.spawn(async move {
-                let gives = ask(&source, &resolver).await;
-                (source, gives)
+                let gives = ask(&source, &resolver, &files, &mut given_up).await;
+                (source, gives, given_up)
             });
         }
+    }
+
+    /// Takes what they answer.
+    async fn finish(&mut self, mut asking: Asking) {
         while let Some(asked) = asking.join_next().await {
             // A task that is gone has found nothing.
-            if let Ok((source, gives)) = asked {
-                self.sources.entry(source.clone()).or_default().note(&source, gives);
+            if let Ok((source, gives, given_up)) = asked {
+                let known = self.sources.entry(source.clone()).or_default();
+                known.note(&source, gives);
+                known.given_up = given_up;
             }
         }
     }
@@ -239,15 +269,18 @@ fn address(seed: &Seed) -> Option<SocketAddr> {
 }
 
 /// What a source gives; never nothing.
-async fn ask(source: &Seed, resolver: &Arc<Resolver>) -> Result<Vec<Seed>, String> {
+async fn ask(
+    source: &Seed,
+    resolver: &Arc<Resolver>,
+    files: &Files,
+    given_up: &mut Option<Reading>,
+) -> Result<Vec<Seed>, String> {
     let found = match source.kind() {
         SeedKind::Address(addr) => [*addr].into(),
         SeedKind::Name(name, port) => resolver.name(name, *port).await?,
         SeedKind::Service(name) => resolver.service(name).await?,
         SeedKind::File(path) => {
-            let path = path.clone();
-            // One thread for each file at most: a look-up begins once the one before is over.
-            let seeds = apart(move || seed::read_file(&path)).await??;
+            let seeds = files.read(path, given_up).await?;
             let seeds = Some(seeds).filter(|seeds| !seeds.is_empty());
             return seeds.ok_or_else(|| "it lists none".to_owned());
         }

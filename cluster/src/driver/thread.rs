@@ -84,25 +84,36 @@ impl Links {
     }
 }
 
-/// Runs what may block, as a read of a pipe, on a thread that neither the node nor the process
-/// waits for at its end.
+/// Runs what may block, as a question to the system's resolver, on a thread that neither the node
+/// nor the process waits for at its end.
 ///
 /// # Errors
 /// There is no thread.
 pub(super) async fn apart<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, String> {
-    run_on(Builder::new().name(BLOCKING_NAME.into()), work).await
+    let (sender, receiver) = oneshot::channel();
+    begin(Box::new(move || drop(sender.send(work()))))?;
+    receiver.await.map_err(|_| ended())
 }
 
-async fn run_on<T: Send + 'static>(
-    thread: Builder,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    let (sender, receiver) = oneshot::channel();
-    let started = thread.spawn(move || drop(sender.send(work())));
+/// Begins it, and waits for nothing.
+///
+/// # Errors
+/// There is no thread.
+pub(super) fn begin(work: Box<dyn FnOnce() + Send>) -> Result<(), String> {
+    begin_on(Builder::new().name(BLOCKING_NAME.into()), work)
+}
+
+fn begin_on(thread: Builder, work: Box<dyn FnOnce() + Send>) -> Result<(), String> {
+    let started = thread.spawn(work);
     started.map_err(|error| format!("no thread: {error}"))?;
-    receiver.await.map_err(|_| "its thread has ended".to_owned())
+    Ok(())
+}
+
+/// What is said of work whose thread has ended without a result.
+pub(super) fn ended() -> String {
+    "its thread has ended".to_owned()
 }
 
 #[cfg(test)]
@@ -112,7 +123,7 @@ mod tests {
     #[tokio::test]
     async fn a_thread_that_cannot_be_had_is_an_error() {
         let thread = Builder::new().stack_size(usize::MAX / 8);
-        let missing = run_on(thread, || 7).await.unwrap_err();
+        let missing = begin_on(thread, Box::new(|| ())).unwrap_err();
         assert!(missing.starts_with("no thread: "), "{missing}");
         assert_eq!(apart(|| 7).await, Ok(7));
     }

@@ -1,6 +1,8 @@
 use std::path::PathBuf;
 
 use super::super::dns_server::DnsServer;
+use super::super::lookup::TIMEOUT;
+use super::files::tests::{begin, block, blocked};
 use super::*;
 use crate::secret::Secret;
 
@@ -113,7 +115,10 @@ fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
     config.seeds = vec![file.seed().parse().unwrap()];
     let keys = super::super::keys::Keys::new([0; 16]);
     let shared = Arc::new(Shared::new(ME.parse().unwrap(), keys, Instant::now()));
-    (Seeker::new(&config, ME.parse().unwrap()).start(&shared), shared)
+    let mut seeker = Seeker::new(&config, ME.parse().unwrap());
+    // Time that is paused does not wait for threads.
+    seeker.files = Files::new(begin);
+    (seeker.start(&shared), shared)
 }
 
 /// In time that passes only while nothing else happens.
@@ -167,6 +172,53 @@ async fn a_seeker_ends_with_its_receiver() {
         sleep(Duration::from_millis(1)).await;
     }
     assert!(left > 0, "its task has not ended");
+}
+
+/// A file that blocks, one that does not, and a name about which no server answers.
+#[tokio::test(start_paused = true)]
+async fn a_source_that_does_not_answer_keeps_no_other_one_from_being_found() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
+    let mut config = Config::new(ME.parse().unwrap(), secret);
+    let (blocks, answers) = (File::new("a-blocks"), File::new("b-answers"));
+    blocks.write("10.0.0.2:1");
+    answers.write("10.0.0.3:1");
+    let seeds = [ME, "10.0.0.1:1", "nodes.test:7", &blocks.seed(), &answers.seed()];
+    config.seeds = seeds.map(|seed| seed.parse().unwrap()).to_vec();
+    config.name_servers = vec![silent.local_addr().unwrap()];
+    let mut seeker = Seeker::new(&config, ME.parse().unwrap());
+    seeker.files = Files::new(begin);
+    // Files are read in order.
+    block(1);
+    let start = Instant::now();
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.1:1", "10.0.0.3:1"], false));
+    assert!(start.elapsed() <= TIMEOUT + Duration::from_millis(1), "{:?}", start.elapsed());
+    let warned = |source: &Seed| seeker.sources[source].logged.is_some();
+    assert_eq!([2, 3, 4].map(|seed| warned(&config.seeds[seed])), [true, true, false]);
+    assert_eq!(blocked(), 1);
+    answers.write("10.0.0.4:1");
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.1:1", "10.0.0.4:1"], false));
+    block(0);
+    let all = found(&["10.0.0.1:1", "10.0.0.2:1", "10.0.0.4:1"], false);
+    assert_eq!(seeker.look_up_all().await, all);
+    // What it gave counts while it blocks.
+    block(1);
+    assert_eq!(seeker.look_up_all().await, all);
+}
+
+#[tokio::test]
+async fn names_in_files_leave_out_none_of_the_list() {
+    let server = DnsServer::start().await;
+    server.set("z.test.", &["10.0.0.2"]);
+    server.set("a.test.", &["10.0.0.1"]);
+    let file = File::new("many-names");
+    let names = (0..MAX_SOURCES).map(|i| format!("a.test:{}\n", i + 1));
+    file.write(&names.collect::<String>());
+    let mut seeker = seeker(&server, &["z.test:7", &file.seed()]);
+    let resolved = seeker.look_up_all().await;
+    assert!(resolved.seeds.contains(&"10.0.0.2:7".parse().unwrap()), "{resolved:?}");
+    assert!(!resolved.complete);
+    assert_eq!(seeker.sources.len(), MAX_SOURCES + 1);
 }
 
 #[test]
