@@ -3,6 +3,7 @@
 //! One task owns the protocol's [`Core`]. Links have small tasks of their own that only move bytes
 //! between QUIC and bounded channels. They run on threads of the node's own ([`thread`]).
 
+mod accepting;
 mod certificate;
 mod congestion;
 mod expiry;
@@ -17,6 +18,7 @@ mod publishing;
 mod recorder;
 mod seeds;
 mod shared;
+mod start;
 mod thread;
 mod tls;
 
@@ -26,25 +28,20 @@ mod dns_server;
 mod tests;
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use quinn::{Endpoint, EndpointConfig, Incoming, TokioRuntime, VarInt};
-use ring::rand::{SecureRandom, SystemRandom};
+use quinn::{Endpoint, VarInt};
 use tokio::runtime::Handle as Tasks;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, yield_now};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::config::{Config, StartError};
+use crate::config::StartError;
 use crate::name::ClusterName;
-use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Stats, nanos};
+use crate::protocol::{Action, Core, LinkId, Nanos, Stats, nanos};
 use crate::steps::Steps;
 use crate::trust::Trust;
-use certificate::Identity;
-use handshakes::{Admission, HandshakePlace, Handshakes};
-use keys::Keys;
 use limiters::Limiters;
 use link::{Incomplete, Link, LinkEvent, Streams};
 use logging::EventLog;
@@ -52,6 +49,8 @@ use publishing::Publishing;
 use seeds::Found;
 pub(crate) use shared::Shared;
 use shared::View;
+use start::configs;
+pub(crate) use start::start;
 use tls::Configs;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.
@@ -70,157 +69,6 @@ const MAX_LEAVE: Duration = Duration::from_secs(365 * 86_400);
 pub(crate) enum Command {
     Leave { within: Duration, done: oneshot::Sender<()> },
     Rotate { trust: Trust, done: oneshot::Sender<Result<(), StartError>> },
-}
-
-/// What a handle holds of a node.
-type Handle = (Arc<Shared>, mpsc::Sender<Command>);
-
-/// Binds, and starts the node on threads of its own.
-pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
-    thread::start(|| begin(config)).await
-}
-
-/// Binds, and spawns the node's tasks but for its driver, which is returned.
-fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartError> {
-    let bound = |source| StartError::Bind { addr: config.bind, source };
-    let dialled = config.advertise.unwrap_or(config.bind);
-    if dialled.ip().is_unspecified() {
-        return Err(StartError::Unspecified { addr: dialled });
-    }
-    let byte_cap = config.checked_byte_cap()?;
-    let (seed, hash_key) = (random()?, random()?);
-    let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
-    let port = match config.advertise.map(|addr| addr.port()) {
-        Some(port) if port != 0 => port,
-        _ => socket.local_addr().map_err(bound)?.port(),
-    };
-    let addr = SocketAddr::new(dialled.ip(), port);
-    let seeker = seeds::Seeker::new(&config, addr);
-    let cluster = config.name;
-    let configs = configs(&cluster, addr, &config.trust)?;
-    let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
-    let mut endpoint =
-        Endpoint::new(EndpointConfig::default(), server, socket, runtime).map_err(bound)?;
-    endpoint.set_default_client_config(configs.client.clone());
-
-    let started = Instant::now();
-    let keys = Keys::new(hash_key);
-    let shared = Arc::new(Shared::new(addr, keys, started));
-    shared.set_seeds(seeker.listed());
-    shared.expiry.set(configs.validity);
-    tokio::spawn(shared.expiry.watch());
-    let options = Options {
-        seed: u64::from_le_bytes(seed),
-        hash_key,
-        newest_version: config.newest_version,
-        join: seeker.listed().to_vec(),
-        looked_up: seeker.has_sources(),
-        found_after: nanos(config.found_after),
-        flush_interval: nanos(config.flush_interval),
-        max_send_delay: nanos(config.max_send_delay),
-        byte_cap,
-        ..Options::default()
-    };
-    let host = Limiters::new(Arc::clone(&shared));
-    let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
-    let (events, inbox) = mpsc::channel(MAX_EVENTS);
-    let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
-    let accepting =
-        Accepting { cluster: cluster.clone(), shared: Arc::clone(&shared), events: events.clone() };
-    tokio::spawn(accepting.run(endpoint.clone()));
-    let mut driver = Driver {
-        core,
-        shared: Arc::clone(&shared),
-        endpoint,
-        cluster,
-        configs,
-        hash_key,
-        events,
-        tasks: Tasks::current(),
-        links: BTreeMap::new(),
-        dials: BTreeMap::new(),
-        started,
-        publishing: Publishing::new(started),
-        leave: None,
-        steps: Steps::default(),
-        event_log: EventLog::default(),
-    };
-    // Handles see the node itself, and whether it is joining, from the start.
-    driver.act();
-    driver.publish();
-    let running = driver.run(inbox, commanded, seeker.start(&shared));
-    Ok(((shared, commands), running))
-}
-
-/// What the node at `addr` shows and accepts, if it would accept itself.
-fn configs(cluster: &ClusterName, addr: SocketAddr, trust: &Trust) -> Result<Configs, StartError> {
-    let made = Identity::new(cluster, addr, trust).and_then(|identity| {
-        let mut configs = Configs::new(cluster, &identity)?;
-        configs.check(&identity, addr)?;
-        Ok(configs)
-    });
-    made.map_err(StartError::Certificate)
-}
-
-/// Unpredictable random bytes.
-fn random<const N: usize>() -> Result<[u8; N], StartError> {
-    let mut bytes = [0; N];
-    let filled = SystemRandom::new().fill(&mut bytes);
-    filled.map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
-    Ok(bytes)
-}
-
-/// The generation of this run of the node: it grows from one run at an address to the next as long
-/// as the wall clock does not go back; where it does, a peer's `Welcome` has the rank to exceed.
-#[expect(
-    clippy::disallowed_methods,
-    reason = "distinguishes runs of a node; a rank floor covers a clock that goes back"
-)]
-fn generation() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
-}
-
-/// What accepting connections takes.
-struct Accepting {
-    cluster: ClusterName,
-    shared: Arc<Shared>,
-    events: mpsc::Sender<LinkEvent>,
-}
-
-impl Accepting {
-    async fn run(self, endpoint: Endpoint) {
-        let (accepting, handshakes) = (Arc::new(self), Handshakes::default());
-        while let Some(incoming) = endpoint.accept().await {
-            let (from, validated) =
-                (incoming.remote_address().ip(), incoming.remote_address_validated());
-            let knows = |host| accepting.shared.knows_host(host);
-            let source = incoming.remote_address();
-            match handshakes.admit(from, validated, knows) {
-                Admission::Place(place) => {
-                    tokio::spawn(Arc::clone(&accepting).complete(incoming, place));
-                }
-                Admission::Retry => {
-                    accepting.shared.handshakes.count_retried();
-                    // An error says that the address is validated, which it is not.
-                    let _ = incoming.retry();
-                }
-                Admission::Refuse => {
-                    accepting.shared.handshakes.count_refused(source);
-                    incoming.refuse();
-                }
-            }
-        }
-    }
-
-    async fn complete(self: Arc<Self>, incoming: Incoming, place: HandshakePlace) {
-        let source = incoming.remote_address();
-        match link::accept(incoming, &self.cluster).await {
-            // Without a driver the connection is dropped.
-            Ok(streams) => drop(self.events.send(LinkEvent::Accepted { streams }).await),
-            Err(why) => self.shared.handshakes.count_rejected(source, why),
-        }
-        drop(place);
-    }
 }
 
 /// The one task that owns the protocol's state.
@@ -283,6 +131,34 @@ async fn until(at: Instant) {
 }
 
 impl Driver {
+    /// A driver without a link. `events` is the sender of what [`Driver::run`] receives.
+    fn new(
+        core: Core<Limiters>,
+        shared: Arc<Shared>,
+        endpoint: Endpoint,
+        cluster: ClusterName,
+        configs: Configs,
+        events: mpsc::Sender<LinkEvent>,
+    ) -> Self {
+        Self {
+            hash_key: core.hash_key().to_bytes(),
+            started: shared.started,
+            publishing: Publishing::new(shared.started),
+            core,
+            shared,
+            endpoint,
+            cluster,
+            configs,
+            events,
+            tasks: Tasks::current(),
+            links: BTreeMap::new(),
+            dials: BTreeMap::new(),
+            leave: None,
+            steps: Steps::default(),
+            event_log: EventLog::default(),
+        }
+    }
+
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<LinkEvent>,

@@ -69,7 +69,7 @@ pub(crate) struct Shared {
     pub(crate) recorder: Recorder,
     pub(crate) keys: Arc<Keys>,
     pub(crate) limits: Limits,
-    started: Instant,
+    pub(super) started: Instant,
     freshness: Freshness,
     phase: Atomic<Phase>,
     /// Wakes the tasks that wait for the phase.

@@ -1,6 +1,7 @@
 //! What is said of lines about members that the log leaves out.
 
 use std::fmt::{Debug, Write as _};
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc;
@@ -10,7 +11,9 @@ use tracing::{Event as Line, Metadata, Subscriber};
 
 use super::super::*;
 use super::{MemberState, secret};
-use crate::protocol::Event;
+use crate::config::Config;
+use crate::driver::keys::Keys;
+use crate::protocol::{Event, NodeId, Options};
 
 /// Members that go down at once.
 const DOWN: u16 = 60;
@@ -63,26 +66,10 @@ fn driver() -> Driver {
     let addr: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let configs = configs(&config.name, addr, &config.trust).unwrap();
     let endpoint = Endpoint::server(configs.server.clone(), config.bind).unwrap();
-    let started = Instant::now();
-    let shared = Arc::new(Shared::new(addr, Keys::new([0; 16]), started));
+    let shared = Arc::new(Shared::new(addr, Keys::new([0; 16]), Instant::now()));
     let host = Limiters::new(Arc::clone(&shared));
-    Driver {
-        core: Core::new(NodeId::new(addr, 1), Options::default(), host, 0),
-        shared,
-        endpoint,
-        cluster: config.name,
-        configs,
-        hash_key: [0; 16],
-        events: mpsc::channel(1).0,
-        tasks: Tasks::current(),
-        links: BTreeMap::new(),
-        dials: BTreeMap::new(),
-        started,
-        publishing: Publishing::new(started),
-        leave: None,
-        steps: Steps::default(),
-        event_log: EventLog::default(),
-    }
+    let core = Core::new(NodeId::new(addr, 1), Options::default(), host, 0);
+    Driver::new(core, shared, endpoint, config.name, configs, mpsc::channel(1).0)
 }
 
 /// Members that go down at once, each said or left out.

@@ -1,0 +1,116 @@
+//! Starts a node: checks what it is given, binds, and spawns its tasks.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use quinn::{Endpoint, EndpointConfig, TokioRuntime};
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::accepting::Accepting;
+use super::certificate::Identity;
+use super::keys::Keys;
+use super::limiters::Limiters;
+use super::shared::Shared;
+use super::tls::Configs;
+use super::{Command, Driver, MAX_COMMANDS, MAX_EVENTS, seeds, thread};
+use crate::config::{Config, StartError};
+use crate::name::ClusterName;
+use crate::protocol::{Core, NodeId, Options, nanos};
+use crate::trust::Trust;
+
+/// What a handle holds of a node.
+pub(crate) type Handle = (Arc<Shared>, mpsc::Sender<Command>);
+
+/// Binds, and starts the node on threads of its own.
+pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
+    thread::start(|| begin(config)).await
+}
+
+/// Binds, and spawns the node's tasks but for its driver, which is returned.
+fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartError> {
+    let bound = |source| StartError::Bind { addr: config.bind, source };
+    let dialled = config.advertise.unwrap_or(config.bind);
+    if dialled.ip().is_unspecified() {
+        return Err(StartError::Unspecified { addr: dialled });
+    }
+    let byte_cap = config.checked_byte_cap()?;
+    let (seed, hash_key) = (random()?, random()?);
+    let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
+    let port = match config.advertise.map(|addr| addr.port()) {
+        Some(port) if port != 0 => port,
+        _ => socket.local_addr().map_err(bound)?.port(),
+    };
+    let addr = SocketAddr::new(dialled.ip(), port);
+    let seeker = seeds::Seeker::new(&config, addr);
+    let cluster = config.name;
+    let configs = configs(&cluster, addr, &config.trust)?;
+    let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
+    let mut endpoint =
+        Endpoint::new(EndpointConfig::default(), server, socket, runtime).map_err(bound)?;
+    endpoint.set_default_client_config(configs.client.clone());
+
+    let shared = Arc::new(Shared::new(addr, Keys::new(hash_key), Instant::now()));
+    shared.set_seeds(seeker.listed());
+    shared.expiry.set(configs.validity);
+    tokio::spawn(shared.expiry.watch());
+    let options = Options {
+        seed: u64::from_le_bytes(seed),
+        hash_key,
+        newest_version: config.newest_version,
+        join: seeker.listed().to_vec(),
+        looked_up: seeker.has_sources(),
+        found_after: nanos(config.found_after),
+        flush_interval: nanos(config.flush_interval),
+        max_send_delay: nanos(config.max_send_delay),
+        byte_cap,
+        ..Options::default()
+    };
+    let host = Limiters::new(Arc::clone(&shared));
+    let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
+    let (events, inbox) = mpsc::channel(MAX_EVENTS);
+    let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
+    let accepting =
+        Accepting { cluster: cluster.clone(), shared: Arc::clone(&shared), events: events.clone() };
+    tokio::spawn(accepting.run(endpoint.clone()));
+    let mut driver = Driver::new(core, Arc::clone(&shared), endpoint, cluster, configs, events);
+    // Handles see the node itself, and whether it is joining, from the start.
+    driver.act();
+    driver.publish();
+    let running = driver.run(inbox, commanded, seeker.start(&shared));
+    Ok(((shared, commands), running))
+}
+
+/// What the node at `addr` shows and accepts, if it would accept itself.
+pub(super) fn configs(
+    cluster: &ClusterName,
+    addr: SocketAddr,
+    trust: &Trust,
+) -> Result<Configs, StartError> {
+    let made = Identity::new(cluster, addr, trust).and_then(|identity| {
+        let mut configs = Configs::new(cluster, &identity)?;
+        configs.check(&identity, addr)?;
+        Ok(configs)
+    });
+    made.map_err(StartError::Certificate)
+}
+
+/// Unpredictable random bytes.
+fn random<const N: usize>() -> Result<[u8; N], StartError> {
+    let mut bytes = [0; N];
+    let filled = SystemRandom::new().fill(&mut bytes);
+    filled.map_err(|_| StartError::Certificate("the system's randomness failed".into()))?;
+    Ok(bytes)
+}
+
+/// The generation of this run of the node: it grows from one run at an address to the next as long
+/// as the wall clock does not go back; where it does, a peer's `Welcome` has the rank to exceed.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "distinguishes runs of a node; a rank floor covers a clock that goes back"
+)]
+fn generation() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, nanos)
+}
