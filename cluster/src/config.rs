@@ -17,8 +17,10 @@ pub struct Config {
     /// The UDP address to bind. Port 0 takes a free one.
     pub bind: SocketAddr,
     /// The address that peers dial, by which they know this node and of which its certificate is;
-    /// that of `bind` by default, which then must not be unspecified (`0.0.0.0`). For nodes behind
-    /// an address translation, and in containers. Port 0 stands for the one that is bound.
+    /// that of `bind` by default. For nodes behind an address translation, and in containers. Port
+    /// 0 stands for the one that is bound. It is the address of one host (not `0.0.0.0`, nor for
+    /// multicast or broadcast), and of the family of `bind`, unless that is `[::]`. IPv4 addresses
+    /// that are written as IPv6 (`::ffff:192.0.2.1`) are IPv4 addresses.
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
     /// itself included; one that answers is enough. A node that is given no other one, nor any
@@ -40,8 +42,9 @@ pub struct Config {
     /// while a look-up fails. A file without seeds is one that is not found yet. An address that is
     /// no longer found is not dialled any more, unless it is that of a node.
     ///
-    /// Names have to be those of nodes: not of a load balancer in front of them. Addresses that
-    /// [`Config::bind`] cannot reach, as IPv6 from an IPv4 address, are left out.
+    /// Names have to be those of nodes: not of a load balancer in front of them. Addresses of names
+    /// that [`Config::bind`] cannot reach, as IPv6 from an IPv4 address, are left out; listed ones
+    /// are logged, and count as nodes that do not answer.
     ///
     /// Look-ups by the system's resolver, at most eight at a time, block threads of tokio's pool
     /// for as long as that takes; the node waits 3 s.
@@ -138,10 +141,13 @@ pub enum StartError {
         /// The operating system's error.
         source: io::Error,
     },
-    /// The address that peers are to dial is unspecified.
-    Unspecified {
+    /// Peers cannot dial the address that this node would show them: [`Config::advertise`], or
+    /// that of [`Config::bind`].
+    Undialable {
         /// The address.
         addr: SocketAddr,
+        /// What is wrong with it, as `is unspecified`.
+        problem: &'static str,
     },
     /// The node's thread, or the runtime on it, cannot be started.
     Thread(io::Error),
@@ -159,8 +165,8 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Bind { source, .. } => write!(f, "cannot bind: {source}"),
-            Self::Unspecified { .. } => {
-                f.write_str("peers dial this address, so give one that they can reach")
+            Self::Undialable { problem, .. } => {
+                write!(f, "peers dial this address, and it {problem}")
             }
             Self::Thread(error) => write!(f, "cannot start a thread: {error}"),
             Self::ByteCap { cap } => {
@@ -175,7 +181,7 @@ impl std::error::Error for StartError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Bind { source, .. } => source.source(),
-            Self::Unspecified { .. } | Self::ByteCap { .. } => None,
+            Self::Undialable { .. } | Self::ByteCap { .. } => None,
             Self::Thread(error) => error.source(),
             Self::Certificate(error) => error.source(),
         }

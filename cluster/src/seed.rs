@@ -63,10 +63,15 @@ impl Seed {
 /// An IPv4 address that is written as IPv6 is that IPv4 address.
 impl From<SocketAddr> for Seed {
     fn from(addr: SocketAddr) -> Self {
-        let is_mapped = addr.ip() != addr.ip().to_canonical();
-        let canonical = SocketAddr::new(addr.ip().to_canonical(), addr.port());
-        Self(SeedKind::Address(if is_mapped { canonical } else { addr }))
+        Self(SeedKind::Address(canonical(addr)))
     }
+}
+
+/// The IPv4 address that is written as IPv6 (`::ffff:192.0.2.1`), or the address itself.
+pub(crate) fn canonical(addr: SocketAddr) -> SocketAddr {
+    let ip = addr.ip().to_canonical();
+    // A scope stays.
+    if ip == addr.ip() { addr } else { SocketAddr::new(ip, addr.port()) }
 }
 
 impl FromStr for Seed {

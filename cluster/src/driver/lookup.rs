@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
+use super::address::reaches;
 use super::thread::apart;
 
 /// Addresses of one name, and targets of one service, at most; the lowest ones.
@@ -95,12 +96,9 @@ impl Resolver {
         if found.is_empty() { Err(problem) } else { Ok(found) }
     }
 
-    /// Whether the socket can send there: one of IPv4 to IPv4 alone, one of all addresses to both.
-    fn reaches(&self, ip: IpAddr) -> bool {
-        match self.from {
-            IpAddr::V4(_) => ip.is_ipv4(),
-            IpAddr::V6(from) => ip.is_ipv6() || from.is_unspecified(),
-        }
+    /// Whether this node can dial it.
+    pub(super) fn reaches(&self, ip: IpAddr) -> bool {
+        reaches(self.from, ip)
     }
 
     async fn ask_system(&self, name: &str) -> Result<Vec<IpAddr>, String> {

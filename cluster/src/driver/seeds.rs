@@ -58,6 +58,8 @@ pub(super) struct Seeker {
     sources: BTreeMap<Seed, Source>,
     /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
+    /// When addresses were logged that this node cannot dial.
+    unreachable_at: Option<Instant>,
 }
 
 /// What is known of a source.
@@ -91,7 +93,8 @@ impl Seeker {
         let resolver = Resolver::new(config.name_servers.clone(), config.bind.ip());
         let resolver = Arc::new(resolver);
         let (files, sources) = (Files::default(), BTreeMap::new());
-        Self { me, seeds, listed, resolver, files, sources, crowded_at: None }
+        let (crowded_at, unreachable_at) = (None, None);
+        Self { me, seeds, listed, resolver, files, sources, crowded_at, unreachable_at }
     }
 
     /// The seeds that need no looking up.
@@ -104,7 +107,9 @@ impl Seeker {
     }
 
     /// Starts to look them up. Nothing comes where there is nothing to look up.
-    pub(super) fn start(self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
+    pub(super) fn start(mut self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
+        let listed = std::mem::take(&mut self.listed);
+        self.log_unreachable(&listed);
         let (sender, receiver) = mpsc::channel(1);
         if self.has_sources() {
             tokio::spawn(self.run(sender, Arc::clone(shared)));
@@ -178,8 +183,20 @@ impl Seeker {
             warn!(target: TARGET, "more than {MAX_SOURCES} names, or {MAX_SEEDS} addresses of \
                 seeds: some are left out");
         }
+        self.log_unreachable(&order);
         order.truncate(MAX_SEEDS + 1);
         Found { seeds: order, complete }
+    }
+
+    /// Logs the first of those that this node cannot dial; it counts as one that does not answer.
+    fn log_unreachable(&mut self, seeds: &[SocketAddr]) {
+        let unreachable = |seed: &&SocketAddr| !self.resolver.reaches(seed.ip());
+        let Some(seed) = seeds.iter().find(unreachable) else { return };
+        if is_due(&mut self.unreachable_at) {
+            let others = seeds.iter().filter(unreachable).count() - 1;
+            warn!(target: TARGET, %seed, others, "seed of another address family than the one \
+                that this node binds: it cannot be dialled");
+        }
     }
 
     /// The addresses of a seed; whether all of it is found.

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::accepting::Accepting;
+use super::address::dialled;
 use super::certificate::Identity;
 use super::keys::Keys;
 use super::limiters::Limiters;
@@ -19,6 +20,7 @@ use super::{Command, Driver, MAX_COMMANDS, MAX_EVENTS, seeds, thread};
 use crate::config::{Config, StartError};
 use crate::name::ClusterName;
 use crate::protocol::{Core, NodeId, Options, nanos};
+use crate::seed::canonical;
 use crate::trust::Trust;
 
 /// What a handle holds of a node.
@@ -31,19 +33,16 @@ pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
 
 /// Binds, and spawns the node's tasks but for its driver, which is returned.
 fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartError> {
+    let bind = canonical(config.bind);
     let bound = |source| StartError::Bind { addr: config.bind, source };
-    let dialled = config.advertise.unwrap_or(config.bind);
-    if dialled.ip().is_unspecified() {
-        return Err(StartError::Unspecified { addr: dialled });
-    }
+    let dialled = dialled(bind, config.advertise)?;
     let byte_cap = config.checked_byte_cap()?;
     let (seed, hash_key) = (random()?, random()?);
-    let socket = std::net::UdpSocket::bind(config.bind).map_err(bound)?;
-    let port = match config.advertise.map(|addr| addr.port()) {
-        Some(port) if port != 0 => port,
-        _ => socket.local_addr().map_err(bound)?.port(),
-    };
-    let addr = SocketAddr::new(dialled.ip(), port);
+    let socket = std::net::UdpSocket::bind(bind).map_err(bound)?;
+    let mut addr = dialled;
+    if addr.port() == 0 {
+        addr.set_port(socket.local_addr().map_err(bound)?.port());
+    }
     let seeker = seeds::Seeker::new(&config, addr);
     let cluster = config.name;
     let configs = configs(&cluster, addr, &config.trust)?;

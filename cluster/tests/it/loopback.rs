@@ -294,12 +294,12 @@ async fn what_cannot_work_is_an_error_at_the_start() {
 
     let config = Config::new("0.0.0.0:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     let error = Cluster::start(config).await.unwrap_err();
-    assert!(matches!(error, StartError::Unspecified { .. }));
+    assert!(matches!(error, StartError::Undialable { .. }));
 
     let addr = "0.0.0.0:7381".parse().unwrap();
     let mut config =
         Config::new("127.0.0.1:0".parse().unwrap(), Secret::from_bytes(SECRET).unwrap());
     config.advertise = Some(addr);
     let error = Cluster::start(config).await.unwrap_err();
-    assert!(matches!(error, StartError::Unspecified { addr: found } if found == addr));
+    assert!(matches!(error, StartError::Undialable { addr: found, .. } if found == addr));
 }

@@ -42,23 +42,11 @@ impl Gossip {
     /// # Errors
     /// One line that names the flag.
     pub async fn start(config: Config) -> Result<Self, String> {
-        let (address, advertised) = (config.bind, config.advertise);
-        match advertised {
-            Some(address) if address.ip().is_unspecified() => {
-                return Err(format!(
-                    "--advertise {address}: other nodes cannot reach this address"
-                ));
-            }
-            None if address.ip().is_unspecified() => {
-                return Err(format!(
-                    "--cluster {address}: other nodes cannot reach this address, so --advertise \
-                     one that they can"
-                ));
-            }
-            _ => {}
-        }
+        let (bind, advertise) = (config.bind, config.advertise);
         let cluster = Cluster::start(config).await;
-        cluster.map(|cluster| Self(Some(cluster))).map_err(|error| start_error(address, &error))
+        cluster
+            .map(|cluster| Self(Some(cluster)))
+            .map_err(|error| start_error(bind, advertise, &error))
     }
 
     /// The address that other nodes dial; `None` without a cluster.
@@ -167,7 +155,7 @@ impl Gossip {
     pub async fn rotate(&self, trust: Trust) -> Result<(), String> {
         let Some(cluster) = &self.0 else { return Ok(()) };
         let address = cluster.local_addr();
-        cluster.rotate(trust).await.map_err(|error| start_error(address, &error))
+        cluster.rotate(trust).await.map_err(|error| start_error(address, None, &error))
     }
 
     /// Looks up seeds again: see [`Cluster::look_up_seeds`].
@@ -186,10 +174,14 @@ impl Gossip {
 }
 
 /// Names the flag that is wrong.
-fn start_error(address: SocketAddr, error: &StartError) -> String {
-    match error {
-        StartError::Certificate(_) => format!("--cluster-cert: {error}"),
-        _ => format!("--cluster {address}: {error}"),
+fn start_error(bind: SocketAddr, advertise: Option<SocketAddr>, error: &StartError) -> String {
+    match (error, advertise) {
+        (StartError::Certificate(_), _) => format!("--cluster-cert: {error}"),
+        (StartError::Undialable { .. }, Some(addr)) => format!("--advertise {addr}: {error}"),
+        (StartError::Undialable { .. }, None) => {
+            format!("--cluster {bind}: {error}, so --advertise one that they can reach")
+        }
+        _ => format!("--cluster {bind}: {error}"),
     }
 }
 

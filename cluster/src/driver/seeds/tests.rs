@@ -107,6 +107,17 @@ async fn seeds_are_bounded() {
     assert_eq!(crowded.sources.len(), MAX_SOURCES);
 }
 
+/// It stays a seed, so that the node does not found a cluster as if it had none.
+#[tokio::test]
+async fn a_seed_that_cannot_be_dialled_is_logged_and_counts_as_one_that_does_not_answer() {
+    let server = DnsServer::start().await;
+    for (seed, logged) in [("10.0.0.9:9", false), ("[2001:db8::1]:9", true)] {
+        let mut seeker = seeker(&server, &[seed]);
+        assert_eq!(seeker.look_up_all().await, found(&[seed], true));
+        assert_eq!(seeker.unreachable_at.is_some(), logged, "{seed}");
+    }
+}
+
 /// A seeker of what one file lists, and the state that says whether the node has joined.
 fn start(file: &File) -> (mpsc::Receiver<Found>, Arc<Shared>) {
     let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();

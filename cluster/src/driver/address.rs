@@ -1,0 +1,78 @@
+//! The address of a node, and which ones it can dial.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+
+use crate::config::StartError;
+use crate::seed::canonical;
+
+/// The address that peers dial, of a node that binds `bind`; port 0 where that is the bound one.
+///
+/// # Errors
+/// Peers cannot dial it.
+pub(super) fn dialled(
+    bind: SocketAddr,
+    advertise: Option<SocketAddr>,
+) -> Result<SocketAddr, StartError> {
+    let addr = canonical(advertise.unwrap_or(bind));
+    let problem = match addr.ip() {
+        ip if ip.is_unspecified() => "is unspecified",
+        ip if ip.is_multicast() => "is for multicast",
+        IpAddr::V4(Ipv4Addr::BROADCAST) => "is for broadcast",
+        ip if !reaches(canonical(bind).ip(), ip) => "is not of the family of the bound one",
+        _ => return Ok(addr),
+    };
+    Err(StartError::Undialable { addr, problem })
+}
+
+/// Whether a socket that is bound to `from` can send to `to`: one of IPv4 to IPv4 alone, one of all
+/// addresses to both.
+pub(super) fn reaches(from: IpAddr, to: IpAddr) -> bool {
+    match from {
+        IpAddr::V4(_) => to.is_ipv4(),
+        IpAddr::V6(from) => to.is_ipv6() || from.is_unspecified(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn dials(bind: &str, advertise: &str) -> Result<String, &'static str> {
+        let advertise = Some(advertise).filter(|addr| !addr.is_empty());
+        let advertise = advertise.map(|addr| addr.parse().unwrap());
+        match dialled(bind.parse().unwrap(), advertise) {
+            Ok(addr) => Ok(addr.to_string()),
+            Err(StartError::Undialable { problem, .. }) => Err(problem),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    #[test]
+    fn peers_dial_one_host_that_the_bound_socket_can_answer() {
+        let same = |text: &str| Ok(text.to_owned());
+        assert_eq!(dials("127.0.0.1:7", ""), same("127.0.0.1:7"));
+        assert_eq!(dials("0.0.0.0:7", "192.0.2.1:0"), same("192.0.2.1:0"));
+        assert_eq!(dials("[::]:7", "192.0.2.1:8"), same("192.0.2.1:8"));
+        assert_eq!(dials("[::]:7", "[2001:db8::1]:8"), same("[2001:db8::1]:8"));
+        for (bind, advertise) in
+            [("0.0.0.0:7", ""), ("[::]:7", ""), ("127.0.0.1:7", "[::]:7"), ("[::ffff:0:0]:7", "")]
+        {
+            assert_eq!(dials(bind, advertise), Err("is unspecified"), "{bind} {advertise}");
+        }
+        for advertise in ["224.0.0.1:7", "239.255.0.1:7"] {
+            assert_eq!(dials("0.0.0.0:7", advertise), Err("is for multicast"));
+        }
+        assert_eq!(dials("[::]:7", "[ff02::1]:7"), Err("is for multicast"));
+        assert_eq!(dials("0.0.0.0:7", "255.255.255.255:7"), Err("is for broadcast"));
+        let family = Err("is not of the family of the bound one");
+        assert_eq!(dials("0.0.0.0:7", "[2001:db8::1]:7"), family);
+        assert_eq!(dials("[2001:db8::1]:7", "192.0.2.1:7"), family);
+    }
+
+    #[test]
+    fn an_address_of_ipv4_that_is_written_as_ipv6_is_one_of_ipv4() {
+        assert_eq!(dials("[::ffff:127.0.0.1]:7", ""), Ok("127.0.0.1:7".to_owned()));
+        assert_eq!(dials("0.0.0.0:7", "[::ffff:192.0.2.1]:7"), Ok("192.0.2.1:7".to_owned()));
+        assert_eq!(dials("[::ffff:127.0.0.1]:7", "192.0.2.1:7"), Ok("192.0.2.1:7".to_owned()));
+    }
+}
