@@ -101,7 +101,8 @@ impl RateLimitFields {
     }
 
     /// The value of `RateLimit`: the units that remain of each limit (`r`), and the seconds until
-    /// all of them do (`t`).
+    /// all of them do (`t`), which is left out where no time brings back what is lacking: of a
+    /// blocked limit, and of one of concurrent requests.
     #[must_use]
     pub fn state(&self) -> &str {
         &self.state
@@ -154,9 +155,11 @@ fn policy(to: &mut impl Write, window: Option<Duration>, decision: &Decision) ->
 
 /// As of [`policy`].
 fn state(to: &mut impl Write, decision: &Decision) -> fmt::Result {
-    let [_, remaining, reset] = figures(decision);
+    let [limit, remaining, reset] = figures(decision);
     parameter(to, ";r=", remaining)?;
-    parameter(to, ";t=", reset)
+    // Zero would have clients ask again at once.
+    let is_lacking = limit == 0 || remaining < limit;
+    if is_lacking && reset == 0 { Ok(()) } else { parameter(to, ";t=", reset) }
 }
 
 /// Not by `write!`, which takes longer for the figures of an answer than a check does.

@@ -44,3 +44,18 @@ fn each_limit_is_an_item_and_one_without_a_window_has_none() {
     assert_eq!(fields.policy(), r#""a";q=5;w=60, "b";q=5"#);
     assert_eq!(fields.state(), r#""a";r=4;t=12, "b";r=4;t=12"#);
 }
+
+/// A client that reads `t=0` asks again at once.
+#[test]
+fn what_no_time_brings_back_has_no_time() {
+    let (policy, state) = fields("a", Quota::blocked(), 1);
+    assert_eq!((policy.as_str(), state.as_str()), (r#""a";q=0;w=0"#, r#""a";r=0"#));
+    assert_eq!(fields("a", Quota::per_day(2), 3).1, r#""a";r=2;t=0"#);
+    let state = |decision: &Decision| {
+        let mut text = String::new();
+        write_state(&mut text, "a", decision).unwrap();
+        text
+    };
+    assert_eq!(state(&Decision::allowed(3, 2, 0)), r#""a";r=2"#);
+    assert_eq!(state(&Decision::allowed(3, 3, 0)), r#""a";r=3;t=0"#);
+}

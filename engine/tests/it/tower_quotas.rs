@@ -106,7 +106,7 @@ fn a_tenant_can_be_blocked_or_let_off() {
     let mut ask = |plan| -> Answered { ask(&mut service, of(1, Some(plan))) };
     let blocked = ask(Quota::blocked());
     let (denied, ok) = (StatusCode::TOO_MANY_REQUESTS, StatusCode::OK);
-    assert_eq!(state(&blocked), (denied, r#""tenant";q=0 "tenant";r=0;t=0"#.into()));
+    assert_eq!(state(&blocked), (denied, r#""tenant";q=0 "tenant";r=0"#.into()));
     assert_eq!(fields(&blocked, "retry-after"), [""; 0]);
     let most = "999999999999999";
     for _ in 0..5 {

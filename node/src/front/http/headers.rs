@@ -100,7 +100,7 @@ mod tests {
     fn without_a_rate_there_is_no_window() {
         let [policy, state, retry] = headers("a", Quota::blocked(), 1);
         assert_eq!(policy.unwrap(), "\"a\";q=0");
-        assert_eq!(state.unwrap(), "\"a\";r=0;t=0");
+        assert_eq!(state.unwrap(), "\"a\";r=0");
         assert_eq!(retry, None);
         let [policy, state, _] = headers("a", Quota::unlimited(), 1);
         assert_eq!(policy.unwrap(), "\"a\";q=999999999999999");
