@@ -95,6 +95,8 @@ fn split_port(authority: &str) -> Option<(&str, Option<u16>)> {
     match authority.rsplit_once(':') {
         // The colon stands within an address in brackets.
         Some((_, rest)) if rest.ends_with(']') => Some((authority, None)),
+        // A port may be empty (RFC 3986, 3.2.3).
+        Some((host, "")) => Some((host, None)),
         Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => {
             Some((host, Some(port.parse().ok()?)))
         }
@@ -158,6 +160,7 @@ mod tests {
             ("limits.example.org", "Limits.Example.org:7380"),
             ("limits.example.org.", "limits.example.org"),
             ("localhost", "localhost."),
+            ("localhost", "localhost:"),
             ("127.0.0.1", "127.0.0.1:7380"),
             ("::1", "[::1]:7380"),
             ("[::1]", "[0:0:0:0:0:0:0:1]"),

@@ -59,7 +59,9 @@ impl FromStr for WrittenQuota {
                     "unlimited" => Some(NoBurst::Unlimited),
                     _ => None,
                 });
-                Ok(Self { quota, no_burst })
+                // As `0/s`.
+                let is_blocked = quota.is_blocked().then_some(NoBurst::Blocked);
+                Ok(Self { quota, no_burst: no_burst.or(is_blocked) })
             }
             window => Err(RateError::Window(window)),
         }

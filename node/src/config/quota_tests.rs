@@ -24,6 +24,7 @@ fn a_burst_is_given_in_the_text_or_next_to_it() {
         (" unlimited ", Some(3), Err(NoBurst::Unlimited)),
         ("blocked", None, Ok(Quota::blocked())),
         ("blocked", Some(3), Err(NoBurst::Blocked)),
+        ("0/s", Some(3), Err(NoBurst::Blocked)),
     ] {
         assert_eq!(read(text).with_burst(burst), expected, "{text} {burst:?}");
     }
