@@ -150,6 +150,12 @@ impl Splits {
         self.split.get(&word_id(id)).map_or(0, |key| key.provisional().unsigned_abs())
     }
 
+    /// Nothing is known any more of a key's limit, nor of the word that would hold what is
+    /// provisional.
+    pub(super) fn forget(&mut self, id: KeyId) {
+        self.split.remove(&word_id(id));
+    }
+
     /// Another node says that a key is scarce.
     pub(super) fn mark_scarce(&mut self, now: Nanos, id: KeyId) {
         let id = word_id(id);

@@ -62,6 +62,12 @@ impl<H: Host> Core<H> {
         self.flush_at
     }
 
+    /// Keys whose room is split.
+    #[cfg(test)]
+    pub(in crate::protocol) fn split_count(&self) -> usize {
+        self.splits.len()
+    }
+
     fn flush_by(&mut self, due: Nanos) {
         self.flush_at = Some(self.flush_at.map_or(due, |at| at.min(due)));
     }
@@ -121,7 +127,7 @@ impl<H: Host> Core<H> {
     }
 
     fn split_key(&mut self, now: Nanos, id: KeyId, own: i64, common: Common) {
-        let Some(terms) = self.terms(id, common) else { return };
+        let Some(terms) = self.terms(id, common) else { return self.splits.forget(id) };
         let debt = self.host.debt(now, id.0, id.1);
         let split = self.splits.split(now, id, debt, own, terms);
         if split.was_empty {
@@ -139,7 +145,7 @@ impl<H: Host> Core<H> {
     }
 
     fn refresh_split(&mut self, now: Nanos, id: KeyId, common: Common) {
-        let Some(terms) = self.terms(id, common) else { return };
+        let Some(terms) = self.terms(id, common) else { return self.splits.forget(id) };
         let debt = self.host.debt(now, id.0, id.1);
         let by = self.splits.refresh(now, id, debt, terms);
         self.change_provisional(id, by);

@@ -230,6 +230,17 @@ fn a_state_has_no_provisional_debt() {
     assert!(joined > 0 && joined <= owed + MS, "{joined} {owed}");
 }
 
+/// It would wake the node hundreds of times a second, and keep its place, for ever.
+#[test]
+fn a_key_of_a_limit_that_ends_is_split_no_more() {
+    let mut hot = Hot::new(2, MS);
+    hot.load(SECOND, 1.0);
+    assert_eq!(hot.world.node(0).core.split_count(), 1);
+    hot.world.end_limit(0, QUICK);
+    hot.world.run(hot.world.now() + 20 * MS);
+    assert_eq!(hot.world.node(0).core.split_count(), 0);
+}
+
 #[test]
 fn a_node_that_is_ahead_is_not_starved() {
     let mut hot = Hot::new(5, MS);

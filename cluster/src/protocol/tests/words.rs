@@ -40,6 +40,8 @@ pub(super) struct WordsHandle {
     recorded: Rc<RefCell<BTreeMap<(u64, u64), Change>>>,
     /// What a thread does right after the next drain.
     next: Rc<Cell<Option<Use>>>,
+    /// A limit that there is none of.
+    missing: Rc<Cell<Option<u64>>>,
 }
 
 /// What is consumed of a key, or given back.
@@ -47,8 +49,8 @@ type Use = ((u64, u64), i64);
 
 impl Words {
     pub(super) fn new(clock: Rc<Cell<Nanos>>, floor: Nanos) -> (Self, WordsHandle) {
-        let (tats, recorded, next) = Default::default();
-        let handle = WordsHandle { floor, tats, recorded, next };
+        let (tats, recorded, next, missing) = Default::default();
+        let handle = WordsHandle { floor, tats, recorded, next, missing };
         (Self { clock, handle: handle.clone(), draining: BTreeMap::new() }, handle)
     }
 }
@@ -92,6 +94,12 @@ impl WordsHandle {
         self.next.set(Some(used));
     }
 
+    /// A limit ends, with its words.
+    pub(super) fn end(&self, limit: u64) {
+        self.missing.set(Some(limit));
+        self.tats.borrow_mut().retain(|id, _| id.0 != limit);
+    }
+
     /// As `admit`, if the debt stays within `tau`.
     pub(super) fn check(
         &self,
@@ -133,6 +141,9 @@ impl Host for Words {
     }
 
     fn apply(&mut self, _: Nanos, delta: Delta) -> bool {
+        if self.tolerance(delta.limit).is_none() {
+            return false;
+        }
         let Change { debt, date } = delta.change;
         let date = date.try_into().unwrap_or(0);
         self.handle.update(delta.id(), |tat| tat.max(date).saturating_add_signed(debt));
@@ -156,7 +167,8 @@ impl Host for Words {
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
-        Some(if limit == QUICK {
+        let exists = self.handle.missing.get() != Some(limit);
+        exists.then_some(if limit == QUICK {
             100_000_000
         } else if limit == SHORT {
             1_000_000_000
@@ -168,6 +180,7 @@ impl Host for Words {
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
+        self.tolerance(limit)?;
         (limit == QUICK)
             .then_some(100_000)
             .or_else(|| inline::unit(limit).filter(|_| limit == LARGE))

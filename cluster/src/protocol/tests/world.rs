@@ -129,6 +129,11 @@ impl World {
         self.nodes[place].as_mut().unwrap().core.host_mut().shift(limit, key, by);
     }
 
+    /// The service that embeds a node drops a limit.
+    pub(super) fn end_limit(&mut self, place: usize, limit: u64) {
+        self.node(place).words.end(limit);
+    }
+
     /// A node gives back all that a key owes there, and flushes when it is due; how much that is.
     pub(super) fn reset(&mut self, place: usize, id: (u64, u64)) -> Nanos {
         let now = self.now();
