@@ -15,6 +15,8 @@
 //! [`IdleSpans`]: crate::protocol::idle::IdleSpans
 //! [`Options::grace`]: super::Options::grace
 
+use std::net::SocketAddr;
+
 use super::Core;
 use crate::protocol::change::Change;
 use crate::protocol::clock::RemoteClock;
@@ -45,10 +47,16 @@ impl<H: Host> Core<H> {
     ) -> Option<Delta> {
         let refused = self.stats.debts_refused;
         let applied = self.apply_bounded(now, origin, delta, dating);
-        if self.stats.debts_refused > refused && self.refused.is_to_be_reported(now) {
-            self.events.push(Event::Refused { from: origin.addr });
-        }
+        self.report_refused(now, refused, origin.addr);
         applied
+    }
+
+    /// Reports to an operator, now and then, that something of what this node sent was refused
+    /// since there were `before`.
+    pub(super) fn report_refused(&mut self, now: Nanos, before: u64, from: SocketAddr) {
+        if self.stats.debts_refused > before && self.refused.is_to_be_reported(now) {
+            self.events.push(Event::Refused { from });
+        }
     }
 
     fn apply_bounded(
@@ -189,9 +197,18 @@ impl<H: Host> Core<H> {
         change.date = change.date.min(signed(now));
         let room = signed(now).saturating_add(signed(most)).saturating_sub(change.date);
         if change.debt > room {
-            self.refused.add(now, id, (most, change.debt.saturating_sub(room)));
+            let refused = change.debt.saturating_sub(room);
             change.debt = room;
-            self.stats.debts_refused += 1;
+            self.refuse(now, id, (most, refused));
+        }
+    }
+
+    /// Counts that of a key that owes `most` this was refused. No word of a limit that does not
+    /// exist here is ever compared.
+    pub(super) fn refuse(&mut self, now: Nanos, id: KeyId, (most, refused): (Nanos, i64)) {
+        self.stats.debts_refused += 1;
+        if self.host.tolerance(id.0).is_some() {
+            self.refused.add(now, id, (most, refused));
         }
     }
 
@@ -216,8 +233,7 @@ impl<H: Host> Core<H> {
         *change = Change { debt: room, date: change.date.saturating_add(excess).min(signed(now)) };
         let refused = if owed > 0 { excess } else { tat.saturating_sub(change.tat()) };
         if refused > 0 {
-            self.refused.add(now, id, (most, refused));
-            self.stats.debts_refused += 1;
+            self.refuse(now, id, (most, refused));
         }
         refused
     }

@@ -247,6 +247,7 @@ impl<H: Host> Core<H> {
         let Some(mut pull) = self.pull.take() else { return };
         let Progress::Applying { own } = &pull.progress else { return };
         let all = own.len() > MAX_CHANGED_KEYS;
+        let refused = self.stats.debts_refused;
         for (as_of, entry) in pull.entries.take(if all { usize::MAX } else { SLICE }) {
             let id = (entry.limit, entry.key);
             let own = own.get(&id).map_or(0, |change| self.left_beyond(id, *change));
@@ -254,8 +255,7 @@ impl<H: Host> Core<H> {
             let debt = debt.saturating_sub(now.saturating_sub(as_of));
             let most = self.host.most_debt(entry.limit);
             if debt > most {
-                self.refused.add(now, id, (most, signed(debt - most)));
-                self.stats.debts_refused += 1;
+                self.refuse(now, id, (most, signed(debt - most)));
             }
             let debt = debt.min(most);
             let provisional = self.splits.provisional(id);
@@ -268,6 +268,7 @@ impl<H: Host> Core<H> {
             }
             self.schedule.changed(now, (entry.limit, entry.key));
         }
+        self.report_refused(now, refused, pull.from.addr);
         if pull.entries.is_empty() {
             self.end_pull(now, pull);
         } else {
