@@ -8,8 +8,9 @@
 //! Of nodes that wait for each other only the one with the lowest address founds, and the others
 //! take over its state: each compares itself with those whose answer it has, so of any two that
 //! reach each other one waits. A node that waits for one that is gone sees its link close, and
-//! looks again. So nodes that are started together with the same list become one cluster, without
-//! waiting for longer than until they have all answered.
+//! looks again, and gives up one that answers and does not found ([`TURN`]). So nodes that are
+//! started together with the same list become one cluster, without waiting for longer than until
+//! they have all answered.
 //!
 //! While a node is stopped the others go on: they found without it, and close its links. So what it
 //! knows of them by then is void. It waits anew, and asks those again that had not joined.
@@ -27,6 +28,13 @@ use crate::protocol::host::Host;
 use crate::protocol::join_kind::JoinKind;
 use crate::protocol::peer::Peer;
 use crate::protocol::time::Nanos;
+
+/// How long a node that is to found is waited for, in [`Options::found_after`]: it may be starved,
+/// and begin to wait anew again and again. Nodes give it up one after the other, so that the first
+/// of them founds alone.
+///
+/// [`Options::found_after`]: crate::protocol::Options::found_after
+const TURN: Nanos = 2;
 
 /// What a node that has not joined knows of how long it has to wait.
 #[derive(Debug)]
@@ -63,7 +71,8 @@ impl<H: Host> Core<H> {
             return;
         }
         let me = self.me().addr;
-        if self.pull.is_some() || answered().any(|(addr, _)| *addr < me) {
+        let lower = answered().filter(|(addr, _)| **addr < me).count() as Nanos;
+        if self.pull.is_some() || lower > 0 && now < self.waits_for(lower) {
             return;
         }
         if !self.founding.has_met_joined && self.all_seeds_have_answered() {
@@ -107,6 +116,12 @@ impl<H: Host> Core<H> {
 
     fn founds_at(&self) -> Nanos {
         self.founding.since.saturating_add(self.options.found_after)
+    }
+
+    /// Until when this node waits for one of the nodes with lower addresses that have answered.
+    fn waits_for(&self, lower: Nanos) -> Nanos {
+        let each = self.options.found_after.saturating_mul(TURN);
+        self.founds_at().saturating_add(each.saturating_mul(lower))
     }
 
     /// When a node that has not joined is stepped next, so that a stop shows, and it founds in time

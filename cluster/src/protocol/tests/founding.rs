@@ -245,6 +245,29 @@ fn a_node_that_has_waited_and_waits_for_another_one_is_not_stepped_without_a_pau
     assert!(harness.core.deadline() > Some(harness.now()));
 }
 
+/// That one is starved, and begins to wait anew again and again.
+#[test]
+fn a_node_that_others_keep_waiting_founds_in_the_end() {
+    for lower in 1..=2 {
+        let join: Vec<_> = (0..lower).map(|n| SocketAddr::from(([10, 0, 0, 1], 900 + n))).collect();
+        let options = Options { join: join.clone(), ..Options::default() };
+        let mut harness = Harness::with(options);
+        for addr in join {
+            let link = harness.dial_of(addr);
+            harness.core.connected(harness.now(), link, Subject::node(addr));
+            let (version, id) = (VERSION, NodeId::new(addr, 5));
+            let joined = false;
+            harness
+                .deliver(link, &Message::Welcome { version, id, rank_floor: 0, key: KEY, joined });
+        }
+        let waited = (5 + 10 * Nanos::from(lower)) * SECOND;
+        harness.tick(waited - 100 * MS);
+        assert_eq!(harness.core.join_kind(), None);
+        harness.tick(200 * MS);
+        assert_eq!(harness.core.join_kind(), Some(JoinKind::Founded));
+    }
+}
+
 /// The first thing that it sees after the stop.
 #[test]
 fn a_node_that_was_stopped_and_learns_of_seeds_waits_anew() {
