@@ -168,8 +168,8 @@ impl Cluster {
     /// What all nodes admitted beyond a limit, as far as this node can estimate it from what they
     /// sent: not a sum over nodes, every node comes to about the same. Nothing is known of
     /// [`LimitId::INLINE`], of keys beyond 512 that are near their limit at a time
-    /// ([`Stats::estimates_left_out`]), and of what came too late to be applied whole. At most
-    /// 350 ms old.
+    /// ([`Stats::estimates_left_out`]), and of what came too late to be applied whole. Of more than
+    /// 1,024 limits, the figures of those that were exceeded least begin anew. At most 350 ms old.
     #[must_use]
     pub fn over_admission(&self, limit: LimitId) -> OverAdmission {
         self.shared.over_admission(limit.to_bits())

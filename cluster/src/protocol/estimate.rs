@@ -27,6 +27,8 @@ use super::time::{Nanos, SECOND};
 const MAX_FOLLOWED: usize = 512;
 /// Keys that wait to be followed, at most.
 const MAX_WANTED: usize = 64;
+/// Limits of which figures are kept, at most: quotas that come with checks are limits too.
+const MAX_LIMITS: usize = 1 << 10;
 /// How long a batch waits to be played back, at least.
 const HOLD: Nanos = SECOND / 5;
 /// And at most.
@@ -47,6 +49,8 @@ const MOST_WIDTH: i64 = 50_000_000;
 // All that waits has a slot.
 const _: () = assert!(LEAST_WIDTH * MAX_SLOTS as i64 >= (MAX_HOLD + PLAY_EVERY) as i64);
 const _: () = assert!(MAX_HOLD >= HISTORY);
+// A key that is followed has figures.
+const _: () = assert!(MAX_FOLLOWED <= MAX_LIMITS);
 /// The worst moment is remembered for this long, at least; twice as long at most.
 const REMEMBERED: Nanos = 60 * SECOND;
 
@@ -217,13 +221,31 @@ impl Estimates {
             let is_idle = playback.slots.is_empty() && playback.kept <= playback.upto;
             !is_idle && now.saturating_sub(playback.used_at) < FORGET_AFTER
         });
+        self.forget_limits(|limit| tolerance(limit).is_some());
+    }
+
+    /// Beyond the bound, forgets the figures of limits without a key that is followed: of those that
+    /// exist no more first, then those with the lowest ones.
+    fn forget_limits(&mut self, exists: impl Fn(u64) -> bool) {
+        let over = self.limits.len().saturating_sub(MAX_LIMITS);
+        if over == 0 {
+            return;
+        }
+        let followed: BTreeSet<u64> = self.keys.keys().map(|(limit, _)| *limit).collect();
+        let others = self.limits.iter().filter(|(limit, _)| !followed.contains(limit));
+        let mut others: Vec<_> =
+            others.map(|(limit, excess)| (exists(*limit), excess.worst(), *limit)).collect();
+        others.sort_unstable();
+        for (.., limit) in others.into_iter().take(over) {
+            self.limits.remove(&limit);
+        }
     }
 
     /// When to play back next, or to forget the worst moments; `None` when there is nothing.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         let forget = |limit: &Excess| {
             let due = limit.since.saturating_add(REMEMBERED).max(self.play_at);
-            (limit.present.max(limit.before) > 0).then_some(due)
+            (limit.worst() > 0).then_some(due)
         };
         let play = (!self.keys.is_empty()).then_some(self.play_at);
         play.into_iter().chain(self.limits.values().filter_map(forget)).min()
@@ -233,11 +255,11 @@ impl Estimates {
     pub(super) fn of(&self, limit: u64) -> OverAdmission {
         self.limits.get(&limit).map_or_else(OverAdmission::default, |beyond| OverAdmission {
             total: Duration::from_nanos(beyond.total),
-            worst: Duration::from_nanos(beyond.present.max(beyond.before)),
+            worst: Duration::from_nanos(beyond.worst()),
         })
     }
 
-    /// The limits of which any key was ever followed.
+    /// The limits of which there are figures.
     pub(super) fn limits(&self) -> impl Iterator<Item = u64> {
         self.limits.keys().copied()
     }
@@ -249,6 +271,10 @@ impl Estimates {
 }
 
 impl Excess {
+    fn worst(&self) -> Nanos {
+        self.present.max(self.before)
+    }
+
     /// Forgets the worst moment of the minute before last.
     fn forget(&mut self, now: Nanos) {
         let passed = now.saturating_sub(self.since);

@@ -107,6 +107,23 @@ fn keys_beyond_the_bound_are_counted() {
     assert!(estimates.sealed.len() <= MAX_ORIGINS);
 }
 
+/// Quotas that come with checks are limits too, and whoever asks chooses them.
+#[test]
+fn figures_of_limits_that_were_exceeded_least_make_room() {
+    let mut estimates = followed();
+    for n in 0..2 {
+        batch(&mut estimates, n, 1_010 * MS, 100 * MS);
+    }
+    for limit in 2..2 * MAX_LIMITS as u64 {
+        let now = 2_000 * MS as Nanos + limit * PLAY_EVERY;
+        estimates.follow(now, (limit, 1), TOLERANCE, 0, &[]);
+        estimates.play(now, 0, |limit| (limit > 900).then_some(TOLERANCE));
+    }
+    assert_eq!(estimates.limits().count(), MAX_LIMITS);
+    assert!(estimates.of(KEY.0).total.is_zero(), "that limit exists no more");
+    assert!(estimates.limits().all(|limit| limit > 900));
+}
+
 /// Not one of the others, of which batches come.
 #[test]
 fn the_origin_that_was_silent_for_longest_is_forgotten_first() {
