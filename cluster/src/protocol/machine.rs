@@ -263,6 +263,7 @@ impl<H: Host> Core<H> {
     pub fn closed(&mut self, now: Nanos, link: LinkId) {
         self.begin_step(now);
         self.take_all_early(now, link);
+        self.count_unwelcomed(link);
         self.forget_link(now, link);
         self.settle(now);
     }

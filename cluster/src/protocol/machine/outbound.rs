@@ -137,6 +137,14 @@ impl<H: Host> Core<H> {
         self.send(link, Channel::Main, &hello);
     }
 
+    /// A link was closed by the other node, or by the network: counts it if it was dialled and not
+    /// welcomed, as where the other node refuses this one's certificate, which it sees last.
+    pub(super) fn count_unwelcomed(&mut self, link: LinkId) {
+        let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
+        let is_unwelcomed = |peer: &Peer| matches!(peer.dial, Dial::Open { link: open, welcomed: false, .. } if open == link);
+        self.stats.dials_failed += u64::from(peer.is_some_and(is_unwelcomed));
+    }
+
     /// The link that was dialled for an address is gone.
     pub(super) fn peer_closed(&mut self, now: Nanos, link: LinkId, addr: Option<SocketAddr>) {
         let wait = self.rng.random_range(50..=100_u64);

@@ -109,11 +109,12 @@ impl<H: Host> Core<H> {
     }
 
     /// Notes whether this node decides alone: it knows of others, or has a source of seeds that is
-    /// not found, and has a link to no other node.
+    /// not found, and has a link to no other node. One that is not welcomed is none: the other node
+    /// may yet refuse this one's certificate.
     pub(super) fn note_alone(&mut self, now: Nanos) {
         let may_be = !self.peers.is_empty() || self.seeds.is_awaited();
         let others = may_be && !self.leaving && self.has_joined();
-        let is_together = self.peers.values().any(|peer| peer.open_link().is_some())
+        let is_together = self.peers.values().any(|peer| peer.welcomed_link().is_some())
             || self.inbound.values().any(|link| link.id.is_some());
         let is_alone = others && !is_together;
         let alone = &mut self.alone;

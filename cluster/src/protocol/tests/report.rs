@@ -111,7 +111,15 @@ fn a_node_without_a_link_to_the_others_decides_alone() {
     assert!(!harness.core.stats().is_alone, "it has sent its clock");
     harness.core.closed(harness.now(), inbound);
     assert!(harness.core.stats().is_alone);
-    harness.tick(2 * SECOND);
+    // A node that refuses the certificate closes the link after the handshake.
+    let refused = harness.core.stats().dials_failed;
+    harness.tick(SECOND);
+    let link = harness.dial_of(addr(1));
+    harness.core.connected(harness.now(), link, Subject::node(addr(1)));
+    assert!(harness.core.stats().is_alone, "it is not welcomed");
+    harness.core.closed(harness.now(), link);
+    assert_eq!(harness.core.stats().dials_failed, refused + 1);
+    harness.tick(SECOND);
     let link = harness.welcome(peer());
     let stats = harness.core.stats();
     assert!(!stats.is_alone && stats.alone_for.as_secs() == 2, "{stats:?}");
