@@ -159,6 +159,12 @@ impl Pace {
         }
     }
 
+    /// The words of which something that was given back waits.
+    pub(super) fn given_back(&self) -> impl Iterator<Item = KeyId> {
+        let waiting = self.keys.iter().filter(|(_, waiting)| waiting.given_back > 0);
+        waiting.map(|(id, _)| word_id(*id))
+    }
+
     /// When the first of the keys that are not capped is due.
     pub(super) fn deadline(&self) -> Option<Nanos> {
         self.due.first().map(|(due, _)| *due)

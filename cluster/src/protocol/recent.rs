@@ -20,7 +20,7 @@ pub(super) struct Recent {
 
 #[derive(Debug)]
 pub(super) struct AppliedBatch {
-    number: u64,
+    pub(super) number: u64,
     pub(super) at: Nanos,
     /// When it was sealed, on this node's clock.
     pub(super) sealed: i64,

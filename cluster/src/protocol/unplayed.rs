@@ -11,6 +11,9 @@
 //! it comes. Until then this node's word lacks it, as it would without the level; and what another
 //! node has consumed and this one never receives, agreement makes up for once that node is gone.
 //!
+//! Nor does a level count of which the sender did not know yet that something was given back before,
+//! as in a reset: it would bring that back. One that it sends a little later contains it.
+//!
 //! What is kept is by word: a node that has taken over a state and knows no quota of a key yet
 //! sends its level under none.
 
@@ -30,6 +33,10 @@ const MAX_CUT_ENTRIES: usize = 1 << 17;
 
 /// How far the words that levels are of contain each origin.
 pub(super) type LevelsCut = BTreeMap<Origin, u64>;
+
+/// By word, the batches of each origin in which something was given back that is in this node's
+/// words already: the last number of each.
+pub(super) type GivenBack = BTreeMap<KeyId, BTreeMap<Origin, u64>>;
 
 /// What has come of a key while this node was stale.
 #[derive(Clone, Copy, Debug)]
@@ -90,6 +97,10 @@ impl Unplayed {
         self.kept == 0
     }
 
+    pub(super) fn has_levels(&self) -> bool {
+        !self.cuts.is_empty()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.kept >= MAX_KEPT
             || self.words.len() >= MAX_WORDS
@@ -133,20 +144,33 @@ impl Unplayed {
         word
     }
 
-    /// All of it in order, word by word; of the levels those whose cut is contained here.
+    /// All of it in order, word by word; of the levels those whose cut is contained here, and
+    /// contains what was given back before.
     pub(super) fn in_order(
         self,
         is_contained: impl Fn(&LevelsCut) -> bool,
+        mut given_back: GivenBack,
     ) -> impl Iterator<Item = (KeyId, Vec<Replayed>)> {
         let cuts = self.cuts.into_iter().map(|cut| Some(cut).filter(&is_contained));
         let cuts: Vec<Option<LevelsCut>> = cuts.collect();
         let words = self.words.into_iter();
-        words.map(move |((_, key), word)| ((word.limit, key), word.in_order(&cuts)))
+        words.map(move |(id, word)| {
+            let given_back = given_back.remove(&id).unwrap_or_default();
+            ((word.limit, id.1), word.in_order(&cuts, &given_back))
+        })
     }
 }
 
 impl OfWord {
-    fn in_order(self, cuts: &[Option<LevelsCut>]) -> Vec<Replayed> {
+    fn in_order(
+        self,
+        cuts: &[Option<LevelsCut>],
+        given_back: &BTreeMap<Origin, u64>,
+    ) -> Vec<Replayed> {
+        let here = given_back.iter().map(|(origin, number)| (*origin, *number, i64::MIN));
+        let kept = self.changes.iter().filter(|kept| kept.change.debt < 0);
+        let kept = kept.map(|kept| (kept.origin, kept.number, kept.change.date));
+        let given_back: Vec<_> = here.chain(kept).collect();
         let latest = if self.levels.is_empty() { BTreeMap::new() } else { self.latest() };
         let changes = self.changes.into_iter().map(|KeptChange { change, .. }| change);
         let mut all: Vec<(i64, Replayed)> =
@@ -159,7 +183,12 @@ impl OfWord {
                 of_origin[..contained].last().map(|(_, date)| *date)
             });
             let at = contained.fold(at, i64::max);
-            all.push((at, Replayed::Level { at, tat }));
+            let lacks = |(origin, number, date): &(Origin, u64, i64)| {
+                *date <= at && cut.get(origin).is_none_or(|through| through < number)
+            };
+            if !given_back.iter().any(lacks) {
+                all.push((at, Replayed::Level { at, tat }));
+            }
         }
         // Of the same date a level comes after changes.
         all.sort_by_key(|(at, _)| *at);

@@ -39,7 +39,7 @@ use crate::protocol::idle::Unobserved;
 use crate::protocol::inbound::{Dating, Flow, Inbound};
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::unplayed::{Replayed, Unplayed};
+use crate::protocol::unplayed::{GivenBack, Replayed, Unplayed};
 
 /// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
@@ -50,6 +50,8 @@ pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
+/// What a node has received or sent this long before a stop, others know by its end.
+const UNDER_WAY: Nanos = SECOND;
 /// A peer that is awaited is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
 /// A node that is asked by many peers answers all of them with one batch, at most this often.
@@ -359,7 +361,7 @@ impl<H: Host> Core<H> {
     }
 
     /// Keeps what another node's words owed at a time, right after a batch of it, while this node
-    /// is stale: its words owe that much at least, as it has consumed nothing since it was stopped.
+    /// is stale: its words owe that much at least, but for what was given back since.
     pub(super) fn keep_unplayed_levels(
         &mut self,
         (origin, number, at): (Origin, u64, i64),
@@ -384,7 +386,8 @@ impl<H: Host> Core<H> {
         }
         let unplayed = std::mem::take(&mut self.stale.unplayed);
         let lives = self.lives(now);
-        let words = unplayed.in_order(|cut| self.contains(&lives, cut));
+        let given_back = if unplayed.has_levels() { self.given_back() } else { GivenBack::new() };
+        let words = unplayed.in_order(|cut| self.contains(&lives, cut), given_back);
         for ((limit, key), all) in words.collect::<Vec<_>>() {
             let changes = all.iter().filter(|replayed| matches!(replayed, Replayed::Change(_)));
             self.stats.deltas_applied += changes.count() as u64;
@@ -402,6 +405,32 @@ impl<H: Host> Core<H> {
             self.put(now, Delta { limit, key, change });
             self.schedule.changed(now, (limit, key));
         }
+    }
+
+    /// What was given back that is in this node's words, and that others may not have known of when
+    /// they sent what came while it was stale.
+    fn given_back(&self) -> GivenBack {
+        let since = self.stale.stopped_at.saturating_sub(UNDER_WAY);
+        let mut all = GivenBack::new();
+        let mut add = |origin: Origin, number: u64, at: i64, deltas: &[Delta]| {
+            for delta in deltas.iter().filter(|delta| delta.change.given_back(at) > 0) {
+                let last = all.entry(delta.word_id()).or_default().entry(origin).or_default();
+                *last = number.max(*last);
+            }
+        };
+        let me = self.me().origin();
+        for batch in self.log.newest().take_while(|batch| batch.at >= since) {
+            add(me, batch.number, signed(batch.at), &batch.deltas);
+        }
+        for (origin, recent) in &self.recent {
+            for seen in recent.newest().take_while(|seen| seen.at >= since) {
+                add(*origin, seen.number, seen.sealed, &seen.deltas);
+            }
+        }
+        for id in self.pace.given_back() {
+            all.entry(id).or_default().insert(me, u64::MAX);
+        }
+        all
     }
 
     /// Something has come on a link that only comes where frames do.

@@ -169,6 +169,53 @@ fn a_level_does_not_count_within_a_batch_that_it_contains() {
     assert_eq!(units(&harness, KEY), 10);
 }
 
+/// The next level of the same node contains it.
+#[test]
+fn what_is_given_back_stays_so_whatever_a_node_sends_that_does_not_know_of_it() {
+    let given_back = [(KEY, 10 * UNIT, 0)];
+    for known in [false, true] {
+        let (mut harness, links) = stopped();
+        let consumed = batch(&harness, 1, 600 * MS, &given_back, Agreement::default());
+        harness.deliver(links[0], &consumed);
+        let mut reset = batch(&harness, 2, 300 * MS, &given_back, Agreement::default());
+        let Message::Batch { groups, .. } = &mut reset else { unreachable!() };
+        groups[0].changes[0].1 *= -1;
+        harness.deliver(links[0], &reset);
+        let sent = level(KEY, 10 * UNIT, &[(origin(1), 1 + u64::from(known))]);
+        let sent = batch(&harness, 1, 250 * MS, &[], sent);
+        harness.deliver(links[1], &sent);
+        end(&mut harness, [(links[0], 3), (links[1], 2)]);
+        assert_eq!(units(&harness, KEY), if known { 10 } else { 0 });
+    }
+}
+
+/// It was under way when this node was stopped, or waited to be sent.
+#[test]
+fn what_this_node_gives_back_stays_so_whatever_a_node_sends_that_does_not_know_of_it() {
+    for known in [false, true] {
+        let mut harness = Harness::new();
+        let links = [1, 2].map(|place| harness.greet(peer(place)));
+        harness.tick(10 * SECOND);
+        harness.admit(KEY, 10 * UNIT);
+        harness.core.recorded(harness.now());
+        harness.tick(SECOND);
+        harness.use_after_drain(KEY, -(10 * UNIT).cast_signed());
+        for _ in 0..2 {
+            harness.core.recorded(harness.now());
+            harness.tick(100 * MS);
+        }
+        assert_eq!(units(&harness, KEY), 0);
+        harness.pass(SECOND);
+        harness.core.tick(harness.now());
+        let me = harness.core.me().origin();
+        let sent = level(KEY, 10 * UNIT, &[(me, if known { 9 } else { 1 })]);
+        let sent = batch(&harness, 1, 250 * MS, &[], sent);
+        harness.deliver(links[1], &sent);
+        end(&mut harness, [(links[0], 1), (links[1], 2)]);
+        assert_eq!(units(&harness, KEY), if known { 10 } else { 0 });
+    }
+}
+
 /// Nobody can tell what of it such a level contains.
 #[test]
 fn what_waits_is_sent_with_a_level_of_its_word_under_another_quota() {
