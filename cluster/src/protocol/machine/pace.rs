@@ -128,7 +128,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Takes a delta that is to be sent, with what waits of its key.
+    /// Takes a delta that is to be sent, with what waits of its word.
     fn take_now(
         &mut self,
         now: Nanos,
@@ -140,10 +140,10 @@ impl<H: Host> Core<H> {
         let id = delta.id();
         if self.pace.waits(id) {
             self.pace.add(now, (since, now), delta, nodes);
-            self.pace.take(now, id, nodes, taken);
         } else {
             taken.add(since, delta);
         }
+        self.pace.take_word(now, id, nodes, taken);
     }
 
     /// Seals what waits of the words of these keys.

@@ -244,3 +244,31 @@ fn what_waits_is_sent_with_a_level_of_its_word_under_another_quota() {
     harness.tick(300 * MS);
     assert_eq!(has_sent(&mut harness), (true, true));
 }
+
+/// Others know of the whole word then, and of what the urgent quota lets it admit.
+#[test]
+fn what_waits_is_sent_with_what_is_urgent_of_its_word_under_another_quota() {
+    let mut harness = Harness::new();
+    harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    harness.deliver(link, &Message::Resume { position: None, fresh: false });
+    harness.tick(10 * SECOND);
+    harness.admit((LARGE, 1), UNIT);
+    harness.core.recorded(harness.now());
+    harness.tick(50 * MS);
+    let sent = |harness: &mut Harness| {
+        let groups = harness.answers(link).into_iter().filter_map(|message| match message {
+            Message::Batch { groups, .. } => Some(groups),
+            _ => None,
+        });
+        groups.flatten().map(|group| group.limit).collect::<Vec<_>>()
+    };
+    assert_eq!(sent(&mut harness), [], "it waits");
+    harness.admit((SMALL, 1), MS);
+    harness.core.recorded(harness.now());
+    harness.tick(50 * MS);
+    let (mut both, mut sent) = ([LARGE, SMALL], sent(&mut harness));
+    both.sort_unstable();
+    sent.sort_unstable();
+    assert_eq!(sent, both);
+}
