@@ -7,6 +7,7 @@ mod signals;
 mod threads;
 
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -222,11 +223,27 @@ impl Serving {
             connections.drain(Duration::ZERO).await;
         }
         let left = if is_hasty { leave_share } else { within.saturating_sub(begun.elapsed()) };
-        hasten(stop, gossip.leave(left)).await;
+        leave(stop, gossip.leave(left), (!is_hasty).then_some(leave_share)).await;
         match connections.open() {
             0 => tracing::info!("stopped; every connection had ended"),
             cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
         }
+    }
+}
+
+/// Leaves the cluster, until a signal comes: after the first one for as long as `then`, where that
+/// is given, as what was admitted last may be on its way.
+async fn leave(stop: &mut StopSignals, leaving: impl Future<Output = ()>, then: Option<Duration>) {
+    let mut leaving = pin!(leaving);
+    if hasten(stop, leaving.as_mut()).await
+        && let Some(then) = then
+    {
+        hasten(stop, async {
+            if tokio::time::timeout(then, leaving).await.is_err() {
+                tracing::warn!("ended while other nodes had not acknowledged all of its use");
+            }
+        })
+        .await;
     }
 }
 

@@ -11,6 +11,8 @@ use rustix::process::Signal;
 use tempfile::TempDir;
 use tidegate_tests::{Node, Raw, Starting, get, wait_until};
 
+use crate::cluster;
+
 /// A pipe with a name, in a directory of its own.
 struct Pipe(TempDir);
 
@@ -117,6 +119,36 @@ fn a_second_signal_ends_the_drain() {
         assert_eq!(node.wait().code(), Some(0));
         stuck.expect_end();
     }
+}
+
+/// What was admitted last may be on its way.
+#[test]
+fn a_signal_while_the_node_leaves_its_cluster_does_not_end_that_at_once() {
+    let secret = cluster::secret("a secret that is long enough\n");
+    let other = cluster::start(&secret, &[]);
+    let join = other.cluster.unwrap().to_string();
+    let address = &cluster::free_addresses(1)[0];
+    let http = address.parse().unwrap();
+    let args = [&cluster::joining_args(&secret, &join)[..], &["--http", address]].concat();
+    let mut node = Starting::start(&args);
+    node.wait_for_output();
+    let ask = |request: &str, body: &str| {
+        let mut raw = Raw::connect(http);
+        let length = body.len();
+        let head = format!("{request} HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n");
+        raw.send(format!("{head}{body}").as_bytes());
+        raw.http_answer().1
+    };
+    wait_until("frames flow", || ask("GET /v1/cluster", "").contains("flowing"));
+    other.signal(Signal::STOP);
+    let decision = ask("POST /v1/check", r#"{"key":"k","rate":"1/h","cost":1}"#);
+    assert!(decision.contains(r#""allowed":true"#), "{decision}");
+    node.signal(Signal::TERM);
+    node.wait_for_error("drain begun");
+    node.signal(Signal::TERM);
+    node.wait_for_error("no longer waiting");
+    node.wait_for_error("acknowledged");
+    other.signal(Signal::CONT);
 }
 
 #[test]
