@@ -188,7 +188,8 @@ fn start_error(bind: SocketAddr, advertise: Option<SocketAddr>, error: &StartErr
 /// A cost of 1 or more units, the limit of this quota for other nodes, and the debt of the cost.
 fn charged(quota: &Quota, cost: u64) -> (u64, LimitId, i64) {
     let debt = quota.debt_of(cost);
-    let unit = debt / u32::try_from(cost).unwrap_or(u32::MAX);
+    // A large cost says more exactly than one unit what one takes.
+    let unit = u32::try_from(cost).map_or_else(|_| quota.debt_of(1), |cost| debt / cost);
     let by = i64::try_from(debt.as_nanos()).unwrap_or(i64::MAX);
     (cost, LimitId::inline(unit, quota.burst_size()), by)
 }
@@ -230,4 +231,19 @@ pub fn link_name(link: LinkState) -> &'static str {
 /// The name of a member's state.
 pub fn state_name(state: MemberState) -> &'static str {
     STATES.iter().find(|(known, _)| *known == state).map_or("unknown", |(_, name)| name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other nodes know a quota by the debt of a unit.
+    #[test]
+    fn a_quota_is_the_same_for_other_nodes_whatever_a_check_costs() {
+        let quota = Quota::per_day(1_000_000_000_000).burst(2_000_000_000_000);
+        let (_, expected, _) = charged(&quota, 1_000_000);
+        for cost in [u64::from(u32::MAX), 1 << 32, 50_000_000_000] {
+            assert_eq!(charged(&quota, cost).1, expected, "{cost}");
+        }
+    }
 }

@@ -75,14 +75,30 @@ impl KeyCount {
             // Without a thread the last count stands.
             state.is_counting = thread.spawn(move || shared.count()).is_ok();
         }
-        state.waiting += 1;
-        drop(state);
+        let waiting = Waiting::new(&self.shared, state);
         if !is_first || self.shared.wait(PATIENCE) {
-            aside(|| self.shared.wait(LONGEST));
+            // A runtime that lacks the thread to do it aside panics before: the last count stands.
+            let wait = || aside(|| self.shared.wait(LONGEST));
+            let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(wait));
         }
-        let mut state = self.shared.state();
-        state.waiting -= 1;
-        state.keys
+        drop(waiting);
+        self.shared.state().keys
+    }
+}
+
+/// A caller that waits for a count, until it is dropped.
+struct Waiting<'a>(&'a Shared);
+
+impl<'a> Waiting<'a> {
+    fn new(shared: &'a Shared, mut state: MutexGuard<'_, State>) -> Self {
+        state.waiting += 1;
+        Self(shared)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.state().waiting -= 1;
     }
 }
 
