@@ -78,7 +78,7 @@ impl EventLog {
             Event::Founded => info!(target: TARGET, "founded a cluster"),
             Event::Joined { from } => info!(target: TARGET, %from, "joined"),
             Event::StartedOver { with } => {
-                warn!(target: TARGET, %with, "met a cluster that was founded first; joining it");
+                warn!(target: TARGET, %with, "met another cluster, which stays: joining it");
             }
             Event::Member { id, was, is } => {
                 let line = MemberLine::of(*was, *is);

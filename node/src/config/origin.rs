@@ -33,7 +33,7 @@ impl FromStr for Origin {
             return Err(expected());
         }
         let (host, port) = split_port(authority).ok_or_else(expected)?;
-        let _: Host = host.parse().map_err(|_| expected())?;
+        let host: Host = host.parse().map_err(|_| expected())?;
         // A browser leaves out the port that the scheme has anyway.
         let is_default = matches!((scheme, port), ("http", Some(80)) | ("https", Some(443)));
         Ok(Self(match port {
@@ -117,6 +117,7 @@ mod tests {
             ("http://example.org:80", "http://example.org"),
             ("http://localhost:3000", "http://LOCALHOST:3000"),
             ("http://[::1]:8080", "http://[::1]:8080"),
+            ("http://[0:0:0:0:0:0:0:1]:3000", "http://[::1]:3000"),
             ("chrome-extension://abc", "chrome-extension://abc"),
         ] {
             assert!(given.parse::<Origin>().unwrap().is(sent.as_bytes()), "{given}");

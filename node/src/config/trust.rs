@@ -44,9 +44,7 @@ fn secret(path: &Path) -> Result<Secret, String> {
 /// # Errors
 /// When every user may write it, and so choose what it is.
 pub fn check_access(path: &Path) -> Result<(), String> {
-    // A pipe belongs to no other user.
-    let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
-    let Some(mode) = file.map(|file| file.permissions().mode() & 0o777) else { return Ok(()) };
+    let Some(mode) = mode(path) else { return Ok(()) };
     if mode & 0o002 != 0 {
         return Err(format!("other users may write it (mode {mode:04o}); chmod 600"));
     }
@@ -55,6 +53,25 @@ pub fn check_access(path: &Path) -> Result<(), String> {
         tracing::warn!("{path}: others may read or write it (mode {mode:04o}); chmod 600");
     }
     Ok(())
+}
+
+/// Checks a file that is not secret, but says whom this node trusts.
+///
+/// # Errors
+/// When every user may write it.
+fn check_writers(path: &Path) -> Result<(), String> {
+    match mode(path) {
+        Some(mode) if mode & 0o002 != 0 => {
+            Err(format!("other users may write it (mode {mode:04o}); chmod 644"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Who may access a file; `None` for a pipe, which belongs to no other user.
+fn mode(path: &Path) -> Option<u32> {
+    let file = std::fs::metadata(path).ok().filter(Metadata::is_file);
+    file.map(|file| file.permissions().mode() & 0o777)
 }
 
 fn certificates(ca: &Path, chain: &Path, key: &Path) -> Result<Trust, String> {
@@ -66,6 +83,8 @@ fn certificates(ca: &Path, chain: &Path, key: &Path) -> Result<Trust, String> {
         };
         format!("{flag} {}: {error}", path.display())
     })?;
+    check_writers(ca).map_err(|error| format!("--cluster-ca {}: {error}", ca.display()))?;
+    check_writers(chain).map_err(|error| format!("--cluster-cert {}: {error}", chain.display()))?;
     check_access(key).map_err(|error| format!("--cluster-key {}: {error}", key.display()))?;
     Ok(Trust::from(read))
 }

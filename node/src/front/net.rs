@@ -44,6 +44,10 @@ const KEEPALIVE_PROBES: u32 = 4;
 #[cfg(target_os = "linux")]
 const MAX_NOT_SENT: u32 = 64 * 1024;
 
+/// How long a client that goes on sending is answered once the node drains, beyond what had come by
+/// then.
+pub const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// A front-end, as the listener sees it.
 pub trait FrontEnd: Send + Sync + 'static {
     /// Serves one client, whose replies are written within the bounds of `unsent`; ends soon after

@@ -22,15 +22,13 @@ use super::{router, turn};
 use crate::config::bounds::HttpBounds;
 use crate::front::budget::Budget;
 use crate::front::linger::{LINGER, linger};
-use crate::front::net::{self, FrontEnd};
+use crate::front::net::{self, DRAIN_TIMEOUT, FrontEnd};
 use crate::front::turns::Turns;
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 use crate::service::readiness::Readiness;
 use crate::telemetry::meter::FrontEndName;
 
-/// How long a client that goes on sending is answered once the node drains.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// The least that hyper reads ahead, in bytes.
 const LEAST_AHEAD_BYTES: usize = 8 * 1024;
 /// The fields of a head for which hyper has room on its stack; another number costs an allocation

@@ -196,7 +196,8 @@ impl Client {
         let _ = write!(
             out,
             " age={age} idle={idle} flags={flags} db={db} sub=0 psub=0 ssub=0 multi={multi} \
-             watch=0 events=r cmd={command} user=default redir=-1 resp={resp} lib-name="
+             watch=0 qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 \
+             tot-mem=0 events=r cmd={command} user=default redir=-1 resp={resp} lib-name="
         );
         out.extend_from_slice(&names.library);
         out.extend_from_slice(b" lib-ver=");
@@ -259,8 +260,10 @@ mod tests {
         assert_eq!(
             list,
             "id=1 fd=-1 name=me age=3 idle=2 flags=x db=7 sub=0 psub=0 ssub=0 multi=2 watch=0 \
+             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 \
              events=r cmd=ping user=default redir=-1 resp=3 lib-name= lib-ver=\n\
              id=2 fd=-1 name= age=3 idle=3 flags=N db=0 sub=0 psub=0 ssub=0 multi=-1 watch=0 \
+             qbuf=0 qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=0 \
              events=r cmd=NULL user=default redir=-1 resp=2 lib-name= lib-ver=\n"
         );
         drop(first);

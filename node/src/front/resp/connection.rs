@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncWrite as _, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -25,7 +24,7 @@ use crate::config::password::InForce;
 use crate::front::budget::Share;
 use crate::front::deadline;
 use crate::front::linger::{LINGER, holds_replies, linger, linger_for};
-use crate::front::net::{self, FrontEnd};
+use crate::front::net::{self, DRAIN_TIMEOUT, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
 use crate::service::Service;
 use crate::telemetry::log_throttle::SharedLogThrottle;
@@ -35,9 +34,6 @@ const READ_BYTES: usize = 16 * 1024;
 /// What each connection may keep of incomplete commands in any case, in bytes: small ones are not
 /// refused because others are large.
 const FREE_BYTES: usize = 32 * 1024;
-/// How long a client that goes on sending is answered once the node drains, beyond what had come by
-/// then.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 /// An empty buffer larger than this is freed, in bytes.
 const KEPT_BYTES: usize = 256 * 1024;
 

@@ -30,11 +30,17 @@ pub fn exec(session: &mut Session, _: &Command<'_>, reply: &mut Reply<'_>) {
     }
     reply.array(queue.len());
     let most = reply.out.len() + MAX_EXEC_REPLY_BYTES;
+    let mut is_full = false;
     for command in queue.commands() {
         if reply.out.len() < most {
             session.answer(&command, reply.out);
+            continue;
+        }
+        session.decide(reply.out);
+        // The reason once: there may be thousands of them.
+        if std::mem::replace(&mut is_full, true) {
+            reply.error(b"ERR not run");
         } else {
-            session.decide(reply.out);
             let problem = format!(
                 "ERR not run: the replies of the transaction exceed {MAX_EXEC_REPLY_BYTES} bytes"
             );
