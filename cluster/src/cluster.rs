@@ -221,10 +221,14 @@ impl Cluster {
     /// Takes at most `within`, of which the last 500 ms, or half if that is less, are kept for the
     /// announcement: what is unacknowledged then may be lost. What is recorded afterwards is not
     /// sent. A concurrent call returns together with the first, a later one at once.
+    ///
+    /// The address is free once it returns: a node can be started there anew. For that the threads
+    /// of the node are waited for, which takes no time unless a subscriber of `tracing` blocks
+    /// them, and then 500 ms beyond `within`.
     pub async fn leave(&self, within: Duration) {
         let (done, left) = oneshot::channel();
         if self.commands.send(Command::Leave { within, done }).await.is_ok() {
-            // An error means that the driver has ended already.
+            // An error says that the node has ended, by this call or by another one.
             let _ = left.await;
         }
     }

@@ -68,8 +68,15 @@ const MAX_LEAVE: Duration = Duration::from_secs(365 * 86_400);
 /// A request of a handle to the driver.
 #[derive(Debug)]
 pub(crate) enum Command {
-    Leave { within: Duration, done: oneshot::Sender<()> },
-    Rotate { trust: Trust, done: oneshot::Sender<Result<(), StartError>> },
+    /// `done` is dropped once the node has ended.
+    Leave {
+        within: Duration,
+        done: oneshot::Sender<()>,
+    },
+    Rotate {
+        trust: Trust,
+        done: oneshot::Sender<Result<(), StartError>>,
+    },
 }
 
 /// The one task that owns the protocol's state.
@@ -93,6 +100,13 @@ struct Driver {
     leave: Option<Leave>,
     steps: Steps,
     event_log: EventLog,
+}
+
+/// The calls of handles that wait for the end of the node: they go on when this is dropped.
+struct Waiting {
+    _commands: mpsc::Receiver<Command>,
+    /// The one that has the node leave.
+    _leave: Option<oneshot::Sender<()>>,
 }
 
 impl Drop for Driver {
@@ -160,12 +174,13 @@ impl Driver {
         }
     }
 
+    /// Runs until the node has left, or its last handle is gone; what waits for its end.
     async fn run(
         mut self,
         mut inbox: mpsc::Receiver<LinkEvent>,
         mut commands: mpsc::Receiver<Command>,
         mut looked_up: mpsc::Receiver<Found>,
-    ) {
+    ) -> Waiting {
         loop {
             self.act();
             // What an event calls for is on its way before.
@@ -179,8 +194,7 @@ impl Driver {
                     logging::left_unacknowledged();
                 }
                 self.finish_leaving(leave.deadline).await;
-                let _ = leave.done.send(());
-                return;
+                return Waiting { _commands: commands, _leave: Some(leave.done) };
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
@@ -210,7 +224,7 @@ impl Driver {
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
                         let _ = timeout(LEAVING_TIMEOUT, self.endpoint.wait_idle()).await;
-                        return;
+                        return Waiting { _commands: commands, _leave: None };
                     }
                 },
                 () = until(self.wake_at()) => {}

@@ -16,7 +16,7 @@ use super::keys::Keys;
 use super::limiters::Limiters;
 use super::shared::Shared;
 use super::tls::Configs;
-use super::{Command, Driver, MAX_COMMANDS, MAX_EVENTS, seeds, thread};
+use super::{Command, Driver, MAX_COMMANDS, MAX_EVENTS, Waiting, seeds, thread};
 use crate::config::{Config, StartError};
 use crate::name::ClusterName;
 use crate::protocol::{Core, NodeId, Options, nanos};
@@ -32,7 +32,7 @@ pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
 }
 
 /// Binds, and spawns the node's tasks but for its driver, which is returned.
-fn begin(config: Config) -> Result<(Handle, impl Future<Output = ()>), StartError> {
+fn begin(config: Config) -> Result<(Handle, impl Future<Output = Waiting>), StartError> {
     let bind = canonical(config.bind);
     let bound = |source| StartError::Bind { addr: config.bind, source };
     let dialled = dialled(bind, config.advertise)?;

@@ -11,7 +11,9 @@
 //! an error: a runtime that starts threads panics.
 
 use std::io;
+use std::sync::mpsc;
 use std::thread::Builder;
+use std::time::Duration;
 
 use tokio::runtime::{self, Handle, Runtime};
 use tokio::sync::oneshot;
@@ -21,15 +23,19 @@ use crate::config::StartError;
 /// What the operating system calls the threads, and those that may block.
 const NAME: &str = "tidegate-gossip";
 const BLOCKING_NAME: &str = "tidegate-seeds";
+/// How long the end of the links is waited for, at most. Their tasks do not block, so it takes less
+/// than a millisecond; but what they log is written by a subscriber of the embedding service.
+const END_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Begins a node on threads of its own and waits for its handle; what `begin` returns with it runs
-/// there. Nothing keeps running where `begin` fails, or where no caller waits for it any more.
+/// there. Its output is dropped once all has ended that the node ran, and its sockets are closed.
+/// Nothing keeps running where `begin` fails, or where no caller waits for it any more.
 pub(super) async fn start<H, F>(
     begin: impl FnOnce() -> Result<(H, F), StartError> + Send + 'static,
 ) -> Result<H, StartError>
 where
     H: Send + 'static,
-    F: Future<Output = ()>,
+    F: Future,
 {
     let (sender, receiver) = oneshot::channel();
     Builder::new()
@@ -39,7 +45,7 @@ where
     receiver.await.unwrap_or_else(|_| Err(StartError::Thread(std::io::ErrorKind::Other.into())))
 }
 
-fn run<H, F: Future<Output = ()>>(
+fn run<H, F: Future>(
     begin: impl FnOnce() -> Result<(H, F), StartError>,
     sender: oneshot::Sender<Result<H, StartError>>,
 ) {
@@ -54,7 +60,9 @@ fn run<H, F: Future<Output = ()>>(
     match started {
         Ok((handle, running)) => {
             if sender.send(Ok(handle)).is_ok() {
-                own.block_on(running);
+                let awaited = own.block_on(running);
+                links.end();
+                drop(awaited);
             }
         }
         Err(error) => drop(sender.send(Err(error))),
@@ -71,16 +79,30 @@ fn runtimes() -> io::Result<(Runtime, Links)> {
 /// The tasks of links, on a thread of their own: they end with this.
 struct Links {
     tasks: Handle,
-    _end: oneshot::Sender<()>,
+    end: oneshot::Sender<()>,
+    /// Disconnected once they have ended.
+    ended: mpsc::Receiver<()>,
 }
 
 impl Links {
     fn start(runtime: Runtime) -> io::Result<Self> {
-        let (end, ended) = oneshot::channel();
+        let (end, is_over) = oneshot::channel();
+        let (ending, ended) = mpsc::sync_channel(0);
         let tasks = runtime.handle().clone();
-        // An error says that `end` is gone.
-        Builder::new().name(NAME.into()).spawn(move || drop(runtime.block_on(ended)))?;
-        Ok(Self { tasks, _end: end })
+        Builder::new().name(NAME.into()).spawn(move || {
+            // An error says that `end` is gone.
+            let _ = runtime.block_on(is_over);
+            drop(runtime);
+            drop(ending);
+        })?;
+        Ok(Self { tasks, end, ended })
+    }
+
+    /// Ends them, and waits until what they hold is dropped, sockets among it.
+    fn end(self) {
+        drop(self.end);
+        // Nothing is sent: it is disconnected, or takes too long.
+        let _ = self.ended.recv_timeout(END_TIMEOUT);
     }
 }
 
@@ -118,7 +140,54 @@ pub(super) fn ended() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::thread::sleep;
+
     use super::*;
+
+    /// How long anything may take that has to happen.
+    const PATIENCE: Duration = Duration::from_mins(1);
+
+    /// What a task of links holds, as a socket.
+    struct Held {
+        is_closed: Arc<AtomicBool>,
+        takes: Duration,
+    }
+
+    impl Drop for Held {
+        fn drop(&mut self) {
+            sleep(self.takes);
+            self.is_closed.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Runs a node that ends at once: whether what its links hold is closed when a caller is told.
+    async fn is_closed_when_told(takes: Duration) -> bool {
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let held = Held { is_closed: Arc::clone(&is_closed), takes };
+        let end = start(move || {
+            Handle::current().spawn(async move {
+                let _held = held;
+                std::future::pending::<()>().await;
+            });
+            let (told, end) = oneshot::channel::<()>();
+            Ok((end, async move { told }))
+        });
+        let told = tokio::time::timeout(PATIENCE, end.await.unwrap()).await;
+        assert!(told.is_ok_and(|told| told.is_err()));
+        is_closed.load(Ordering::Relaxed)
+    }
+
+    #[tokio::test]
+    async fn who_waits_for_the_end_of_a_node_finds_its_sockets_closed() {
+        assert!(is_closed_when_told(END_TIMEOUT / 5).await);
+    }
+
+    #[tokio::test]
+    async fn a_task_that_blocks_is_not_waited_for_without_end() {
+        assert!(!is_closed_when_told(END_TIMEOUT * 10).await);
+    }
 
     #[tokio::test]
     async fn a_thread_that_cannot_be_had_is_an_error() {

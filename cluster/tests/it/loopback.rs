@@ -32,7 +32,7 @@ impl Node {
         let secret = Secret::from_bytes(secret).unwrap();
         let mut config = Config::new(bind.parse().unwrap(), secret);
         config.join = join;
-        let cluster = start_once_free(&config).await;
+        let cluster = Cluster::start(config).await.unwrap();
         let builder = Limiter::builder(Quota::per_day(100)).capacity(100_000);
         let limit = cluster.limit_with("test", builder).unwrap();
         Self { cluster, limit }
@@ -50,20 +50,6 @@ impl Node {
     fn sees(&self, other: &Node, state: MemberState) -> bool {
         self.state_of(other.cluster.local_addr()) == Some(state)
     }
-}
-
-/// Starts a node; a port may still be held for a moment by a node that has just ended.
-async fn start_once_free(config: &Config) -> Cluster {
-    let starting = async {
-        loop {
-            match Cluster::start(config.clone()).await {
-                Ok(cluster) => return cluster,
-                Err(StartError::Bind { .. }) => tokio::time::sleep(PAUSE).await,
-                Err(error) => panic!("{error}"),
-            }
-        }
-    };
-    tokio::time::timeout(TIMEOUT, starting).await.expect("the port is free again")
 }
 
 #[tokio::test]
@@ -228,13 +214,32 @@ async fn a_node_that_falls_silent_is_down_and_one_that_leaves_has_left() {
     eventually("c is down", || a.state_of(addr) == Some(MemberState::Down)).await;
     assert!(a.limit.check_n("meanwhile", 25).is_allowed());
 
-    // A new generation at the same address replaces the old one, and learns what it missed.
+    // A new generation at the same address replaces the old one, and learns what it missed. A node
+    // that is dropped is not waited for.
+    eventually("its port is free", || UdpSocket::bind(addr).is_ok()).await;
     let again = Node::start_at(&addr.to_string(), SECRET, &[&a]).await;
     eventually("c is back", || a.state_of(addr) == Some(MemberState::Alive)).await;
     eventually("c has joined", || again.cluster.has_joined()).await;
     assert_eq!((again.remaining("last words"), again.remaining("meanwhile")), (60, 75));
     assert!(again.limit.check_n("meanwhile", 25).is_allowed());
     eventually("a learns from the new generation", || a.remaining("meanwhile") == 50).await;
+}
+
+/// Also where the call that returns first is not the one that made the node leave.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_address_of_a_node_that_has_left_is_free() {
+    let other = Node::start(SECRET, &[]).await;
+    for _ in 0..50 {
+        let Node { cluster, .. } = Node::start(SECRET, &[&other]).await;
+        let addr = cluster.local_addr();
+        tokio::select! {
+            () = cluster.leave(PAUSE) => {}
+            () = cluster.leave(PAUSE) => {}
+        }
+        if let Err(error) = UdpSocket::bind(addr) {
+            panic!("{addr}: {error}");
+        }
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
