@@ -1,5 +1,6 @@
 //! Accepts connections of other nodes, each in a task of its own until its handshake is done.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use quinn::{Endpoint, Incoming};
@@ -9,6 +10,7 @@ use super::handshakes::{Admission, HandshakePlace, Handshakes};
 use super::link::{self, LinkEvent};
 use super::shared::Shared;
 use crate::name::ClusterName;
+use crate::seed::canonical;
 
 /// What accepting connections takes.
 pub(super) struct Accepting {
@@ -22,11 +24,7 @@ impl Accepting {
     pub(super) async fn run(self, endpoint: Endpoint) {
         let (accepting, handshakes) = (Arc::new(self), Handshakes::default());
         while let Some(incoming) = endpoint.accept().await {
-            let (from, validated) =
-                (incoming.remote_address().ip(), incoming.remote_address_validated());
-            let knows = |host| accepting.shared.knows_host(host);
-            let source = incoming.remote_address();
-            match handshakes.admit(from, validated, knows) {
+            match accepting.admit(&handshakes, &incoming) {
                 Admission::Place(place) => {
                     tokio::spawn(Arc::clone(&accepting).complete(incoming, place));
                 }
@@ -36,15 +34,20 @@ impl Accepting {
                     let _ = incoming.retry();
                 }
                 Admission::Refuse => {
-                    accepting.shared.handshakes.count_refused(source);
+                    accepting.shared.handshakes.count_refused(source(&incoming));
                     incoming.refuse();
                 }
             }
         }
     }
 
+    pub(super) fn admit(&self, handshakes: &Handshakes, incoming: &Incoming) -> Admission {
+        let (host, validated) = (source(incoming).ip(), incoming.remote_address_validated());
+        handshakes.admit(host, validated, |host| self.shared.knows_host(host))
+    }
+
     async fn complete(self: Arc<Self>, incoming: Incoming, place: HandshakePlace) {
-        let source = incoming.remote_address();
+        let source = source(&incoming);
         match link::accept(incoming, &self.cluster).await {
             // Without a driver the connection is dropped.
             Ok(streams) => drop(self.events.send(LinkEvent::Accepted { streams }).await),
@@ -52,4 +55,10 @@ impl Accepting {
         }
         drop(place);
     }
+}
+
+/// Where it comes from, as members and seeds are written: a socket of both families writes IPv4
+/// addresses as IPv6.
+fn source(incoming: &Incoming) -> SocketAddr {
+    canonical(incoming.remote_address())
 }

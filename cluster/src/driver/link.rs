@@ -16,6 +16,7 @@ use tokio::task::JoinHandle;
 use super::tls::{SERVER_NAME, subject_of};
 use crate::name::ClusterName;
 use crate::protocol::{Channel, LinkId, MAX_MESSAGE_BYTES, Nanos, Subject, nanos};
+use crate::seed::canonical;
 
 /// Messages queued for one stream, at most. The protocol's windows stay far below.
 const MAX_QUEUED: usize = 512;
@@ -58,9 +59,9 @@ impl Streams {
         self.subject.clone()
     }
 
-    /// Where its packets come from.
+    /// Where its packets come from, as members are written.
     pub(super) fn remote_address(&self) -> SocketAddr {
-        self.connection.remote_address()
+        canonical(self.connection.remote_address())
     }
 
     pub(super) fn refuse(self) {

@@ -292,7 +292,7 @@ impl Driver {
             LinkEvent::Accepted { streams }
                 if !self.configs.accepts(streams.connection(), streams.opened()) =>
             {
-                let from = streams.connection().remote_address();
+                let from = streams.remote_address();
                 self.shared.handshakes.count_rejected(from, Incomplete::Distrusted);
             }
             LinkEvent::Accepted { streams } => {

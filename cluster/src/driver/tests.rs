@@ -1,5 +1,6 @@
 //! What the driver requires of QUIC and TLS.
 
+mod dual_stack;
 mod left_out;
 mod trust;
 mod versions;
