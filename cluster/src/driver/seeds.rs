@@ -22,7 +22,7 @@ use super::logging::TARGET;
 use super::lookup::Resolver;
 use crate::config::Config;
 use crate::protocol::MAX_SEEDS;
-use crate::seed::{Seed, SeedKind};
+use crate::seed::{Seed, SeedKind, canonical};
 use files::{Files, Reading};
 
 /// Names and services that are looked up, at most: the first ones in order, those in files last.
@@ -90,7 +90,7 @@ impl Seeker {
         let join = config.join.iter().copied().map(Seed::from);
         let seeds: Vec<Seed> = join.chain(config.seeds.iter().cloned()).collect();
         let listed = seeds.iter().filter_map(address).collect();
-        let resolver = Resolver::new(config.name_servers.clone(), config.bind.ip());
+        let resolver = Resolver::new(config.name_servers.clone(), canonical(config.bind).ip());
         let resolver = Arc::new(resolver);
         let (files, sources) = (Files::default(), BTreeMap::new());
         let (crowded_at, unreachable_at) = (None, None);

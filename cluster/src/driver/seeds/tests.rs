@@ -9,8 +9,13 @@ use crate::secret::Secret;
 const ME: &str = "127.0.0.1:1";
 
 fn seeker(server: &DnsServer, seeds: &[&str]) -> Seeker {
+    seeker_at(ME, server, seeds)
+}
+
+/// Of a node that binds an address.
+fn seeker_at(bind: &str, server: &DnsServer, seeds: &[&str]) -> Seeker {
     let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
-    let mut config = Config::new(ME.parse().unwrap(), secret);
+    let mut config = Config::new(bind.parse().unwrap(), secret);
     config.join = vec![ME.parse().unwrap()];
     config.seeds = seeds.iter().map(|seed| seed.parse().unwrap()).collect();
     config.name_servers = vec![server.addr];
@@ -105,6 +110,15 @@ async fn seeds_are_bounded() {
     let resolved = crowded.look_up_all().await;
     assert_eq!((resolved.seeds.len(), resolved.complete), (MAX_SEEDS + 1, false));
     assert_eq!(crowded.sources.len(), MAX_SOURCES);
+}
+
+#[tokio::test]
+async fn an_address_of_ipv4_that_is_bound_as_ipv6_reaches_those_of_ipv4() {
+    let server = DnsServer::start().await;
+    server.set("nodes.test.", &["10.0.0.1", "fd00::1"]);
+    let mut seeker = seeker_at("[::ffff:127.0.0.1]:1", &server, &["nodes.test:7", "10.0.0.9:9"]);
+    assert_eq!(seeker.look_up_all().await, found(&["10.0.0.1:7", "10.0.0.9:9"], true));
+    assert!(seeker.unreachable_at.is_none());
 }
 
 /// It stays a seed, so that the node does not found a cluster as if it had none.
