@@ -19,8 +19,9 @@ pub struct Config {
     /// The address that peers dial, by which they know this node and of which its certificate is;
     /// that of `bind` by default. For nodes behind an address translation, and in containers. Port
     /// 0 stands for the one that is bound. It is the address of one host (not `0.0.0.0`, nor for
-    /// multicast or broadcast), and of the family of `bind`, unless that is `[::]`. IPv4 addresses
-    /// that are written as IPv6 (`::ffff:192.0.2.1`) are IPv4 addresses.
+    /// multicast or broadcast, nor a link-local one of IPv6: peers are told no scope), and of the
+    /// family of `bind`, unless that is `[::]`. IPv4 addresses that are written as IPv6
+    /// (`::ffff:192.0.2.1`) are IPv4 addresses.
     pub advertise: Option<SocketAddr>,
     /// Nodes of the cluster (seeds): all of them, or some. Every node may be given the same list,
     /// itself included; one that answers is enough. A node that is given no other one, nor any
@@ -43,8 +44,9 @@ pub struct Config {
     /// no longer found is not dialled any more, unless it is that of a node.
     ///
     /// Names have to be those of nodes: not of a load balancer in front of them. Addresses of names
-    /// that [`Config::bind`] cannot reach, as IPv6 from an IPv4 address, are left out; listed ones
-    /// are logged, and count as nodes that do not answer.
+    /// that this node cannot dial are left out: those that [`Config::bind`] cannot reach, as IPv6
+    /// from an IPv4 address, and those of no host, as `0.0.0.0`. Listed ones are logged, and count
+    /// as nodes that do not answer.
     ///
     /// Look-ups by the system's resolver, at most eight at a time, block threads of tokio's pool
     /// for as long as that takes; the node waits 3 s.

@@ -14,19 +14,32 @@ pub(super) fn dialled(
     advertise: Option<SocketAddr>,
 ) -> Result<SocketAddr, StartError> {
     let addr = canonical(advertise.unwrap_or(bind));
-    let problem = match addr.ip() {
-        ip if ip.is_unspecified() => "is unspecified",
-        ip if ip.is_multicast() => "is for multicast",
-        IpAddr::V4(Ipv4Addr::BROADCAST) => "is for broadcast",
-        ip if !reaches(canonical(bind).ip(), ip) => "is not of the family of the bound one",
-        _ => return Ok(addr),
-    };
-    Err(StartError::Undialable { addr, problem })
+    // Peers are told no scope, which would mean something else to them.
+    let told = SocketAddr::new(addr.ip(), addr.port());
+    match undialable(canonical(bind).ip(), told) {
+        Some(problem) => Err(StartError::Undialable { addr, problem }),
+        None => Ok(told),
+    }
+}
+
+/// Why a socket that is bound to `from` cannot dial `to`, at some port; `None` where it can.
+pub(super) fn undialable(from: IpAddr, to: SocketAddr) -> Option<&'static str> {
+    match to {
+        to if to.ip().is_unspecified() => Some("is unspecified"),
+        to if to.ip().is_multicast() => Some("is for multicast"),
+        SocketAddr::V4(to) if *to.ip() == Ipv4Addr::BROADCAST => Some("is for broadcast"),
+        // Every link of a host has such addresses.
+        SocketAddr::V6(to) if to.ip().is_unicast_link_local() && to.scope_id() == 0 => {
+            Some("is link-local")
+        }
+        to if !reaches(from, to.ip()) => Some("is not of the family of the bound one"),
+        _ => None,
+    }
 }
 
 /// Whether a socket that is bound to `from` can send to `to`: one of IPv4 to IPv4 alone, one of all
 /// addresses to both.
-pub(super) fn reaches(from: IpAddr, to: IpAddr) -> bool {
+fn reaches(from: IpAddr, to: IpAddr) -> bool {
     match from {
         IpAddr::V4(_) => to.is_ipv4(),
         IpAddr::V6(from) => to.is_ipv6() || from.is_unspecified(),
@@ -64,9 +77,23 @@ mod tests {
         }
         assert_eq!(dials("[::]:7", "[ff02::1]:7"), Err("is for multicast"));
         assert_eq!(dials("0.0.0.0:7", "255.255.255.255:7"), Err("is for broadcast"));
+        for (bind, advertise) in
+            [("[fe80::1]:7", ""), ("[fe80::1%2]:7", ""), ("[::]:7", "[febf::1%2]:7")]
+        {
+            assert_eq!(dials(bind, advertise), Err("is link-local"), "{bind} {advertise}");
+        }
         let family = Err("is not of the family of the bound one");
         assert_eq!(dials("0.0.0.0:7", "[2001:db8::1]:7"), family);
         assert_eq!(dials("[2001:db8::1]:7", "192.0.2.1:7"), family);
+    }
+
+    #[test]
+    fn a_scope_is_of_one_host() {
+        assert_eq!(dials("[fd00::1%2]:7", ""), Ok("[fd00::1]:7".to_owned()));
+        let from = "fe80::1".parse().unwrap();
+        let seed = |text: &str| undialable(from, text.parse().unwrap());
+        assert_eq!(seed("[fe80::2%3]:7"), None);
+        assert_eq!(seed("[fe80::2]:7"), Some("is link-local"));
     }
 
     #[test]

@@ -16,7 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::address::reaches;
+use super::address::undialable;
 use super::thread::apart;
 
 /// Addresses of one name, and targets of one service, at most; the lowest ones.
@@ -56,11 +56,12 @@ impl Resolver {
             }
         };
         let found = timeout(TIMEOUT, asked).await.map_err(|_| no_answer())??;
-        let found: BTreeSet<_> = found.into_iter().filter(|ip| self.reaches(*ip)).collect();
+        let found = found.into_iter().map(|ip| SocketAddr::new(ip, port));
+        let found: BTreeSet<_> = found.filter(|addr| self.undialable(*addr).is_none()).collect();
         if found.is_empty() {
             return Err("it has no address that can be dialled from here".to_owned());
         }
-        Ok(found.into_iter().take(MAX_ADDRESSES).map(|ip| SocketAddr::new(ip, port)).collect())
+        Ok(found.into_iter().take(MAX_ADDRESSES).collect())
     }
 
     /// All addresses of the targets of a service; never none. A target without an address is left
@@ -96,9 +97,10 @@ impl Resolver {
         if found.is_empty() { Err(problem) } else { Ok(found) }
     }
 
-    /// Whether this node can dial it.
-    pub(super) fn reaches(&self, ip: IpAddr) -> bool {
-        reaches(self.from, ip)
+    /// Why this node cannot dial an address; `None` where it can.
+    pub(super) fn undialable(&self, addr: SocketAddr) -> Option<&'static str> {
+        let without_port = (addr.port() == 0).then_some("has no port");
+        undialable(self.from, addr).or(without_port)
     }
 
     async fn ask_system(&self, name: &str) -> Result<Vec<IpAddr>, String> {

@@ -59,7 +59,7 @@ pub(super) struct Seeker {
     /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
     /// When addresses were logged that this node cannot dial.
-    unreachable_at: Option<Instant>,
+    undialable_at: Option<Instant>,
 }
 
 /// What is known of a source.
@@ -93,8 +93,8 @@ impl Seeker {
         let resolver = Resolver::new(config.name_servers.clone(), canonical(config.bind).ip());
         let resolver = Arc::new(resolver);
         let (files, sources) = (Files::default(), BTreeMap::new());
-        let (crowded_at, unreachable_at) = (None, None);
-        Self { me, seeds, listed, resolver, files, sources, crowded_at, unreachable_at }
+        let (crowded_at, undialable_at) = (None, None);
+        Self { me, seeds, listed, resolver, files, sources, crowded_at, undialable_at }
     }
 
     /// The seeds that need no looking up.
@@ -109,7 +109,7 @@ impl Seeker {
     /// Starts to look them up. Nothing comes where there is nothing to look up.
     pub(super) fn start(mut self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
         let listed = std::mem::take(&mut self.listed);
-        self.log_unreachable(&listed);
+        self.log_undialable(&listed);
         let (sender, receiver) = mpsc::channel(1);
         if self.has_sources() {
             tokio::spawn(self.run(sender, Arc::clone(shared)));
@@ -183,19 +183,19 @@ impl Seeker {
             warn!(target: TARGET, "more than {MAX_SOURCES} names, or {MAX_SEEDS} addresses of \
                 seeds: some are left out");
         }
-        self.log_unreachable(&order);
+        self.log_undialable(&order);
         order.truncate(MAX_SEEDS + 1);
         Found { seeds: order, complete }
     }
 
     /// Logs the first of those that this node cannot dial; it counts as one that does not answer.
-    fn log_unreachable(&mut self, seeds: &[SocketAddr]) {
-        let unreachable = |seed: &&SocketAddr| !self.resolver.reaches(seed.ip());
-        let Some(seed) = seeds.iter().find(unreachable) else { return };
-        if is_due(&mut self.unreachable_at) {
-            let others = seeds.iter().filter(unreachable).count() - 1;
-            warn!(target: TARGET, %seed, others, "seed of another address family than the one \
-                that this node binds: it cannot be dialled");
+    fn log_undialable(&mut self, seeds: &[SocketAddr]) {
+        let problem = |seed: &SocketAddr| Some((*seed, self.resolver.undialable(*seed)?));
+        let mut undialable = seeds.iter().filter_map(problem);
+        let Some((seed, problem)) = undialable.next() else { return };
+        let others = undialable.count();
+        if is_due(&mut self.undialable_at) {
+            warn!(target: TARGET, %seed, others, "seed that this node cannot dial: it {problem}");
         }
     }
 

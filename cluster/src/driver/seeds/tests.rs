@@ -118,18 +118,31 @@ async fn an_address_of_ipv4_that_is_bound_as_ipv6_reaches_those_of_ipv4() {
     server.set("nodes.test.", &["10.0.0.1", "fd00::1"]);
     let mut seeker = seeker_at("[::ffff:127.0.0.1]:1", &server, &["nodes.test:7", "10.0.0.9:9"]);
     assert_eq!(seeker.look_up_all().await, found(&["10.0.0.1:7", "10.0.0.9:9"], true));
-    assert!(seeker.unreachable_at.is_none());
+    assert!(seeker.undialable_at.is_none());
 }
 
 /// It stays a seed, so that the node does not found a cluster as if it had none.
 #[tokio::test]
 async fn a_seed_that_cannot_be_dialled_is_logged_and_counts_as_one_that_does_not_answer() {
     let server = DnsServer::start().await;
-    for (seed, logged) in [("10.0.0.9:9", false), ("[2001:db8::1]:9", true)] {
-        let mut seeker = seeker(&server, &[seed]);
-        assert_eq!(seeker.look_up_all().await, found(&[seed], true));
-        assert_eq!(seeker.unreachable_at.is_some(), logged, "{seed}");
+    for (bind, seed, logged) in [
+        (ME, "10.0.0.9:9", false),
+        (ME, "[2001:db8::1]:9", true),
+        (ME, "0.0.0.0:9", true),
+        (ME, "224.0.0.1:9", true),
+        ("[::1]:1", "[::]:9", true),
+        ("[::1]:1", "[fe80::1]:9", true),
+        ("[::1]:1", "[fe80::1%2]:9", false),
+    ] {
+        let mut seeker = seeker_at(bind, &server, &[seed]);
+        seeker.seeds.retain(|listed| listed.to_string() != ME);
+        let seeds = vec![seed.parse().unwrap()];
+        assert_eq!(seeker.look_up_all().await, Found { seeds, complete: true });
+        assert_eq!(seeker.undialable_at.is_some(), logged, "{seed}");
     }
+    let mut without_port = seeker(&server, &[]);
+    without_port.log_undialable(&["10.0.0.9:0".parse().unwrap()]);
+    assert!(without_port.undialable_at.is_some());
 }
 
 /// A seeker of what one file lists, and the state that says whether the node has joined.
