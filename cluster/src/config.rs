@@ -5,6 +5,7 @@ use std::num::NonZeroU64;
 use std::time::Duration;
 use std::{fmt, io};
 
+use crate::address::dialled;
 use crate::name::ClusterName;
 use crate::protocol::{MIN_BYTE_CAP, Options};
 use crate::seed::Seed;
@@ -117,6 +118,22 @@ impl Config {
 }
 
 impl Config {
+    /// Whether [`Config::advertise`] can be this address of a node that binds [`Config::bind`], as
+    /// far as its form says: for one that is chosen among several, as those of a name.
+    #[must_use]
+    pub fn can_advertise(&self, addr: SocketAddr) -> bool {
+        dialled(self.bind, Some(addr)).is_ok()
+    }
+
+    /// The address that peers dial; port 0 where that is the bound one.
+    ///
+    /// # Errors
+    /// When peers cannot dial it.
+    pub(crate) fn dialled(&self) -> Result<SocketAddr, StartError> {
+        let dialled = dialled(self.bind, self.advertise);
+        dialled.map_err(|(addr, problem)| StartError::Undialable { addr, problem })
+    }
+
     /// The cap of bytes, if there is one.
     ///
     /// # Errors

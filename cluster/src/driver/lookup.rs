@@ -16,8 +16,8 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::address::undialable;
 use super::thread::apart;
+use crate::address::undialable;
 
 /// Addresses of one name, and targets of one service, at most; the lowest ones.
 pub(super) const MAX_ADDRESSES: usize = 64;

@@ -4,7 +4,6 @@
 //! between QUIC and bounded channels. They run on threads of the node's own ([`thread`]).
 
 mod accepting;
-mod address;
 mod certificate;
 mod congestion;
 mod expiry;

@@ -10,7 +10,6 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::accepting::Accepting;
-use super::address::dialled;
 use super::certificate::Identity;
 use super::keys::Keys;
 use super::limiters::Limiters;
@@ -35,7 +34,7 @@ pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
 fn begin(config: Config) -> Result<(Handle, impl Future<Output = Waiting>), StartError> {
     let bind = canonical(config.bind);
     let bound = |source| StartError::Bind { addr: config.bind, source };
-    let dialled = dialled(bind, config.advertise)?;
+    let dialled = config.dialled()?;
     let byte_cap = config.checked_byte_cap()?;
     let (seed, hash_key) = (random()?, random()?);
     let socket = std::net::UdpSocket::bind(bind).map_err(bound)?;

@@ -79,9 +79,9 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "trust")]
     pub cluster: Option<SocketAddr>,
     /// The address that other nodes dial, where it is not the one that is bound: behind an address
-    /// translation, in containers.
-    #[arg(long, value_name = "ADDR", value_parser = address, requires = "cluster")]
-    pub advertise: Option<SocketAddr>,
+    /// translation, in containers. Of a name, the first address of the family that is bound.
+    #[arg(long, value_name = "ADDR", value_parser = addresses, requires = "cluster")]
+    pub advertise: Option<Addresses>,
     /// Nodes of the cluster, with commas between; may be given several times. Give every node the
     /// same list, itself included: it joins the others, and without any it founds a cluster.
     ///
@@ -253,10 +253,30 @@ fn stop_time(text: &str) -> Result<SignedDuration, String> {
     time.ok_or_else(|| "expected a time of at most 1h, such as 30s".to_owned())
 }
 
+/// What an address and port stand for: of a name, all addresses that it has at that port, in the
+/// order of the system's resolver.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Addresses {
+    pub first: SocketAddr,
+    pub others: Vec<SocketAddr>,
+}
+
+impl Addresses {
+    /// The first one that fits; the first of all where none does.
+    pub fn choose(&self, fits: impl Fn(SocketAddr) -> bool) -> SocketAddr {
+        let mut all = std::iter::once(self.first).chain(self.others.iter().copied());
+        all.find(|address| fits(*address)).unwrap_or(self.first)
+    }
+}
+
 /// An address and port; a name stands for the first address it has.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    if let Ok(address) = text.parse() {
-        return Ok(address);
+    addresses(text).map(|addresses| addresses.first)
+}
+
+fn addresses(text: &str) -> Result<Addresses, String> {
+    if let Ok(first) = text.parse() {
+        return Ok(Addresses { first, others: Vec::new() });
     }
     let expected = "expected ADDRESS:PORT, such as 127.0.0.1:7379";
     let (host, port) = text.rsplit_once(':').ok_or(expected)?;
@@ -265,8 +285,10 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     if host.is_empty() || host.contains([':', '[', ']']) {
         return Err(expected.to_owned());
     }
-    let found = (host, port).to_socket_addrs().ok().and_then(|mut found| found.next());
-    found.ok_or_else(|| format!("the name {host} does not resolve to an address"))
+    let mut found = (host, port).to_socket_addrs().into_iter().flatten();
+    let first = found.next();
+    let first = first.ok_or_else(|| format!("the name {host} does not resolve to an address"))?;
+    Ok(Addresses { first, others: found.collect() })
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-use super::{CliCommand, Exit, parse};
+use super::{Addresses, CliCommand, Exit, addresses, parse};
 
 fn mistake(args: &[&str]) -> String {
     let args = [&["tidegate"], args].concat();
@@ -93,6 +93,20 @@ fn nodes_to_join_are_listed_and_a_mistake_names_the_entry() {
         line.contains("--join") && line.contains("`nodes.test`: expected ADDRESS:PORT"),
         "{line}"
     );
+}
+
+#[test]
+fn a_name_stands_for_its_first_address_that_fits() {
+    let [v6, v4, other] =
+        ["[fd00::1]:7", "192.0.2.1:7", "192.0.2.2:7"].map(|address| address.parse().unwrap());
+    let named = Addresses { first: v6, others: vec![v4, other] };
+    assert_eq!(named.choose(|address| address.is_ipv4()), v4);
+    assert_eq!(named.choose(|_| true), v6);
+    assert_eq!(named.choose(|_| false), v6);
+
+    let all = addresses("localhost:7").unwrap();
+    assert!(all.choose(|address| address.is_ipv4()).ip().is_loopback(), "{all:?}");
+    assert_eq!(addresses("192.0.2.1:7"), Ok(Addresses { first: v4, others: Vec::new() }));
 }
 
 #[test]

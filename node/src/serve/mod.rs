@@ -11,6 +11,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tidegate_cluster::Trust;
 use tidegate_engine::KeyHasher;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -297,24 +298,28 @@ async fn start(args: &ServeArgs) -> Result<Started, String> {
     };
     let (resp, http) = (bind("--resp", args.resp)?, bind("--http", args.http)?);
     let gossip = match (args.cluster, trust) {
-        (Some(address), Some(trust)) => {
-            let mut config = Config::new(address, trust);
-            config.advertise = args.advertise;
-            config.seeds.clone_from(&args.join);
-            config.name_servers.clone_from(&args.name_server);
-            config.found_after = args.found_after.unsigned_abs();
-            config.flush_interval = args.flush_interval.unsigned_abs();
-            config.max_send_delay = args.max_send_delay.unsigned_abs();
-            config.byte_cap = args.cluster_byte_cap;
-            config.name = args.cluster_name.clone();
-            Gossip::start(config).await?
-        }
+        (Some(address), Some(trust)) => Gossip::start(cluster_config(args, address, trust)).await?,
         // The command line gives either both or none.
         _ => Gossip::alone(),
     };
     let hasher = gossip.key_hasher().map_or_else(random_hasher, Ok)?;
     let limiters = Limiters::build(&limits, &gossip, &hasher)?;
     Ok(Started { limits, password, permits, resp, http, limiters, gossip })
+}
+
+/// How a node that binds `address` takes part in its cluster.
+fn cluster_config(args: &ServeArgs, address: SocketAddr, trust: Trust) -> Config {
+    let mut config = Config::new(address, trust);
+    let advertise = args.advertise.as_ref();
+    config.advertise = advertise.map(|named| named.choose(|one| config.can_advertise(one)));
+    config.seeds.clone_from(&args.join);
+    config.name_servers.clone_from(&args.name_server);
+    config.found_after = args.found_after.unsigned_abs();
+    config.flush_interval = args.flush_interval.unsigned_abs();
+    config.max_send_delay = args.max_send_delay.unsigned_abs();
+    config.byte_cap = args.cluster_byte_cap;
+    config.name = args.cluster_name.clone();
+    config
 }
 
 /// `SipHash` under a secret of this process: clients choose keys and can observe decisions. In a
@@ -345,3 +350,6 @@ fn announcement(bound: &Bound, limits: &[LimitConfig], args: &ServeArgs) -> Stri
     let asked = Required { password_file, hosts: &args.allow_host };
     banner::text(bound, limits.first().unwrap_or(&built_in), asked)
 }
+
+#[cfg(test)]
+mod tests;

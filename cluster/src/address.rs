@@ -2,28 +2,27 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use crate::config::StartError;
 use crate::seed::canonical;
 
 /// The address that peers dial, of a node that binds `bind`; port 0 where that is the bound one.
 ///
 /// # Errors
-/// Peers cannot dial it.
-pub(super) fn dialled(
+/// The address, and why peers cannot dial it.
+pub(crate) fn dialled(
     bind: SocketAddr,
     advertise: Option<SocketAddr>,
-) -> Result<SocketAddr, StartError> {
+) -> Result<SocketAddr, (SocketAddr, &'static str)> {
     let addr = canonical(advertise.unwrap_or(bind));
     // Peers are told no scope, which would mean something else to them.
     let told = SocketAddr::new(addr.ip(), addr.port());
     match undialable(canonical(bind).ip(), told) {
-        Some(problem) => Err(StartError::Undialable { addr, problem }),
+        Some(problem) => Err((addr, problem)),
         None => Ok(told),
     }
 }
 
 /// Why a socket that is bound to `from` cannot dial `to`, at some port; `None` where it can.
-pub(super) fn undialable(from: IpAddr, to: SocketAddr) -> Option<&'static str> {
+pub(crate) fn undialable(from: IpAddr, to: SocketAddr) -> Option<&'static str> {
     match to {
         to if to.ip().is_unspecified() => Some("is unspecified"),
         to if to.ip().is_multicast() => Some("is for multicast"),
@@ -53,11 +52,8 @@ mod tests {
     fn dials(bind: &str, advertise: &str) -> Result<String, &'static str> {
         let advertise = Some(advertise).filter(|addr| !addr.is_empty());
         let advertise = advertise.map(|addr| addr.parse().unwrap());
-        match dialled(bind.parse().unwrap(), advertise) {
-            Ok(addr) => Ok(addr.to_string()),
-            Err(StartError::Undialable { problem, .. }) => Err(problem),
-            Err(error) => panic!("{error}"),
-        }
+        let addr = dialled(bind.parse().unwrap(), advertise);
+        addr.map(|addr| addr.to_string()).map_err(|(_, problem)| problem)
     }
 
     #[test]
