@@ -101,12 +101,13 @@ impl Cluster {
         self.shared.members()
     }
 
-    /// Waits until this node is in its cluster, and says how it came there; `None` when it leaves
-    /// before that. Until then it has not got the state of the cluster, so it may admit what other
-    /// nodes have admitted already. Takes no longer than [`Config::found_after`] when no node
-    /// answers, and otherwise as long as taking over another node's state does, and catching up
-    /// with all that are alive of what they have admitted since: two round trips, and 1 s at most.
-    /// Limits that are made before that are charged with it in the order in which it was admitted.
+    /// Waits until this node is in its cluster, and says how it came there; `None` when it leaves,
+    /// or fails, before that. Until then it has not got the state of the cluster, so it may admit
+    /// what other nodes have admitted already. Takes no longer than [`Config::found_after`] when no
+    /// node answers, and otherwise as long as taking over another node's state does, and catching
+    /// up with all that are alive of what they have admitted since: two round trips, and 1 s at
+    /// most. Limits that are made before that are charged with it in the order in which it was
+    /// admitted.
     ///
     /// Cancel-safe: dropping the future changes nothing, and any number may wait.
     pub async fn joined(&self) -> Option<JoinKind> {
@@ -214,6 +215,26 @@ impl Cluster {
     /// Looks up [`Config::seeds`] again at once, also the files among them; waits for nothing.
     pub fn look_up_seeds(&self) {
         self.shared.look_up.notify_one();
+    }
+
+    /// Whether the node has ended: it has left ([`Cluster::leave`]), or failed, as by a panic on
+    /// one of its threads (also in what it calls of the embedding service: the clock of a limiter,
+    /// a subscriber of `tracing`) or by an error of its socket.
+    ///
+    /// Then it sends and receives nothing any more, and nothing but [`Cluster::start`] begins one
+    /// anew. Limiters go on deciding, by what this node admits alone. Where it failed, the log has
+    /// a line of the level ERROR, [`Stats::is_alone`] is true, and no link is open.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.commands.is_closed()
+    }
+
+    /// Waits until [`Cluster::has_ended`]: so that a service whose node fails can act, as by
+    /// ending itself for its supervisor to start it again.
+    ///
+    /// Cancel-safe: dropping the future changes nothing. Any number may wait, on any executor.
+    pub async fn ended(&self) {
+        self.commands.closed().await;
     }
 
     /// Leaves the cluster: flushes what is recorded, waits until every member that is alive has

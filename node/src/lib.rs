@@ -20,12 +20,15 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use config::cli::{CliCommand, Exit};
+use serve::StopReason;
 
 /// The exit code of a mistake in flags, files or addresses.
 const EXIT_MISTAKE: u8 = 2;
+/// That of a node which has failed, and is to be started again.
+const EXIT_FAILED: u8 = 1;
 
 /// Runs the command line, which begins with the program's name; the exit code of the process.
-/// Blocks until that is done: a node runs until SIGTERM or SIGINT.
+/// Blocks until that is done: a node runs until SIGTERM or SIGINT, or until its gossip fails.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match config::cli::parse(args) {
         Ok(cli) => cli,
@@ -34,23 +37,29 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             let _ = std::io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
         }
-        Err(Exit::Mistake(report)) => return fail(report.trim_end()),
+        Err(Exit::Mistake(report)) => return fail(report.trim_end(), EXIT_MISTAKE),
     };
     let done = match cli.command {
-        None => serve::run(&cli.serve),
-        Some(CliCommand::Serve(args)) => serve::run(&args),
-        Some(CliCommand::Replay(args)) => replay::run(&args),
+        None => serve::run(&cli.serve).map(stopped),
+        Some(CliCommand::Serve(args)) => serve::run(&args).map(stopped),
+        Some(CliCommand::Replay(args)) => replay::run(&args).map(|()| ExitCode::SUCCESS),
     };
-    match done {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(line) => fail(&line.replace('\n', " ")),
+    done.unwrap_or_else(|line| fail(&line.replace('\n', " "), EXIT_MISTAKE))
+}
+
+fn stopped(reason: StopReason) -> ExitCode {
+    match reason {
+        StopReason::Signal(_) => ExitCode::SUCCESS,
+        StopReason::GossipEnded => {
+            fail("its gossip with other nodes has ended by a failure", EXIT_FAILED)
+        }
     }
 }
 
 /// No name in it reaches a terminal with what the terminal would obey.
-fn fail(problem: &str) -> ExitCode {
+fn fail(problem: &str, code: u8) -> ExitCode {
     let is_unsafe = |c: char| c.is_control() && c != '\n';
     let text: String = problem.chars().map(|c| if is_unsafe(c) { ' ' } else { c }).collect();
     let _ = writeln!(std::io::stderr(), "tidegate: {text}");
-    ExitCode::from(EXIT_MISTAKE)
+    ExitCode::from(code)
 }

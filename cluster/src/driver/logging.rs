@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::field::display;
-use tracing::{debug, info, warn};
+use tracing::{debug, error, info, warn};
 
 use crate::protocol::{Event, NodeId};
 use members::{LeftOut, MemberLine, MemberLog};
@@ -29,6 +29,12 @@ pub(super) fn refused(throttle: &mut LogThrottle, from: SocketAddr, why: &'stati
 pub(super) fn left_unacknowledged() {
     warn!(target: TARGET, "left before all members acknowledged what was admitted here: what they \
         have not received is lost for them");
+}
+
+/// The node has ended, and nobody asked it to.
+pub(super) fn failed() {
+    error!(target: TARGET, "this node's gossip has ended by a failure, such as a panic: from here \
+        on it decides alone, and nothing but a restart changes that");
 }
 
 /// The node at this address has given up its handshake.

@@ -28,6 +28,7 @@ mod dns_server;
 mod tests;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,6 +100,17 @@ struct Driver {
     leave: Option<Leave>,
     steps: Steps,
     event_log: EventLog,
+    /// It runs, and was not asked to end: where it is dropped so, the node has failed.
+    is_needed: bool,
+}
+
+/// What comes to the driver.
+struct Inbox {
+    events: mpsc::Receiver<LinkEvent>,
+    commands: mpsc::Receiver<Command>,
+    looked_up: mpsc::Receiver<Found>,
+    /// Ends once no more links are accepted.
+    accepting: oneshot::Receiver<Infallible>,
 }
 
 /// The calls of handles that wait for the end of the node: they go on when this is dropped.
@@ -110,6 +122,10 @@ struct Waiting {
 
 impl Drop for Driver {
     fn drop(&mut self) {
+        if self.is_needed {
+            self.shared.cut_off();
+            logging::failed();
+        }
         self.shared.end();
     }
 }
@@ -170,41 +186,43 @@ impl Driver {
             leave: None,
             steps: Steps::default(),
             event_log: EventLog::default(),
+            is_needed: false,
         }
     }
 
-    /// Runs until the node has left, or its last handle is gone; what waits for its end.
-    async fn run(
-        mut self,
-        mut inbox: mpsc::Receiver<LinkEvent>,
-        mut commands: mpsc::Receiver<Command>,
-        mut looked_up: mpsc::Receiver<Found>,
-    ) -> Waiting {
+    /// Runs until the node has ended; what waits for that. A panic is a failure of the node.
+    async fn run(self, mut inbox: Inbox) -> Waiting {
+        // Dropped first, so that who finds the node ended sees it as it is then.
+        let mut driver = self;
+        driver.is_needed = true;
+        let leave = driver.serve(&mut inbox).await;
+        Waiting { _commands: inbox.commands, _leave: leave }
+    }
+
+    /// Serves until the node has left, which the returned caller waits for; its last handle is
+    /// gone; or it has failed.
+    async fn serve(&mut self, inbox: &mut Inbox) -> Option<oneshot::Sender<()>> {
         loop {
             self.act();
             // What an event calls for is on its way before.
             if self.publishing.changed(Instant::now()) {
                 self.publish();
             }
-            let (core, now) = (&self.core, Instant::now());
-            let ready = |leave: &mut Leave| core.is_acknowledged() || now >= leave.acknowledge_by;
-            if let Some(leave) = self.leave.take_if(ready) {
-                if !core.is_acknowledged() {
-                    logging::left_unacknowledged();
-                }
+            if let Some(leave) = self.take_due_leave() {
                 self.finish_leaving(leave.deadline).await;
-                return Waiting { _commands: commands, _leave: Some(leave.done) };
+                self.is_needed = false;
+                return Some(leave.done);
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
-                Some(event) = inbox.recv() => {
+                Some(event) = inbox.events.recv() => {
                     self.handle(event);
                     for _ in 1..MAX_EVENTS_AT_ONCE {
-                        let Ok(event) = inbox.try_recv() else { break };
+                        let Ok(event) = inbox.events.try_recv() else { break };
                         self.handle(event);
                     }
                 }
-                Some(Found { seeds, complete }) = looked_up.recv() => {
+                Some(Found { seeds, complete }) = inbox.looked_up.recv() => {
                     self.shared.set_seeds(&seeds);
                     self.step(|core, now| core.seeds(now, &seeds, complete));
                 }
@@ -212,7 +230,7 @@ impl Driver {
                     let now = self.now();
                     if is_new { self.core.recorded(now) } else { self.core.recorded_late(now) }
                 }
-                command = commands.recv(), if self.leave.is_none() => match command {
+                command = inbox.commands.recv(), if self.leave.is_none() => match command {
                     Some(Command::Leave { within, done }) => {
                         self.step(Core::flush);
                         self.leave = Some(Leave::new(within, done));
@@ -223,13 +241,27 @@ impl Driver {
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
                         let _ = timeout(LEAVING_TIMEOUT, self.endpoint.wait_idle()).await;
-                        return Waiting { _commands: commands, _leave: None };
+                        self.is_needed = false;
+                        return None;
                     }
                 },
+                // Without links of others the node would be one that hears of nothing.
+                _ = &mut inbox.accepting => return None,
                 () = until(self.wake_at()) => {}
             }
             self.on_time();
         }
+    }
+
+    /// A leave that waits for no acknowledgement any more.
+    fn take_due_leave(&mut self) -> Option<Leave> {
+        let (core, now) = (&self.core, Instant::now());
+        let is_acknowledged = || core.is_acknowledged();
+        let leave = self.leave.take_if(|leave| is_acknowledged() || now >= leave.acknowledge_by)?;
+        if !is_acknowledged() {
+            logging::left_unacknowledged();
+        }
+        Some(leave)
     }
 
     fn now(&self) -> Nanos {
@@ -266,7 +298,8 @@ impl Driver {
             (core.seen(), core.peers(now), core.over_admission().collect(), core.stats_at(now))
         });
         let stats = Stats { steps: self.steps, ..stats };
-        self.shared.publish(View { at: self.now(), members, peers, beyond, stats });
+        let at = self.now();
+        self.shared.publish(View { at, members, peers, beyond, stats, cut_off_at: None });
     }
 
     fn handle(&mut self, event: LinkEvent) {

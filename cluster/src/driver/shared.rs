@@ -26,7 +26,9 @@ use super::logging::{self, LogThrottle};
 use super::recorder::Recorder;
 use crate::limits::Limits;
 use crate::member::Member;
-use crate::protocol::{JoinKind, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos};
+use crate::protocol::{
+    JoinKind, LinkState, Nanos, OverAdmission, PeerStats, SeenMember, Stats, nanos,
+};
 
 /// Whether a node is in its cluster, and how. It is `Joining` again only where it starts over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, NoUninit)]
@@ -140,6 +142,8 @@ pub(super) struct View {
     /// What was admitted beyond each limit, by its bits.
     pub(super) beyond: BTreeMap<u64, OverAdmission>,
     pub(super) stats: Stats,
+    /// When the node failed: it decides alone since.
+    pub(super) cut_off_at: Option<Nanos>,
 }
 
 impl Shared {
@@ -196,6 +200,15 @@ impl Shared {
     /// The node has no state: it has not joined yet, or has started over.
     pub(super) fn await_state(&self) {
         self.set_phase(Phase::Joining);
+    }
+
+    /// The node has failed: the view, which is the last one, has no link from here on.
+    pub(super) fn cut_off(&self) {
+        let now = self.now();
+        let mut view = self.view();
+        view.cut_off_at = Some(now);
+        view.peers.iter_mut().for_each(|peer| peer.link = LinkState::Waiting);
+        (view.stats.links_out, view.stats.links_in) = (0, 0);
     }
 
     /// The node has ended: callers that wait for it need not go on.
@@ -262,9 +275,10 @@ impl Shared {
     /// With the time alone as by now: a node without links has little to do.
     pub(crate) fn stats(&self) -> Stats {
         let view = self.view();
-        let (stats, passed) = (view.stats, self.since(view.at));
+        let alone_at = Some(view.at).filter(|_| view.stats.is_alone).or(view.cut_off_at);
+        let stats = view.stats;
         drop(view);
-        let alone_since = if stats.is_alone { passed } else { Duration::ZERO };
+        let alone_since = alone_at.map_or(Duration::ZERO, |at| self.since(at));
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
             steps: stats.steps.as_of(self.started.elapsed()),
@@ -275,6 +289,7 @@ impl Shared {
             handshakes_rejected: self.handshakes.rejected.load(Ordering::Relaxed),
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
+            is_alone: alone_at.is_some(),
             alone_for: stats.alone_for + alone_since,
             // As `has_joined`, not older.
             founded: u64::from(self.phase().join_kind().is_some_and(JoinKind::is_founding)),

@@ -6,7 +6,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use quinn::{Endpoint, EndpointConfig, TokioRuntime};
 use ring::rand::{SecureRandom, SystemRandom};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::accepting::Accepting;
@@ -15,7 +15,7 @@ use super::keys::Keys;
 use super::limiters::Limiters;
 use super::shared::Shared;
 use super::tls::Configs;
-use super::{Command, Driver, MAX_COMMANDS, MAX_EVENTS, Waiting, seeds, thread};
+use super::{Command, Driver, Inbox, MAX_COMMANDS, MAX_EVENTS, Waiting, seeds, thread};
 use crate::config::{Config, StartError};
 use crate::name::ClusterName;
 use crate::protocol::{Core, NodeId, Options, nanos};
@@ -31,7 +31,7 @@ pub(crate) async fn start(config: Config) -> Result<Handle, StartError> {
 }
 
 /// Binds, and spawns the node's tasks but for its driver, which is returned.
-fn begin(config: Config) -> Result<(Handle, impl Future<Output = Waiting>), StartError> {
+pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Waiting>), StartError> {
     let bind = canonical(config.bind);
     let bound = |source| StartError::Bind { addr: config.bind, source };
     let dialled = config.dialled()?;
@@ -68,16 +68,24 @@ fn begin(config: Config) -> Result<(Handle, impl Future<Output = Waiting>), Star
     };
     let host = Limiters::new(Arc::clone(&shared));
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
-    let (events, inbox) = mpsc::channel(MAX_EVENTS);
+    let (events, received) = mpsc::channel(MAX_EVENTS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
     let accepting =
         Accepting { cluster: cluster.clone(), shared: Arc::clone(&shared), events: events.clone() };
-    tokio::spawn(accepting.run(endpoint.clone()));
+    let (accepts, accepted) = oneshot::channel();
+    let running = accepting.run(endpoint.clone());
+    tokio::spawn(async move {
+        // Dropped however the task ends, also by a panic.
+        let _accepts = accepts;
+        running.await;
+    });
     let mut driver = Driver::new(core, Arc::clone(&shared), endpoint, cluster, configs, events);
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
     driver.publish();
-    let running = driver.run(inbox, commanded, seeker.start(&shared));
+    let looked_up = seeker.start(&shared);
+    let inbox = Inbox { events: received, commands: commanded, looked_up, accepting: accepted };
+    let running = driver.run(inbox);
     Ok(((shared, commands), running))
 }
 

@@ -1,6 +1,7 @@
 //! What the driver requires of QUIC and TLS.
 
 mod dual_stack;
+mod failing;
 mod left_out;
 mod trust;
 mod versions;

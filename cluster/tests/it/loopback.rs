@@ -232,10 +232,12 @@ async fn the_address_of_a_node_that_has_left_is_free() {
     for _ in 0..50 {
         let Node { cluster, .. } = Node::start(SECRET, &[&other]).await;
         let addr = cluster.local_addr();
+        assert!(!cluster.has_ended());
         tokio::select! {
             () = cluster.leave(PAUSE) => {}
             () = cluster.leave(PAUSE) => {}
         }
+        assert!(cluster.has_ended());
         if let Err(error) = UdpSocket::bind(addr) {
             panic!("{addr}: {error}");
         }

@@ -5,6 +5,7 @@
 //! includes the simulator, and `recorder_models` the files that it explores, for loom.
 #![allow(clippy::incompatible_msrv, reason = "tests are built with the workspace's Rust")]
 
+mod failing;
 mod limits;
 mod loopback;
 mod waiting;

@@ -1,6 +1,7 @@
 //! The node's handle on the cluster.
 
 use std::fmt;
+use std::future::pending;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -128,11 +129,26 @@ impl Gossip {
         self.0.as_ref().is_none_or(Cluster::has_joined)
     }
 
-    /// Waits until this node is in its cluster: how it came there; `None` without a cluster.
+    /// Waits until this node is in its cluster: how it came there; `None` without a cluster. One
+    /// that ends before never is.
     pub async fn joined(&self) -> Option<JoinKind> {
+        let Some(cluster) = &self.0 else { return None };
+        match cluster.joined().await {
+            Some(entry) => Some(entry),
+            None => pending().await,
+        }
+    }
+
+    /// Whether this node takes part in its cluster no more: see [`Cluster::has_ended`].
+    pub fn has_ended(&self) -> bool {
+        self.0.as_ref().is_some_and(Cluster::has_ended)
+    }
+
+    /// Waits until [`Gossip::has_ended`]; for ever without a cluster.
+    pub async fn ended(&self) {
         match &self.0 {
-            Some(cluster) => cluster.joined().await,
-            None => None,
+            Some(cluster) => cluster.ended().await,
+            None => pending().await,
         }
     }
 

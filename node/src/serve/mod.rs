@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::banner::{Bound, Output, Required};
 use self::files::{Files, Reader};
+pub use self::signals::StopReason;
 use self::signals::StopSignals;
 use self::threads::{FrontEndThreads, Threads};
 use crate::config::bounds::{BoundArgs, HttpBounds, UNDER_WAY};
@@ -43,11 +44,11 @@ const LEAVE_SHARE: Duration = Duration::from_secs(1);
 /// How much of a drain an idle connection may take, at most, as a divisor.
 const UNDER_WAY_SHARE: u32 = 8;
 
-/// Runs a node until a signal stops it.
+/// Runs a node until a signal stops it, or its gossip ends.
 ///
 /// # Errors
 /// One line that names the flag, or the file with line and key, when the node cannot start.
-pub fn run(args: &ServeArgs) -> Result<(), String> {
+pub fn run(args: &ServeArgs) -> Result<StopReason, String> {
     args.bounds.check()?;
     let _log = log::start(args.log, args.log_format);
     let threads = Threads::start()?;
@@ -57,7 +58,11 @@ pub fn run(args: &ServeArgs) -> Result<(), String> {
     served
 }
 
-async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Result<(), String> {
+async fn serve(
+    args: &ServeArgs,
+    threads: FrontEndThreads,
+    output: Output,
+) -> Result<StopReason, String> {
     let unhandled = |error| format!("signals cannot be handled: {error}");
     let mut stop = StopSignals::new().map_err(unhandled)?;
     // Each of what is read again has its own, so that no file is waited for with another.
@@ -69,7 +74,7 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Re
         // Nothing is served yet. A file may be a pipe into which no process writes.
         signal = stop.next() => {
             tracing::info!("{signal}: stopped before anything was served");
-            return Ok(());
+            return Ok(StopReason::Signal(signal));
         }
     };
     let Started { limits, password, permits, resp, http, limiters, gossip } = started;
@@ -101,31 +106,33 @@ async fn serve(args: &ServeArgs, threads: FrontEndThreads, output: Output) -> Re
                 warn_alone(args);
             }
         }
-        signal = stop.next() => {
-            serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
-            return Ok(());
+        reason = StopReason::first(stop.next(), service.gossip()) => {
+            return Ok(serving.drain(reason, args.drain_timeout.unsigned_abs(), &mut stop).await);
         }
     }
     serving.readiness.join();
-    let bounds = RespBounds {
-        max_clients: serving.permits.0.connections,
+    let bounds = resp_bounds(args, serving.permits.0);
+    let front_end = RespFrontEnd::new(Arc::clone(&service), resp, password, bounds);
+    serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
+    output.print(announcement(&bound, &limits, args));
+    let reason = StopReason::first(stop.next(), service.gossip()).await;
+    serving.readiness.stop();
+    if !args.lame_duck.is_zero() {
+        tracing::info!("{reason}: not ready any more; drain begins in {:#}", args.lame_duck);
+        hasten(&mut stop, tokio::time::sleep(args.lame_duck.unsigned_abs())).await;
+    }
+    Ok(serving.drain(reason, args.drain_timeout.unsigned_abs(), &mut stop).await)
+}
+
+fn resp_bounds(args: &ServeArgs, permits: PermitCounts) -> RespBounds {
+    RespBounds {
+        max_clients: permits.connections,
         idle_timeout: args.bounds.idle_timeout(),
         max_unread_bytes: args.bounds.max_unread_bytes.0,
         command_timeout: args.bounds.command_timeout.unsigned_abs(),
         transaction: args.bounds.transaction(),
         under_way: under_way(args),
-    };
-    let front_end = RespFrontEnd::new(service, resp, password, bounds);
-    serving.accept(FrontEndName::Resp, resp_listener, front_end)?;
-    output.print(announcement(&bound, &limits, args));
-    let signal = stop.next().await;
-    serving.readiness.stop();
-    if !args.lame_duck.is_zero() {
-        tracing::info!("{signal}: not ready any more; drain begins in {:#}", args.lame_duck);
-        hasten(&mut stop, tokio::time::sleep(args.lame_duck.unsigned_abs())).await;
     }
-    serving.drain(signal, args.drain_timeout.unsigned_abs(), &mut stop).await;
-    Ok(())
 }
 
 fn http_bounds(args: &ServeArgs) -> HttpBounds {
@@ -201,8 +208,13 @@ impl Serving {
         Ok(())
     }
 
-    /// Closes the listeners, finishes work in progress, then leaves the cluster.
-    async fn drain(mut self, signal: &str, within: Duration, stop: &mut StopSignals) {
+    /// Closes the listeners, finishes work in progress, then leaves the cluster; the reason.
+    async fn drain(
+        mut self,
+        reason: StopReason,
+        within: Duration,
+        stop: &mut StopSignals,
+    ) -> StopReason {
         self.readiness.stop();
         let begun = Instant::now();
         self.stop_accepting.cancel();
@@ -213,7 +225,7 @@ impl Serving {
             // The listeners are closed before the first connection is.
             let closed = async { while self.listeners.join_next().await.is_some() {} };
             let _ = tokio::time::timeout(within / 4, closed).await;
-            tracing::info!(connections = connections.open(), "{signal}: drain begun");
+            tracing::info!(connections = connections.open(), "{reason}: drain begun");
             let left = within.saturating_sub(leave_share + begun.elapsed());
             // Connections that are still open then end with the process.
             connections.drain(left).await;
@@ -229,6 +241,7 @@ impl Serving {
             0 => tracing::info!("stopped; every connection had ended"),
             cut => tracing::warn!(connections = cut, "stopped; these connections are cut"),
         }
+        reason
     }
 }
 

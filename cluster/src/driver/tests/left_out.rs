@@ -20,10 +20,10 @@ const DOWN: u16 = 60;
 
 /// Keeps the lines of a thread: each message with the fields, one after the other.
 #[derive(Clone, Default)]
-struct Lines(Arc<Mutex<Vec<String>>>);
+pub(super) struct Lines(Arc<Mutex<Vec<String>>>);
 
 impl Lines {
-    fn take(&self) -> Vec<String> {
+    pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

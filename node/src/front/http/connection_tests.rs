@@ -90,8 +90,11 @@ async fn a_node_that_is_not_in_its_cluster_is_not_ready() {
     let mut config = Config::new("127.0.0.1:0".parse().unwrap(), secret);
     config.join = vec![silent.local_addr().unwrap()];
     config.found_after = Duration::from_hours(1);
-    let gossip = Gossip::start(config).await.unwrap();
-    for (gossip, status) in [(gossip, "joining"), (Gossip::alone(), "ready")] {
+    let joining = Gossip::start(config.clone()).await.unwrap();
+    let ended = Gossip::start(config).await.unwrap();
+    ended.leave(Duration::ZERO).await;
+    for (gossip, status) in [(joining, "joining"), (ended, "draining"), (Gossip::alone(), "ready")]
+    {
         let service = service_in(gossip);
         let metrics = service.metrics().connections(FrontEndName::Http).clone();
         let bounds = HttpBounds::default();

@@ -75,10 +75,12 @@ fn probed(node: &Routes, path: &str) -> Option<Answer> {
 }
 
 /// What the node does for clients. One that was ready joins again where its cluster meets one
-/// whose key wins.
+/// whose key wins, and is about to stop where its gossip has failed.
 fn phase(node: &Routes) -> Phase {
+    let gossip = node.service.gossip();
     match node.readiness.phase() {
-        Phase::Ready if !node.service.gossip().has_joined() => Phase::Joining,
+        Phase::Ready if gossip.has_ended() => Phase::Draining,
+        Phase::Ready if !gossip.has_joined() => Phase::Joining,
         phase => phase,
     }
 }
