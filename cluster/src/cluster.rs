@@ -29,8 +29,10 @@ impl Cluster {
     /// the background: [`Cluster::joined`].
     ///
     /// # Errors
-    /// When the address cannot be bound or is unspecified, no certificate can be made, or no thread
-    /// can be started.
+    /// When the address cannot be bound; peers cannot dial it, or the one that is advertised
+    /// ([`Config::advertise`] says which they can); [`Config::byte_cap`] is too small; the system's
+    /// randomness fails, or there is no certificate that this node would accept of another, as
+    /// where that of the operator names another address; or no thread can be started.
     pub async fn start(config: Config) -> Result<Self, StartError> {
         let (shared, commands) = driver::start(config).await?;
         Ok(Self { shared, commands })
@@ -69,10 +71,12 @@ impl Cluster {
     /// counts there only. The limiters of [`Cluster::limit`](Cluster::limit) record by themselves.
     ///
     /// A bounded number of steps on memory of the calling thread's own, without a lock or an
-    /// allocation once the thread has recorded something; up to 256 threads at a time have such
-    /// memory, up to 5.3 MB each. Records of other threads, and of keys that find no room, go to
-    /// maps of 2^20 keys in all ([`Stats::records_shared`]), whose locks are only tried. What finds
-    /// no room there either is dropped: [`Stats::records_dropped`].
+    /// allocation once the thread has recorded something. Up to 256 threads at a time have such
+    /// memory: up to 7.9 MB each where it records many keys (7.4 MB of its own, and 0.5 MB with
+    /// which the node reads it), so up to 2.0 GB in all. It is kept for a thread that comes later.
+    /// Records of other threads, and of keys that find no room, go to maps of 2^20 keys in all
+    /// ([`Stats::records_shared`]), whose locks are only tried. What finds no room there either is
+    /// dropped: [`Stats::records_dropped`].
     ///
     /// The debt is dated when this thread first recorded something since the last flush, so up to
     /// one flush interval early: see [`Cluster::record_at`].

@@ -49,8 +49,9 @@ pub struct Config {
     /// from an IPv4 address, and those of no host, as `0.0.0.0`. Listed ones are logged, and count
     /// as nodes that do not answer.
     ///
-    /// Look-ups by the system's resolver, at most eight at a time, block threads of tokio's pool
-    /// for as long as that takes; the node waits 3 s.
+    /// Look-ups by the system's resolver, and reads of files, are done on threads of their own, at
+    /// most eight of either at a time, which they block for as long as they take; the node waits
+    /// for 3 s.
     pub seeds: Vec<Seed>,
     /// Which DNS servers are asked about names of [`Config::seeds`]. Without one, the system's
     /// resolver (`getaddrinfo`) is asked about addresses, and the servers in `/etc/resolv.conf`

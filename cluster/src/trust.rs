@@ -41,6 +41,12 @@ impl Trust {
     pub fn secrets(own: Secret, others: impl IntoIterator<Item = Secret>) -> Self {
         Self(TrustKind::Secrets(std::iter::once(own).chain(others).take(MAX_SECRETS).collect()))
     }
+
+    /// Whether nodes prove their identity by [`Certificates`] of an authority, and not by a secret.
+    #[must_use]
+    pub fn is_by_certificates(&self) -> bool {
+        matches!(self.0, TrustKind::Certificates(_))
+    }
 }
 
 impl From<Secret> for Trust {

@@ -49,3 +49,11 @@ fn secrets_are_bounded() {
     };
     assert_eq!(kept.len(), MAX_SECRETS);
 }
+
+#[test]
+fn a_trust_says_by_what_it_is() {
+    let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
+    assert!(!Trust::from(secret).is_by_certificates());
+    let certificates = Certificates::from_pem(PEM, PEM, KEY).unwrap();
+    assert!(Trust::from(certificates).is_by_certificates());
+}

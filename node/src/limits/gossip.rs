@@ -43,11 +43,11 @@ impl Gossip {
     /// # Errors
     /// One line that names the flag.
     pub async fn start(config: Config) -> Result<Self, String> {
-        let (bind, advertise) = (config.bind, config.advertise);
+        let (bind, advertise, by) = (config.bind, config.advertise, trust_flag(&config.trust));
         let cluster = Cluster::start(config).await;
         cluster
             .map(|cluster| Self(Some(cluster)))
-            .map_err(|error| start_error(bind, advertise, &error))
+            .map_err(|error| start_error(bind, advertise, by, &error))
     }
 
     /// The address that other nodes dial; `None` without a cluster.
@@ -170,8 +170,8 @@ impl Gossip {
     /// One line; nothing changes then.
     pub async fn rotate(&self, trust: Trust) -> Result<(), String> {
         let Some(cluster) = &self.0 else { return Ok(()) };
-        let address = cluster.local_addr();
-        cluster.rotate(trust).await.map_err(|error| start_error(address, None, &error))
+        let (address, by) = (cluster.local_addr(), trust_flag(&trust));
+        cluster.rotate(trust).await.map_err(|error| start_error(address, None, by, &error))
     }
 
     /// Looks up seeds again: see [`Cluster::look_up_seeds`].
@@ -189,10 +189,20 @@ impl Gossip {
     }
 }
 
-/// Names the flag that is wrong.
-fn start_error(bind: SocketAddr, advertise: Option<SocketAddr>, error: &StartError) -> String {
+/// The flag that gives what a node proves its identity by.
+fn trust_flag(trust: &Trust) -> &'static str {
+    if trust.is_by_certificates() { "--cluster-cert" } else { "--cluster-secret-file" }
+}
+
+/// Names the flag that is wrong; `by` is that of the trust.
+fn start_error(
+    bind: SocketAddr,
+    advertise: Option<SocketAddr>,
+    by: &str,
+    error: &StartError,
+) -> String {
     match (error, advertise) {
-        (StartError::Certificate(_), _) => format!("--cluster-cert: {error}"),
+        (StartError::Certificate(_), _) => format!("{by}: {error}"),
         (StartError::Undialable { .. }, Some(addr)) => format!("--advertise {addr}: {error}"),
         (StartError::Undialable { .. }, None) => {
             format!("--cluster {bind}: {error}, so --advertise one that they can reach")
@@ -251,7 +261,22 @@ pub fn state_name(state: MemberState) -> &'static str {
 
 #[cfg(test)]
 mod tests {
+    use tidegate_cluster::Secret;
+
     use super::*;
+
+    #[test]
+    fn an_error_at_the_start_names_the_flag() {
+        let addr = "0.0.0.0:7".parse().unwrap();
+        let secret = Trust::from(Secret::from_bytes(b"a secret that is long enough").unwrap());
+        let line = |advertise, by, error: &StartError| start_error(addr, advertise, by, error);
+        let refused = StartError::Certificate("refused".into());
+        let by = trust_flag(&secret);
+        assert_eq!(line(None, by, &refused), "--cluster-secret-file: certificate: refused");
+        let undialable = StartError::Undialable { addr, problem: "is unspecified" };
+        assert!(line(None, by, &undialable).starts_with("--cluster 0.0.0.0:7: peers dial"));
+        assert!(line(Some(addr), by, &undialable).starts_with("--advertise 0.0.0.0:7: peers"));
+    }
 
     /// Other nodes know a quota by the debt of a unit.
     #[test]
