@@ -50,7 +50,6 @@ use publishing::Publishing;
 use seeds::Found;
 pub(crate) use shared::Shared;
 use shared::View;
-use start::configs;
 pub(crate) use start::start;
 use tls::Configs;
 
@@ -350,7 +349,7 @@ impl Driver {
     /// Changes what this node shows and accepts, and ends the links of nodes that it would have
     /// refused when they opened.
     fn rotate(&mut self, trust: &Trust) -> Result<(), StartError> {
-        self.configs = configs(&self.cluster, self.shared.addr, trust)?;
+        self.configs = Configs::of(&self.cluster, self.shared.addr, trust)?;
         self.shared.expiry.set(self.configs.validity);
         self.endpoint.set_server_config(Some(self.configs.server.clone()));
         self.endpoint.set_default_client_config(self.configs.client.clone());

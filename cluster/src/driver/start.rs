@@ -1,6 +1,5 @@
 //! Starts a node: checks what it is given, binds, and spawns its tasks.
 
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,17 +9,14 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::accepting::Accepting;
-use super::certificate::Identity;
 use super::keys::Keys;
 use super::limiters::Limiters;
 use super::shared::Shared;
 use super::tls::Configs;
 use super::{Command, Driver, Inbox, MAX_COMMANDS, MAX_EVENTS, Waiting, seeds, thread};
 use crate::config::{Config, StartError};
-use crate::name::ClusterName;
 use crate::protocol::{Core, NodeId, Options, nanos};
 use crate::seed::canonical;
-use crate::trust::Trust;
 
 /// What a handle holds of a node.
 pub(crate) type Handle = (Arc<Shared>, mpsc::Sender<Command>);
@@ -44,7 +40,7 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
     }
     let seeker = seeds::Seeker::new(&config, addr);
     let cluster = config.name;
-    let configs = configs(&cluster, addr, &config.trust)?;
+    let configs = Configs::of(&cluster, addr, &config.trust)?;
     let (server, runtime) = (Some(configs.server.clone()), Arc::new(TokioRuntime));
     let mut endpoint =
         Endpoint::new(EndpointConfig::default(), server, socket, runtime).map_err(bound)?;
@@ -87,20 +83,6 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
     let inbox = Inbox { events: received, commands: commanded, looked_up, accepting: accepted };
     let running = driver.run(inbox);
     Ok(((shared, commands), running))
-}
-
-/// What the node at `addr` shows and accepts, if it would accept itself.
-pub(super) fn configs(
-    cluster: &ClusterName,
-    addr: SocketAddr,
-    trust: &Trust,
-) -> Result<Configs, StartError> {
-    let made = Identity::new(cluster, addr, trust).and_then(|identity| {
-        let mut configs = Configs::new(cluster, &identity)?;
-        configs.check(&identity, addr)?;
-        Ok(configs)
-    });
-    made.map_err(StartError::Certificate)
 }
 
 /// Unpredictable random bytes.

@@ -26,8 +26,10 @@ use rustls::{
 use super::certificate::{Failure, Identity};
 use super::congestion::congestion;
 use super::expiry::Validity;
+use crate::config::StartError;
 use crate::name::ClusterName;
 use crate::protocol::Subject;
+use crate::trust::Trust;
 
 /// The server name that diallers state, which no node looks at: nodes are named by address.
 pub(super) const SERVER_NAME: &str = "node.tidegate.internal";
@@ -58,6 +60,23 @@ pub(crate) struct Configs {
 }
 
 impl Configs {
+    /// What the node at `addr` shows and accepts.
+    ///
+    /// # Errors
+    /// It would not accept itself.
+    pub(super) fn of(
+        cluster: &ClusterName,
+        addr: SocketAddr,
+        trust: &Trust,
+    ) -> Result<Self, StartError> {
+        let made = Identity::new(cluster, addr, trust).and_then(|identity| {
+            let mut configs = Self::new(cluster, &identity)?;
+            configs.check(&identity, addr)?;
+            Ok(configs)
+        });
+        made.map_err(StartError::Certificate)
+    }
+
     pub(super) fn new(cluster: &ClusterName, identity: &Identity) -> Result<Self, Failure> {
         let verifier = Verifier::new(cluster, identity)?;
         Ok(Self {
@@ -70,7 +89,7 @@ impl Configs {
 
     /// Checks what the others would: that they accept this node, as the one at `addr`; and finds
     /// when they do.
-    pub(super) fn check(&mut self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
+    fn check(&mut self, identity: &Identity, addr: SocketAddr) -> Result<(), Failure> {
         match self.verifier.verify(&identity.chain, UnixTime::now()) {
             Err(rustls::Error::InvalidCertificate(error)) => match error {
                 CertificateError::ApplicationVerificationFailure => {}

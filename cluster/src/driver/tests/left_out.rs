@@ -64,7 +64,7 @@ impl Subscriber for Lines {
 fn driver() -> Driver {
     let config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
     let addr: SocketAddr = "127.0.0.1:1".parse().unwrap();
-    let configs = configs(&config.name, addr, &config.trust).unwrap();
+    let configs = Configs::of(&config.name, addr, &config.trust).unwrap();
     let endpoint = Endpoint::server(configs.server.clone(), config.bind).unwrap();
     let shared = Arc::new(Shared::new(addr, Keys::new([0; 16]), Instant::now()));
     let host = Limiters::new(Arc::clone(&shared));

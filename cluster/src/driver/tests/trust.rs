@@ -95,7 +95,7 @@ fn pem(label: &str, der: &[u8]) -> String {
 
 fn configs(trust: &Trust) -> Result<Configs, StartError> {
     let cluster: ClusterName = "test".parse().unwrap();
-    crate::driver::configs(&cluster, addr(), trust)
+    Configs::of(&cluster, addr(), trust)
 }
 
 /// Whether the second one can dial the first, and both accept each other.
