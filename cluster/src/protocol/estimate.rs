@@ -224,8 +224,8 @@ impl Estimates {
         self.forget_limits(|limit| tolerance(limit).is_some());
     }
 
-    /// Beyond the bound, forgets the figures of limits without a key that is followed: of those that
-    /// exist no more first, then those with the lowest ones.
+    /// Beyond the bound, forgets the figures of limits without a key that is followed: of those
+    /// that exist no more first, then those with the lowest ones.
     fn forget_limits(&mut self, exists: impl Fn(u64) -> bool) {
         let over = self.limits.len().saturating_sub(MAX_LIMITS);
         if over == 0 {

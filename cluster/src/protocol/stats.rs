@@ -79,8 +79,8 @@ pub struct Stats {
     /// Links closed because the other side broke the protocol.
     pub violations: u64,
     /// Links this node dialled that did not open: no answer from the address, or a failed
-    /// handshake, as with a node that has another secret, or refuses this node's certificate. Dialling continues: an unreachable peer
-    /// adds one every few seconds.
+    /// handshake, as with a node that has another secret, or refuses this node's certificate.
+    /// Dialling continues: an unreachable peer adds one every few seconds.
     pub dials_failed: u64,
     /// Incoming handshakes that failed: the dialler has another secret, speaks another protocol, or
     /// gave up.

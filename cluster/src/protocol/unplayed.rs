@@ -11,8 +11,8 @@
 //! it comes. Until then this node's word lacks it, as it would without the level; and what another
 //! node has consumed and this one never receives, agreement makes up for once that node is gone.
 //!
-//! Nor does a level count of which the sender did not know yet that something was given back before,
-//! as in a reset: it would bring that back. One that it sends a little later contains it.
+//! Nor does a level count of which the sender did not know yet that something was given back
+//! before, as in a reset: it would bring that back. One that it sends a little later contains it.
 //!
 //! What is kept is by word: a node that has taken over a state and knows no quota of a key yet
 //! sends its level under none.

@@ -96,15 +96,18 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDR", value_parser = address, requires = "join")]
     pub name_server: Vec<SocketAddr>,
     /// How long to wait for a node of the cluster before founding one, such as 5s or 500ms.
-    #[arg(long, value_name = "TIME", default_value = "5s", requires = "cluster", value_parser = duration)]
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = duration)]
+    #[arg(requires = "cluster")]
     pub found_after: SignedDuration,
     /// How long admissions are collected before they are sent to other nodes: 1ms to 1s. Shorter
     /// means more packets, longer that other nodes know later.
-    #[arg(long, value_name = "TIME", default_value = "10ms", requires = "cluster", value_parser = interval)]
+    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = interval)]
+    #[arg(requires = "cluster")]
     pub flush_interval: SignedDuration,
     /// How long the use of a key that is far from its limit may wait to be sent, at most a minute,
     /// and no longer than half of the limit's burst tolerance. Shorter means more packets.
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "cluster", value_parser = max_send_delay)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = max_send_delay)]
+    #[arg(requires = "cluster")]
     pub max_send_delay: SignedDuration,
     /// Bytes a second that this node sends to all others together, at most, of use and of its
     /// state: at least 64KiB. What exceeds it waits and is sent later, keys near their limit first.

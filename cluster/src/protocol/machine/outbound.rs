@@ -141,8 +141,9 @@ impl<H: Host> Core<H> {
     /// welcomed, as where the other node refuses this one's certificate, which it sees last.
     pub(super) fn count_unwelcomed(&mut self, link: LinkId) {
         let peer = self.dialled.get(&link).and_then(|addr| self.peers.get(addr));
-        let is_unwelcomed = |peer: &Peer| matches!(peer.dial, Dial::Open { link: open, welcomed: false, .. } if open == link);
-        self.stats.dials_failed += u64::from(peer.is_some_and(is_unwelcomed));
+        let peer = peer.filter(|peer| peer.open_link() == Some(link));
+        let is_unwelcomed = peer.is_some_and(|peer| peer.welcomed_link().is_none());
+        self.stats.dials_failed += u64::from(is_unwelcomed);
     }
 
     /// The link that was dialled for an address is gone.
