@@ -109,6 +109,7 @@ impl Seeker {
     /// Starts to look them up. Nothing comes where there is nothing to look up.
     pub(super) fn start(mut self, shared: &Arc<Shared>) -> mpsc::Receiver<Found> {
         let listed = std::mem::take(&mut self.listed);
+        self.log_crowded(false, &listed);
         self.log_undialable(&listed);
         let (sender, receiver) = mpsc::channel(1);
         if self.has_sources() {
@@ -178,14 +179,19 @@ impl Seeker {
                 }
             });
         }
-        let others = order.iter().filter(|addr| **addr != self.me).count();
+        self.log_crowded(crowded, &order);
+        self.log_undialable(&order);
+        order.truncate(MAX_SEEDS + 1);
+        Found { seeds: order, complete }
+    }
+
+    /// Logs that there are more names, or more addresses, than are used.
+    fn log_crowded(&mut self, crowded: bool, seeds: &[SocketAddr]) {
+        let others = seeds.iter().filter(|seed| **seed != self.me).count();
         if (crowded || others > MAX_SEEDS) && is_due(&mut self.crowded_at) {
             warn!(target: TARGET, "more than {MAX_SOURCES} names, or {MAX_SEEDS} addresses of \
                 seeds: some are left out");
         }
-        self.log_undialable(&order);
-        order.truncate(MAX_SEEDS + 1);
-        Found { seeds: order, complete }
     }
 
     /// Logs the first of those that this node cannot dial; it counts as one that does not answer.
