@@ -67,7 +67,9 @@ impl LimitId {
         Self(bits.clamp(1, inline::FIRST - 1))
     }
 
-    pub(crate) const fn to_bits(self) -> u64 {
+    /// The number by which [`protocol`](crate::protocol) knows it.
+    #[must_use]
+    pub const fn to_bits(self) -> u64 {
         self.0
     }
 }

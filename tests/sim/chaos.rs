@@ -83,7 +83,12 @@ pub fn describe(args: &Args, seed: u64) -> String {
 fn setup(args: &Args, seed: u64, plan: &Plan) -> Setup {
     Setup {
         seed,
-        rules: vec![Rule::fast(), Rule::minute(), Rule::hour(), Rule::sprayed(SPRAYED_KEYS)],
+        rules: vec![
+            Rule { comes_with_checks: plan.several_quotas, ..Rule::fast() },
+            Rule::minute(),
+            Rule::hour(),
+            Rule::sprayed(SPRAYED_KEYS),
+        ],
         conditions: plan.conditions.clone(),
         flush: plan.flush,
         skew: plan.skew,

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tidegate_cluster::LimitId;
 use tidegate_cluster::protocol::{Change, Delta, Host, Level, ScanPosition};
 use tidegate_engine::clock::Timestamp;
 use tidegate_engine::{Clock, KeyHash, Limiter, ManualClock, Quota};
@@ -20,6 +21,9 @@ pub const UNIT: Nanos = 86_400 * SECOND;
 /// The identifiers of ledgers are this and the number of the life.
 const LEDGER: u64 = 1 << 32;
 
+/// The limit of the words of quotas that come with checks.
+const INLINE: u64 = LimitId::INLINE.to_bits();
+
 /// As in a large table of few keys, this number of parts of a state is empty before each ledger's
 /// key: a state is many chunks, and there is use and news between them.
 const EMPTY_PARTS: u64 = 256;
@@ -29,6 +33,7 @@ const EMPTY: u64 = 1 << 32;
 pub struct Limits {
     clock: ManualClock,
     limiters: Vec<Limiter<Quota, ManualClock>>,
+    inline: Option<Inline>,
     ledgers: BTreeMap<(u64, u64), Nanos>,
     recorded: BTreeMap<(u64, u64), Change>,
     /// What a thread has charged that waits for a processor.
@@ -37,6 +42,35 @@ pub struct Limits {
     draining: BTreeMap<(u64, u64), Change>,
     /// Deltas and words handled since [`Limits::take_work`].
     work: u64,
+}
+
+/// A rule whose quotas come with checks.
+struct Inline {
+    rule: usize,
+    /// What each says: its id, the quota, and units for one of the rule.
+    quotas: Vec<(u64, Quota, u64)>,
+    next: usize,
+}
+
+impl Inline {
+    fn new(rules: &[Rule]) -> Option<Self> {
+        let rule = rules.iter().position(|rule| rule.comes_with_checks)?;
+        let quota = |by| {
+            let quota = rules[rule].divided(by);
+            (LimitId::inline(quota.debt_of(1), quota.burst_size()).to_bits(), quota, by)
+        };
+        Some(Self { rule, quotas: Rule::UNITS.map(quota).to_vec(), next: 0 })
+    }
+
+    fn next(&mut self) -> (u64, Quota, u64) {
+        self.next = (self.next + 1) % self.quotas.len();
+        self.quotas[self.next]
+    }
+
+    fn quota(&self, limit: u64) -> Option<Quota> {
+        let mut quotas = self.quotas.iter();
+        quotas.find(|(id, ..)| *id == limit).map(|(_, quota, _)| *quota)
+    }
 }
 
 impl Limits {
@@ -48,8 +82,8 @@ impl Limits {
         };
         let limiters = rules.iter().map(build).collect();
         let (ledgers, recorded, draining) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let unrecorded = None;
-        Self { clock, limiters, ledgers, recorded, unrecorded, draining, work: 0 }
+        let (unrecorded, inline) = (None, Inline::new(rules));
+        Self { clock, limiters, inline, ledgers, recorded, unrecorded, draining, work: 0 }
     }
 
     /// Sets the node's clock.
@@ -59,10 +93,16 @@ impl Limits {
 
     pub fn check(&mut self, rule: usize, key: u64, cost: u64) -> bool {
         let limiter = &self.limiters[rule];
-        if !limiter.check_n(KeyHash::from_bits(key), cost).is_allowed() {
+        let (limit, quota, by) = match self.inline.as_mut().filter(|inline| inline.rule == rule) {
+            Some(inline) => inline.next(),
+            None => (rule as u64 + 1, limiter.quota(), 1),
+        };
+        let (hash, cost) = (KeyHash::from_bits(key), cost * by);
+        let decision = limiter.check_with(hash, cost, &quota).expect("the rules can be enforced");
+        if !decision.is_allowed() {
             return false;
         }
-        let (limit, debt) = (rule as u64 + 1, signed(nanos(limiter.quota().debt_of(cost))));
+        let debt = signed(nanos(quota.debt_of(cost)));
         let change = Change { debt, date: signed(self.now()) };
         add(self.unrecorded.as_mut().unwrap_or(&mut self.recorded), (limit, key), change);
         true
@@ -91,7 +131,9 @@ impl Limits {
         }
         let given = nanos(before.saturating_sub(limiter.debt(hash)));
         if given > 0 {
-            self.record(rule as u64 + 1, key, -signed(given));
+            let inline = self.inline.as_mut().filter(|inline| inline.rule == rule);
+            let limit = inline.map_or(rule as u64 + 1, |inline| inline.next().0);
+            self.record(limit, key, -signed(given));
         }
         given
     }
@@ -144,8 +186,17 @@ impl Limits {
     }
 
     fn limiter(&self, limit: u64) -> Option<&Limiter<Quota, ManualClock>> {
-        self.limiters.get((limit as usize).checked_sub(1)?)
+        let inline = self.inline.as_ref();
+        let inline = inline.filter(|known| limit == INLINE || known.quota(limit).is_some());
+        match inline {
+            Some(inline) => self.limiters.get(inline.rule),
+            None => self.limiters.get(usize::try_from(limit.checked_sub(1)?).ok()?),
+        }
     }
+}
+
+fn is_ledger(limit: u64) -> bool {
+    limit & !u64::from(u32::MAX) == LEDGER
 }
 
 impl Host for Limits {
@@ -164,7 +215,7 @@ impl Host for Limits {
         self.work += 1;
         let Change { debt, date } = delta.change;
         let at = Nanos::try_from(date).unwrap_or(0);
-        if delta.limit >= LEDGER {
+        if is_ledger(delta.limit) {
             let tat = self.ledgers.entry(delta.id()).or_insert(at);
             *tat = (*tat).max(at).saturating_add_signed(debt);
             return true;
@@ -186,7 +237,7 @@ impl Host for Limits {
 
     fn raise(&mut self, _: Nanos, level: Level) -> bool {
         self.work += 1;
-        if level.limit >= LEDGER {
+        if is_ledger(level.limit) {
             let raised = self.now().saturating_add(level.debt);
             let tat = self.ledgers.entry((level.limit, level.key)).or_insert(raised);
             *tat = (*tat).max(raised);
@@ -203,7 +254,7 @@ impl Host for Limits {
     }
 
     fn tolerance(&self, limit: u64) -> Option<Nanos> {
-        if limit >= LEDGER {
+        if is_ledger(limit) {
             return Some(Nanos::MAX >> 2);
         }
         let quota = self.limiter(limit)?.quota();
@@ -211,7 +262,12 @@ impl Host for Limits {
     }
 
     fn unit(&self, limit: u64) -> Option<Nanos> {
-        Some(nanos(self.limiter(limit)?.quota().debt_of(1)))
+        let limiter = self.limiter(limit)?;
+        if limit == INLINE {
+            return None;
+        }
+        let quota = self.inline.as_ref().and_then(|inline| inline.quota(limit));
+        Some(nanos(quota.unwrap_or_else(|| limiter.quota()).debt_of(1)))
     }
 
     fn most_debt(&self, limit: u64) -> Nanos {
@@ -237,9 +293,12 @@ impl Limits {
         into: &mut Vec<Level>,
     ) -> ScanPosition {
         let limit = limit.max(1);
-        let Some(limiter) = self.limiter(limit) else { return ScanPosition(LEDGER, 0) };
+        let rule = limit as usize - 1;
+        let Some(limiter) = self.limiters.get(rule) else { return ScanPosition(LEDGER, 0) };
+        let is_inline = self.inline.as_ref().is_some_and(|inline| inline.rule == rule);
+        let words = if is_inline { INLINE } else { limit };
         let level = |(key, debt): (KeyHash, Duration)| Level {
-            limit,
+            limit: words,
             key: key.to_bits(),
             debt: nanos(debt),
         };

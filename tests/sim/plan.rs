@@ -67,6 +67,8 @@ pub struct Plan {
     pub resets: Option<f64>,
     /// How long a thread waits between charging and recording, at most.
     pub thread_waits: Option<Nanos>,
+    /// The quota of the hot key comes with each check, and is one of several.
+    pub several_quotas: bool,
 }
 
 impl Plan {
@@ -97,6 +99,7 @@ impl Plan {
             gives_back: None,
             resets: None,
             thread_waits: None,
+            several_quotas: false,
         };
         // Some runs have no faults but those of the conditions.
         let faults = if rng.random_bool(0.15) { 0 } else { rng.random_range(1..=6) };
@@ -109,6 +112,7 @@ impl Plan {
         plan.gives_back = rng.random_bool(0.4).then(|| rng.random_range(0.02..0.5));
         plan.thread_waits = rng.random_bool(0.3).then(|| rng.random_range(MS..MAX_THREAD_WAIT));
         plan.resets = rng.random_bool(0.2).then(|| rng.random_range(0.000_5..0.01));
+        plan.several_quotas = rng.random_bool(0.25);
         plan
     }
 

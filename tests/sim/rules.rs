@@ -11,12 +11,20 @@ pub struct Rule {
     pub quota: Quota,
     /// How many keys a node's table holds.
     pub capacity: usize,
+    /// The quota comes with each check, and each time another one of [`Rule::UNITS`]. At most one
+    /// rule may have that: the keys of all such quotas are one namespace.
+    pub comes_with_checks: bool,
 }
 
 impl Rule {
     /// 10,000 a second with a burst of 1,000: tau is 100 ms.
     pub const fn fast() -> Self {
-        Self { name: "fast", quota: Quota::per_second(10_000).burst(1_000), capacity: 64 }
+        Self {
+            name: "fast",
+            quota: Quota::per_second(10_000).burst(1_000),
+            capacity: 64,
+            comes_with_checks: false,
+        }
     }
 
     /// The same with another burst.
@@ -26,22 +34,41 @@ impl Rule {
 
     /// 1,000 a minute: tau is a minute.
     pub const fn minute() -> Self {
-        Self { name: "minute", quota: Quota::per_minute(1_000), capacity: 64 }
+        Self {
+            name: "minute",
+            quota: Quota::per_minute(1_000),
+            capacity: 64,
+            comes_with_checks: false,
+        }
     }
 
     /// 100 an hour: tau is an hour.
     pub const fn hour() -> Self {
-        Self { name: "hour", quota: Quota::per_hour(100), capacity: 64 }
+        Self { name: "hour", quota: Quota::per_hour(100), capacity: 64, comes_with_checks: false }
     }
 
     /// A limit under a spray of keys.
     pub const fn sprayed(capacity: usize) -> Self {
-        Self { name: "sprayed", quota: Quota::per_minute(60).burst(10), capacity }
+        Self {
+            name: "sprayed",
+            quota: Quota::per_minute(60).burst(10),
+            capacity,
+            comes_with_checks: false,
+        }
     }
 
     /// 100 an hour, for many keys that stay live.
     pub const fn scaled(capacity: usize) -> Self {
-        Self { name: "scaled", quota: Quota::per_hour(100), capacity }
+        Self { name: "scaled", quota: Quota::per_hour(100), capacity, comes_with_checks: false }
+    }
+
+    /// Into how many parts quotas that come with checks divide a unit. They say the same, and nodes
+    /// know each by an id of its own.
+    pub const UNITS: [u64; 6] = [1, 2, 4, 5, 8, 10];
+
+    /// The quota of which a check costs this many units for each one of the rule.
+    pub fn divided(&self, by: u64) -> Quota {
+        Quota::new(self.quota.count() * by, self.quota.period()).burst(self.quota.burst_size() * by)
     }
 
     /// The debt of `cost` units.

@@ -180,6 +180,17 @@ impl Splits {
         key.used_at = now;
     }
 
+    /// This node has consumed this too before the key was split, for what it has consumed under
+    /// another quota.
+    pub(super) fn add_own(&mut self, delta: &Delta) {
+        let debt = delta.change.debt.max(0);
+        if let Some(key) = self.split.get_mut(&delta.word_id()) {
+            key.own = key.own.saturating_add(debt);
+            key.unpropagated = key.unpropagated.saturating_add(debt);
+            key.all = key.all.max(key.own);
+        }
+    }
+
     /// Another node has consumed this. The change of the word, which contains some of it as
     /// provisional debt.
     pub(super) fn landed(&mut self, delta: &Delta) -> Change {

@@ -120,7 +120,7 @@ pub struct Stats {
     /// Entries of the version vector: origins whose position is known.
     pub origins: u64,
     /// Whether this node decides alone: it knows of other nodes, or a source of seeds is not found,
-    /// and it has a link to none.
+    /// and it has a link to none; or it has [failed](crate::Cluster::has_ended).
     pub is_alone: bool,
     /// Members that are alive and have lacked a link for 10 s, to them or from them: of each pair
     /// of nodes one does not count what the other consumes. Those that decide alone are among them.

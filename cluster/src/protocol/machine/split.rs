@@ -2,6 +2,8 @@
 
 use rand::RngExt;
 
+use rustc_hash::FxHashSet;
+
 use super::Core;
 use crate::protocol::clock::RemoteClock;
 use crate::protocol::delta::{Delta, KeyId};
@@ -82,13 +84,19 @@ impl<H: Host> Core<H> {
         if self.nodes_alive() == 1 {
             return;
         }
-        let mut common = None;
+        let (mut common, mut new) = (None, FxHashSet::default());
         for deltas in deltas.chunks(PREFETCHED) {
             self.host.prefetch(deltas);
             for delta in deltas {
-                if !self.splits.is_split(delta.id()) && self.is_scarce(now, delta.id()) {
+                if self.splits.is_split(delta.id()) {
+                    // It was split for what was consumed under another quota.
+                    if new.contains(&delta.word_id()) {
+                        self.splits.add_own(delta);
+                    }
+                } else if self.is_scarce(now, delta.id()) {
                     let common = *common.get_or_insert_with(|| self.common());
                     self.split_key(now, delta.id(), delta.change.debt, common);
+                    new.insert(delta.word_id());
                 }
             }
         }

@@ -61,6 +61,22 @@ fn a_node_that_consumes_all_keeps_most_and_an_even_part_at_least() {
     assert_eq!(split.by, even + 800_000);
 }
 
+/// The others have received none of it, under whichever quota it was.
+#[test]
+fn what_was_consumed_under_several_quotas_before_a_key_is_split_counts_as_one() {
+    let refreshed = |mut splits: Splits| {
+        let debt = 90_100_000 + splits.provisional(KEY);
+        splits.refresh(1_000 * MS, KEY, debt, terms());
+        splits.provisional(KEY)
+    };
+    let (mut several, _) = scarce(MS);
+    several.add_own(&delta(2 * MS, 1_000 * MS));
+    several.add_own(&delta(3 * MS, 1_000 * MS));
+    let as_one = refreshed(scarce(6 * MS).0);
+    assert_eq!(refreshed(several), as_one);
+    assert!(as_one > refreshed(scarce(MS).0));
+}
+
 /// Of nodes that take the lag for a little more and a little less all hold back nearly the same.
 #[test]
 fn the_later_others_receive_the_less_is_held_back() {
