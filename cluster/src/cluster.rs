@@ -221,9 +221,9 @@ impl Cluster {
         self.shared.look_up.notify_one();
     }
 
-    /// Whether the node has ended: it has left ([`Cluster::leave`]), or failed, as by a panic on
-    /// one of its threads (also in what it calls of the embedding service: the clock of a limiter,
-    /// a subscriber of `tracing`) or by an error of its socket.
+    /// Whether the node has ended: it has left ([`Cluster::leave`]), or failed, as by a panic where
+    /// it applies what others send (also in what it calls there of the embedding service: the clock
+    /// of a limiter, a subscriber of `tracing`), or where it accepts no links any more.
     ///
     /// Then it sends and receives nothing any more, and nothing but [`Cluster::start`] begins one
     /// anew. Limiters go on deciding, by what this node admits alone. Where it failed, the log has

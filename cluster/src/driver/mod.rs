@@ -29,7 +29,11 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use quinn::{Endpoint, VarInt};
@@ -99,9 +103,10 @@ struct Driver {
     leave: Option<Leave>,
     steps: Steps,
     event_log: EventLog,
-    /// It runs, and was not asked to end: where it is dropped so, the node has failed.
-    is_needed: bool,
 }
+
+/// The driver cannot go on, and nothing has asked it to end.
+struct Failed;
 
 /// What comes to the driver.
 struct Inbox {
@@ -121,10 +126,6 @@ struct Waiting {
 
 impl Drop for Driver {
     fn drop(&mut self) {
-        if self.is_needed {
-            self.shared.cut_off();
-            logging::failed();
-        }
         self.shared.end();
     }
 }
@@ -147,6 +148,16 @@ impl Leave {
             done,
         }
     }
+}
+
+/// What a future returns; `None` where one of its steps panics.
+async fn unless_panics<F: Future>(future: F) -> Option<F::Output> {
+    let mut future = pin!(future);
+    poll_fn(|context| {
+        let polled = catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(context)));
+        polled.map_or(Poll::Ready(None), |polled| polled.map(Some))
+    })
+    .await
 }
 
 /// Waits for a time, but not for one that has come: a timer would only fire when the runtime looks
@@ -185,22 +196,30 @@ impl Driver {
             leave: None,
             steps: Steps::default(),
             event_log: EventLog::default(),
-            is_needed: false,
         }
     }
 
-    /// Runs until the node has ended; what waits for that. A panic is a failure of the node.
-    async fn run(self, mut inbox: Inbox) -> Waiting {
+    /// Runs until the node has ended; what waits for that. A panic is a failure of the node, also
+    /// one of a subscriber that the log is written to: it is not left to destructors, where the
+    /// next one would end the process.
+    async fn run(mut self, mut inbox: Inbox) -> Waiting {
+        let served = unless_panics(self.serve(&mut inbox)).await.unwrap_or(Err(Failed));
+        let has_failed = served.is_err();
+        let leave = served.unwrap_or_else(|Failed| self.leave.take().map(|leave| leave.done));
+        if has_failed {
+            self.shared.cut_off();
+        }
         // Dropped first, so that who finds the node ended sees it as it is then.
-        let mut driver = self;
-        driver.is_needed = true;
-        let leave = driver.serve(&mut inbox).await;
+        let _ = catch_unwind(AssertUnwindSafe(|| drop(self)));
+        if has_failed {
+            let _ = catch_unwind(logging::failed);
+        }
         Waiting { _commands: inbox.commands, _leave: leave }
     }
 
-    /// Serves until the node has left, which the returned caller waits for; its last handle is
-    /// gone; or it has failed.
-    async fn serve(&mut self, inbox: &mut Inbox) -> Option<oneshot::Sender<()>> {
+    /// Serves until the node has left, which the returned caller waits for, or its last handle is
+    /// gone.
+    async fn serve(&mut self, inbox: &mut Inbox) -> Result<Option<oneshot::Sender<()>>, Failed> {
         loop {
             self.act();
             // What an event calls for is on its way before.
@@ -209,8 +228,7 @@ impl Driver {
             }
             if let Some(leave) = self.take_due_leave() {
                 self.finish_leaving(leave.deadline).await;
-                self.is_needed = false;
-                return Some(leave.done);
+                return Ok(Some(leave.done));
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
@@ -240,12 +258,11 @@ impl Driver {
                     None => {
                         self.endpoint.close(VarInt::from_u32(0), b"");
                         let _ = timeout(LEAVING_TIMEOUT, self.endpoint.wait_idle()).await;
-                        self.is_needed = false;
-                        return None;
+                        return Ok(None);
                     }
                 },
                 // Without links of others the node would be one that hears of nothing.
-                _ = &mut inbox.accepting => return None,
+                _ = &mut inbox.accepting => return Err(Failed),
                 () = until(self.wake_at()) => {}
             }
             self.on_time();

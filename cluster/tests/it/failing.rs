@@ -64,6 +64,9 @@ async fn a_node_whose_gossip_panics_has_ended_and_decides_alone() {
     assert!(second.has_joined() && second.is_current());
     assert!(fragile.check_n("key", 100).is_allowed());
     eventually("the time alone goes on", || second.stats().alone_for > stats.alone_for).await;
+    // Its socket is closed.
+    let addr = second.local_addr();
+    assert!(std::net::UdpSocket::bind(addr).is_ok(), "{addr}");
     second.leave(TIMEOUT).await;
     assert!(!first.has_ended());
     first.leave(TIMEOUT).await;

@@ -19,7 +19,13 @@ fn runtime() -> Runtime {
 /// Runs a node that founds a cluster until it ends. Once it has begun, the caller has the runtime
 /// of its links, and a handle. What it has logged is what it said of a failure.
 fn end_of(meanwhile: impl FnOnce(Runtime, &Handle)) -> (Arc<super::Shared>, Waiting, Vec<String>) {
-    let log = Lines::default();
+    end_with(&Lines::default(), meanwhile)
+}
+
+fn end_with(
+    log: &Lines,
+    meanwhile: impl FnOnce(Runtime, &Handle),
+) -> (Arc<super::Shared>, Waiting, Vec<String>) {
     let _kept = tracing::subscriber::set_default(log.clone());
     let (own, links) = (runtime(), runtime());
     let config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
@@ -52,6 +58,20 @@ fn a_node_that_accepts_no_links_any_more_ends_and_decides_alone() {
     let stats = shared.stats();
     assert!(stats.is_alone && stats.alone_for <= shared.stats().alone_for);
     assert!(shared.has_joined() && shared.is_current());
+}
+
+/// In a destructor of what a panic drops, another one would end the process.
+#[test]
+fn a_log_that_panics_ends_no_more_than_the_node() {
+    let log = Lines::default();
+    let mut kept = None;
+    let (shared, ..) = end_with(&log, |links, (_, commands)| {
+        kept = Some(commands.clone());
+        drop(links);
+        log.fail();
+    });
+    assert!(kept.is_some_and(|commands| commands.is_closed()));
+    assert!(shared.stats().is_alone);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::{Debug, Write as _};
 use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::mpsc;
@@ -20,9 +21,14 @@ const DOWN: u16 = 60;
 
 /// Keeps the lines of a thread: each message with the fields, one after the other.
 #[derive(Clone, Default)]
-pub(super) struct Lines(Arc<Mutex<Vec<String>>>);
+pub(super) struct Lines(Arc<Mutex<Vec<String>>>, Arc<AtomicBool>);
 
 impl Lines {
+    /// From here on each line is a panic.
+    pub(super) fn fail(&self) {
+        self.1.store(true, Ordering::Relaxed);
+    }
+
     pub(super) fn take(&self) -> Vec<String> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
@@ -50,6 +56,7 @@ impl Subscriber for Lines {
     fn record_follows_from(&self, _: &Id, _: &Id) {}
 
     fn event(&self, line: &Line<'_>) {
+        assert!(!self.1.load(Ordering::Relaxed), "the log is broken");
         let mut text = Text(String::new());
         line.record(&mut text);
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.0);
