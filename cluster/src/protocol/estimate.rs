@@ -27,7 +27,7 @@ use super::time::{Nanos, SECOND};
 const MAX_FOLLOWED: usize = 512;
 /// Keys that wait to be followed, at most.
 const MAX_WANTED: usize = 64;
-/// Limits of which figures are kept, at most: quotas that come with checks are limits too.
+/// Limits of which figures are kept, at most: a service may make many more, one after the other.
 const MAX_LIMITS: usize = 1 << 10;
 /// How long a batch waits to be played back, at least.
 const HOLD: Nanos = SECOND / 5;
@@ -234,7 +234,7 @@ impl Estimates {
         let followed: BTreeSet<u64> = self.keys.keys().map(|(limit, _)| *limit).collect();
         let others = self.limits.iter().filter(|(limit, _)| !followed.contains(limit));
         let mut others: Vec<_> =
-            others.map(|(limit, excess)| (exists(*limit), excess.worst(), *limit)).collect();
+            others.map(|(limit, of)| (exists(*limit), of.worst(), of.total, *limit)).collect();
         others.sort_unstable();
         for (.., limit) in others.into_iter().take(over) {
             self.limits.remove(&limit);

@@ -107,7 +107,7 @@ fn keys_beyond_the_bound_are_counted() {
     assert!(estimates.sealed.len() <= MAX_ORIGINS);
 }
 
-/// Quotas that come with checks are limits too, and whoever asks chooses them.
+/// A service may make limits one after the other.
 #[test]
 fn figures_of_limits_that_were_exceeded_least_make_room() {
     let mut estimates = followed();
