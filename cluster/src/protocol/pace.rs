@@ -143,8 +143,10 @@ impl Pace {
     }
 
     /// Whether other keys of its word may wait than this one.
-    fn may_share(&self, id: KeyId) -> bool {
-        is_shared(id) && (self.several > 0 || !self.keys.contains_key(&id))
+    pub(super) fn may_share(&self, id: KeyId) -> bool {
+        is_shared(id)
+            && !self.shared.is_empty()
+            && (self.several > 0 || !self.keys.contains_key(&id))
     }
 
     /// Calls with each key that waits of the word of this one.

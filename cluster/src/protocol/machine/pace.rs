@@ -1,5 +1,7 @@
 //! Which keys are sent with a flush, and which wait.
 
+use std::collections::BTreeSet;
+
 use super::Core;
 use super::void::is_void;
 use crate::protocol::bounds::DELTA_BYTES;
@@ -59,7 +61,18 @@ impl<H: Host> Core<H> {
         for id in self.keys_to_send(now, scope, room.saturating_sub(taken.deltas.len())) {
             self.pace.take(now, id, nodes, &mut taken);
         }
+        self.take_rest(now, nodes, &mut taken);
         taken
+    }
+
+    /// Takes what waits of words of which something is sent, under other quotas: others know of
+    /// all that this node has consumed then, whichever quota lets them go on.
+    fn take_rest(&mut self, now: Nanos, nodes: usize, taken: &mut Taken) {
+        let sent = taken.deltas.iter().map(Delta::id);
+        let words: BTreeSet<KeyId> = sent.filter(|id| self.pace.may_share(*id)).collect();
+        for id in words {
+            self.pace.take_word(now, id, nodes, taken);
+        }
     }
 
     /// Which of the keys that wait are sent, where `most` may be.
@@ -128,7 +141,7 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// Takes a delta that is to be sent, with what waits of its word.
+    /// Takes a delta that is to be sent, with what waits of its key.
     fn take_now(
         &mut self,
         now: Nanos,
@@ -140,10 +153,10 @@ impl<H: Host> Core<H> {
         let id = delta.id();
         if self.pace.waits(id) {
             self.pace.add(now, (since, now), delta, nodes);
+            self.pace.take(now, id, nodes, taken);
         } else {
             taken.add(since, delta);
         }
-        self.pace.take_word(now, id, nodes, taken);
     }
 
     /// Seals what waits of the words of these keys.
