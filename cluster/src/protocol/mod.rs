@@ -26,8 +26,8 @@
 //! * Frames: `wire` encodes messages, `log` keeps numbered batches, `discard` frees what it drops
 //!   in parts, `backlog` composes what the log no longer keeps, `cursor` is where a peer stands.
 //! * Dates: `clock` reads another node's, `recent` keeps the batches of it that were applied,
-//!   `history` the changes of a key in the order of dates, `unplayed` what comes while this node is
-//!   stale, `idle` when a key's word was empty.
+//!   `history` the changes of a key in the order of dates, `given_back` what was given back around
+//!   a stop, `unplayed` what comes while this node is stale, `idle` when a key's word was empty.
 //! * Words: `agreement` compares those of two nodes, `refused` says which of this one lack what was
 //!   refused, `watch` observes them, `schedule` says which levels are due, `split` shares what is
 //!   left of a key among the nodes, `run_delay` says how late this one runs, `estimate` replays
@@ -52,6 +52,7 @@ mod discard;
 mod drains;
 mod estimate;
 mod event;
+mod given_back;
 mod hash_key;
 mod history;
 mod host;

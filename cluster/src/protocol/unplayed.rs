@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 
 use super::change::Change;
 use super::delta::{Delta, KeyId, signed, word_id};
+use super::given_back::{GivenBack, LevelsCut};
 use super::host::Level;
 use super::id::Origin;
 
@@ -30,13 +31,6 @@ const MAX_KEPT: usize = 1 << 14;
 const MAX_WORDS: usize = 1 << 10;
 /// Entries of the cuts of levels, at most: about 8 MiB, and a second's of 100 nodes.
 const MAX_CUT_ENTRIES: usize = 1 << 17;
-
-/// How far the words that levels are of contain each origin.
-pub(super) type LevelsCut = BTreeMap<Origin, u64>;
-
-/// By word, the batches of each origin in which something was given back that is in this node's
-/// words already: the last number of each.
-pub(super) type GivenBack = BTreeMap<KeyId, BTreeMap<Origin, u64>>;
 
 /// What has come of a key while this node was stale.
 #[derive(Clone, Copy, Debug)]
@@ -149,14 +143,14 @@ impl Unplayed {
     pub(super) fn in_order(
         self,
         is_contained: impl Fn(&LevelsCut) -> bool,
-        mut given_back: GivenBack,
+        given_back: &GivenBack,
     ) -> impl Iterator<Item = (KeyId, Vec<Replayed>)> {
         let cuts = self.cuts.into_iter().map(|cut| Some(cut).filter(&is_contained));
         let cuts: Vec<Option<LevelsCut>> = cuts.collect();
         let words = self.words.into_iter();
         words.map(move |(id, word)| {
-            let given_back = given_back.remove(&id).unwrap_or_default();
-            ((word.limit, id.1), word.in_order(&cuts, &given_back))
+            let is_lacked = |cut: &LevelsCut| given_back.is_lacked_by(id, cut);
+            ((word.limit, id.1), word.in_order(&cuts, is_lacked))
         })
     }
 }
@@ -165,30 +159,22 @@ impl OfWord {
     fn in_order(
         self,
         cuts: &[Option<LevelsCut>],
-        given_back: &BTreeMap<Origin, u64>,
+        is_lacked: impl Fn(&LevelsCut) -> bool,
     ) -> Vec<Replayed> {
-        let here = given_back.iter().map(|(origin, number)| (*origin, *number, i64::MIN));
-        let kept = self.changes.iter().filter(|kept| kept.change.debt < 0);
-        let kept = kept.map(|kept| (kept.origin, kept.number, kept.change.date));
-        let given_back: Vec<_> = here.chain(kept).collect();
         let latest = if self.levels.is_empty() { BTreeMap::new() } else { self.latest() };
         let changes = self.changes.into_iter().map(|KeptChange { change, .. }| change);
         let mut all: Vec<(i64, Replayed)> =
             changes.map(|change| (change.date, Replayed::Change(change))).collect();
         for KeptLevel { cut, at, tat } in self.levels {
-            let Some(cut) = cuts.get(cut).and_then(Option::as_ref) else { continue };
+            let cut = cuts.get(cut).and_then(Option::as_ref).filter(|cut| !is_lacked(cut));
+            let Some(cut) = cut else { continue };
             let contained = latest.iter().filter_map(|(origin, of_origin)| {
                 let through = cut.get(origin)?;
                 let contained = of_origin.partition_point(|(number, _)| number <= through);
                 of_origin[..contained].last().map(|(_, date)| *date)
             });
             let at = contained.fold(at, i64::max);
-            let lacks = |(origin, number, date): &(Origin, u64, i64)| {
-                *date <= at && cut.get(origin).is_none_or(|through| through < number)
-            };
-            if !given_back.iter().any(lacks) {
-                all.push((at, Replayed::Level { at, tat }));
-            }
+            all.push((at, Replayed::Level { at, tat }));
         }
         // Of the same date a level comes after changes.
         all.sort_by_key(|(at, _)| *at);

@@ -33,13 +33,14 @@ use crate::protocol::change::Change;
 use crate::protocol::clock::SETTLING;
 use crate::protocol::delta::{Delta, signed};
 use crate::protocol::event::Event;
+use crate::protocol::given_back::{GivenBack, LevelsCut};
 use crate::protocol::host::{Host, Level};
 use crate::protocol::id::Origin;
 use crate::protocol::idle::Unobserved;
 use crate::protocol::inbound::{Dating, Flow, Inbound};
 use crate::protocol::peer::Peer;
 use crate::protocol::time::{Nanos, SECOND};
-use crate::protocol::unplayed::{GivenBack, Replayed, Unplayed};
+use crate::protocol::unplayed::{Replayed, Unplayed};
 
 /// A node whose words are this old catches up with its peers before it decides.
 const STALE_AFTER: Nanos = SECOND / 2;
@@ -85,6 +86,10 @@ pub(super) struct Stale {
     times_incomplete: u64,
     /// What came meanwhile, not yet applied.
     unplayed: Unplayed,
+    /// What was given back since shortly before this.
+    given_back: GivenBack,
+    /// The version vector of the state that it has taken over as it joined.
+    vector: LevelsCut,
     /// How often it had joined, and has started over.
     times_over: u64,
     /// A peer has asked for a batch, so a flush is sealed also when it is empty.
@@ -103,6 +108,7 @@ impl Stale {
         self.times_over += u64::from(had_joined);
         self.awaited.clear();
         self.unplayed = Unplayed::default();
+        self.given_back = GivenBack::default();
     }
 
     /// When the core was last stepped.
@@ -133,6 +139,15 @@ impl Stale {
     /// How often the node was stale, and how often without a fresh batch of every peer in the end.
     pub(super) fn times(&self) -> (u64, u64) {
         (self.times, self.times_incomplete)
+    }
+
+    /// Whether a word with this cut contains all that the state did which this node has taken over:
+    /// one from before may owe what was given back since.
+    fn is_reached_by(&self, cut: &LevelsCut) -> bool {
+        let is_behind = |(origin, number): (&Origin, &u64)| {
+            cut.get(origin).is_some_and(|through| through < number)
+        };
+        !self.joins || !self.vector.iter().any(is_behind)
     }
 
     /// For how long the node was stale, in all.
@@ -204,6 +219,7 @@ impl<H: Host> Core<H> {
         (self.stale.since, self.stale.is_redialled) = (now, false);
         if !was_stale {
             self.stale.stopped_at = now - passed;
+            self.note_given_back();
         }
         let joined = std::mem::take(&mut self.stale.joins);
         let origins = self.inbound.values().filter(|link| flows(link)).filter_map(|link| link.id);
@@ -220,6 +236,10 @@ impl<H: Host> Core<H> {
         (self.stale.since, self.stale.is_redialled) = (now, true);
         (self.stale.stopped_at, self.stale.joins) = (as_of, true);
         self.stale.caught_up.clear();
+        self.stale.given_back = GivenBack::default();
+        let positions = self.applied.iter();
+        self.stale.vector =
+            positions.map(|(origin, applied)| (*origin, applied.position.through)).collect();
         let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
         let is_there = |(addr, peer): &(&SocketAddr, &Peer)| {
             self.membership.is_active(**addr) || peer.welcomed_link().is_some()
@@ -356,6 +376,10 @@ impl<H: Host> Core<H> {
         let through = self.applied.get(&origin).map_or(0, |applied| applied.position.through);
         // The position says that a batch is here, and not that a part is, which begins behind it.
         let number = through.saturating_add(u64::from(dating == Dating::InPart));
+        if delta.change.debt < 0 {
+            let last = if dating == Dating::InPart { u64::MAX } else { number };
+            self.stale.given_back.add(delta.word_id(), origin, last);
+        }
         self.stale.unplayed.keep_change((origin, number), &delta);
         true
     }
@@ -386,9 +410,12 @@ impl<H: Host> Core<H> {
         }
         let unplayed = std::mem::take(&mut self.stale.unplayed);
         let lives = self.lives(now);
-        let given_back = if unplayed.has_levels() { self.given_back() } else { GivenBack::new() };
-        let words = unplayed.in_order(|cut| self.contains(&lives, cut), given_back);
-        for ((limit, key), all) in words.collect::<Vec<_>>() {
+        if unplayed.has_levels() {
+            self.note_own_given_back();
+        }
+        let counts = |cut: &LevelsCut| self.contains(&lives, cut) && self.stale.is_reached_by(cut);
+        let words = unplayed.in_order(counts, &self.stale.given_back).collect::<Vec<_>>();
+        for ((limit, key), all) in words {
             let changes = all.iter().filter(|replayed| matches!(replayed, Replayed::Change(_)));
             self.stats.deltas_applied += changes.count() as u64;
             let owed = self.debt(now, (limit, key));
@@ -407,30 +434,30 @@ impl<H: Host> Core<H> {
         }
     }
 
-    /// What was given back that is in this node's words, and that others may not have known of when
-    /// they sent what came while it was stale.
-    fn given_back(&self) -> GivenBack {
+    /// Notes what other nodes gave back shortly before this node was stopped: some may not have
+    /// known of it in what they sent.
+    fn note_given_back(&mut self) {
         let since = self.stale.stopped_at.saturating_sub(UNDER_WAY);
-        let mut all = GivenBack::new();
-        let mut add = |origin: Origin, number: u64, at: i64, deltas: &[Delta]| {
-            for delta in deltas.iter().filter(|delta| delta.change.given_back(at) > 0) {
-                let last = all.entry(delta.word_id()).or_default().entry(origin).or_default();
-                *last = number.max(*last);
-            }
-        };
-        let me = self.me().origin();
-        for batch in self.log.newest().take_while(|batch| batch.at >= since) {
-            add(me, batch.number, signed(batch.at), &batch.deltas);
-        }
+        let mut given_back = GivenBack::default();
         for (origin, recent) in &self.recent {
             for seen in recent.newest().take_while(|seen| seen.at >= since) {
-                add(*origin, seen.number, seen.sealed, &seen.deltas);
+                given_back.add_batch(*origin, seen.number, seen.sealed, &seen.deltas);
             }
         }
-        for id in self.pace.given_back() {
-            all.entry(id).or_default().insert(me, u64::MAX);
+        self.stale.given_back = given_back;
+    }
+
+    /// Notes what this node has given back: what is not sealed yet no other node knows.
+    fn note_own_given_back(&mut self) {
+        let since = self.stale.stopped_at.saturating_sub(UNDER_WAY);
+        let me = self.me().origin();
+        for batch in self.log.newest().take_while(|batch| batch.at >= since) {
+            let at = signed(batch.at);
+            self.stale.given_back.add_batch(me, batch.number, at, &batch.deltas);
         }
-        all
+        for word in self.pace.given_back() {
+            self.stale.given_back.add(word, me, u64::MAX);
+        }
     }
 
     /// Something has come on a link that only comes where frames do.
