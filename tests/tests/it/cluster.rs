@@ -11,8 +11,11 @@ use tidegate_tests::{Node, Raw, Starting, get, mistake, redis, wait_until};
 /// One unit of the limit that the tests use is granted in this time: 100 a minute.
 const INTERVAL: Duration = Duration::from_millis(600);
 
-pub(super) fn secret(text: &str) -> NamedTempFile {
+/// A secret of its own for each cluster: a node may get the port of one of another test that has
+/// ended, whose peers go on looking for it.
+pub(super) fn secret() -> NamedTempFile {
     let mut file = NamedTempFile::new().unwrap();
+    let text = format!("a secret that is long enough: {}\n", file.path().display());
     file.write_all(text.as_bytes()).unwrap();
     file
 }
@@ -90,7 +93,7 @@ pub(super) fn granted(start: Instant) -> usize {
 
 #[test]
 fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let second = start(&secret, &[&first]);
     let third = start(&secret, &[&first, &second]);
@@ -118,7 +121,7 @@ fn three_nodes_keep_one_limit_and_a_late_one_learns_of_it() {
 /// A node says that it listens, and serves clients, only once it knows what was consumed.
 #[test]
 fn a_node_that_joins_gives_nothing_away() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     for round in 0..5 {
         let (resp_key, http_key) = (format!("resp {round}"), format!("http {round}"));
@@ -138,7 +141,7 @@ fn a_node_that_joins_gives_nothing_away() {
 /// Nodes are started with the same command, and the one that founded the cluster is killed.
 #[test]
 fn a_founder_that_is_killed_and_started_again_gives_nothing_away() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let addresses = free_addresses(3);
     let list = addresses.join(",");
     let start = |address: &str| {
@@ -173,7 +176,7 @@ fn a_founder_that_is_killed_and_started_again_gives_nothing_away() {
 
 #[test]
 fn nodes_that_bind_every_address_meet_at_those_they_advertise() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let start = |join: &[&str]| {
         let file = secret.path().to_str().unwrap();
         let args = ["--cluster", "0.0.0.0:0", "--advertise", "127.0.0.1:0"];
@@ -217,7 +220,7 @@ pub(super) fn joining_args<'a>(secret: &'a NamedTempFile, join: &'a str) -> [&'a
 
 #[test]
 fn a_node_that_no_peer_lets_in_says_so_and_serves() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let (_socket, address) = silent_address();
     let node = Node::start(&joining_args(&secret, &address));
     assert_eq!(ask(&node, "k", 1), 1);
@@ -241,8 +244,7 @@ fn a_node_that_no_peer_lets_in_says_so_and_serves() {
 
 #[test]
 fn a_node_with_another_secret_stays_outside_and_is_counted() {
-    let (ours, theirs) =
-        (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
+    let (ours, theirs) = (secret(), secret());
     let first = start(&ours, &[]);
     let stranger = start(&theirs, &[&first]);
     let counted = |node: &Node, name: &str| {
@@ -260,7 +262,7 @@ fn a_node_with_another_secret_stays_outside_and_is_counted() {
 
 #[test]
 fn what_is_known_of_a_peer_is_shown() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
@@ -282,7 +284,7 @@ fn what_is_known_of_a_peer_is_shown() {
 
 #[test]
 fn what_happens_is_logged_on_standard_error() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let file = secret.path().to_str().unwrap();
     let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file];
     let mut node = Starting::start(&args);
@@ -295,7 +297,7 @@ fn what_happens_is_logged_on_standard_error() {
 
 #[test]
 fn a_node_can_be_stopped_while_it_joins() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let (socket, address) = silent_address();
     let node = Starting::start(&joining_args(&secret, &address));
     // It handles signals by the time it knocks.
@@ -306,7 +308,7 @@ fn a_node_can_be_stopped_while_it_joins() {
 
 #[test]
 fn a_client_that_never_finishes_does_not_keep_a_node_from_leaving() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let mut second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
@@ -321,7 +323,7 @@ fn a_client_that_never_finishes_does_not_keep_a_node_from_leaving() {
 
 #[test]
 fn limits_with_names_are_shared_as_well() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
@@ -343,7 +345,7 @@ fn limits_with_names_are_shared_as_well() {
 
 #[test]
 fn a_killed_node_is_down_and_the_others_go_on() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let second = start(&secret, &[&first]);
     let third = start(&secret, &[&first]);
@@ -371,7 +373,7 @@ fn a_killed_node_is_down_and_the_others_go_on() {
 
 #[test]
 fn a_node_that_is_stopped_leaves() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let mut second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
@@ -390,13 +392,14 @@ fn a_cluster_needs_a_secret() {
     assert!(mistake(&address).contains("--cluster-secret-file"));
     let with = |path: &str| mistake(&[&address[..], &["--cluster-secret-file", path]].concat());
     assert!(with("no/such/file").contains("--cluster-secret-file no/such/file: "));
-    let short = secret("short\n");
+    let mut short = NamedTempFile::new().unwrap();
+    short.write_all(b"short\n").unwrap();
     assert!(with(short.path().to_str().unwrap()).contains("--cluster-secret-file "));
 }
 
 #[test]
 fn a_cluster_address_in_use_or_of_no_use_is_named() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
     for address in [taken.as_str(), "0.0.0.0:0"] {

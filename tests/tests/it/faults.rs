@@ -14,7 +14,7 @@ use super::cluster::{
 #[test]
 fn a_node_that_goes_on_after_a_stop_catches_up_before_it_decides() {
     const CHECKS: usize = 100;
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let first = start(&secret, &[]);
     let second = start(&secret, &[&first]);
     wait_until_together(&[&first, &second]);
@@ -42,8 +42,7 @@ fn a_node_that_goes_on_after_a_stop_catches_up_before_it_decides() {
 
 #[test]
 fn suspicion_death_leave_and_refusal_are_logged_on_standard_error() {
-    let (ours, theirs) =
-        (secret("a secret that is long enough\n"), secret("another secret, also long enough\n"));
+    let (ours, theirs) = (secret(), secret());
     let [address, other] = &free_addresses(2)[..] else { unreachable!() };
     let args = |secret, own| {
         let mut args = joining_args(secret, address);
@@ -81,7 +80,7 @@ fn suspicion_death_leave_and_refusal_are_logged_on_standard_error() {
 /// What it admitted last is lost for the member that does not answer.
 #[test]
 fn a_leave_that_a_member_has_not_acknowledged_is_logged() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let [address, resp] = &free_addresses(2)[..] else { unreachable!() };
     let file = secret.path().to_str().unwrap();
     let mut args = vec!["--cluster", address, "--cluster-secret-file", file];

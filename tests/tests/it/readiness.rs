@@ -60,7 +60,7 @@ fn answer(status: &str, word: &str) -> (String, String) {
 fn while_a_node_joins_probes_are_answered_and_checks_wait() {
     const ALLOWED: &str =
         r#"tidegate_decisions_total{limit="inline",frontend="http",outcome="allowed"}"#;
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let addresses = free_addresses(2);
     let list = addresses.join(",");
     let node = Joining::start(&secret, &addresses[0], &list);
@@ -90,7 +90,7 @@ fn while_a_node_joins_probes_are_answered_and_checks_wait() {
 
 #[test]
 fn a_node_that_stops_before_it_has_joined_answers_those_that_wait() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let addresses = free_addresses(2);
     let node = Joining::start(&secret, &addresses[0], &addresses.join(","));
     let mut waiting = node.check();
@@ -105,7 +105,7 @@ fn a_node_that_stops_before_it_has_joined_answers_those_that_wait() {
 
 #[test]
 fn a_node_that_decides_alone_is_ready_and_says_so() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let addresses = free_addresses(2);
     let list = addresses.join(",");
     let mut args = args(&secret, &addresses[0], &list);

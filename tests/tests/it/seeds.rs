@@ -58,7 +58,7 @@ fn write(path: &Path, text: &str) {
 
 #[test]
 fn nodes_find_each_other_by_a_name() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let addresses = free_addresses(3);
     let names: Vec<String> =
         addresses.iter().map(|address| format!("localhost:{}", port(address))).collect();
@@ -68,7 +68,7 @@ fn nodes_find_each_other_by_a_name() {
 
 #[test]
 fn nodes_wait_for_a_file_that_lists_them_later() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("seeds");
     let addresses = free_addresses(2);
@@ -83,7 +83,7 @@ fn nodes_wait_for_a_file_that_lists_them_later() {
 
 #[test]
 fn nodes_find_each_other_by_the_records_of_a_service() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let server = DnsServer::start();
     let addresses = free_addresses(3);
     let (at, join) = (server.address.to_string(), "dnssrv+_tidegate._udp.nodes.test");
@@ -99,7 +99,7 @@ fn nodes_find_each_other_by_the_records_of_a_service() {
 
 #[test]
 fn a_seed_that_is_added_to_a_file_is_joined_on_sighup() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("seeds");
     let (join, unused) = (format!("file:{}", path.display()), free_addresses(1));
@@ -116,7 +116,7 @@ fn a_seed_that_is_added_to_a_file_is_joined_on_sighup() {
 
 #[test]
 fn a_seed_that_is_not_found_is_reported_and_stops_nothing() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let common = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file(&secret)];
     let seeds = ["--join", "file:/no/such/file", "--found-after", "100ms"];
     let mut node = Starting::start(&[&common[..], &seeds].concat());
@@ -137,7 +137,7 @@ fn a_seed_that_is_not_found_is_reported_and_stops_nothing() {
 
 #[test]
 fn a_mistake_in_a_list_names_the_entry() {
-    let secret = secret("a secret that is long enough\n");
+    let secret = secret();
     let list = "10.0.0.1:7381,nodes.test,file:seeds";
     let args = ["--cluster", "127.0.0.1:0", "--cluster-secret-file", file(&secret)];
     let line = mistake(&[&args[..], &["--join", list]].concat());

@@ -124,7 +124,7 @@ fn a_second_signal_ends_the_drain() {
 /// What was admitted last may be on its way.
 #[test]
 fn a_signal_while_the_node_leaves_its_cluster_does_not_end_that_at_once() {
-    let secret = cluster::secret("a secret that is long enough\n");
+    let secret = cluster::secret();
     let other = cluster::start(&secret, &[]);
     let join = other.cluster.unwrap().to_string();
     let address = &cluster::free_addresses(1)[0];
