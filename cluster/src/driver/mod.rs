@@ -226,9 +226,10 @@ impl Driver {
             if self.publishing.changed(Instant::now()) {
                 self.publish();
             }
-            if let Some(leave) = self.take_due_leave() {
-                self.finish_leaving(leave.deadline).await;
-                return Ok(Some(leave.done));
+            if let Some(deadline) = self.leave_is_due() {
+                // Its caller is let go when the node has ended, also by a panic.
+                self.finish_leaving(deadline).await;
+                return Ok(self.leave.take().map(|leave| leave.done));
             }
             let shared = Arc::clone(&self.shared);
             tokio::select! {
@@ -269,15 +270,15 @@ impl Driver {
         }
     }
 
-    /// A leave that waits for no acknowledgement any more.
-    fn take_due_leave(&mut self) -> Option<Leave> {
-        let (core, now) = (&self.core, Instant::now());
-        let is_acknowledged = || core.is_acknowledged();
-        let leave = self.leave.take_if(|leave| is_acknowledged() || now >= leave.acknowledge_by)?;
-        if !is_acknowledged() {
+    /// Until when a leave that waits for no acknowledgement any more is announced.
+    fn leave_is_due(&self) -> Option<Instant> {
+        let leave = self.leave.as_ref()?;
+        let is_acknowledged = self.core.is_acknowledged();
+        let is_due = is_acknowledged || Instant::now() >= leave.acknowledge_by;
+        if is_due && !is_acknowledged {
             logging::left_unacknowledged();
         }
-        Some(leave)
+        is_due.then_some(leave.deadline)
     }
 
     fn now(&self) -> Nanos {

@@ -95,6 +95,11 @@ impl Unplayed {
         !self.cuts.is_empty()
     }
 
+    /// Up to which batch of an origin the words of all levels contain it, if they say so.
+    pub(super) fn least_contained(&self, origin: Origin) -> Option<u64> {
+        self.cuts.iter().filter_map(|cut| cut.get(&origin)).min().copied()
+    }
+
     pub(super) fn is_full(&self) -> bool {
         self.kept >= MAX_KEPT
             || self.words.len() >= MAX_WORDS

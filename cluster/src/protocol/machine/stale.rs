@@ -25,6 +25,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::Core;
@@ -51,7 +52,8 @@ pub(crate) const CATCH_UP_WITHIN: Nanos = SECOND;
 /// What is older than usual by this many flush intervals, and than what settling a clock takes, is
 /// followed by more, which is under way.
 const FLUSHES: Nanos = 2;
-/// What a node has received or sent this long before a stop, others know by its end.
+/// What a node has received this long before a stop, others know by its end; what it has sent, as
+/// far as they do not say otherwise.
 const UNDER_WAY: Nanos = SECOND;
 /// A peer that is awaited is asked again after this.
 const ASK_EVERY: Nanos = SECOND / 20;
@@ -88,6 +90,8 @@ pub(super) struct Stale {
     unplayed: Unplayed,
     /// What was given back since shortly before this.
     given_back: GivenBack,
+    /// The batches of this node that are looked through for that.
+    looked_through: Option<RangeInclusive<u64>>,
     /// The version vector of the state that it has taken over as it joined.
     vector: LevelsCut,
     /// How often it had joined, and has started over.
@@ -108,7 +112,14 @@ impl Stale {
         self.times_over += u64::from(had_joined);
         self.awaited.clear();
         self.unplayed = Unplayed::default();
+        self.forget_given_back();
+    }
+
+    /// Nothing is compared with it any more.
+    fn forget_given_back(&mut self) {
         self.given_back = GivenBack::default();
+        self.looked_through = None;
+        self.vector = LevelsCut::default();
     }
 
     /// When the core was last stepped.
@@ -147,7 +158,7 @@ impl Stale {
         let is_behind = |(origin, number): (&Origin, &u64)| {
             cut.get(origin).is_some_and(|through| through < number)
         };
-        !self.joins || !self.vector.iter().any(is_behind)
+        !self.vector.iter().any(is_behind)
     }
 
     /// For how long the node was stale, in all.
@@ -209,8 +220,7 @@ impl<H: Host> Core<H> {
         } else if self.stale.is_stale() && now.saturating_sub(self.stale.since) >= CATCH_UP_WITHIN {
             self.stale.times_incomplete += u64::from(!self.stale.joins);
             let awaited = std::mem::take(&mut self.stale.awaited).len();
-            self.play(now);
-            self.events.push(Event::Current { awaited });
+            self.end_stale(now, awaited);
         }
     }
 
@@ -236,10 +246,11 @@ impl<H: Host> Core<H> {
         (self.stale.since, self.stale.is_redialled) = (now, true);
         (self.stale.stopped_at, self.stale.joins) = (as_of, true);
         self.stale.caught_up.clear();
-        self.stale.given_back = GivenBack::default();
+        self.stale.forget_given_back();
         let positions = self.applied.iter();
-        self.stale.vector =
-            positions.map(|(origin, applied)| (*origin, applied.position.through)).collect();
+        let positions = positions.map(|(origin, applied)| (*origin, applied.position.through));
+        // Of an origin that the server had in parts no number says what the state contains.
+        self.stale.vector = positions.filter(|(_, through)| *through < u64::MAX).collect();
         let linked = self.inbound.values().filter_map(|link| link.id).map(|id| id.addr);
         let is_there = |(addr, peer): &(&SocketAddr, &Peer)| {
             self.membership.is_active(**addr) || peer.welcomed_link().is_some()
@@ -266,7 +277,7 @@ impl<H: Host> Core<H> {
     /// Nothing more is to come of a node.
     pub(super) fn stop_awaiting(&mut self, now: Nanos, addr: SocketAddr) {
         if self.stale.awaited.remove(&addr).is_some() && !self.stale.is_stale() {
-            self.end_stale(now);
+            self.end_stale(now, 0);
         }
     }
 
@@ -336,15 +347,16 @@ impl<H: Host> Core<H> {
         }
         self.stale.caught_up.extend(self.stale.joins.then_some(from));
         if !self.stale.is_stale() {
-            self.end_stale(now);
+            self.end_stale(now, 0);
         }
     }
 
-    /// No peer is awaited any more.
-    fn end_stale(&mut self, now: Nanos) {
+    /// No peer is awaited any more; `awaited` were so in vain.
+    fn end_stale(&mut self, now: Nanos, awaited: usize) {
         self.play(now);
-        if !self.stale.joins {
-            self.events.push(Event::Current { awaited: 0 });
+        self.stale.forget_given_back();
+        if awaited > 0 || !self.stale.joins {
+            self.events.push(Event::Current { awaited });
         }
     }
 
@@ -411,7 +423,7 @@ impl<H: Host> Core<H> {
         let unplayed = std::mem::take(&mut self.stale.unplayed);
         let lives = self.lives(now);
         if unplayed.has_levels() {
-            self.note_own_given_back();
+            self.note_own_given_back(unplayed.least_contained(self.me().origin()));
         }
         let counts = |cut: &LevelsCut| self.contains(&lives, cut) && self.stale.is_reached_by(cut);
         let words = unplayed.in_order(counts, &self.stale.given_back).collect::<Vec<_>>();
@@ -438,23 +450,31 @@ impl<H: Host> Core<H> {
     /// known of it in what they sent.
     fn note_given_back(&mut self) {
         let since = self.stale.stopped_at.saturating_sub(UNDER_WAY);
-        let mut given_back = GivenBack::default();
+        self.stale.forget_given_back();
         for (origin, recent) in &self.recent {
             for seen in recent.newest().take_while(|seen| seen.at >= since) {
-                given_back.add_batch(*origin, seen.number, seen.sealed, &seen.deltas);
+                let (number, at) = (seen.number, seen.sealed);
+                self.stale.given_back.add_batch(*origin, number, at, &seen.deltas);
             }
         }
-        self.stale.given_back = given_back;
     }
 
-    /// Notes what this node has given back: what is not sealed yet no other node knows.
-    fn note_own_given_back(&mut self) {
+    /// Notes what this node has given back, since shortly before the stop and after the batch that
+    /// all levels contain: what is not sealed yet no other node knows.
+    fn note_own_given_back(&mut self, contained: Option<u64>) {
         let since = self.stale.stopped_at.saturating_sub(UNDER_WAY);
         let me = self.me().origin();
-        for batch in self.log.newest().take_while(|batch| batch.at >= since) {
+        let is_lacked = |number| contained.is_some_and(|contained| number > contained);
+        let batches = || self.log.newest().take_while(|b| b.at >= since || is_lacked(b.number));
+        let looked_through = self.stale.looked_through.clone();
+        let is_new = |number| looked_through.as_ref().is_none_or(|old| !old.contains(number));
+        for batch in batches().filter(|batch| is_new(&batch.number)) {
             let at = signed(batch.at);
             self.stale.given_back.add_batch(me, batch.number, at, &batch.deltas);
         }
+        let first = batches().last().map(|batch| batch.number).into_iter();
+        let first = first.chain(looked_through.map(|old| *old.start())).min();
+        self.stale.looked_through = first.map(|first| first..=self.log.last());
         for word in self.pace.given_back() {
             self.stale.given_back.add(word, me, u64::MAX);
         }

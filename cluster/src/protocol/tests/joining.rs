@@ -29,6 +29,11 @@ fn welcome(harness: &mut Harness, link: LinkId, id: NodeId, joined: bool) {
 /// A node that has requested the state of one of two peers, with the link to it; the answer has
 /// begun.
 fn asking() -> (Harness, LinkId) {
+    asking_with(0)
+}
+
+/// The same; the state contains the first batches of its server, up to this number.
+fn asking_with(through: u64) -> (Harness, LinkId) {
     let join = vec![addr(1), addr(2)];
     let mut harness = Harness::with(Options { join, ack_within: 0, ..Options::default() });
     harness.tick(2 * SECOND);
@@ -38,7 +43,7 @@ fn asking() -> (Harness, LinkId) {
         Message::StateRequest { request, .. } => Some(request),
         _ => None,
     });
-    let vector = vec![(peer(1).origin(), 0), (peer(2).origin(), 0)];
+    let vector = vec![(peer(1).origin(), through), (peer(2).origin(), 0)];
     harness.deliver(outbound, &Message::State { request: requested.unwrap(), vector });
     (harness, outbound)
 }
@@ -237,4 +242,31 @@ fn what_was_consumed_before_the_state_was_read_is_charged() {
     }
     assert!(decides(&harness));
     assert_eq!(harness.tat(KEY) - harness.now(), 990 * MS);
+}
+
+/// It may owe what was given back since. Also where the node is stopped as it catches up.
+#[test]
+fn a_level_from_before_the_state_counts_for_nothing() {
+    let known = |cut, is_stopped| {
+        let (mut harness, outbound) = asking_with(5);
+        let links = [1, 2].map(|place| harness.greet(peer(place)));
+        take_over(&mut harness, outbound, 0);
+        let levels = vec![Level { limit: KEY.0, key: KEY.1, debt: 900 * MS }];
+        let cut = vec![(peer(1).origin(), cut)];
+        let levels = Agreement { cut, levels, ..Agreement::default() };
+        let message = Message::Batch { number: 1, at: harness.now(), groups: Vec::new(), levels };
+        harness.deliver(links[1], &message);
+        if is_stopped {
+            harness.pass(600 * MS);
+            harness.core.tick(harness.now());
+        }
+        for (link, number) in links.into_iter().zip([6, 2]) {
+            harness.deliver(link, &batch(&harness, number, 0, 0));
+        }
+        assert!(decides(&harness));
+        harness.tat(KEY) > harness.now()
+    };
+    for is_stopped in [false, true] {
+        assert_eq!([4, 5].map(|cut| known(cut, is_stopped)), [false, true], "{is_stopped}");
+    }
 }

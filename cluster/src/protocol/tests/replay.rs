@@ -216,10 +216,11 @@ fn what_was_given_back_before_a_stop_stays_so() {
     }
 }
 
-/// It was under way when this node was stopped, or waited to be sent.
+/// It was under way when this node was stopped, or waited to be sent; to a node that lags for longer
+/// than usual.
 #[test]
 fn what_this_node_gives_back_stays_so_whatever_a_node_sends_that_does_not_know_of_it() {
-    for known in [false, true] {
+    for (known, before_the_stop) in [(false, 0), (true, 0), (false, 3 * SECOND)] {
         let mut harness = Harness::new();
         let links = [1, 2].map(|place| harness.greet(peer(place)));
         harness.tick(10 * SECOND);
@@ -232,6 +233,7 @@ fn what_this_node_gives_back_stays_so_whatever_a_node_sends_that_does_not_know_o
             harness.tick(100 * MS);
         }
         assert_eq!(units(&harness, KEY), 0);
+        harness.tick(before_the_stop);
         harness.pass(SECOND);
         harness.core.tick(harness.now());
         let me = harness.core.me().origin();
