@@ -5,7 +5,7 @@
 //! |---|---|---|---|---|
 //! | P1 phase, store | release | P2 | a thread that finds the node joined decides on words without the state that was taken over | - |
 //! | P2 phase, load | acquire | P1 | as P1 | - |
-//! | P3 counts of handshakes, all accesses | relaxed | none: statistics | - | - |
+//! | P3 counts of handshakes, the time alone, all accesses | relaxed | none: statistics | - | - |
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -80,6 +80,9 @@ pub(crate) struct Shared {
     pub(super) handshakes: HandshakeCounts,
     pub(super) expiry: Expiry,
     view: Mutex<View>,
+    /// The longest time alone that was shown, in nanoseconds: a view is a little older than what
+    /// follows from it, and what counts up is not shown smaller later.
+    alone_shown: AtomicU64,
     /// Seeds are to be looked up.
     pub(crate) look_up: Notify,
     /// Hosts whose nodes are known before they are members.
@@ -160,6 +163,7 @@ impl Shared {
             handshakes: HandshakeCounts::default(),
             expiry: Expiry::default(),
             view: Mutex::default(),
+            alone_shown: AtomicU64::new(0),
             look_up: Notify::new(),
             seed_hosts: Mutex::default(),
         }
@@ -279,6 +283,8 @@ impl Shared {
         let stats = view.stats;
         drop(view);
         let alone_since = alone_at.map_or(Duration::ZERO, |at| self.since(at));
+        let alone_for = nanos(stats.alone_for + alone_since);
+        let shown = self.alone_shown.fetch_max(alone_for, Ordering::Relaxed); // P3
         // Counted outside the protocol, so not part of what it publishes.
         Stats {
             steps: stats.steps.as_of(self.started.elapsed()),
@@ -290,7 +296,7 @@ impl Shared {
             handshakes_retried: self.handshakes.retried.load(Ordering::Relaxed),
             links_refused: self.handshakes.refused.load(Ordering::Relaxed),
             is_alone: alone_at.is_some(),
-            alone_for: stats.alone_for + alone_since,
+            alone_for: Duration::from_nanos(alone_for.max(shown)),
             // As `has_joined`, not older.
             founded: u64::from(self.phase().join_kind().is_some_and(JoinKind::is_founding)),
             ..stats

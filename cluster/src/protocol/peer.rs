@@ -34,6 +34,8 @@ pub(super) struct Peer {
     pub(super) dial: Dial,
     /// When its link was opened last.
     pub(super) opened_at: Nanos,
+    /// Its node has opened a link, and is to have answered on this one by then.
+    pub(super) answer_by: Option<Nanos>,
     pub(super) attempts: u32,
     /// The version that both speak on the present link.
     pub(super) version: u16,
@@ -93,6 +95,7 @@ impl Peer {
             proven: false,
             dial: Dial::Waiting { until: now },
             opened_at: 0,
+            answer_by: None,
             attempts: 0,
             version: VERSION,
             subject: None,
@@ -123,6 +126,12 @@ impl Peer {
             Dial::Open { link, welcomed: true, .. } => Some(link),
             _ => None,
         }
+    }
+
+    /// By when it is to have answered on its link, if it is there and has not.
+    pub(super) fn unanswered_by(&self) -> Option<Nanos> {
+        let is_unanswered = matches!(self.dial, Dial::Open { welcomed: false, .. });
+        self.answer_by.filter(|_| is_unanswered)
     }
 
     /// Whether frames are sent to it.

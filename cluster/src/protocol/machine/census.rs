@@ -19,6 +19,8 @@ pub(super) struct Census {
     pub(super) welcomed: usize,
     /// When one is to be dialled next.
     pub(super) dial_at: Option<Nanos>,
+    /// By when one that is there is to have answered on its link.
+    pub(super) answer_by: Option<Nanos>,
     /// When this node announces itself next to one that is not an active member.
     pub(super) announce_at: Option<Nanos>,
     /// Since when the one is down that has been so for longest.
@@ -54,6 +56,7 @@ impl<H: Host> Core<H> {
             census.active += usize::from(is_active);
             census.flowing += usize::from(peer.is_flowing());
             census.down_since = earlier(census.down_since, peer.down_since);
+            census.answer_by = earlier(census.answer_by, peer.unanswered_by());
             match peer.dial {
                 Dial::Waiting { until } => census.dial_at = earlier(census.dial_at, Some(until)),
                 Dial::Open { welcomed: true, .. } => {

@@ -27,7 +27,8 @@ const BACKOFF_MAX: Nanos = 5_000_000_000;
 /// `ANSWERED_IN` times what a message takes: its own dial may have begun as late as that.
 const UNANSWERED: Nanos = 100_000_000;
 const ANSWERED_IN: Nanos = 4;
-/// Where its link is open, its answer may be lost: that is sent again within this, as a rule.
+/// Where its link is open, its answer may be lost: that is sent again within this, as a rule. Later
+/// than that the link is one to a run that is gone, which ended before it answered.
 const UNWELCOMED: Nanos = 500_000_000;
 /// How often this node announces itself to a connected peer that is not an active member.
 const ANNOUNCE_EVERY: Nanos = 1_000_000_000;
@@ -61,12 +62,13 @@ impl<H: Host> Core<H> {
         let unanswered = UNANSWERED.max(transit.saturating_mul(ANSWERED_IN));
         match peer.dial {
             Dial::Open { link, welcomed, .. } => {
-                let open_for = now.saturating_sub(peer.opened_at);
+                let answer_by = peer.opened_at.saturating_add(unanswered.max(UNWELCOMED));
                 let is_over = peer.is_over(now, id.generation);
                 if is_over && peer.generation().is_some_and(|known| known > id.generation) {
                     peer.contended_at = Some(now);
                 }
-                if is_over || !welcomed && open_for >= unanswered.max(UNWELCOMED) {
+                peer.answer_by = Some(answer_by).filter(|_| !welcomed);
+                if is_over || !welcomed && answer_by <= now {
                     self.close(now, link);
                     self.dial_at_once(now, id.addr);
                 }
@@ -78,7 +80,17 @@ impl<H: Host> Core<H> {
                 self.actions.push_back(Action::Close { link });
             }
             Dial::Waiting { .. } => self.dial_at_once(now, id.addr),
-            Dial::Dialling { .. } => {}
+            Dial::Dialling { .. } => {
+                peer.answer_by = Some(now.saturating_add(unanswered.max(UNWELCOMED)));
+            }
+        }
+    }
+
+    /// Closes the link to a node, if it is open, and dials it once more.
+    fn dial_anew(&mut self, now: Nanos, addr: SocketAddr) {
+        if let Some(link) = self.peers.get(&addr).and_then(Peer::open_link) {
+            self.close(now, link);
+            self.dial_at_once(now, addr);
         }
     }
 
@@ -160,6 +172,7 @@ impl<H: Host> Core<H> {
             // A node that never became a member is not dialled for ever either.
             peer.down_since.get_or_insert(now);
         }
+        peer.answer_by = None;
         peer.attempts = peer.attempts.saturating_add(1);
         // A node that waits to catch up with its peers waits for nothing else.
         let at_once = was_open && self.stale.is_stale();
@@ -205,7 +218,7 @@ impl<H: Host> Core<H> {
             return None;
         }
         let census = self.census();
-        census.dial_at.into_iter().chain(census.announce_at).min()
+        [census.dial_at, census.announce_at, census.answer_by].into_iter().flatten().min()
     }
 
     pub(super) fn tick_peers(&mut self, now: Nanos) {
@@ -219,6 +232,12 @@ impl<H: Host> Core<H> {
             };
             for addr in self.peers_that(is_due) {
                 self.announce(now, addr);
+            }
+        }
+        if self.census().answer_by.is_some_and(|at| at <= now) {
+            let is_due = |peer: &Peer| peer.unanswered_by().is_some_and(|at| at <= now);
+            for addr in self.peers_that(|_, peer| is_due(peer)) {
+                self.dial_anew(now, addr);
             }
         }
         let horizon = now.saturating_sub(self.options.forget_down_after);
@@ -349,6 +368,7 @@ impl<H: Host> Core<H> {
             peer.joined = joined;
             peer.alias = None;
             peer.down_since = None;
+            peer.answer_by = None;
             peer.dial = Dial::Open { link, welcomed: true, flowing: false };
             peer.attempts = 0;
         }

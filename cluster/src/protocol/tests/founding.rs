@@ -343,7 +343,8 @@ fn a_node_that_opens_a_link_is_dialled_anew() {
     }
 }
 
-/// It has not answered on the link that is open: its process is another one.
+/// It has not answered on the link that is open: its process is another one. The handshake of the
+/// one before has just been completed, or a while ago.
 #[test]
 fn a_link_without_an_answer_is_dialled_anew_too() {
     for (unanswered, anew) in [(450 * MS, 0), (550 * MS, 1)] {
@@ -355,6 +356,30 @@ fn a_link_without_an_answer_is_dialled_anew_too() {
         harness.tick(unanswered);
         let _ = harness.greet(NodeId::new(addr(1), 5));
         assert_eq!(harness.dials().len(), anew);
+        harness.tick(60 * MS);
+        assert_eq!(harness.dials().len(), 1 - anew);
+    }
+}
+
+/// The last message of a handshake with the run before was under way for longer than the node took
+/// to be back.
+#[test]
+fn a_link_that_opens_after_its_node_has_opened_one_is_dialled_anew_without_an_answer() {
+    for answers in [false, true] {
+        let options = Options { join: vec![addr(1)], ..Options::default() };
+        let mut harness = Harness::with(options);
+        let first = harness.dial_of(addr(1));
+        let id = NodeId::new(addr(1), 5);
+        let _ = harness.greet(id);
+        harness.tick(50 * MS);
+        harness.core.connected(harness.now(), first, Subject::node(addr(1)));
+        if answers {
+            let (version, key) = (VERSION, KEY);
+            let welcome = Message::Welcome { version, id, rank_floor: 0, key, joined: true };
+            harness.deliver(first, &welcome);
+        }
+        harness.tick(500 * MS);
+        assert_eq!(harness.dials().len(), usize::from(!answers));
     }
 }
 

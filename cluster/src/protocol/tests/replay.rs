@@ -216,7 +216,7 @@ fn what_was_given_back_before_a_stop_stays_so() {
     }
 }
 
-/// It was under way when this node was stopped, or waited to be sent; to a node that lags for longer
+/// It was under way when this node was stopped, or waited to be sent; to a node that lags longer
 /// than usual.
 #[test]
 fn what_this_node_gives_back_stays_so_whatever_a_node_sends_that_does_not_know_of_it() {
