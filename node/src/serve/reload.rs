@@ -10,6 +10,9 @@ use crate::config::password::InForce;
 use crate::config::trust;
 use crate::limits::gossip::Gossip;
 
+/// Limits that a line of the log names, at most.
+const MAX_NAMED: usize = 8;
+
 /// Reads secrets or certificates again with each SIGHUP, and goes on with those in force where that
 /// fails; looks up seeds again. What does not come before the next SIGHUP is given up.
 pub async fn rotate_on(mut hangups: Signal, files: Reader, gossip: Gossip) {
@@ -49,14 +52,27 @@ pub async fn compare_on(mut hangups: Signal, files: Reader, in_force: Vec<LimitC
     while hangup.is_some() {
         let (read, next) = read_until(&mut hangups, &files, limits).await;
         match read {
-            Some(Ok(limits)) if limits != in_force => {
-                tracing::warn!("SIGHUP: the limits stay; --config has others, for a restart");
-            }
+            Some(Ok(limits)) => log_others(&limits, &in_force),
             Some(Err(line)) => tracing::error!("SIGHUP: the limits stay: {line}"),
-            Some(Ok(_)) | None => {}
+            None => {}
         }
         hangup = if next.is_some() { next } else { hangups.recv().await };
     }
+}
+
+/// Says which limits a restart would change; in which order they stand does not matter.
+fn log_others(read: &[LimitConfig], in_force: &[LimitConfig]) {
+    let changed = read.iter().filter(|limit| !in_force.contains(limit));
+    let gone = in_force.iter().filter(|old| read.iter().all(|limit| limit.name != old.name));
+    let mut others = changed.chain(gone).map(|limit| limit.name.as_str()).collect::<Vec<_>>();
+    if others.is_empty() {
+        return;
+    }
+    let left_out = others.len().saturating_sub(MAX_NAMED);
+    others.truncate(MAX_NAMED);
+    let others = others.join(",");
+    let line = "SIGHUP: the limits stay; --config has others, for a restart";
+    tracing::warn!(others, left_out, "{line}");
 }
 
 /// Reads files, or gives that up with the next SIGHUP, which then is the second.
@@ -84,6 +100,6 @@ async fn rotate(gossip: &Gossip, trust: Result<Option<Trust>, String>) {
     };
     match rotated {
         Ok(()) => tracing::info!("SIGHUP: new links use what was read"),
-        Err(line) => tracing::error!("SIGHUP: nothing changes: {line}"),
+        Err(line) => tracing::error!("SIGHUP: secrets or certificates stay: {line}"),
     }
 }

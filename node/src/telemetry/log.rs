@@ -94,11 +94,23 @@ fn write(
         // O1
         let missing = left_out.swap(0, Ordering::Relaxed);
         if missing > 0 {
-            let line = format!("{missing} lines left out: standard error is not read");
-            let _ = match format {
-                LogFormat::Text => writeln!(out, "{line}"),
-                LogFormat::Json => writeln!(out, r#"{{"level":"WARN","message":"{line}"}}"#),
-            };
+            let _ = out.write_all(lines_left_out(missing, format).as_bytes());
+        }
+    }
+}
+
+/// As the subscriber writes lines.
+fn lines_left_out(missing: u64, format: LogFormat) -> String {
+    let now = jiff::Timestamp::now();
+    let message = format!("{missing} lines left out: standard error is not read");
+    match format {
+        LogFormat::Text => format!("{now:.6}  WARN tidegate: {message}\n"),
+        LogFormat::Json => {
+            let line = serde_json::json!({
+                "timestamp": format!("{now:.6}"), "level": "WARN",
+                "message": message, "target": "tidegate",
+            });
+            format!("{line}\n")
         }
     }
 }
@@ -154,7 +166,7 @@ mod tests {
     fn logging_does_not_wait_and_what_is_left_out_is_counted() {
         let text = written(LogFormat::Text);
         assert_eq!(text.matches("{}\n").count(), 2, "{text}");
-        assert!(text.contains("\n3 lines left out"), "{text}");
+        assert!(text.contains("Z  WARN tidegate: 3 lines left out"), "{text}");
     }
 
     #[test]

@@ -262,7 +262,8 @@ fn limits_that_were_edited_stay_and_the_log_says_so() {
     node.wait_for_output();
     file.put(&limit("6/s"));
     node.signal(Signal::HUP);
-    node.wait_for_error("SIGHUP: the limits stay; --config has others");
+    let line = node.wait_for_error("SIGHUP: the limits stay; --config has others");
+    assert!(line.contains("others=\"api\""), "{line}");
     file.put("[[limit");
     node.signal(Signal::HUP);
     let line = node.wait_for_error("SIGHUP: the limits stay: --config");

@@ -17,6 +17,8 @@ use crate::front::deadline;
 /// What a body that comes in parts may take in any case, in bytes: small ones are not refused
 /// because others are large.
 const FREE_BYTES: usize = 4 * 1024;
+/// What some programs put in front of a text; JSON lets who reads it ignore that.
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// What a body begins with that gzip has compressed.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 
@@ -154,6 +156,7 @@ fn reserve(whole: &mut Vec<u8>, length: usize, max: usize) {
 /// # Errors
 /// When it is none.
 pub fn text(body: &[u8]) -> Result<&str, Problem> {
+    let body = body.strip_prefix(BYTE_ORDER_MARK).unwrap_or(body);
     std::str::from_utf8(body).map_err(|error| {
         if body.starts_with(&GZIP) {
             let problem = "the body is compressed by gzip: send it as it is";
@@ -247,6 +250,7 @@ mod tests {
         let Problem { code, text: problem } = text(b"{\xff}").unwrap_err();
         assert_eq!(code, Code::InvalidRequest);
         assert_eq!(problem, "expected UTF-8, but byte 1 is none");
+        assert_eq!(text("\u{feff}{}".as_bytes()).unwrap(), "{}");
         let problem = text(b"\x1f\x8b\x08\0").unwrap_err().text;
         assert_eq!(problem, "the body is compressed by gzip: send it as it is");
     }

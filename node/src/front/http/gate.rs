@@ -46,7 +46,8 @@ pub struct Passed {
 /// Why a request goes no further.
 #[derive(Debug)]
 pub enum Stopped {
-    HostNotAllowed,
+    /// With the host at fault; empty where the request names none.
+    HostNotAllowed(Box<[u8]>),
     OriginNotAllowed,
     /// A browser asks before it sends a request: the leave it is given.
     Asked(Box<Answer>),
@@ -55,7 +56,7 @@ pub enum Stopped {
 impl Stopped {
     pub fn answer(self) -> Answer {
         match self {
-            Self::HostNotAllowed => {
+            Self::HostNotAllowed(_) => {
                 let problem = "this host is none of this node's, see --allow-host";
                 error(Code::HostNotAllowed, problem)
             }
@@ -74,8 +75,8 @@ impl Gate {
     /// # Errors
     /// Why it has been answered already.
     pub fn pass<B>(&self, request: &Request<B>) -> Result<Passed, Stopped> {
-        if !self.is_host(request) {
-            return Err(Stopped::HostNotAllowed);
+        if let Some(host) = self.foreign_host(request) {
+            return Err(Stopped::HostNotAllowed(host.into()));
         }
         let origin = self.origin(request.headers())?;
         let passed = Passed { origin, depends_on_origin: !self.origins.is_empty() };
@@ -86,16 +87,17 @@ impl Gate {
         if is_preflight { Err(Stopped::Asked(leave(&passed, headers).into())) } else { Ok(passed) }
     }
 
-    /// Whether every host that the request names is one of this node's.
-    fn is_host<B>(&self, request: &Request<B>) -> bool {
+    /// A host that the request names and that is none of this node's; an empty one where it names
+    /// none.
+    fn foreign_host<'a, B>(&self, request: &'a Request<B>) -> Option<&'a [u8]> {
         if self.hosts.is_empty() {
-            return true;
+            return None;
         }
         let authority = request.uri().authority().map(|authority| authority.as_str().as_bytes());
         let fields = request.headers().get_all(HOST).iter().map(HeaderValue::as_bytes);
         let mut named = fields.chain(authority).peekable();
         let is_ours = |value| Host::of(value).is_some_and(|host| self.hosts.contains(&host));
-        named.peek().is_some() && named.all(is_ours)
+        if named.peek().is_none() { Some(&[]) } else { named.find(|value| !is_ours(value)) }
     }
 
     /// The origin of a request, if it has one.

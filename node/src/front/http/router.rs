@@ -100,13 +100,14 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
     node.gate.pass(request).map(Some).map_err(|stopped| {
         let refused = node.service.metrics().http_refused();
         match stopped {
-            Stopped::HostNotAllowed => {
+            Stopped::HostNotAllowed(ref host) => {
                 refused.host.inc();
-                log_stopped(request.headers().get(HOST), "its host is not allowed");
+                log_stopped(host, "its host is not allowed");
             }
             Stopped::OriginNotAllowed => {
                 refused.origin.inc();
-                log_stopped(request.headers().get(ORIGIN), "its origin is not allowed");
+                let origin = request.headers().get(ORIGIN).map(HeaderValue::as_bytes);
+                log_stopped(origin.unwrap_or_default(), "its origin is not allowed");
             }
             Stopped::Asked(_) => {}
         }
@@ -114,9 +115,8 @@ fn pass<B>(node: &Routes, request: &Request<B>) -> Result<Option<Passed>, Box<An
     })
 }
 
-fn log_stopped(of: Option<&HeaderValue>, why: &str) {
+fn log_stopped(of: &[u8], why: &str) {
     if let Some(left_out) = STOPPED.admit() {
-        let of = of.map(HeaderValue::as_bytes).unwrap_or_default();
         let of: String = of.escape_ascii().take(MAX_LOGGED_CHARS).map(char::from).collect();
         tracing::warn!(frontend = "http", of, left_out, "a request is refused: {why}");
     }

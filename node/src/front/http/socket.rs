@@ -38,6 +38,8 @@ struct Exchange<'a> {
     ends_with_next: bool,
     /// The last answer is given.
     is_ending: bool,
+    /// Its client has closed its side, and hyper does not know yet.
+    end_is_unseen: bool,
     /// How long its client, which has closed its side, is waited for.
     half_closed: Option<Pin<Box<Sleep>>>,
     turn: Turn,
@@ -72,6 +74,7 @@ impl<'a> ClientSocket<'a> {
             input: Input { has_begun: false, is_waiting: false },
             ends_with_next: false,
             is_ending: false,
+            end_is_unseen: false,
             half_closed: None,
             turn: Turn::default(),
         }))
@@ -168,12 +171,17 @@ impl<'a> ClientSocket<'a> {
         if connection.poll(context).is_ready() {
             return Poll::Ready(());
         }
-        let socket = &mut self.lock().socket;
-        match socket.poll_send(context) {
+        let exchange = &mut *self.lock();
+        match exchange.socket.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             // The socket has just taken something: hyper tries again, so that what it holds is
             // bounded in time.
-            Poll::Ready(Ok(())) if socket.is_blocked() => context.waker().wake_by_ref(),
+            Poll::Ready(Ok(())) if exchange.socket.is_blocked() => context.waker().wake_by_ref(),
+            // hyper may have read before what kept the end from it was over.
+            _ if exchange.end_is_unseen && !exchange.keeps_end() => {
+                exchange.end_is_unseen = false;
+                context.waker().wake_by_ref();
+            }
             _ => {}
         }
         Poll::Pending
@@ -205,6 +213,13 @@ impl Exchange<'_> {
         self.input.is_waiting && self.socket.unread_bytes() == 0
     }
 
+    /// Whether hyper is not to know that the client has closed its side: it would drop the rest of
+    /// an answer, and a request that waits for its turn, which is answered for a while from then
+    /// on.
+    fn keeps_end(&self) -> bool {
+        self.socket.is_blocked() || self.request == Asked::InLine
+    }
+
     fn half_closed(&mut self) -> Pin<&mut Sleep> {
         let begin = || Box::pin(tokio::time::sleep(HALF_CLOSED));
         self.half_closed.get_or_insert_with(begin).as_mut()
@@ -227,12 +242,8 @@ impl AsyncRead for &ClientSocket<'_> {
             exchange.turn.pause();
         }
         ready!(read)?;
-        if !has_read && exchange.socket.is_blocked() {
-            // hyper would drop the rest of the answer. It reads again when that is written.
-            return Poll::Pending;
-        }
-        if !has_read && exchange.request == Asked::InLine {
-            // It is answered for a while from its turn on. hyper reads again then.
+        if !has_read && exchange.keeps_end() {
+            exchange.end_is_unseen = true;
             return Poll::Pending;
         }
         if !has_read && exchange.request == Asked::Something {
