@@ -95,9 +95,10 @@ impl Unplayed {
         !self.cuts.is_empty()
     }
 
-    /// Up to which batch of an origin the words of all levels contain it, if they say so.
+    /// Up to which batch of an origin the words of all levels contain it, if there are levels.
     pub(super) fn least_contained(&self, origin: Origin) -> Option<u64> {
-        self.cuts.iter().filter_map(|cut| cut.get(&origin)).min().copied()
+        let contained = |cut: &LevelsCut| cut.get(&origin).copied().unwrap_or(0);
+        self.cuts.iter().map(contained).min()
     }
 
     pub(super) fn is_full(&self) -> bool {

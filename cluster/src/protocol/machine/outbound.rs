@@ -76,6 +76,7 @@ impl<H: Host> Core<H> {
             // It began before the node was there: a handshake is repeated ever more seldom.
             Dial::Dialling { link, since } if now.saturating_sub(since) >= unanswered => {
                 peer.dial = Dial::Waiting { until: now };
+                peer.answer_by = None;
                 self.dialled.remove(&link);
                 self.actions.push_back(Action::Close { link });
             }
@@ -143,6 +144,7 @@ impl<H: Host> Core<H> {
         };
         peer.dial = Dial::Open { link, welcomed: false, flowing: false };
         peer.opened_at = now;
+        peer.answer_by = peer.answer_by.map(|at| at.max(now.saturating_add(UNWELCOMED)));
         peer.subject = Some(subject);
         // That of the greeting.
         peer.version = OLDEST_VERSION;

@@ -48,8 +48,7 @@ impl<H: Host> Core<H> {
         stats.is_alone = self.alone.since.is_some();
         stats.unlinked = self.unlinked.count();
         stats.alone_for = Duration::from_nanos(self.alone.total);
-        (stats.stale, stats.stale_not_caught_up) = self.stale.times();
-        stats.stale_for = self.stale.total();
+        (stats.stale, stats.stale_not_caught_up, stats.stale_for) = self.stale.times();
         stats.run_delay = Duration::from_nanos(self.reported_run_delay());
         stats
     }

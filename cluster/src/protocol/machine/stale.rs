@@ -147,9 +147,10 @@ impl Stale {
         (self.is_asked, self.sealed_at) = (false, Some(now));
     }
 
-    /// How often the node was stale, and how often without a fresh batch of every peer in the end.
-    pub(super) fn times(&self) -> (u64, u64) {
-        (self.times, self.times_incomplete)
+    /// How often the node was stale, how often without a fresh batch of every peer in the end, and
+    /// for how long in all.
+    pub(super) fn times(&self) -> (u64, u64, Duration) {
+        (self.times, self.times_incomplete, Duration::from_nanos(self.total))
     }
 
     /// Whether a word with this cut contains all that the state did which this node has taken over:
@@ -159,11 +160,6 @@ impl Stale {
             cut.get(origin).is_some_and(|through| through < number)
         };
         !self.vector.iter().any(is_behind)
-    }
-
-    /// For how long the node was stale, in all.
-    pub(super) fn total(&self) -> Duration {
-        Duration::from_nanos(self.total)
     }
 }
 
@@ -382,7 +378,7 @@ impl<H: Host> Core<H> {
         (origin, dating): (Origin, Dating),
         delta: Delta,
     ) -> bool {
-        if !self.keeps_unplayed() {
+        if !self.stale.is_stale() {
             return false;
         }
         let through = self.applied.get(&origin).map_or(0, |applied| applied.position.through);
@@ -391,6 +387,9 @@ impl<H: Host> Core<H> {
         if delta.change.debt < 0 {
             let last = if dating == Dating::InPart { u64::MAX } else { number };
             self.stale.given_back.add(delta.word_id(), origin, last);
+        }
+        if !self.keeps_unplayed() {
+            return false;
         }
         self.stale.unplayed.keep_change((origin, number), &delta);
         true

@@ -362,24 +362,32 @@ fn a_link_without_an_answer_is_dialled_anew_too() {
 }
 
 /// The last message of a handshake with the run before was under way for longer than the node took
-/// to be back.
+/// to be back. The link has its time from when it opens, and is dialled anew once.
 #[test]
 fn a_link_that_opens_after_its_node_has_opened_one_is_dialled_anew_without_an_answer() {
-    for answers in [false, true] {
+    for (opened_after, answers) in [(50 * MS, false), (50 * MS, true), (700 * MS, false)] {
         let options = Options { join: vec![addr(1)], ..Options::default() };
         let mut harness = Harness::with(options);
         let first = harness.dial_of(addr(1));
         let id = NodeId::new(addr(1), 5);
         let _ = harness.greet(id);
-        harness.tick(50 * MS);
+        harness.tick(opened_after);
         harness.core.connected(harness.now(), first, Subject::node(addr(1)));
         if answers {
             let (version, key) = (VERSION, KEY);
             let welcome = Message::Welcome { version, id, rank_floor: 0, key, joined: true };
             harness.deliver(first, &welcome);
         }
-        harness.tick(500 * MS);
-        assert_eq!(harness.dials().len(), usize::from(!answers));
+        harness.tick(450 * MS);
+        assert!(harness.dials().is_empty());
+        harness.tick(50 * MS);
+        let dials = harness.dials();
+        assert_eq!(dials.len(), usize::from(!answers));
+        if let Some((again, _)) = dials.first() {
+            harness.core.connected(harness.now(), *again, Subject::node(addr(1)));
+            harness.tick(2 * SECOND);
+            assert!(harness.dials().is_empty());
+        }
     }
 }
 
