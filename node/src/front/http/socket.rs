@@ -172,11 +172,14 @@ impl<'a> ClientSocket<'a> {
             return Poll::Ready(());
         }
         let exchange = &mut *self.lock();
+        let holds_some = !exchange.socket.is_empty();
         match exchange.socket.poll_send(context) {
             Poll::Ready(Err(_)) => return Poll::Ready(()),
             // The socket has just taken something: hyper tries again, so that what it holds is
-            // bounded in time.
-            Poll::Ready(Ok(())) if exchange.socket.is_blocked() => context.waker().wake_by_ref(),
+            // bounded in time. A write that waits for the socket itself is woken by that.
+            Poll::Ready(Ok(())) if holds_some && exchange.socket.is_blocked() => {
+                context.waker().wake_by_ref();
+            }
             // hyper may have read before what kept the end from it was over.
             _ if exchange.end_is_unseen && !exchange.keeps_end() => {
                 exchange.end_is_unseen = false;

@@ -1,4 +1,4 @@
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tidegate_engine::KeyHasher;
@@ -149,6 +149,36 @@ async fn a_client_that_closes_its_side_in_line_is_answered() {
     let mut answer = String::new();
     client.stream.read_to_string(&mut answer).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
+}
+
+/// Its answer is too large to be coalesced, and goes to the socket as it is.
+#[tokio::test]
+async fn a_client_that_does_not_read_a_large_answer_takes_no_turns() {
+    let front_end = front_end();
+    let (mut client, accepted) = pair().await;
+    let metrics = front_end.node.service.metrics().connections(FrontEndName::Http).clone();
+    let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
+    let mut serving = Box::pin(front_end.serve(accepted, unsent, CancellationToken::new()));
+    let polls = Arc::new(Mutex::new(0_u64));
+    let counted = Arc::clone(&polls);
+    tokio::spawn(std::future::poll_fn(move |context| {
+        *counted.lock().unwrap() += 1;
+        serving.as_mut().poll(context)
+    }));
+    let checks = vec![r#"{"key":"k","limit":"default"}"#; 1_000].join(",");
+    let body = format!(r#"{{"checks":[{checks}]}}"#);
+    let head = "POST /v1/check-batch HTTP/1.1\r\nhost: x\r\ncontent-length";
+    let batch = format!("{head}: {}\r\n\r\n{body}", body.len());
+    client.write_all(batch.repeat(2).as_bytes()).await.unwrap();
+    let polls = || *polls.lock().unwrap();
+    for _ in 0..1_000 {
+        let before = polls();
+        tokio::time::sleep(PAUSE).await;
+        if polls() == before {
+            return;
+        }
+    }
+    panic!("polled without a pause: {} times", polls());
 }
 
 #[test]
