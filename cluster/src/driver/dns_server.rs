@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 
-use hickory_resolver::proto::op::{Message, OpCode, ResponseCode};
+use hickory_resolver::proto::op::{Message, OpCode, Query, ResponseCode};
 use hickory_resolver::proto::rr::rdata::SRV;
-use hickory_resolver::proto::rr::{Name, RData, Record};
+use hickory_resolver::proto::rr::{Name, RData, Record, RecordType};
 use tokio::net::UdpSocket;
 use tokio::task::JoinHandle;
 
@@ -28,6 +28,9 @@ impl DnsServer {
             loop {
                 let (length, from) = socket.recv_from(&mut buffer).await.unwrap();
                 let question = Message::from_vec(&buffer[..length]).unwrap();
+                if question.queries.iter().any(is_ignored) {
+                    continue;
+                }
                 let answer = answer(&question, &known.lock().unwrap());
                 socket.send_to(&answer.to_vec().unwrap(), from).await.unwrap();
             }
@@ -52,6 +55,11 @@ impl Drop for DnsServer {
     fn drop(&mut self) {
         self.task.abort();
     }
+}
+
+/// Some servers say nothing of addresses of IPv6: this one of names that begin so.
+fn is_ignored(query: &Query) -> bool {
+    query.query_type() == RecordType::AAAA && query.name().to_ascii().starts_with("four-only.")
 }
 
 fn answer(question: &Message, zone: &BTreeMap<Name, Vec<RData>>) -> Message {

@@ -1,8 +1,12 @@
 //! From names to addresses: by the system's resolver, or by DNS servers of the operator's choice.
+//!
+//! The system's resolver may take longer than an answer is waited for, and each time: as where the
+//! first of its servers is down. So a question that is given up keeps its thread and its place, its
+//! name is asked no other one until it is answered, and the answer counts for who asks next.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use hickory_resolver::TokioResolver;
@@ -12,11 +16,11 @@ use hickory_resolver::config::{
 use hickory_resolver::net::NetError;
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::proto::rr::RData;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::thread::apart;
+use super::thread::{self, Begin};
 use crate::address::undialable;
 
 /// Addresses of one name, and targets of one service, at most; the lowest ones.
@@ -25,10 +29,20 @@ pub(super) const MAX_ADDRESSES: usize = 64;
 const MAX_BLOCKED: usize = 8;
 /// How long a question is waited for.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(3);
-/// How long one DNS server is waited for, before it is asked again or another one is.
+/// How long one DNS server is waited for, before it is asked again or another one is. Addresses of
+/// both families are asked for together: all of it ends before [`TIMEOUT`], so that a server which
+/// says nothing of one of them hides nothing of the other.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(1);
+/// How often it is asked again.
+const SERVER_ATTEMPTS: usize = 1;
+/// Names of which answers are kept until they are asked for, at most.
+const MAX_KEPT: usize = 256;
 
 pub(super) type Addresses = Result<BTreeSet<SocketAddr>, String>;
+/// What a resolver says of a name.
+type Told = Result<Vec<IpAddr>, String>;
+/// A question to the system: its answer, once there is one.
+type Question = watch::Receiver<Option<Told>>;
 
 /// Answers about names.
 #[derive(Debug)]
@@ -37,13 +51,17 @@ pub(super) struct Resolver {
     servers: Vec<SocketAddr>,
     /// The address that this node dials from.
     from: IpAddr,
+    begin: Begin,
     /// One for each thread that may wait.
     places: Arc<Semaphore>,
+    /// Questions to the system by name, of which nobody has taken the answer.
+    asked: Mutex<BTreeMap<String, Question>>,
 }
 
 impl Resolver {
     pub(super) fn new(servers: Vec<SocketAddr>, from: IpAddr) -> Self {
-        Self { servers, from, places: Arc::new(Semaphore::new(MAX_BLOCKED)) }
+        let places = Arc::new(Semaphore::new(MAX_BLOCKED));
+        Self { servers, from, begin: thread::begin, places, asked: Mutex::default() }
     }
 
     /// All addresses of a name that this node can dial, with the port; never none.
@@ -103,20 +121,40 @@ impl Resolver {
         undialable(self.from, addr).or(without_port)
     }
 
-    async fn ask_system(&self, name: &str) -> Result<Vec<IpAddr>, String> {
-        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| no_answer())?;
-        let name = name.to_owned();
-        // A question that is no longer waited for keeps its place, so threads stay bounded.
-        let found: std::io::Result<_> = apart(move || {
-            let found = (name.as_str(), 0).to_socket_addrs();
-            drop(place);
-            found.map(|found| found.map(|addr| addr.ip()).collect())
-        })
-        .await?;
-        found.map_err(|error| error.to_string())
+    async fn ask_system(&self, name: &str) -> Told {
+        let under_way = self.asked().get(name).cloned();
+        let mut question = match under_way {
+            Some(question) => question,
+            None => self.begin_asking(name).await?,
+        };
+        let told = question.wait_for(Option::is_some).await.map(|told| told.clone());
+        self.asked().remove(name);
+        told.ok().flatten().unwrap_or_else(|| Err(thread::ended()))
     }
 
-    async fn ask_servers(&self, name: &str) -> Result<Vec<IpAddr>, String> {
+    async fn begin_asking(&self, name: &str) -> Result<Question, String> {
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| no_answer())?;
+        let (answer, question) = watch::channel(None);
+        let asked = name.to_owned();
+        (self.begin)(Box::new(move || {
+            let found = (asked.as_str(), 0).to_socket_addrs();
+            drop(place);
+            let found = found.map(|found| found.map(|addr| addr.ip()).collect());
+            let _ = answer.send(Some(found.map_err(|error| error.to_string())));
+        }))?;
+        let mut asked = self.asked();
+        if asked.len() >= MAX_KEPT {
+            asked.retain(|_, question| question.borrow().is_none());
+        }
+        asked.insert(name.to_owned(), question.clone());
+        Ok(question)
+    }
+
+    fn asked(&self) -> MutexGuard<'_, BTreeMap<String, Question>> {
+        self.asked.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn ask_servers(&self, name: &str) -> Told {
         let found = self.dns().map_err(|error| shown(&error))?.lookup_ip(name).await;
         found.map(|found| found.iter().collect()).map_err(|error| shown(&error))
     }
@@ -137,6 +175,7 @@ impl Resolver {
         options.ip_strategy = LookupIpStrategy::Ipv4AndIpv6;
         options.cache_size = 0;
         options.timeout = SERVER_TIMEOUT;
+        options.attempts = SERVER_ATTEMPTS;
         builder.build()
     }
 }

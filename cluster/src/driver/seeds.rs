@@ -2,8 +2,9 @@
 //!
 //! A source is a seed that is not an address: a name, a service or a file, which lists more of
 //! them. It is found once it has given something, and keeps what it gave last when it gives
-//! nothing. Sources wait for no other one, but that names which files list are asked once each file
-//! has answered or is given up.
+//! nothing. Sources wait for no other one, and neither does what they give: it is passed on at once
+//! where another one has not answered. But names that files list are asked once each file has
+//! answered or is given up.
 
 mod files;
 
@@ -38,7 +39,7 @@ const LOG_EVERY: Duration = Duration::from_secs(60);
 const LOG_OTHER_EVERY: Duration = Duration::from_secs(10);
 
 /// What has been looked up.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// All seeds, at most [`MAX_SEEDS`] in addition to this node's own address.
     pub(super) seeds: Vec<SocketAddr>,
@@ -56,6 +57,10 @@ pub(super) struct Seeker {
     resolver: Arc<Resolver>,
     files: Files,
     sources: BTreeMap<Seed, Source>,
+    /// Where to say what some sources give while others have not answered.
+    early: Option<mpsc::Sender<Found>>,
+    /// What was said so last.
+    said: Option<Found>,
     /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
     /// When addresses were logged that this node cannot dial.
@@ -94,7 +99,8 @@ impl Seeker {
         let resolver = Arc::new(resolver);
         let (files, sources) = (Files::default(), BTreeMap::new());
         let (crowded_at, undialable_at) = (None, None);
-        Self { me, seeds, listed, resolver, files, sources, crowded_at, undialable_at }
+        let (early, said) = (None, None);
+        Self { me, seeds, listed, resolver, files, sources, early, said, crowded_at, undialable_at }
     }
 
     /// The seeds that need no looking up.
@@ -121,6 +127,7 @@ impl Seeker {
     /// Ends with the receiver.
     async fn run(mut self, sender: mpsc::Sender<Found>, shared: Arc<Shared>) {
         let mut retry = RETRY_MIN;
+        self.early = Some(sender.clone());
         loop {
             let found = tokio::select! {
                 () = sender.closed() => return,
@@ -153,7 +160,7 @@ impl Seeker {
         let (mut asking, mut reading) = (Asking::new(), Asking::new());
         self.begin(&names, &mut asking);
         self.begin(&files, &mut reading);
-        self.finish(reading).await;
+        self.finish(reading, !asking.is_empty()).await;
 
         let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
         let is_new = |seed: &&Seed| address(seed).is_none() && !names.contains(*seed);
@@ -162,7 +169,7 @@ impl Seeker {
         crowded |= in_files.len() > room;
         let in_files: BTreeSet<Seed> = in_files.into_iter().take(room).collect();
         self.begin(&in_files, &mut asking);
-        self.finish(asking).await;
+        self.finish(asking, false).await;
         names.extend(in_files);
         self.sources.retain(|source, _| files.contains(source) || names.contains(source));
         self.found(crowded)
@@ -229,8 +236,8 @@ impl Seeker {
         }
     }
 
-    /// Takes what they answer.
-    async fn finish(&mut self, mut asking: Asking) {
+    /// Takes what they answer; `more` are asked beside them.
+    async fn finish(&mut self, mut asking: Asking, more: bool) {
         while let Some(asked) = asking.join_next().await {
             // A task that is gone has found nothing.
             if let Ok((source, gives, given_up)) = asked {
@@ -238,6 +245,19 @@ impl Seeker {
                 known.note(&source, gives);
                 known.given_up = given_up;
             }
+            if more || !asking.is_empty() {
+                self.say_early().await;
+            }
+        }
+    }
+
+    /// Says what is found so far, once.
+    async fn say_early(&mut self) {
+        let Some(early) = self.early.clone() else { return };
+        let found = self.found(false);
+        if self.said.as_ref() != Some(&found) {
+            let _ = early.send(found.clone()).await;
+            self.said = Some(found);
         }
     }
 }

@@ -106,28 +106,20 @@ impl Links {
     }
 }
 
-/// Runs what may block, as a question to the system's resolver, on a thread that neither the node
-/// nor the process waits for at its end.
-///
-/// # Errors
-/// There is no thread.
-pub(super) async fn apart<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, String> {
-    let (sender, receiver) = oneshot::channel();
-    begin(Box::new(move || drop(sender.send(work()))))?;
-    receiver.await.map_err(|_| ended())
-}
+/// Work that may block, as a question to the system's resolver.
+pub(super) type Work = Box<dyn FnOnce() + Send>;
+/// Begins it elsewhere.
+pub(super) type Begin = fn(Work) -> Result<(), String>;
 
-/// Begins it, and waits for nothing.
+/// Begins work on a thread that neither the node nor the process waits for at its end.
 ///
 /// # Errors
 /// There is no thread.
-pub(super) fn begin(work: Box<dyn FnOnce() + Send>) -> Result<(), String> {
+pub(super) fn begin(work: Work) -> Result<(), String> {
     begin_on(Builder::new().name(BLOCKING_NAME.into()), work)
 }
 
-fn begin_on(thread: Builder, work: Box<dyn FnOnce() + Send>) -> Result<(), String> {
+fn begin_on(thread: Builder, work: Work) -> Result<(), String> {
     let started = thread.spawn(work);
     started.map_err(|error| format!("no thread: {error}"))?;
     Ok(())
@@ -189,11 +181,13 @@ mod tests {
         assert!(!is_closed_when_told(END_TIMEOUT * 20).await);
     }
 
-    #[tokio::test]
-    async fn a_thread_that_cannot_be_had_is_an_error() {
+    #[test]
+    fn a_thread_that_cannot_be_had_is_an_error() {
         let thread = Builder::new().stack_size(usize::MAX / 8);
         let missing = begin_on(thread, Box::new(|| ())).unwrap_err();
         assert!(missing.starts_with("no thread: "), "{missing}");
-        assert_eq!(apart(|| 7).await, Ok(7));
+        let (sender, receiver) = mpsc::sync_channel(1);
+        begin(Box::new(move || sender.send(7).unwrap())).unwrap();
+        assert_eq!(receiver.recv(), Ok(7));
     }
 }

@@ -1,5 +1,19 @@
+use std::cell::RefCell;
+
 use super::super::dns_server::DnsServer;
+use super::super::thread::Work;
 use super::*;
+
+thread_local! {
+    /// Questions to the system that are not answered.
+    static WAITING: RefCell<Vec<Work>> = const { RefCell::new(Vec::new()) };
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "elsewhere there may be no thread")]
+fn wait(question: Work) -> Result<(), String> {
+    WAITING.with_borrow_mut(|waiting| waiting.push(question));
+    Ok(())
+}
 
 fn resolver(server: &DnsServer, from: &str) -> Arc<Resolver> {
     Arc::new(Resolver::new(vec![server.addr], from.parse().unwrap()))
@@ -61,4 +75,35 @@ async fn the_system_knows_this_host() {
     let resolver = Resolver::new(Vec::new(), "127.0.0.1".parse().unwrap());
     let found = resolver.name("localhost", 7).await.unwrap();
     assert!(found.contains(&"127.0.0.1:7".parse().unwrap()), "{found:?}");
+}
+
+/// Each time it takes longer than it is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_name_that_is_answered_late_is_found_by_who_asks_next() {
+    let mut resolver = Resolver::new(Vec::new(), "127.0.0.1".parse().unwrap());
+    resolver.begin = wait;
+    for _ in 0..2 {
+        for _ in 0..MAX_BLOCKED {
+            assert_eq!(resolver.name("localhost", 7).await, Err(no_answer()));
+        }
+        let mut waiting = WAITING.take();
+        assert_eq!(waiting.len(), 1);
+        waiting.pop().unwrap()();
+        let found = resolver.name("localhost", 7).await.unwrap();
+        assert!(found.contains(&"127.0.0.1:7".parse().unwrap()), "{found:?}");
+    }
+    assert_eq!(WAITING.take().len(), 0);
+    // Its thread has ended.
+    assert_eq!(resolver.name("localhost", 7).await, Err(no_answer()));
+    drop(WAITING.take());
+    assert_eq!(resolver.name("localhost", 7).await, Err(thread::ended()));
+    assert_eq!(resolver.name("localhost", 7).await, Err(no_answer()));
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_of_one_family_hides_nothing_of_the_other() {
+    let server = DnsServer::start().await;
+    server.set("four-only.test.", &["10.0.0.1"]);
+    let found = resolver(&server, "127.0.0.1").name("four-only.test", 7).await.unwrap();
+    assert_eq!(shown(&found), ["10.0.0.1:7"]);
 }

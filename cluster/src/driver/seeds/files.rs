@@ -13,7 +13,7 @@ use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::time::timeout;
 
 use super::super::lookup::{TIMEOUT, no_answer};
-use super::super::thread;
+use super::super::thread::{self, Begin};
 use crate::seed::{self, Seed};
 
 /// Threads that read files, at most.
@@ -21,9 +21,6 @@ const MAX_READING: usize = 8;
 
 /// The seeds of a file, or why there are none.
 type Listed = Result<Vec<Seed>, String>;
-type Work = Box<dyn FnOnce() + Send>;
-/// Begins work that may block, elsewhere.
-type Begin = fn(Work) -> Result<(), String>;
 
 /// A read that was given up: what it gives once it returns.
 #[derive(Debug)]

@@ -244,6 +244,32 @@ async fn a_source_that_does_not_answer_keeps_no_other_one_from_being_found() {
     assert_eq!(seeker.look_up_all().await, all);
 }
 
+/// Nor from being known: a node founds a cluster where it hears of none for long enough.
+#[tokio::test(start_paused = true)]
+async fn what_is_found_is_passed_on_while_another_source_does_not_answer() {
+    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let secret = Secret::from_bytes(b"0123456789abcdef").unwrap();
+    let mut config = Config::new(ME.parse().unwrap(), secret);
+    let file = File::new("passed-on");
+    file.write("10.0.0.3:1");
+    config.seeds = [ME, "nodes.test:7", &file.seed()].map(|seed| seed.parse().unwrap()).to_vec();
+    config.name_servers = vec![silent.local_addr().unwrap()];
+    let keys = super::super::keys::Keys::new([0; 16]);
+    let shared = Arc::new(Shared::new(ME.parse().unwrap(), keys, Instant::now()));
+    let mut seeker = Seeker::new(&config, ME.parse().unwrap());
+    seeker.files = Files::new(begin);
+    let start = Instant::now();
+    let mut results = seeker.start(&shared);
+    let expected = Some(found(&["10.0.0.3:1"], false));
+    assert_eq!(results.recv().await, expected);
+    assert!(start.elapsed() < TIMEOUT / 2, "{:?}", start.elapsed());
+    // And again once all have had their time; then only what is new.
+    assert_eq!(results.recv().await, expected);
+    assert!(start.elapsed() > TIMEOUT / 2, "{:?}", start.elapsed());
+    file.write("10.0.0.4:1");
+    assert_eq!(results.recv().await, Some(found(&["10.0.0.4:1"], false)));
+}
+
 #[tokio::test]
 async fn names_in_files_leave_out_none_of_the_list() {
     let server = DnsServer::start().await;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::super::super::thread::Work;
 use super::*;
 
 thread_local! {
