@@ -391,12 +391,16 @@ fn stopping() -> Readiness {
     readiness
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_client_that_closes_its_side_is_answered() {
-    let request = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
-    for count in [1, 2, 1_000] {
-        let answers = answered(&request.repeat(count), joined()).await;
-        assert_eq!(answers.matches("HTTP/1.1 400").count(), count);
+    let check = "POST /v1/check HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{}";
+    for (request, status) in [(check, "400"), (HEALTH, "200")] {
+        for count in [1, 2, 1_000] {
+            let begun = tokio::time::Instant::now();
+            let answers = answered(&request.repeat(count), joined()).await;
+            assert_eq!(answers.matches(&format!("HTTP/1.1 {status}")).count(), count);
+            assert!(begun.elapsed() < Duration::from_millis(500), "it is not waited for");
+        }
     }
 }
 

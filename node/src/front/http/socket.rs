@@ -31,7 +31,7 @@ pub struct ClientSocket<'a>(Mutex<Exchange<'a>>);
 struct Exchange<'a> {
     socket: Coalesced<'a>,
     request: Asked,
-    /// When the last one was, or the connection was opened.
+    /// When the last one was, or its answer was sent later, or the connection was opened.
     answered_at: Instant,
     input: Input,
     /// The next answer is the last one.
@@ -102,6 +102,8 @@ impl<'a> ClientSocket<'a> {
         (exchange.request, exchange.is_ending) = (Asked::Nothing, is_last);
         exchange.turn.add(work);
         exchange.answered_at = Instant::now();
+        // hyper waits for the time that its client had, which is over.
+        exchange.end_is_unseen |= exchange.half_closed.is_some();
         exchange.input.has_begun &= !has_body;
     }
 
@@ -124,8 +126,7 @@ impl<'a> ClientSocket<'a> {
     /// answer waits until the socket takes it.
     pub fn awaits_head_since(&self) -> Option<Instant> {
         let exchange = self.lock();
-        let is_sent = exchange.socket.is_empty() && !exchange.socket.is_blocked();
-        let awaits_head = exchange.request == Asked::Nothing && is_sent;
+        let awaits_head = exchange.request == Asked::Nothing && exchange.is_sent();
         awaits_head.then_some(exchange.answered_at)
     }
 
@@ -168,6 +169,7 @@ impl<'a> ClientSocket<'a> {
     }
 
     fn poll_drive(&self, context: &mut Context<'_>, connection: Pin<&mut impl Future>) -> Poll<()> {
+        let was_sent = self.lock().is_sent();
         if connection.poll(context).is_ready() {
             return Poll::Ready(());
         }
@@ -186,6 +188,9 @@ impl<'a> ClientSocket<'a> {
                 context.waker().wake_by_ref();
             }
             _ => {}
+        }
+        if !was_sent && exchange.is_sent() {
+            exchange.answered_at = Instant::now();
         }
         Poll::Pending
     }
@@ -214,6 +219,11 @@ impl Exchange<'_> {
     /// read before.
     fn has_read_all(&self) -> bool {
         self.input.is_waiting && self.socket.unread_bytes() == 0
+    }
+
+    /// Whether the socket has taken all answers.
+    fn is_sent(&self) -> bool {
+        self.socket.is_empty() && !self.socket.is_blocked()
     }
 
     /// Whether hyper is not to know that the client has closed its side: it would drop the rest of

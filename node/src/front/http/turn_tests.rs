@@ -51,9 +51,14 @@ struct Client {
 
 impl Client {
     async fn connect(front_end: &HttpFrontEnd) -> Self {
+        Self::connect_with(front_end, WRITE_TIMEOUT).await
+    }
+
+    /// The node waits so long for it to read.
+    async fn connect_with(front_end: &HttpFrontEnd, timeout: Duration) -> Self {
         let (stream, accepted) = pair().await;
         let metrics = front_end.node.service.metrics().connections(FrontEndName::Http).clone();
-        let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), WRITE_TIMEOUT, metrics);
+        let unsent = Unsent::new(Arc::new(Budget::new(MAX_UNSENT_BYTES)), timeout, metrics);
         tokio::spawn(front_end.serve(accepted, unsent, CancellationToken::new()));
         Self { stream, read: String::new() }
     }
@@ -151,6 +156,28 @@ async fn a_client_that_closes_its_side_in_line_is_answered() {
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n"), "{answer}");
 }
 
+/// A request whose answer the systems of both ends do not hold.
+fn large_batch() -> String {
+    let checks = vec![r#"{"key":"k","limit":"default"}"#; 1_000].join(",");
+    let body = format!(r#"{{"checks":[{checks}]}}"#);
+    let head = "POST /v1/check-batch HTTP/1.1\r\nhost: x\r\ncontent-length";
+    format!("{head}: {}\r\n\r\n{body}", body.len())
+}
+
+/// Time is paused. The client begins to read so late that the time for a head would be over.
+#[tokio::test(start_paused = true)]
+async fn a_head_is_waited_for_from_when_the_last_answer_was_sent() {
+    let front_end = front_end();
+    let time = front_end.node.bounds.head_timeout;
+    let mut client = Client::connect_with(&front_end, 10 * time).await;
+    client.send(&large_batch()).await;
+    tokio::time::sleep(time * 1_999 / 1_000).await;
+    client.expect(1).await;
+    tokio::time::sleep(time / 2).await;
+    client.send(HEALTH).await;
+    client.expect(2).await;
+}
+
 /// Its answer is too large to be coalesced, and goes to the socket as it is.
 #[tokio::test]
 async fn a_client_that_does_not_read_a_large_answer_takes_no_turns() {
@@ -165,11 +192,7 @@ async fn a_client_that_does_not_read_a_large_answer_takes_no_turns() {
         *counted.lock().unwrap() += 1;
         serving.as_mut().poll(context)
     }));
-    let checks = vec![r#"{"key":"k","limit":"default"}"#; 1_000].join(",");
-    let body = format!(r#"{{"checks":[{checks}]}}"#);
-    let head = "POST /v1/check-batch HTTP/1.1\r\nhost: x\r\ncontent-length";
-    let batch = format!("{head}: {}\r\n\r\n{body}", body.len());
-    client.write_all(batch.repeat(2).as_bytes()).await.unwrap();
+    client.write_all(large_batch().repeat(2).as_bytes()).await.unwrap();
     let polls = || *polls.lock().unwrap();
     for _ in 0..1_000 {
         let before = polls();

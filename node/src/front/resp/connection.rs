@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 
 use tokio::io::{AsyncWrite as _, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::checks::Checks;
@@ -22,7 +22,7 @@ use super::session::Session;
 use super::work::Work;
 use crate::config::password::InForce;
 use crate::front::budget::Share;
-use crate::front::deadline;
+use crate::front::deadline::{self, NOTICED_LATE};
 use crate::front::linger::{LINGER, holds_replies, linger, linger_for};
 use crate::front::net::{self, DRAIN_TIMEOUT, FrontEnd};
 use crate::front::unsent::{Bounded, Unsent};
@@ -124,6 +124,8 @@ struct Connection {
     share: Share,
     /// When the command at the front of `unread` must be complete.
     deadline: Option<Instant>,
+    /// It was noticed late, and is later by [`NOTICED_LATE`] for that, once.
+    is_extended: bool,
     /// When the client will have been silent for too long, where that is bounded.
     idle_deadline: Option<Instant>,
 }
@@ -145,16 +147,20 @@ enum Expiry {
     Idle,
 }
 
-/// Waits for the earlier of the two deadlines.
+/// Waits for the earlier of the two deadlines. Silence that is noticed late goes on for a while;
+/// the time of a command does not.
 async fn expiry(command: Option<Instant>, idle: Option<Instant>) -> Expiry {
-    let (deadline, expiry) = match (command, idle) {
-        (Some(command), Some(idle)) if idle < command => (idle, Expiry::Idle),
-        (Some(command), _) => (command, Expiry::Command),
-        (None, Some(idle)) => (idle, Expiry::Idle),
-        (None, None) => std::future::pending().await,
-    };
-    deadline::passed(deadline).await;
-    expiry
+    match (command, idle) {
+        (Some(command), idle) if idle.is_none_or(|idle| command <= idle) => {
+            sleep_until(command).await;
+            Expiry::Command
+        }
+        (_, Some(idle)) => {
+            deadline::passed(idle).await;
+            Expiry::Idle
+        }
+        (_, None) => std::future::pending().await,
+    }
 }
 
 /// Why a connection ends in a drain.
@@ -178,6 +184,7 @@ impl Connection {
         let mut connection = Self {
             share: session.server.unread_share(),
             deadline: None,
+            is_extended: false,
             idle_deadline: None,
             stream,
             bounds,
@@ -220,6 +227,7 @@ impl Connection {
                     },
                     () = drain.cancelled(), if !draining => continue,
                     expiry = expiry => match expiry {
+                        Expiry::Command if self.extends_deadline() => continue,
                         Expiry::Command => {
                             self.bounds.note_command_timeout();
                             let mut reply = Vec::new();
@@ -357,6 +365,17 @@ impl Connection {
         self.idle_deadline = timeout.map(|timeout| Instant::now() + timeout);
     }
 
+    /// Whether the time of a command, which is over, was noticed late: then what has come meanwhile
+    /// is read first.
+    fn extends_deadline(&mut self) -> bool {
+        let is_late = self.deadline.is_some_and(|at| at.elapsed() >= NOTICED_LATE);
+        let extends = is_late && !self.is_extended;
+        if extends {
+            (self.deadline, self.is_extended) = (Some(Instant::now() + NOTICED_LATE), true);
+        }
+        extends
+    }
+
     /// Updates the budget and the deadlines.
     fn account(&mut self, progressed: bool, output: &mut Vec<u8>) {
         self.restart_silence();
@@ -364,6 +383,7 @@ impl Connection {
             self.deadline = None;
         } else if progressed || self.deadline.is_none() {
             self.deadline = Some(Instant::now() + self.session.server.bounds().command_timeout);
+            self.is_extended = false;
         }
         if !self.share.resize(self.unread.capacity().saturating_sub(FREE_BYTES)) {
             self.bounds.note_no_room_to_read();

@@ -14,6 +14,7 @@ use super::{FrontEnd, RespBounds, RespFrontEnd, ServerInfo};
 use crate::config::bounds::{COMMAND_TIMEOUT, MAX_UNSENT_BYTES, UNDER_WAY};
 use crate::config::file::LimitConfig;
 use crate::front::budget::{Budget, Share};
+use crate::front::deadline::NOTICED_LATE;
 use crate::front::linger::LINGER;
 use crate::front::unsent::tests::WRITE_TIMEOUT;
 use crate::front::unsent::{self, Unsent};
@@ -98,27 +99,51 @@ async fn a_command_that_never_ends_is_not_waited_for() {
     expect_end(&mut client, "-ERR the command took too long to arrive\r\n").await;
 }
 
-/// Neither is one of which a byte comes now and then.
-#[tokio::test(start_paused = true)]
-async fn a_command_that_drips_is_not_waited_for() {
-    let front_end = front_end(1024 * 1024);
-    let (mut reading, mut sending) = connect(&front_end).await.into_split();
-    sending.write_all(b"*2\r\n$4\r\nECHO\r\n$1000\r\n").await.unwrap();
+/// The first bytes that a client gets which sends one byte again and again.
+async fn heard_by_one_that_drips(client: TcpStream, every: Duration) -> [u8; 4] {
+    let (mut reading, mut sending) = client.into_split();
     let drip = async {
         loop {
-            tokio::time::sleep(COMMAND_TIMEOUT / 4).await;
+            tokio::time::sleep(every).await;
             // The node may have hung up.
             let _ = sending.write_all(b"x").await;
         }
     };
-    let mut replies = vec![0; 4];
+    let mut heard = [0; 4];
     tokio::select! {
         biased;
-        read = reading.read_exact(&mut replies) => assert_eq!(read.unwrap(), 4),
+        read = reading.read_exact(&mut heard) => assert_eq!(read.unwrap(), 4),
         () = tokio::time::sleep(2 * COMMAND_TIMEOUT) => panic!("it is waited for"),
         () = drip => {}
     }
-    assert_eq!(replies, b"-ERR");
+    heard
+}
+
+/// Neither is one of which a byte comes now and then.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_drips_is_not_waited_for() {
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    client.write_all(b"*2\r\n$4\r\nECHO\r\n$1000\r\n").await.unwrap();
+    assert_eq!(&heard_by_one_that_drips(client, COMMAND_TIMEOUT / 4).await, b"-ERR");
+}
+
+/// Nor where its time is over while the client waits in line, and a byte comes sooner each time
+/// than what has come late is waited for.
+#[tokio::test(start_paused = true)]
+async fn a_command_that_drips_and_is_noticed_late_is_not_waited_for() {
+    let front_end = front_end(1024 * 1024);
+    let mut client = connect(&front_end).await;
+    client.write_all(b"*2\r\n$4\r\nECHO\r\n$60000\r\n").await.unwrap();
+    tokio::time::sleep(COMMAND_TIMEOUT * 299 / 300).await;
+    let stopped = front_end.server.turns().stop().await;
+    for much in [40_000, 1] {
+        client.write_all(&vec![b'x'; much]).await.unwrap();
+        tokio::time::sleep(NOTICED_LATE / 2).await;
+    }
+    tokio::time::sleep(2 * NOTICED_LATE).await;
+    drop(stopped);
+    assert_eq!(&heard_by_one_that_drips(client, NOTICED_LATE / 2).await, b"-ERR");
 }
 
 #[tokio::test(start_paused = true)]
