@@ -2,7 +2,8 @@
 //!
 //! The system's resolver may take longer than an answer is waited for, and each time: as where the
 //! first of its servers is down. So a question that is given up keeps its thread and its place, its
-//! name is asked no other one until it is answered, and the answer counts for who asks next.
+//! name is asked no other one until it is answered, and the answer counts for who asks next: at
+//! once, if that waits for it, or where a new question is not answered in time either.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
@@ -66,14 +67,16 @@ impl Resolver {
 
     /// All addresses of a name that this node can dial, with the port; never none.
     pub(super) async fn name(&self, name: &str, port: u16) -> Addresses {
+        let mut late = None;
         let asked = async {
             if self.servers.is_empty() {
-                self.ask_system(name).await
+                self.ask_system(name, &mut late).await
             } else {
                 self.ask_servers(name).await
             }
         };
-        let found = timeout(TIMEOUT, asked).await.map_err(|_| no_answer())??;
+        let found = timeout(TIMEOUT, asked).await;
+        let found = found.unwrap_or_else(|_| late.unwrap_or_else(|| Err(no_answer())))?;
         let found = found.into_iter().map(|ip| SocketAddr::new(ip, port));
         let found: BTreeSet<_> = found.filter(|addr| self.undialable(*addr).is_none()).collect();
         if found.is_empty() {
@@ -121,11 +124,15 @@ impl Resolver {
         undialable(self.from, addr).or(without_port)
     }
 
-    async fn ask_system(&self, name: &str) -> Told {
+    /// What the system says of a name; `late` is what it said to an earlier question.
+    async fn ask_system(&self, name: &str, late: &mut Option<Told>) -> Told {
         let under_way = self.asked().get(name).cloned();
+        if let Some(question) = &under_way {
+            late.clone_from(&question.borrow());
+        }
         let mut question = match under_way {
-            Some(question) => question,
-            None => self.begin_asking(name).await?,
+            Some(question) if late.is_none() => question,
+            _ => self.begin_asking(name).await?,
         };
         let told = question.wait_for(Option::is_some).await.map(|told| told.clone());
         self.asked().remove(name);
@@ -134,6 +141,11 @@ impl Resolver {
 
     async fn begin_asking(&self, name: &str) -> Result<Question, String> {
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| no_answer())?;
+        // It may have been begun meanwhile.
+        let under_way = self.asked().get(name).cloned();
+        if let Some(question) = under_way.filter(|question| question.borrow().is_none()) {
+            return Ok(question);
+        }
         let (answer, question) = watch::channel(None);
         let asked = name.to_owned();
         (self.begin)(Box::new(move || {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::task::{JoinError, JoinSet};
 use tokio::time::{Instant, sleep};
 use tracing::{info, warn};
 
@@ -59,7 +59,7 @@ pub(super) struct Seeker {
     sources: BTreeMap<Seed, Source>,
     /// Where to say what some sources give while others have not answered.
     early: Option<mpsc::Sender<Found>>,
-    /// What was said so last.
+    /// What was said last.
     said: Option<Found>,
     /// When it was logged that there are too many.
     crowded_at: Option<Instant>,
@@ -78,8 +78,10 @@ struct Source {
     given_up: Option<Reading>,
 }
 
+/// What a source gives, and a read of it that was given up.
+type Answer = (Seed, Result<Vec<Seed>, String>, Option<Reading>);
 /// What has been asked of sources: each answers, or is given up, by itself.
-type Asking = JoinSet<(Seed, Result<Vec<Seed>, String>, Option<Reading>)>;
+type Asking = JoinSet<Answer>;
 
 /// That a source gives nothing.
 #[derive(Debug)]
@@ -135,6 +137,7 @@ impl Seeker {
             };
             let others = found.seeds.iter().any(|seed| *seed != self.me);
             let settled = found.complete && others && shared.has_joined();
+            self.said = Some(found.clone());
             if sender.send(found).await.is_err() {
                 return;
             }
@@ -160,7 +163,7 @@ impl Seeker {
         let (mut asking, mut reading) = (Asking::new(), Asking::new());
         self.begin(&names, &mut asking);
         self.begin(&files, &mut reading);
-        self.finish(reading, !asking.is_empty()).await;
+        self.finish_files(reading, &mut asking).await;
 
         let in_files = files.iter().filter_map(|file| self.sources.get(file)?.gave.as_ref());
         let is_new = |seed: &&Seed| address(seed).is_none() && !names.contains(*seed);
@@ -169,7 +172,7 @@ impl Seeker {
         crowded |= in_files.len() > room;
         let in_files: BTreeSet<Seed> = in_files.into_iter().take(room).collect();
         self.begin(&in_files, &mut asking);
-        self.finish(asking, false).await;
+        self.finish(asking).await;
         names.extend(in_files);
         self.sources.retain(|source, _| files.contains(source) || names.contains(source));
         self.found(crowded)
@@ -236,25 +239,45 @@ impl Seeker {
         }
     }
 
-    /// Takes what they answer; `more` are asked beside them.
-    async fn finish(&mut self, mut asking: Asking, more: bool) {
+    /// Takes what they answer.
+    async fn finish(&mut self, mut asking: Asking) {
         while let Some(asked) = asking.join_next().await {
-            // A task that is gone has found nothing.
-            if let Ok((source, gives, given_up)) = asked {
-                let known = self.sources.entry(source.clone()).or_default();
-                known.note(&source, gives);
-                known.given_up = given_up;
-            }
-            if more || !asking.is_empty() {
+            self.note(asked);
+            if !asking.is_empty() {
                 self.say_early().await;
             }
         }
     }
 
-    /// Says what is found so far, once.
+    /// Takes what files list, and what others answer meanwhile.
+    async fn finish_files(&mut self, mut reading: Asking, asking: &mut Asking) {
+        while !reading.is_empty() {
+            let asked = tokio::select! {
+                Some(read) = reading.join_next() => read,
+                Some(asked) = asking.join_next() => asked,
+            };
+            self.note(asked);
+            if !reading.is_empty() || !asking.is_empty() {
+                self.say_early().await;
+            }
+        }
+    }
+
+    /// Takes what one answers. A task that is gone has found nothing.
+    fn note(&mut self, asked: Result<Answer, JoinError>) {
+        if let Ok((source, gives, given_up)) = asked {
+            let known = self.sources.entry(source.clone()).or_default();
+            known.note(&source, gives);
+            known.given_up = given_up;
+        }
+    }
+
+    /// Says what is found so far, where that is new. It is complete only if it was before: a source
+    /// that has not answered may give more than it did.
     async fn say_early(&mut self) {
         let Some(early) = self.early.clone() else { return };
-        let found = self.found(false);
+        let mut found = self.found(false);
+        found.complete &= self.said.as_ref().is_some_and(|said| said.complete);
         if self.said.as_ref() != Some(&found) {
             let _ = early.send(found.clone()).await;
             self.said = Some(found);
