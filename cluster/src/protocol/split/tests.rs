@@ -61,7 +61,8 @@ fn a_node_that_consumes_all_keeps_most_and_an_even_part_at_least() {
     assert_eq!(split.by, even + 800_000);
 }
 
-/// The others have received none of it, under whichever quota it was.
+/// The others have received none of it, under whichever quota it was. Also where that is more than
+/// the word owes.
 #[test]
 fn what_was_consumed_under_several_quotas_before_a_key_is_split_counts_as_one() {
     let refreshed = |mut splits: Splits| {
@@ -69,12 +70,16 @@ fn what_was_consumed_under_several_quotas_before_a_key_is_split_counts_as_one() 
         splits.refresh(1_000 * MS, KEY, debt, terms());
         splits.provisional(KEY)
     };
-    let (mut several, _) = scarce(MS);
-    several.add_own(&delta(2 * MS, 1_000 * MS));
-    several.add_own(&delta(3 * MS, 1_000 * MS));
-    let as_one = refreshed(scarce(6 * MS).0);
-    assert_eq!(refreshed(several), as_one);
-    assert!(as_one > refreshed(scarce(MS).0));
+    for (first, then) in [(10, [30, 40]), (10, [50, 60])] {
+        let (mut several, _) = scarce(first * MS);
+        for further in then {
+            several.add_own(&delta(further * MS, 1_000 * MS));
+        }
+        let all = first + then[0] + then[1];
+        let as_one = refreshed(scarce(all * MS).0);
+        assert_eq!(refreshed(several), as_one, "{all}");
+        assert!(as_one > refreshed(scarce(first * MS).0), "{all}");
+    }
 }
 
 /// Of nodes that take the lag for a little more and a little less all hold back nearly the same.
