@@ -10,6 +10,7 @@ mod sim {
     pub mod check;
     pub mod events;
     pub mod host;
+    pub mod inbox;
     pub mod load;
     pub mod network;
     pub mod node;
@@ -27,8 +28,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use clap::Parser;
 
 use sim::{
-    calm, chaos, check, events, host, load, network, node, options, plan, report, rules, time,
-    truth, world,
+    calm, chaos, check, events, host, inbox, load, network, node, options, plan, report, rules,
+    time, truth, world,
 };
 
 /// Runs, from the first seed.

@@ -26,6 +26,7 @@ mod chaos;
 mod check;
 mod events;
 mod host;
+mod inbox;
 mod load;
 mod network;
 mod node;

@@ -10,14 +10,13 @@ use tidegate_cluster::protocol::{Action, Core, LinkId, NodeId, Options, Stats, S
 use tidegate_cluster::{LinkState, Member, MemberState};
 
 use crate::host::Limits;
+use crate::inbox::Inbox;
 use crate::network::Input;
 use crate::rules::Rule;
 use crate::time::{LocalClock, MS, Nanos};
 
 /// Inputs handled between two looks at the deadlines, at most.
 const MAX_INPUTS_AT_ONCE: usize = 64;
-/// Inputs that wait for a busy node before datagrams are dropped.
-const MAX_WAITING: usize = 256;
 /// Clients that wait for a node that is stopped or stale, at most: what buffers of sockets hold.
 const MAX_KEPT: usize = 1_024;
 /// How long a leave waits for acknowledgements.
@@ -112,7 +111,7 @@ pub struct Node {
     /// In true time.
     busy_until: Nanos,
     idle_is_planned: bool,
-    inbox: VecDeque<Input>,
+    inbox: Inbox,
 }
 
 impl Node {
@@ -140,7 +139,7 @@ impl Node {
             is_stopped: false,
             kept: Kept::default(),
             stale_before: (0, 0),
-            inbox: VecDeque::new(),
+            inbox: Inbox::default(),
         }
     }
 
@@ -310,10 +309,10 @@ impl Node {
             self.handle(now, input);
             return;
         }
-        // A full queue drops datagrams, as the driver does.
-        let is_dropped = !self.is_stopped && self.inbox.len() >= MAX_WAITING;
-        if !(is_dropped && matches!(input, Input::Datagram { .. })) {
-            self.inbox.push_back(input);
+        if self.is_stopped {
+            self.inbox.keep(input);
+        } else {
+            self.inbox.push(input);
         }
     }
 
@@ -334,7 +333,7 @@ impl Node {
     /// A call is over: the next input, if the node can take one.
     pub fn next_waiting(&mut self, now: Nanos) -> Option<Input> {
         self.idle_is_planned = false;
-        if self.busy_until > now || self.is_stopped { None } else { self.inbox.pop_front() }
+        if self.busy_until > now || self.is_stopped { None } else { self.inbox.pop() }
     }
 
     pub fn has_waiting(&self) -> bool {
@@ -402,8 +401,7 @@ impl Node {
 
     /// The next inputs that arrived while the node was stopped.
     pub fn backlog(&mut self) -> Vec<Input> {
-        let some = self.inbox.len().min(MAX_INPUTS_AT_ONCE);
-        self.inbox.drain(..some).collect()
+        std::iter::from_fn(|| self.inbox.pop()).take(MAX_INPUTS_AT_ONCE).collect()
     }
 
     pub fn poll(&mut self) -> Option<Action> {

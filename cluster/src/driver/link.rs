@@ -31,8 +31,18 @@ pub(super) enum LinkEvent {
     Dialled { link: LinkId, streams: Option<Streams> },
     Accepted { streams: Streams },
     Message { link: LinkId, transit: Nanos, bytes: Vec<u8> },
-    Datagram { link: LinkId, bytes: Bytes },
     Closed { link: LinkId },
+}
+
+/// A datagram of a link.
+pub(super) type Datagram = (LinkId, Bytes);
+
+/// Where links report to. Datagrams have a queue of their own, so that messages that wait for the
+/// driver keep none of membership's from it.
+#[derive(Clone, Debug)]
+pub(super) struct Reports {
+    pub(super) events: mpsc::Sender<LinkEvent>,
+    pub(super) datagrams: mpsc::Sender<Datagram>,
 }
 
 /// A connection with both streams open.
@@ -80,20 +90,16 @@ pub(super) struct Link {
 
 impl Link {
     /// Starts the tasks that read from and write to the connection.
-    pub(super) fn new(
-        link: LinkId,
-        streams: Streams,
-        events: &mpsc::Sender<LinkEvent>,
-        tasks: &Handle,
-    ) -> Self {
+    pub(super) fn new(link: LinkId, streams: Streams, reports: &Reports, tasks: &Handle) -> Self {
         let Streams { connection, opened, main, state, .. } = streams;
         let (main_queue, queued) = mpsc::channel(MAX_QUEUED);
         let writer = tasks.spawn(write(main.0, queued));
         let (state_queue, queued) = mpsc::channel(MAX_QUEUED);
         tasks.spawn(write(state.0, queued));
+        let Reports { events, datagrams } = reports.clone();
         tasks.spawn(read_main(link, connection.clone(), main.1, events.clone()));
-        tasks.spawn(read_state(link, connection.clone(), state.1, events.clone()));
-        tasks.spawn(read_datagrams(link, connection.clone(), events.clone()));
+        tasks.spawn(read_state(link, connection.clone(), state.1, events));
+        tasks.spawn(read_datagrams(link, connection.clone(), datagrams));
         Self { connection, opened, main: main_queue, state: state_queue, writer: Some(writer) }
     }
 
@@ -296,12 +302,10 @@ async fn read_message(stream: &mut RecvStream) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-async fn read_datagrams(link: LinkId, connection: Connection, events: mpsc::Sender<LinkEvent>) {
+async fn read_datagrams(link: LinkId, connection: Connection, queue: mpsc::Sender<Datagram>) {
     while let Ok(bytes) = connection.read_datagram().await {
         // A full queue drops it, as the network might have.
-        if let Err(mpsc::error::TrySendError::Closed(_)) =
-            events.try_send(LinkEvent::Datagram { link, bytes })
-        {
+        if let Err(mpsc::error::TrySendError::Closed(_)) = queue.try_send((link, bytes)) {
             return;
         }
     }

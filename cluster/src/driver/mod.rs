@@ -48,7 +48,7 @@ use crate::protocol::{Action, Core, LinkId, Nanos, Stats, nanos};
 use crate::steps::Steps;
 use crate::trust::Trust;
 use limiters::Limiters;
-use link::{Incomplete, Link, LinkEvent, Streams};
+use link::{Datagram, Incomplete, Link, LinkEvent, Reports, Streams};
 use logging::EventLog;
 use publishing::Publishing;
 use seeds::Found;
@@ -59,6 +59,8 @@ use tls::Configs;
 
 /// Queued events of all links, at most; while the queue is full, links are not read.
 const MAX_EVENTS: usize = 256;
+/// Queued datagrams of all links, at most; while the queue is full, they are dropped.
+const MAX_DATAGRAMS: usize = 256;
 /// Queued calls of handles, at most.
 const MAX_COMMANDS: usize = 16;
 /// Events handled between two checks of the deadlines, at most.
@@ -92,7 +94,7 @@ struct Driver {
     configs: Configs,
     /// The key that is in force.
     hash_key: [u8; 16],
-    events: mpsc::Sender<LinkEvent>,
+    reports: Reports,
     /// Where the tasks of links run.
     tasks: Tasks,
     links: BTreeMap<LinkId, Link>,
@@ -111,6 +113,7 @@ struct Failed;
 /// What comes to the driver.
 struct Inbox {
     events: mpsc::Receiver<LinkEvent>,
+    datagrams: mpsc::Receiver<Datagram>,
     commands: mpsc::Receiver<Command>,
     looked_up: mpsc::Receiver<Found>,
     /// Ends once no more links are accepted.
@@ -171,14 +174,14 @@ async fn until(at: Instant) {
 }
 
 impl Driver {
-    /// A driver without a link. `events` is the sender of what [`Driver::run`] receives.
+    /// A driver without a link. `reports` are the senders of what [`Driver::run`] receives.
     fn new(
         core: Core<Limiters>,
         shared: Arc<Shared>,
         endpoint: Endpoint,
         cluster: ClusterName,
         configs: Configs,
-        events: mpsc::Sender<LinkEvent>,
+        reports: Reports,
     ) -> Self {
         Self {
             hash_key: core.hash_key().to_bytes(),
@@ -189,7 +192,7 @@ impl Driver {
             endpoint,
             cluster,
             configs,
-            events,
+            reports,
             tasks: Tasks::current(),
             links: BTreeMap::new(),
             dials: BTreeMap::new(),
@@ -238,6 +241,13 @@ impl Driver {
                     for _ in 1..MAX_EVENTS_AT_ONCE {
                         let Ok(event) = inbox.events.try_recv() else { break };
                         self.handle(event);
+                    }
+                }
+                Some(datagram) = inbox.datagrams.recv() => {
+                    self.datagram(datagram);
+                    for _ in 1..MAX_EVENTS_AT_ONCE {
+                        let Ok(datagram) = inbox.datagrams.try_recv() else { break };
+                        self.datagram(datagram);
                     }
                 }
                 Some(Found { seeds, complete }) = inbox.looked_up.recv() => {
@@ -319,6 +329,10 @@ impl Driver {
         self.shared.publish(View { at, members, peers, beyond, stats, cut_off_at: None });
     }
 
+    fn datagram(&mut self, (link, bytes): Datagram) {
+        self.step(|core, now| core.datagram(now, link, &bytes));
+    }
+
     fn handle(&mut self, event: LinkEvent) {
         if let LinkEvent::Dialled { link, .. } = &event {
             self.dials.remove(link);
@@ -326,9 +340,6 @@ impl Driver {
         match event {
             LinkEvent::Message { link, transit, bytes } => {
                 self.step(|core, now| core.message(now, link, transit, &bytes));
-            }
-            LinkEvent::Datagram { link, bytes } => {
-                self.step(|core, now| core.datagram(now, link, &bytes));
             }
             LinkEvent::Dialled { link, streams: Some(streams) }
                 if self.configs.accepts(streams.connection(), streams.opened()) =>
@@ -361,7 +372,7 @@ impl Driver {
     }
 
     fn open(&mut self, link: LinkId, streams: Streams) {
-        self.links.insert(link, Link::new(link, streams, &self.events, &self.tasks));
+        self.links.insert(link, Link::new(link, streams, &self.reports, &self.tasks));
     }
 
     /// Changes what this node shows and accepts, and ends the links of nodes that it would have
@@ -385,7 +396,7 @@ impl Driver {
         while let Some(action) = self.core.poll() {
             match action {
                 Action::Dial { link, addr } => {
-                    let events = self.events.clone();
+                    let events = self.reports.events.clone();
                     let (endpoint, cluster) = (self.endpoint.clone(), self.cluster.clone());
                     let dial = link::dial(endpoint, cluster, link, addr, events);
                     self.dials.insert(link, self.tasks.spawn(dial).abort_handle());

@@ -11,9 +11,12 @@ use tokio::time::Instant;
 use super::accepting::Accepting;
 use super::keys::Keys;
 use super::limiters::Limiters;
+use super::link::Reports;
 use super::shared::Shared;
 use super::tls::Configs;
-use super::{Command, Driver, Inbox, MAX_COMMANDS, MAX_EVENTS, Waiting, seeds, thread};
+use super::{
+    Command, Driver, Inbox, MAX_COMMANDS, MAX_DATAGRAMS, MAX_EVENTS, Waiting, seeds, thread,
+};
 use crate::config::{Config, StartError};
 use crate::protocol::{Core, NodeId, Options, nanos};
 use crate::seed::canonical;
@@ -65,6 +68,7 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
     let host = Limiters::new(Arc::clone(&shared));
     let core = Core::new(NodeId::new(addr, generation()), options, host, 0);
     let (events, received) = mpsc::channel(MAX_EVENTS);
+    let (datagrams, received_datagrams) = mpsc::channel(MAX_DATAGRAMS);
     let (commands, commanded) = mpsc::channel(MAX_COMMANDS);
     let accepting =
         Accepting { cluster: cluster.clone(), shared: Arc::clone(&shared), events: events.clone() };
@@ -75,12 +79,19 @@ pub(super) fn begin(config: Config) -> Result<(Handle, impl Future<Output = Wait
         let _accepts = accepts;
         running.await;
     });
-    let mut driver = Driver::new(core, Arc::clone(&shared), endpoint, cluster, configs, events);
+    let reports = Reports { events, datagrams };
+    let mut driver = Driver::new(core, Arc::clone(&shared), endpoint, cluster, configs, reports);
     // Handles see the node itself, and whether it is joining, from the start.
     driver.act();
     driver.publish();
     let looked_up = seeker.start(&shared);
-    let inbox = Inbox { events: received, commands: commanded, looked_up, accepting: accepted };
+    let inbox = Inbox {
+        events: received,
+        datagrams: received_datagrams,
+        commands: commanded,
+        looked_up,
+        accepting: accepted,
+    };
     let running = driver.run(inbox);
     Ok(((shared, commands), running))
 }

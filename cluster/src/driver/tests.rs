@@ -10,19 +10,22 @@ use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use quinn::{ClientConfig, Connection, Endpoint, ServerConfig};
 use tidegate_engine::{KeyHash, Limiter, Quota};
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::certificate::Identity;
 use super::keys::Keys;
 use super::limiters::Limiters;
+use super::link::{self, Link, LinkEvent, Reports, Streams};
 use super::shared::{Shared, View};
 use super::tls::{Configs, SERVER_NAME, subject_of, transport};
 use crate::limits::DebtLimiter;
 use crate::member::{Member, MemberState};
 use crate::protocol::{
-    Change, Delta, Host, JoinKind, Level, MAX_PACKET_BYTES, Stats, Subject, nanos,
+    Change, Channel, Delta, Host, JoinKind, Level, LinkId, MAX_PACKET_BYTES, Stats, Subject, nanos,
 };
 use crate::secret::Secret;
 use crate::{Cluster, ClusterName, Config, LimitId};
@@ -207,6 +210,48 @@ async fn a_fresh_path_takes_the_largest_membership_packet() {
         let room = connection.max_datagram_size().unwrap();
         assert!(room >= MAX_PACKET_BYTES, "{room} bytes");
     }
+}
+
+/// Both ends of a link between two nodes of a cluster.
+async fn link(id: LinkId) -> (Streams, Streams) {
+    let name: ClusterName = "test".parse().unwrap();
+    let (server, client) = by_secret(&secret("0123456789abcdef"));
+    let (accepting, addr) = endpoint(server);
+    let mut dialling = Endpoint::client("127.0.0.1:0".parse().unwrap()).unwrap();
+    dialling.set_default_client_config(client);
+    let (events, mut dialled) = mpsc::channel(1);
+    let accepted = async { link::accept(accepting.accept().await.unwrap(), &name).await };
+    let dial = link::dial(dialling, name.clone(), id, addr, events);
+    let (accepted, ()) = tokio::join!(accepted, dial);
+    match dialled.recv().await {
+        Some(LinkEvent::Dialled { streams: Some(streams), .. }) => {
+            (streams, accepted.ok().unwrap())
+        }
+        _ => panic!("not dialled"),
+    }
+}
+
+/// A node that has more to do than it can is a member all the same.
+#[tokio::test]
+async fn datagrams_do_not_wait_behind_messages() {
+    let id = left_out::driver().core.accepted(0, Subject::node(addr())).unwrap();
+    let (one, other) = link(id).await;
+    let (events, mut waiting) = mpsc::channel(1);
+    let (datagrams, mut received) = mpsc::channel(1);
+    let tasks = tokio::runtime::Handle::current();
+    let reports = Reports { events: events.clone(), datagrams };
+    let _receiving = Link::new(id, one, &reports, &tasks);
+    let reports = Reports { events: mpsc::channel(1).0, datagrams: mpsc::channel(1).0 };
+    let sending = Link::new(id, other, &reports, &tasks);
+    for _ in 0..3 {
+        sending.send(Channel::Main, Bytes::from_static(b"message"));
+    }
+    while events.capacity() > 0 {
+        tokio::task::yield_now().await;
+    }
+    sending.send_datagram(Bytes::from_static(b"datagram"));
+    assert_eq!(received.recv().await, Some((id, Bytes::from_static(b"datagram"))));
+    assert!(matches!(waiting.recv().await, Some(LinkEvent::Message { .. })));
 }
 
 #[tokio::test]

@@ -114,12 +114,15 @@ impl Budget {
         frames.into_iter().chain(states).min()
     }
 
-    /// What waits is sent at once, until nothing does.
+    /// What waits is sent at once, until the end of the lift.
     pub(super) fn lift(&mut self) {
         self.is_lifted = self.rate.is_some();
     }
 
-    /// Nothing waits any more.
+    pub(super) fn is_lifted(&self) -> bool {
+        self.is_lifted
+    }
+
     pub(super) fn end_lift(&mut self) {
         self.is_lifted = false;
     }

@@ -68,7 +68,7 @@ impl Subscriber for Lines {
 }
 
 /// The driver of a node that reaches no other.
-fn driver() -> Driver {
+pub(super) fn driver() -> Driver {
     let config = Config::new("127.0.0.1:0".parse().unwrap(), secret("0123456789abcdef"));
     let addr: SocketAddr = "127.0.0.1:1".parse().unwrap();
     let configs = Configs::of(&config.name, addr, &config.trust).unwrap();
@@ -76,7 +76,8 @@ fn driver() -> Driver {
     let shared = Arc::new(Shared::new(addr, Keys::new([0; 16]), Instant::now()));
     let host = Limiters::new(Arc::clone(&shared));
     let core = Core::new(NodeId::new(addr, 1), Options::default(), host, 0);
-    Driver::new(core, shared, endpoint, config.name, configs, mpsc::channel(1).0)
+    let reports = Reports { events: mpsc::channel(1).0, datagrams: mpsc::channel(1).0 };
+    Driver::new(core, shared, endpoint, config.name, configs, reports)
 }
 
 /// Members that go down at once, each said or left out.

@@ -92,6 +92,13 @@ impl<H: Host> Core<H> {
         }
     }
 
+    /// Whether an origin is known here by the version vector of a state alone: membership passes
+    /// on members that are active, and no others. One that another node's cut does not name either
+    /// is gone.
+    fn is_stranger(&self, lives: &Lives, origin: Origin) -> bool {
+        !lives.linked.contains(&origin) && !lives.known.contains_key(&origin.addr)
+    }
+
     /// The nodes that may change words, this one included.
     pub(super) fn nodes(&self, lives: &Lives) -> i64 {
         1 + self.applied.keys().filter(|origin| !self.is_gone(lives, **origin)).count() as i64
@@ -151,7 +158,12 @@ impl<H: Host> Core<H> {
             if at.is_some_and(|at| at >= last) && !is_torn || self.is_gone(lives, *origin) {
                 continue;
             }
-            let recent = self.recent.get(origin)?;
+            let Some(recent) = self.recent.get(origin) else {
+                if at.is_none() && self.is_stranger(lives, *origin) {
+                    continue;
+                }
+                return None;
+            };
             let at = at.filter(|at| recent.reaches(*at, last))?;
             others.extend(recent.after(at));
         }

@@ -60,7 +60,8 @@ impl<H: Host> Core<H> {
             }
             _ => self.behind_of(now, self.peers.iter()),
         };
-        if behind.is_empty() {
+        // A peer that is dialled anew while this node leaves is sent what it lacks at once, too.
+        if behind.is_empty() && self.budget.is_lifted() && self.is_acknowledged() {
             self.budget.end_lift();
         }
         let next = behind.iter().position(|peer| Some(peer.addr) > self.last_sent_to).unwrap_or(0);

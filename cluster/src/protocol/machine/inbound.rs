@@ -417,22 +417,25 @@ impl<H: Host> Core<H> {
     }
 
     /// Whether the version vector has room for `origin`, after removing an origin that is not
-    /// connected if necessary.
+    /// connected if necessary. First goes one of which nothing more comes, then one that is no
+    /// active member, and of several the one of which nothing was received for longest: of a node
+    /// that is back its batches would be applied once more.
     pub(super) fn room_for(&mut self, now: Nanos, origin: Origin) -> bool {
         if self.applied.len() < MAX_ORIGINS || self.applied.contains_key(&origin) {
             return true;
         }
-        let idle = || self.applied.keys().filter(|origin| !self.flows_from(**origin));
-        // Those of which nothing more comes go first.
-        let has_ended = |origin: &&Origin| {
-            let later = Origin { generation: origin.generation.saturating_add(1), ..**origin };
+        let has_ended = |origin: &Origin| {
+            let later = Origin { generation: origin.generation.saturating_add(1), ..*origin };
             let next = self.applied.range(later..).next();
             next.is_some_and(|(next, _)| next.addr == origin.addr)
         };
-        let Some(idle) = idle().find(has_ended).or_else(|| idle().next()).copied() else {
-            return false;
-        };
-        self.forget_origin(now, idle);
+        let idle = self.applied.iter().filter(|(origin, _)| !self.flows_from(**origin));
+        let least = idle.min_by_key(|(origin, applied)| {
+            let is_active = self.membership.is_active(origin.addr);
+            (!has_ended(origin), is_active, applied.received_at)
+        });
+        let Some(least) = least.map(|(origin, _)| *origin) else { return false };
+        self.forget_origin(now, least);
         true
     }
 

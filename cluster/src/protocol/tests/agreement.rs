@@ -151,6 +151,28 @@ fn an_origin_that_a_cut_does_not_name_is_not_taken_for_unreceived() {
     assert_eq!(moved(&mut harness), 200_000_000_000);
 }
 
+/// Nodes that left long ago are in the version vectors of those that have met them.
+#[test]
+fn an_origin_that_a_state_alone_names_keeps_no_level_from_being_compared() {
+    for (is_named, expected) in [(false, 200_000_000_000), (true, 0)] {
+        let third = NodeId::new(addr(2), 7).origin();
+        let (mut harness, inbound, link) = linked();
+        harness.deliver(inbound, &Message::Gap);
+        let is_request = |message: Message| match message {
+            Message::StateRequest { request } => Some(request),
+            _ => None,
+        };
+        let request = harness.answers(link).into_iter().find_map(is_request).unwrap();
+        let vector = vec![(peer().origin(), 1), (third, 9)];
+        harness.deliver(link, &Message::State { request, vector });
+        harness.deliver(link, &Message::StateChunk { last: true, entries: Vec::new() });
+        harness.tick(0);
+        let named: &[_] = if is_named { &[(third, 8)] } else { &[] };
+        harness.deliver(inbound, &ahead(&harness, 2, named));
+        assert_eq!(moved(&mut harness), expected, "{is_named}");
+    }
+}
+
 #[test]
 fn a_cut_names_origins_of_which_a_change_is_held_back() {
     let (mut harness, inbound, link) = linked();

@@ -176,8 +176,7 @@ fn a_peer_that_is_behind_is_caught_up_within_the_cap_and_delays_no_other() {
     capped.sent.push(BTreeMap::new());
     for batch in 0..50 {
         (0..100).for_each(|key| capped.admit(LIMIT, 100 * batch + key, UNIT));
-        capped.harness.core.flush(capped.harness.now());
-        capped.read();
+        capped.pass(250 * MS);
     }
     capped.bytes = 0;
     capped.harness.deliver(link, &Message::Resume { position: None, fresh: false });
@@ -246,6 +245,23 @@ fn what_a_node_sends_last_does_not_wait() {
     capped.pass(50 * MS);
     assert!(capped.stats().capped_keys > 0 && !capped.harness.core.is_acknowledged());
     capped.harness.core.flush(capped.harness.now());
+    capped.read();
+    assert!(capped.sent.iter().all(|sent| sent.len() == 2_000));
+    assert!(capped.harness.core.is_acknowledged());
+}
+
+/// Its link was closed before this node leaves, and is there again while it waits.
+#[test]
+fn what_a_node_sends_last_does_not_wait_for_a_peer_that_is_dialled_anew() {
+    let mut capped = Capped::new(Some(CAP), 2);
+    capped.harness.core.closed(capped.harness.now(), capped.out[1]);
+    (0..2_000).for_each(|key| capped.admit(LIMIT, key, UNIT));
+    capped.harness.core.flush(capped.harness.now());
+    capped.read();
+    assert!(!capped.harness.core.is_acknowledged(), "one of two is dialled anew");
+    capped.harness.tick(SECOND);
+    capped.out[1] = capped.harness.welcome(NodeId::new(addr(2), 5));
+    capped.harness.deliver(capped.out[1], &Message::Resume { position: None, fresh: false });
     capped.read();
     assert!(capped.sent.iter().all(|sent| sent.len() == 2_000));
     assert!(capped.harness.core.is_acknowledged());

@@ -10,7 +10,7 @@ use super::words::{Words, WordsHandle};
 use super::world::addr;
 use crate::protocol::bounds::VERSION;
 use crate::protocol::hash_key::HashKey;
-use crate::protocol::wire::{Agreement, Group, Message, decode, encode};
+use crate::protocol::wire::{Agreement, Group, MemberPacket, Message, decode, encode};
 use crate::protocol::{Action, Core, LinkId, Nanos, NodeId, Options, Subject};
 
 /// The key of simulated peers, once the node has joined: it has drawn the same.
@@ -146,6 +146,18 @@ impl Harness {
         let welcome = Message::Welcome { version: VERSION, id, rank_floor: 0, key: KEY, joined };
         self.deliver(link, &welcome);
         link
+    }
+
+    /// A datagram of `id`, which makes it a member.
+    pub(super) fn gossip(&mut self, link: LinkId, id: NodeId) {
+        let header = foca::Header {
+            src: id,
+            src_incarnation: 0,
+            dst: self.core.me(),
+            message: foca::Message::Gossip,
+        };
+        let packet = MemberPacket { header, updates: Vec::new() }.encode().unwrap();
+        self.core.datagram(self.now(), link, &packet);
     }
 
     /// Lets time pass, with ticks at the deadlines.

@@ -2,7 +2,7 @@
 
 use super::harness::Harness;
 use super::world::addr;
-use crate::protocol::wire::{MemberPacket, Message, Position};
+use crate::protocol::wire::{Message, Position};
 use crate::protocol::{Nanos, NodeId, Options};
 
 const KEY: (u64, u64) = (1, 1);
@@ -22,14 +22,7 @@ fn admit(harness: &mut Harness) {
 fn dialling() -> Harness {
     let mut harness = Harness::new();
     let link = harness.greet(peer());
-    let header = foca::Header {
-        src: peer(),
-        src_incarnation: 0,
-        dst: harness.core.me(),
-        message: foca::Message::Gossip,
-    };
-    let packet = MemberPacket { header, updates: Vec::new() }.encode().unwrap();
-    harness.core.datagram(harness.now(), link, &packet);
+    harness.gossip(link, peer());
     harness.core.closed(harness.now(), link);
     harness
 }

@@ -5,6 +5,7 @@ use super::network::MS;
 use super::words::QUICK;
 use super::world::addr;
 use crate::inline;
+use crate::protocol::bounds::MAX_ORIGINS;
 use crate::protocol::host::Level;
 use crate::protocol::wire::Message;
 use crate::protocol::{LinkId, Nanos, NodeId};
@@ -207,4 +208,30 @@ fn a_state_that_has_arrived_is_applied_though_its_link_closes() {
         _ => None,
     });
     assert_eq!(through, Some(1));
+}
+
+/// Addresses change with each restart where nodes are containers: those that are gone fill it.
+#[test]
+fn a_full_version_vector_keeps_the_origins_that_are_members() {
+    let mut harness = Harness::new();
+    let inbound = harness.greet(peer(1));
+    let link = harness.welcome(peer(1));
+    let member = peer(2);
+    let from_member = harness.greet(member);
+    harness.gossip(from_member, member);
+    harness.core.closed(harness.now(), from_member);
+    harness.deliver(inbound, &Message::Gap);
+    let request = requests(&harness.answers(link))[0];
+    let gone = (1..MAX_ORIGINS).map(|place| (peer(10 + place).origin(), 3));
+    let vector = [(member.origin(), 5), (peer(1).origin(), 1)].into_iter().chain(gone).collect();
+    harness.deliver(link, &Message::State { request, vector });
+    harness.deliver(link, &Message::StateChunk { last: true, entries: Vec::new() });
+    harness.tick(0);
+    assert_eq!(harness.core.stats().states_received, 1);
+    let again = harness.greet(member);
+    let through = harness.answers(again).iter().find_map(|message| match message {
+        Message::Resume { position, .. } => position.map(|position| position.through),
+        _ => None,
+    });
+    assert_eq!(through, Some(5));
 }
