@@ -67,7 +67,7 @@ pub(crate) mod line {
 pub struct Turn<'l, L: Line> {
     line: LineRef<'l, L>,
     key: KeyHash,
-    /// When the place was taken.
+    /// As it was given with the place; one that waits may have moved up since.
     start: Timestamp,
     decision: Decision,
     stage: Stage,
